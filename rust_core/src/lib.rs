@@ -1,0 +1,22 @@
+//! The data path of Orcas.
+//!
+//! `python` joins everything below it and is the only module that knows Python; `transfer` moves bodies between
+//! a request and the `engine`; `engine` joins `log`, `chunks` and `index` and owns the commit order (decide, append,
+//! sync, publish, acknowledge, apply); `s3`, `sigv4`, `record`, `decide`, `checksum` and `chunker` are pure.
+
+pub mod checksum;
+pub mod chunker;
+pub mod chunks;
+pub mod decide;
+pub mod engine;
+pub mod error;
+pub mod fs;
+pub mod http;
+pub mod index;
+pub mod log;
+#[cfg(feature = "python")]
+mod python;
+pub mod record;
+pub mod s3;
+pub mod sigv4;
+pub mod transfer;

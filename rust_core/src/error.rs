@@ -1,1 +1,47 @@
+//! Everything that can go wrong below the S3 surface. Variants carry the data that a message or a decision needs;
+//! nobody matches on text. Cloneable, because one failed sync answers every writer of its batch.
 
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{op} failed on {path}: {source}", path = path.display())]
+    Io { op: &'static str, path: PathBuf, source: Arc<io::Error> },
+    #[error("{path} is damaged at byte {offset}: {reason}", path = path.display())]
+    Corrupt { path: PathBuf, offset: u64, reason: &'static str },
+    #[error("{path} is missing although the store depends on it", path = path.display())]
+    Missing { path: PathBuf },
+    #[error("{path} does not belong to this store: {reason}", path = path.display())]
+    Foreign { path: PathBuf, reason: &'static str },
+    #[error("{path} was written by format {found}; this version reads format {supported}", path = path.display())]
+    Version { path: PathBuf, found: u32, supported: u32 },
+    #[error("another process has the store at {path} open", path = path.display())]
+    Locked { path: PathBuf },
+    #[error("the index failed: {reason}")]
+    Index { reason: Arc<str> },
+    #[error("a stored record cannot be read: {reason}")]
+    Record { reason: &'static str },
+    #[error("the disk is full")]
+    StorageFull,
+    #[error("the store is read-only: {reason}")]
+    ReadOnly { reason: Arc<str> },
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl Error {
+    pub fn io(op: &'static str, path: &Path, source: io::Error) -> Self {
+        if source.kind() == io::ErrorKind::StorageFull || source.kind() == io::ErrorKind::QuotaExceeded {
+            return Self::StorageFull;
+        }
+        Self::Io { op, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    pub fn corrupt(path: &Path, offset: u64, reason: &'static str) -> Self {
+        Self::Corrupt { path: path.to_owned(), offset, reason }
+    }
+}

@@ -1,0 +1,235 @@
+//! The typed records of the log and what they are made of. Pure. `codec` turns them into payload bytes and back;
+//! `docs/format.md` is the byte specification. A record's sequence stands in its frame, not in here.
+//!
+//! Blobs (contents and chunks), segments, versions and parts are named by the sequence of the record that brought
+//! them: never by a file or an offset, so compaction can move bytes without touching a manifest.
+
+mod codec;
+
+use bytes::Bytes;
+
+pub use codec::{decode, decode_extents, encode, encode_extents};
+
+/// Store-wide order of records; the first record of a store has sequence 1.
+pub type Sequence = u64;
+
+/// Never reused, so that a bucket that was deleted and made again is another bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketId(pub u64);
+
+/// Random; the upload id that clients see is its hexadecimal form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UploadId(pub [u8; 16]);
+
+/// The keyed BLAKE3 of a content or chunk within its owner's scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(pub [u8; 32]);
+
+/// `Null` is the one version of an object in a bucket without versioning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum VersionId {
+    Null,
+    Named([u8; 16]),
+}
+
+/// An object's ETag: MD5 of the content, or MD5 of the parts' MD5s with the number of parts (1 to 10,000).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Etag {
+    pub md5: [u8; 16],
+    /// 0 for an object that was not uploaded in parts.
+    pub parts: u16,
+}
+
+/// One S3 checksum as stored: `algorithm` and `kind` are the stable codes of `crate::checksum`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredChecksum {
+    pub algorithm: u8,
+    /// 0 full object, 1 composite.
+    pub kind: u8,
+    /// Raw digest bytes, big-endian for CRCs as S3 writes them.
+    pub value: Bytes,
+}
+
+/// A run of an object's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// At most `INLINE_MAX` bytes, too small to be worth sharing.
+    Inline(Bytes),
+    /// `length` bytes of a blob from `start`.
+    Blob { blob: Sequence, start: u32, length: u32 },
+    /// A whole segment; `length` is the sum of its extents.
+    Segment { segment: Sequence, length: u64 },
+}
+
+impl Extent {
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Blob { length, .. } => u64::from(*length),
+            Self::Segment { length, .. } => *length,
+        }
+    }
+}
+
+/// Content up to this size stands in the version record itself.
+pub const INLINE_MAX: usize = 256;
+/// Extents in one segment record.
+pub const SEGMENT_EXTENTS_MAX: usize = 16_384;
+/// Extents that a version or part carries itself; more go into segments.
+pub const MANIFEST_EXTENTS_MAX: usize = 64;
+
+/// The headers that are stored with an object and come back with it, as bytes without CR, LF or NUL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectHeaders {
+    pub content_type: Option<Bytes>,
+    pub content_encoding: Option<Bytes>,
+    pub content_disposition: Option<Bytes>,
+    pub content_language: Option<Bytes>,
+    pub cache_control: Option<Bytes>,
+    pub expires: Option<Bytes>,
+    /// `x-amz-meta-` names without the prefix, lower case, in the order sent.
+    pub user: Vec<(Bytes, Bytes)>,
+}
+
+/// One part of a completed upload, kept for `partNumber` reads and GetObjectAttributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedPart {
+    pub number: u16,
+    pub size: u64,
+    /// Raw digest in the object's checksum algorithm; empty when the upload had none.
+    pub checksum: Bytes,
+}
+
+/// One state of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub version_id: VersionId,
+    /// A delete marker has no size, headers or manifest.
+    pub delete_marker: bool,
+    /// Milliseconds since the Unix epoch.
+    pub modified_ms: u64,
+    pub size: u64,
+    pub etag: Etag,
+    pub checksum: Option<StoredChecksum>,
+    pub headers: ObjectHeaders,
+    /// Empty unless the object was completed from parts.
+    pub parts: Vec<CompletedPart>,
+    pub manifest: Vec<Extent>,
+}
+
+/// Settings of a bucket that the engine needs; the documents of the control plane are elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    pub id: BucketId,
+    pub name: Bytes,
+    pub owner: Bytes,
+    pub created_ms: u64,
+    /// As the client named it in LocationConstraint; empty for us-east-1.
+    pub location: Bytes,
+    pub versioning: Versioning,
+    /// Bytes; the store's default when `None`.
+    pub chunk_size: Option<u32>,
+    /// The store's default when `None`.
+    pub durability: Option<Durability>,
+    /// 0 OFF, 1 FULL, 2 FAST; the store's default when `None`.
+    pub ref_level: Option<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Versioning {
+    Unversioned,
+    Enabled,
+    Suspended,
+}
+
+/// What an acknowledgement promises. Ordered: a batch is as durable as the most demanding write in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    UnsafeNone,
+    Buffered,
+    Interval,
+    Sync,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    pub id: UploadId,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub initiated_ms: u64,
+    pub headers: ObjectHeaders,
+    /// Checksum algorithm code and kind (0 full object, 1 composite) when the client chose them.
+    pub checksum: Option<(u8, u8)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub upload: UploadId,
+    /// 1 to 10,000.
+    pub number: u16,
+    pub size: u64,
+    pub md5: [u8; 16],
+    pub modified_ms: u64,
+    pub checksum: Option<StoredChecksum>,
+    pub manifest: Vec<Extent>,
+}
+
+/// What happened, in the order of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    CreateBucket(Bucket),
+    DeleteBucket {
+        bucket: BucketId,
+    },
+    /// A pack was made durable in its directory; chunks may name it from here on.
+    CreatePack {
+        pack: u64,
+    },
+    /// A small body, stored in the log itself. At most `CONTENT_MAX` bytes.
+    Content {
+        identity: Identity,
+        bytes: Bytes,
+    },
+    /// A chunk that is durable in a pack at `offset` (of its frame), `length` content bytes.
+    Chunk {
+        identity: Identity,
+        pack: u64,
+        offset: u64,
+        length: u32,
+    },
+    /// Extents of blobs only.
+    Segment {
+        extents: Vec<Extent>,
+    },
+    /// Replaces the version with the same bucket, key and version id.
+    PutVersion(Version),
+    DeleteVersion {
+        bucket: BucketId,
+        key: Bytes,
+        version_id: VersionId,
+    },
+    /// Atomic: the version appears under its new name and the one at the old name goes.
+    MoveVersion {
+        from_bucket: BucketId,
+        from_key: Bytes,
+        version: Version,
+    },
+    CreateUpload(Upload),
+    /// Replaces the part with the same number.
+    PutPart(Part),
+    AbortUpload {
+        upload: UploadId,
+    },
+    /// Atomic: the version appears and the upload with its parts goes; `request` is the digest of the part list, so
+    /// that a repeated request gets the same answer.
+    CompleteUpload {
+        upload: UploadId,
+        request: [u8; 32],
+        version: Version,
+    },
+}
+
+/// The largest body that is stored as a content in the log, bytes.
+pub const CONTENT_MAX: usize = 1024 * 1024;

@@ -190,13 +190,12 @@ fn put_version_id(id: VersionId, out: &mut Vec<u8>) {
     }
 }
 
-fn put_checksum(checksum: Option<&StoredChecksum>, out: &mut Vec<u8>) {
+fn put_checksum(checksum: Option<&Checksum>, out: &mut Vec<u8>) {
     match checksum {
         None => out.push(0),
         Some(checksum) => {
-            out.push(checksum.algorithm);
-            out.push(checksum.kind);
-            put_bytes(out, &checksum.value);
+            out.push(checksum.algorithm().code());
+            out.extend_from_slice(checksum.as_bytes());
         }
     }
 }
@@ -235,13 +234,14 @@ fn put_version(version: &Version, out: &mut Vec<u8>) {
     put_u64(out, version.size);
     out.extend_from_slice(&version.etag.md5);
     put_u16(out, version.etag.parts);
-    put_checksum(version.checksum.as_ref(), out);
+    put_checksum(version.checksum.as_ref().map(|whole| &whole.checksum), out);
+    put_u16(out, version.checksum.map_or(0, |whole| whole.parts));
     put_headers(&version.headers, out);
     put_u16(out, version.parts.len() as u16);
     for part in &version.parts {
         put_u16(out, part.number);
         put_u64(out, part.size);
-        put_bytes(out, &part.checksum);
+        put_checksum(part.checksum.as_ref(), out);
     }
     encode_extents(&version.manifest, out);
 }
@@ -274,8 +274,16 @@ fn put_upload(upload: &Upload, out: &mut Vec<u8>) {
     put_bytes(out, &upload.key);
     put_u64(out, upload.initiated_ms);
     put_headers(&upload.headers, out);
-    let (algorithm, kind) = upload.checksum.unwrap_or((0, 0));
-    out.extend_from_slice(&[algorithm, kind]);
+    match upload.checksum {
+        None => out.push(0),
+        Some((algorithm, kind)) => {
+            out.push(algorithm.code());
+            out.push(match kind {
+                ChecksumType::FullObject => 0,
+                ChecksumType::Composite => 1,
+            });
+        }
+    }
 }
 
 fn put_part(part: &Part, out: &mut Vec<u8>) {
@@ -341,10 +349,33 @@ impl Input {
         }
     }
 
-    fn checksum(&mut self) -> Result<Option<StoredChecksum>> {
+    fn algorithm(&mut self) -> Result<Option<ChecksumAlgorithm>> {
         match self.u8()? {
             0 => Ok(None),
-            algorithm => Ok(Some(StoredChecksum { algorithm, kind: self.u8()?, value: self.bytes()? })),
+            code => ChecksumAlgorithm::from_code(code)
+                .map(Some)
+                .ok_or(Error::Record { reason: "unknown checksum algorithm" }),
+        }
+    }
+
+    fn checksum(&mut self) -> Result<Option<Checksum>> {
+        let Some(algorithm) = self.algorithm()? else { return Ok(None) };
+        let digest = self.take(algorithm.digest_len())?;
+        Ok(Checksum::from_bytes(algorithm, &digest))
+    }
+
+    fn object_checksum(&mut self) -> Result<Option<ObjectChecksum>> {
+        let checksum = self.checksum()?;
+        let parts = self.u16()?;
+        Ok(checksum.map(|checksum| ObjectChecksum { checksum, parts }))
+    }
+
+    fn upload_checksum(&mut self) -> Result<Option<(ChecksumAlgorithm, ChecksumType)>> {
+        let Some(algorithm) = self.algorithm()? else { return Ok(None) };
+        match self.u8()? {
+            0 => Ok(Some((algorithm, ChecksumType::FullObject))),
+            1 => Ok(Some((algorithm, ChecksumType::Composite))),
+            _ => Err(Error::Record { reason: "unknown checksum type" }),
         }
     }
 
@@ -393,7 +424,7 @@ impl Input {
             modified_ms: self.u64()?,
             size: self.u64()?,
             etag: Etag { md5: self.array()?, parts: self.u16()? },
-            checksum: self.checksum()?,
+            checksum: self.object_checksum()?,
             headers: self.headers()?,
             parts: self.completed_parts()?,
             manifest: self.extents()?,
@@ -402,7 +433,7 @@ impl Input {
 
     fn completed_parts(&mut self) -> Result<Vec<CompletedPart>> {
         (0..self.u16()?)
-            .map(|_| Ok(CompletedPart { number: self.u16()?, size: self.u64()?, checksum: self.bytes()? }))
+            .map(|_| Ok(CompletedPart { number: self.u16()?, size: self.u64()?, checksum: self.checksum()? }))
             .collect()
     }
 
@@ -439,10 +470,7 @@ impl Input {
             key: self.bytes()?,
             initiated_ms: self.u64()?,
             headers: self.headers()?,
-            checksum: {
-                let [algorithm, kind] = self.array()?;
-                (algorithm != 0).then_some((algorithm, kind))
-            },
+            checksum: self.upload_checksum()?,
         })
     }
 
@@ -462,6 +490,7 @@ impl Input {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checksum::Hasher;
     use proptest::prelude::*;
 
     fn version() -> Version {
@@ -473,14 +502,18 @@ mod tests {
             modified_ms: 1_700_000_000_123,
             size: 5 << 30,
             etag: Etag { md5: [3; 16], parts: 2 },
-            checksum: Some(StoredChecksum { algorithm: 1, kind: 1, value: Bytes::from_static(b"abcd") }),
+            checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Crc32c, b"x"), parts: 2 }),
             headers: ObjectHeaders {
                 content_type: Some(Bytes::from_static(b"text/plain")),
                 expires: Some(Bytes::from_static(b"never")),
                 user: vec![(Bytes::from_static(b"n"), Bytes::new())],
                 ..ObjectHeaders::default()
             },
-            parts: vec![CompletedPart { number: 1, size: 9, checksum: Bytes::new() }],
+            parts: vec![CompletedPart {
+                number: 1,
+                size: 9,
+                checksum: Some(Hasher::digest(ChecksumAlgorithm::Sha256, b"x")),
+            }],
             manifest: vec![
                 Extent::Inline(Bytes::from_static(b"x")),
                 Extent::Blob { blob: 4, start: 1, length: 2 },
@@ -518,7 +551,7 @@ mod tests {
                 key,
                 initiated_ms: 2,
                 headers: ObjectHeaders::default(),
-                checksum: Some((3, 0)),
+                checksum: Some((ChecksumAlgorithm::Sha1, ChecksumType::Composite)),
             }),
             Record::PutPart(Part {
                 upload,

@@ -6,8 +6,10 @@
 pub mod checksums;
 pub mod conditions;
 pub mod errors;
+pub mod headers;
 pub mod metadata;
 pub mod operations;
+pub mod query;
 pub mod range;
 mod routes;
 pub mod support;

@@ -17,6 +17,9 @@ pub const UPLOAD_LEN_MAX: u64 = 5 << 30;
 
 const USER_PREFIX: &[u8] = b"x-amz-meta-";
 
+/// User metadata: names and values as bytes.
+pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The stored headers of an object. User metadata names are lower case, without prefix, in the order sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHeaders {
@@ -26,7 +29,7 @@ pub struct ObjectHeaders {
     pub content_language: Option<Vec<u8>>,
     pub cache_control: Option<Vec<u8>>,
     pub expires: Option<Vec<u8>>,
-    pub user: Vec<(Vec<u8>, Vec<u8>)>,
+    pub user: UserMetadata,
 }
 
 impl ObjectHeaders {
@@ -49,8 +52,8 @@ impl ObjectHeaders {
 }
 
 /// The user metadata, values of repeated names joined by commas.
-fn user_metadata(headers: &Headers<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>, S3Error> {
-    let mut user: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+fn user_metadata(headers: &Headers<'_>) -> Result<UserMetadata, S3Error> {
+    let mut user: UserMetadata = Vec::new();
     for (name, value) in headers.iter() {
         let Some(name) = name.strip_prefix(USER_PREFIX) else { continue };
         if name.is_empty() {

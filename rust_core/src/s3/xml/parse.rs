@@ -67,6 +67,10 @@ fn tree(text: &str) -> Result<Element, S3Error> {
             }
             Event::End(_) => {
                 let element = open.pop().ok_or_else(malformed)?;
+                // No document of the API mixes text and elements.
+                if !element.children.is_empty() && !element.text.trim_ascii().is_empty() {
+                    return Err(malformed());
+                }
                 attach(element, &mut open, &mut root);
             }
             Event::Text(text) => append(&mut open, &text.xml10_content())?,
@@ -162,6 +166,7 @@ mod tests {
             "<A>&#;</A>",
             "<A>&#+65;</A>",
             "<A x=1/>",
+            "<A>x<b/></A>",
             &deep,
             &wide,
         ] {

@@ -11,12 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::overlay::Overlay;
-use super::queue::{DurableBatch, Sequenced};
+use super::queue::{AppendedBatch, Sequenced};
 use super::view::SequencerView;
 use super::{Shared, Task, Waiter};
-use crate::decide::{Body, Context, Decision, Failure, Intent, Outcome, Refusal, decide};
+use crate::decide::{Body, Context, Decision, Failure, Intent, Outcome, decide};
 use crate::error::{Error, Result};
-use crate::index::BlobLocation;
 use crate::log::{Batch, Log, LogPosition};
 use crate::record::{self, BucketId, Durability, Record, Sequence, UploadId};
 
@@ -37,13 +36,15 @@ pub(super) struct Committer {
     next_sequence: Sequence,
     /// Decided, not appended. Several rounds long in `buffered` mode.
     batch: Batch,
-    records: Vec<Decided>,
-    /// Records of `records` that are published already (`buffered` mode).
-    published: usize,
+    records: Vec<Arc<Sequenced>>,
     objects: usize,
-    /// Appended, published, not synced (`interval` and `unsafe-none`).
-    unsynced: Vec<DurableBatch>,
+    /// Appended, not synced.
+    unsynced: Vec<AppendedBatch>,
     unsynced_bytes: u64,
+    /// Decided, not published.
+    fresh: Vec<Arc<Sequenced>>,
+    /// Something was acknowledged that no sync has covered (`interval`, `buffered`, `unsafe-none`).
+    promised: bool,
     /// Decided, not published.
     pending: Overlay,
     buckets: Arc<BucketTable>,
@@ -54,12 +55,6 @@ pub(super) struct Committer {
     failures: u32,
     taken: Vec<(Intent, Waiter)>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
-}
-
-struct Decided {
-    sequenced: Sequenced,
-    /// Offset of the frame from the start of the batch.
-    frame: u32,
 }
 
 impl Committer {
@@ -73,10 +68,11 @@ impl Committer {
             durable,
             batch: Batch::new(),
             records: Vec::new(),
-            published: 0,
             objects: 0,
             unsynced: Vec::new(),
             unsynced_bytes: 0,
+            fresh: Vec::new(),
+            promised: false,
             pending: Overlay::default(),
             buckets,
             births: Vec::new(),
@@ -109,9 +105,9 @@ impl Committer {
         let mut durability = Durability::UnsafeNone;
         for (intent, waiter) in taken.drain(..) {
             let asked = self.durability(&intent);
-            let before = self.records.len();
+            let before = self.fresh.len();
             let answer = self.decide(intent);
-            if self.records.len() > before {
+            if self.fresh.len() > before {
                 durability = durability.max(asked);
                 self.objects += 1;
             }
@@ -218,13 +214,15 @@ impl Committer {
             Arc::make_mut(&mut self.buckets).apply(&record);
         }
         self.pending.insert(sequence, &record);
-        self.records.push(Decided { sequenced: Sequenced { sequence, kind, record, payload, location: None }, frame });
+        let sequenced = Arc::new(Sequenced { sequence, kind, record, payload, frame });
+        self.records.push(Arc::clone(&sequenced));
+        self.fresh.push(sequenced);
     }
 
     /// Makes the round as durable as it has to be, publishes and answers.
     fn close_round(&mut self, durability: Durability) {
         let now = self.shared.clock.monotonic();
-        let decided = self.records.len() > self.published;
+        let decided = !self.fresh.is_empty();
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
         if !decided && !due {
             self.answer();
@@ -239,12 +237,14 @@ impl Committer {
         } else if durability == Durability::Buffered {
             let window = options.write_buffer_window;
             self.publish();
+            self.promised = true;
             self.deadline.get_or_insert(now + window);
             Ok(())
         } else {
             let interval = options.sync_interval;
             self.append().map(|()| {
                 self.publish();
+                self.promised = true;
                 if durability == Durability::Interval {
                     let deadline = self.deadline.get_or_insert(now + interval);
                     *deadline = (*deadline).min(now + interval);
@@ -270,6 +270,7 @@ impl Committer {
         self.durable = self.log.position();
         self.failures = 0;
         self.deadline = None;
+        self.promised = false;
         self.unsynced_bytes = 0;
         for pack in self.births.drain(..) {
             self.shared.packs.born(pack);
@@ -290,43 +291,24 @@ impl Committer {
         }
         let appended = self.log.append(&mut self.batch, self.durable.sequence)?;
         let bytes = self.batch.len() as u64;
-        let mut records = Vec::with_capacity(self.records.len());
-        for mut decided in self.records.drain(..) {
-            if let Record::Content { bytes, .. } = &decided.sequenced.record {
-                decided.sequenced.location = Some(BlobLocation::Log {
-                    file: appended.file,
-                    offset: appended.start + u64::from(decided.frame),
-                    length: bytes.len() as u32,
-                });
-            }
-            records.push(decided.sequenced);
-        }
-        // Rounds before this one were published as they were decided; what this round decided is published once it
-        // is as durable as it has to be.
-        self.unpublished_in_log(records.len());
+        let records = std::mem::take(&mut self.records);
         self.batch.clear();
         self.objects = 0;
         self.unsynced_bytes += bytes;
-        self.unsynced.push(DurableBatch { records, position: appended.position, bytes });
+        self.unsynced.push(AppendedBatch {
+            records,
+            file: appended.file,
+            start: appended.start,
+            position: appended.position,
+            bytes,
+        });
         Ok(())
-    }
-
-    /// `published` counts from the start of `records`; after an append it counts from the start of the last batch.
-    fn unpublished_in_log(&mut self, appended: usize) {
-        debug_assert!(self.published <= appended);
     }
 
     /// Shows everybody what was decided and not shown yet.
     fn publish(&mut self) {
-        let in_log = self.records.is_empty();
-        let records: Vec<&Sequenced> = if in_log {
-            self.unsynced.last().map(|batch| batch.records.iter().collect()).unwrap_or_default()
-        } else {
-            self.records.iter().map(|decided| &decided.sequenced).collect()
-        };
-        let fresh = records.get(self.published..).unwrap_or_default();
-        self.shared.publish(fresh, &self.buckets);
-        self.published = if in_log { 0 } else { records.len() };
+        self.shared.publish(&self.fresh, &self.buckets);
+        self.fresh.clear();
         self.pending.clear();
     }
 
@@ -338,13 +320,13 @@ impl Committer {
             *answer = Err(Failure::Engine(error.clone()));
         }
         self.failures += 1;
-        let promised = self.published > 0 || self.unsynced.len() > 1 || self.deadline.is_some();
+        let promised = std::mem::take(&mut self.promised);
         self.batch.clear();
         self.records.clear();
         self.unsynced.clear();
         self.births.clear();
         self.unsynced_bytes = 0;
-        self.published = 0;
+        self.fresh.clear();
         self.objects = 0;
         self.deadline = None;
         self.pending.clear();
@@ -385,11 +367,3 @@ fn adds_content(intent: &Intent) -> bool {
         Intent::PutObject(_) | Intent::PutPart(_) | Intent::CreateBucket { .. } | Intent::CreateUpload { .. }
     )
 }
-
-/// Keeps the refusal type in sight of the engine's callers: a refusal is final, an engine error is not.
-pub(super) fn closed() -> Failure {
-    Failure::Engine(Error::Closed)
-}
-
-#[allow(dead_code)]
-type _Refusal = Refusal;

@@ -22,15 +22,33 @@ pub(super) struct Sequenced {
     pub record: Record,
     /// Empty for contents, whose bytes stay in the log.
     pub payload: Bytes,
-    pub location: Option<BlobLocation>,
+    /// Offset of the frame from the start of the batch.
+    pub frame: u32,
 }
 
-/// A batch that a sync made durable.
-pub(super) struct DurableBatch {
-    pub records: Vec<Sequenced>,
+/// A batch in the log.
+pub(super) struct AppendedBatch {
+    pub records: Vec<Arc<Sequenced>>,
+    pub file: u64,
+    /// Offset of the first frame.
+    pub start: u64,
     pub position: LogPosition,
     /// Bytes of log.
     pub bytes: u64,
+}
+
+impl AppendedBatch {
+    /// Where the bytes of a content stand; `None` for any other record.
+    pub fn location(&self, record: &Sequenced) -> Option<BlobLocation> {
+        match &record.record {
+            Record::Content { bytes, .. } => Some(BlobLocation::Log {
+                file: self.file,
+                offset: self.start + u64::from(record.frame),
+                length: bytes.len() as u32,
+            }),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -121,7 +139,7 @@ const APPLY_RECORDS: usize = 16_384;
 
 #[derive(Default)]
 struct Batches {
-    waiting: VecDeque<Arc<DurableBatch>>,
+    waiting: VecDeque<AppendedBatch>,
     /// Of everything not yet applied, the transaction under way included.
     bytes: u64,
     records: usize,
@@ -146,12 +164,12 @@ pub(super) struct ApplyQueue {
 }
 
 impl ApplyQueue {
-    pub fn push(&self, batch: DurableBatch) {
+    pub fn push(&self, batch: AppendedBatch) {
         let mut batches = self.batches.lock();
         batches.bytes += batch.bytes;
         batches.records += batch.records.len();
         let wake = batches.waiting.is_empty() || batches.worth_applying();
-        batches.waiting.push_back(Arc::new(batch));
+        batches.waiting.push_back(batch);
         drop(batches);
         if wake {
             self.changed.notify_all();
@@ -172,7 +190,7 @@ impl ApplyQueue {
     }
 
     /// The next batches for one transaction; empty when there are none.
-    pub fn take(&self) -> Vec<Arc<DurableBatch>> {
+    pub fn take(&self) -> Vec<AppendedBatch> {
         let mut batches = self.batches.lock();
         let mut taken = Vec::new();
         let mut records = 0;

@@ -7,7 +7,8 @@ use rusqlite::{Connection, Row, ToSql};
 
 use super::{failure, loaded_int, stored_int};
 use crate::error::Result;
-use crate::record::{BucketId, Etag, Sequence, Version};
+use crate::checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use crate::record::{BucketId, Sequence, Version};
 
 /// What a listing shows of an object. Rows of a scan borrow their key from the page; others own it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +21,7 @@ pub struct HeadRow<'a> {
     /// Bytes.
     pub size: u64,
     pub etag: Etag,
-    /// Algorithm and kind, the codes of `crate::checksum`.
-    pub checksum: Option<(u8, u8)>,
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
 
 impl HeadRow<'_> {
@@ -138,7 +138,7 @@ pub(super) fn columns(version: &Version, sequence: Sequence) -> Result<HeadColum
         modified_ms: stored_int(version.modified_ms)?,
         size: stored_int(version.size)?,
         etag: StoredEtag::new(version.etag),
-        checksum: version.checksum.as_ref().map(|sum| store_checksum(sum.algorithm, sum.kind)),
+        checksum: version.checksum.as_ref().map(store_checksum),
         version_id: super::versions::store_version_id(version.version_id),
     })
 }
@@ -174,12 +174,20 @@ pub(super) fn load_etag(bytes: &[u8]) -> Result<Etag> {
     Ok(Etag { md5: *md5, parts })
 }
 
-pub(super) fn store_checksum(algorithm: u8, kind: u8) -> i64 {
-    i64::from(algorithm) << 8 | i64::from(kind)
+/// Format: the algorithm's code in the upper byte; below it 0 for a full object, 1 for a composite checksum.
+pub(super) fn store_checksum(checksum: &ObjectChecksum) -> i64 {
+    let composite = checksum.kind() == ChecksumType::Composite;
+    i64::from(checksum.checksum.algorithm().code()) << 8 | i64::from(composite)
 }
 
-pub(super) fn load_checksum(stored: i64) -> Result<(u8, u8)> {
+pub(super) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumType)> {
     let [algorithm, kind] =
         u16::try_from(stored).map_err(|_| failure("a row holds an unknown checksum code"))?.to_be_bytes();
-    Ok((algorithm, kind))
+    let algorithm = ChecksumAlgorithm::from_code(algorithm);
+    let algorithm = algorithm.ok_or_else(|| failure("a row holds an unknown checksum algorithm"))?;
+    match kind {
+        0 => Ok((algorithm, ChecksumType::FullObject)),
+        1 => Ok((algorithm, ChecksumType::Composite)),
+        _ => Err(failure("a row holds an unknown checksum type")),
+    }
 }

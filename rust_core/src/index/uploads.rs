@@ -8,7 +8,8 @@ use super::heads::{StoredEtag, load_checksum, load_etag, store_checksum};
 use super::versions::store_version_id;
 use super::{Applied, Stored, failure, loaded_int, stored_int};
 use crate::error::Result;
-use crate::record::{BucketId, Etag, Part, Sequence, StoredChecksum, Upload, UploadId, Version, VersionId};
+use crate::checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
+use crate::record::{BucketId, Part, Sequence, Upload, UploadId, Version, VersionId};
 
 /// Answers kept for repeated CompleteMultipartUpload requests. Bounds what a client that completes uploads for ever
 /// leaves behind.
@@ -31,7 +32,7 @@ pub struct Completed {
     pub key: Bytes,
     pub version_id: VersionId,
     pub etag: Etag,
-    pub checksum: Option<StoredChecksum>,
+    pub checksum: Option<ObjectChecksum>,
 }
 
 /// Where a scan of uploads starts.
@@ -92,11 +93,15 @@ pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Co
     )?;
     let mut rows = statement.query([upload.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
+    let etag = load_etag(&super::blob_bytes(row, 5)?)?;
     let checksum = match row.get::<_, Option<i64>>(6)? {
         None => None,
         Some(code) => {
             let (algorithm, kind) = load_checksum(code)?;
-            Some(StoredChecksum { algorithm, kind, value: super::blob_bytes(row, 7)? })
+            let value = Checksum::from_bytes(algorithm, &super::blob_bytes(row, 7)?);
+            let checksum = value.ok_or_else(|| super::failure("a checksum has the wrong length"))?;
+            // A composite checksum covers as many parts as the ETag.
+            Some(ObjectChecksum { checksum, parts: if kind == ChecksumType::Composite { etag.parts } else { 0 } })
         }
     };
     Ok(Some(Completed {
@@ -105,7 +110,7 @@ pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Co
         bucket: BucketId(loaded_int(row.get(2)?)?),
         key: super::blob_bytes(row, 3)?,
         version_id: row.get::<_, Option<[u8; 16]>>(4)?.map_or(VersionId::Null, VersionId::Named),
-        etag: load_etag(&super::blob_bytes(row, 5)?)?,
+        etag,
         checksum,
     }))
 }
@@ -226,8 +231,8 @@ pub(super) fn keep_answer(
         &version.key[..],
         store_version_id(version.version_id),
         StoredEtag::new(version.etag),
-        checksum.map(|sum| store_checksum(sum.algorithm, sum.kind)),
-        checksum.map(|sum| &sum.value[..]),
+        checksum.map(store_checksum),
+        checksum.map(|sum| sum.checksum.as_bytes()),
     ))?;
     *kept += 1;
     if *kept > COMPLETED_MAX {

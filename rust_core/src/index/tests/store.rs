@@ -259,6 +259,18 @@ fn a_page_costs_what_it_holds() {
 }
 
 #[test]
+fn a_seek_is_planned_once() {
+    let index = applied(&three());
+    let reader = index.read().expect("a reader");
+    for from in [&b""[..], b"a", b"b", b"c"] {
+        reader.first_head(BucketId(1), from, true).expect("read");
+    }
+    let status = rusqlite::StatementStatus::RePrepare;
+    let planned = reader.with(|conn| Ok(conn.prepare_cached(heads::FIRST_FROM)?.get_status(status)));
+    assert_eq!(planned.expect("counted"), 0, "a new key must not mean a new plan");
+}
+
+#[test]
 fn a_page_of_uploads_costs_what_it_holds() {
     let cost = |count: u64| {
         let uploads = (0..count).map(|number| {

@@ -133,7 +133,10 @@ fn a_lost_index_is_rebuilt_from_the_log() {
     }
     store.open();
     store.close();
-    assert_eq!(store.dump(), before);
+    // Batches that no later commit vouched for were appended again, so the position is another one.
+    let tables =
+        |dump: &str| dump.lines().filter(|line| !line.starts_with("meta position")).collect::<Vec<_>>().join("\n");
+    assert!(tables(&store.dump()) == tables(&before));
     store.open();
     assert_eq!(store.get(&bucket, "large").unwrap().unwrap(), support::noise(1 << 20, 9));
 }

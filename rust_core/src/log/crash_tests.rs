@@ -123,6 +123,21 @@ impl Driver {
         Self { end: log.position(), log, ledger: Arc::default(), next_id: 1, durable: 0 }
     }
 
+    /// The next life: the index survived up to `kept` acknowledged batches, and what recovery visits behind it counts
+    /// as acknowledged from now on.
+    fn reborn(self, disk: &SimDisk, seed: u64, kept: usize) -> Self {
+        let mut acknowledged = self.ledger.lock().acknowledged.clone();
+        acknowledged.truncate(kept);
+        let (log, batches) =
+            open(disk, seed ^ self.next_id, acknowledged.last().map(|(_, position)| position)).unwrap();
+        let found = ids(&log, &batches);
+        assert!(self.ledger.lock().allows(kept, &found));
+        acknowledged.extend(found.into_iter().zip(batches).map(|(id, batch)| (id, batch.position)));
+        let end = log.position();
+        let ledger = Ledger { acknowledged, ..Ledger::default() };
+        Self { durable: end.sequence, log, ledger: Arc::new(Mutex::new(ledger)), end, ..self }
+    }
+
     fn append(&mut self) {
         let id = self.next_id;
         self.next_id += 1;
@@ -225,26 +240,32 @@ fn check_image(image: &SimDisk, ledger: &Ledger, rng: &mut SimRng, distinct: &mu
     assert!(ledger.allows(skipped, &second), "after a cut in recovery: {second:?} behind {skipped}");
 }
 
+/// One store through several lives, each ended by a cut or a kill; every moment of each life is checked.
 fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, usize) {
     let mut rng = SimRng::new(seed);
-    let disk = new_disk();
+    let mut disk = new_disk();
     let mut driver = Driver::new(&disk, seed);
-    let images = record_images(&disk, &driver.ledger);
-    if faults {
-        let kinds = [Operation::Write, Operation::Sync, Operation::Sync, Operation::Create, Operation::SyncDirectory];
-        for _ in 0..3 {
-            let kind = kinds[rng.below(5) as usize];
+    let mut failures = 0;
+    for _ in 0..3 {
+        let images = record_images(&disk, &driver.ledger);
+        for _ in 0..if faults { 2 } else { 0 } {
+            let kinds = [Operation::Write, Operation::Sync, Operation::Create, Operation::SyncDirectory];
+            let kind = [Operation::Sync, kinds[rng.below(4) as usize]][rng.below(2) as usize];
             let fault = if rng.below(2) == 0 { Fault::Io } else { Fault::NoSpace };
-            disk.fail(kind, 1 + rng.below(20), fault, false);
+            disk.fail(kind, 1 + rng.below(12), fault, false);
         }
+        driver.run(&mut rng, 30);
+        for (image, ledger) in images.lock().iter() {
+            check_image(image, ledger, &mut rng, distinct);
+        }
+        failures += driver.ledger.lock().failed.len();
+        let policy = POLICIES[rng.below(4) as usize];
+        disk = if rng.below(2) == 0 { disk.kill() } else { disk.crash(&mut rng, policy) };
+        let kept = rng.below(driver.ledger.lock().acknowledged.len() as u64 + 1);
+        driver = driver.reborn(&disk, seed, kept as usize);
     }
-    driver.run(&mut rng, 60);
-    let images = images.lock();
-    for (image, ledger) in images.iter() {
-        check_image(image, ledger, &mut rng, distinct);
-    }
-    let ledger = driver.ledger.lock();
-    (ledger.acknowledged.len(), ledger.failed.len())
+    let acknowledged = driver.ledger.lock().acknowledged.len();
+    (acknowledged, failures)
 }
 
 #[test]

@@ -95,9 +95,10 @@ fn live(seed: u64, tally: &Arc<Tally>) {
 fn seeds(usual: RangeInclusive<u64>) -> (Vec<u64>, bool) {
     let Ok(asked) = std::env::var("ORCAS_CRASH_SEED") else { return (usual.collect(), false) };
     let number = |text: &str| text.parse::<u64>().expect("ORCAS_CRASH_SEED is N or N..M");
-    let (first, last) = asked
-        .split_once("..")
-        .map_or((number(&asked), number(&asked)), |(first, end)| (number(first), number(end) - 1));
+    let (first, last) = match asked.split_once("..") {
+        Some((first, end)) => (number(first), number(end) - 1),
+        None => (number(&asked), number(&asked)),
+    };
     ((first..=last).collect(), true)
 }
 

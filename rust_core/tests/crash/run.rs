@@ -386,6 +386,12 @@ impl Run {
                 key,
                 precondition,
             })),
+            _ => return self.upload_intent(op),
+        })
+    }
+
+    fn upload_intent(&mut self, op: &Op) -> Result<Intent> {
+        Ok(match op.clone() {
             Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
             Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
                 bucket,
@@ -421,6 +427,7 @@ impl Run {
                 size: None,
                 precondition,
             })),
+            _ => unreachable!("not about an upload: {op:?}"),
         })
     }
 

@@ -24,6 +24,7 @@ from orcas.errors import ConfigurationError
 
 PREFIX: Final = "ORCAS_"
 FILE_NAME: Final = "orcas.toml"
+SYSTEM_FILE: Final = Path("/etc/orcas") / FILE_NAME
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
@@ -109,7 +110,9 @@ class Setting:
 
 
 def _setting(default: object, doc: str, parse: Callable[[object], Any], **facts: Any) -> Any:
-    return field(default=default, metadata={"setting": Setting(doc, parse, **facts)}, repr=not facts.get("secret", False))
+    return field(
+        default=default, metadata={"setting": Setting(doc, parse, **facts)}, repr=not facts.get("secret", False)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +125,11 @@ class Settings:
     region: str = _setting(
         "us-east-1", "region of the store", _text, pattern=_REGION, says="lower-case letters, digits and hyphens"
     )
-    strict_region: bool = _setting(
-        False, "refuse signatures made for another region than `ORCAS_REGION`", _boolean
-    )
+    strict_region: bool = _setting(False, "refuse signatures made for another region than `ORCAS_REGION`", _boolean)
     domains: tuple[str, ...] = _setting(
-        (), "host names under which `BUCKET.NAME` addresses a bucket (virtual-hosted style), separated by commas", _domains
+        (),
+        "host names under which `BUCKET.NAME` addresses a bucket (virtual-hosted style), separated by commas",
+        _domains,
     )
     root_access_key: str | None = _setting(
         None, "access key of the root identity; generated once when absent", _text,
@@ -149,7 +152,12 @@ class Settings:
         unit="bytes", low=0, high=MIB,
     )  # fmt: skip
     write_buffer_window_sec: float = _setting(
-        10.0, "longest time a write waits for its flush in `buffered` mode", _number, unit="seconds", low=0.001, high=3600
+        10.0,
+        "longest time a write waits for its flush in `buffered` mode",
+        _number,
+        unit="seconds",
+        low=0.001,
+        high=3600,
     )
     max_write_buffer_size: int = _setting(
         8 * MIB, "bytes a batch holds at most", _integer, unit="bytes", low=64 * KIB, high=GIB
@@ -158,7 +166,12 @@ class Settings:
         2048, "objects a batch holds at most", _integer, unit="objects", low=1, high=1_000_000
     )
     chunk_size: int = _setting(
-        4 * MIB, "length at which larger objects are cut into chunks", _integer, unit="bytes", low=64 * KIB, high=4 * MIB
+        4 * MIB,
+        "length at which larger objects are cut into chunks",
+        _integer,
+        unit="bytes",
+        low=64 * KIB,
+        high=4 * MIB,
     )
     db_max_open_conns: int = _setting(
         25, "read connections of the index open at once", _integer, unit="connections", low=1, high=1000
@@ -167,7 +180,12 @@ class Settings:
         10, "read connections of the index kept while idle", _integer, unit="connections", low=0, high=1000
     )
     db_conn_max_lifetime_sec: int = _setting(
-        3600, "age at which a read connection of the index is replaced", _integer, unit="seconds", low=1, high=31_536_000
+        3600,
+        "age at which a read connection of the index is replaced",
+        _integer,
+        unit="seconds",
+        low=1,
+        high=31_536_000,
     )
 
     body_budget: int = _setting(
@@ -229,17 +247,15 @@ def is_loopback(host: str) -> bool:
     return False
 
 
-def resolve(
-    overrides: Mapping[str, object] | None = None, environ: Mapping[str, str] | None = None, directory: Path | None = None
-) -> Resolved:
+def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = True) -> Resolved:
     """Gather every setting from its first source that names it, and check them.
 
-    `overrides` are the command line's (by field name); `environ` and `directory` default to the process's.
+    `overrides` are the command line's, by field name; None stands for absent. With `ambient` False they are all there is:
+    neither environment nor files are read, as for a server that a program starts for itself.
 
     Raises:
         ConfigurationError: a value, a combination or a name is wrong.
     """
-    environ = os.environ if environ is None else environ
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
 
@@ -249,14 +265,17 @@ def resolve(
             sources[name] = source
 
     for name, raw in (overrides or {}).items():
+        if name not in SETTINGS:
+            raise ConfigurationError(f"{name} is not a setting{_closest(name, list(SETTINGS))}")
         if raw is not None:
-            take(name, raw, "command line", "--" + name.replace("_", "-"))
-    for name, raw, called in _variables(environ):
-        take(name, raw, called, called)
-    for path in _files(environ, directory or Path.cwd()):
-        for name, raw in _read_file(path).items():
-            take(name, raw, str(path), f"{name} in {path}")
-    values.setdefault("data", _home(environ, "XDG_DATA_HOME", ".local/share") / "orcas")
+            take(name, raw, "command line", "--" + name.replace("_", "-") if ambient else name)
+    if ambient:
+        for name, raw, called in _variables(os.environ):
+            take(name, raw, called, called)
+        for path in _files():
+            for name, raw in _read_file(path).items():
+                take(name, raw, str(path), f"{name} in {path}")
+    values.setdefault("data", _home("XDG_DATA_HOME", ".local/share") / "orcas")
     settings = Settings(**values)  # type: ignore[arg-type]
     settings = _combined(settings, sources)
     return Resolved(settings, {name: sources.get(name, "default") for name in SETTINGS})
@@ -291,12 +310,14 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
                 raise ConfigurationError(f"{variable} and {variable.removesuffix('_FILE')} are both set: keep one.")
             yield secrets[variable], _read_secret(variable, environ[variable]), variable
         elif variable.startswith(PREFIX):
-            raise ConfigurationError(f"{variable} is not a setting of this version{_closest(variable, [*known, *secrets])}.")
+            raise ConfigurationError(
+                f"{variable} is not a setting of this version{_closest(variable, [*known, *secrets])}"
+            )
 
 
 def _closest(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1)
-    return f": did you mean {close[0]}?" if close else ": `orcas config show` lists them all"
+    return f": did you mean {close[0]}?" if close else ": `orcas config show` lists them all."
 
 
 def _read_secret(variable: str, path: str) -> str:
@@ -306,15 +327,14 @@ def _read_secret(variable: str, path: str) -> str:
         raise ConfigurationError(f"{variable} names a file that cannot be read: {error}.") from None
 
 
-def _home(environ: Mapping[str, str], variable: str, fallback: str) -> Path:
+def _home(variable: str, fallback: str) -> Path:
     # The XDG base directory specification ignores relative paths.
-    named = Path(environ.get(variable, ""))
+    named = Path(os.environ.get(variable, ""))
     return named if named.is_absolute() else Path.home() / fallback
 
 
-def _files(environ: Mapping[str, str], directory: Path) -> tuple[Path, ...]:
-    user = _home(environ, "XDG_CONFIG_HOME", ".config") / "orcas" / FILE_NAME
-    return (directory / FILE_NAME, user, Path("/etc/orcas") / FILE_NAME)
+def _files() -> tuple[Path, ...]:
+    return (Path.cwd() / FILE_NAME, _home("XDG_CONFIG_HOME", ".config") / "orcas" / FILE_NAME, SYSTEM_FILE)
 
 
 def _read_file(path: Path) -> dict[str, object]:
@@ -327,7 +347,7 @@ def _read_file(path: Path) -> dict[str, object]:
     names = [name for name, setting in SETTINGS.items() if setting.variable]
     for name in document:
         if name not in names:
-            raise ConfigurationError(f"{path} sets {name}, which is not a setting{_closest(name, names)}.")
+            raise ConfigurationError(f"{path} sets {name}, which is not a setting{_closest(name, names)}")
     return document
 
 
@@ -354,21 +374,36 @@ def _combined(settings: Settings, sources: dict[str, str]) -> Settings:
     return dataclasses.replace(settings, data=Path(os.path.abspath(settings.data)))  # noqa: PTH100 - keeps symlinks
 
 
-def clean_environment() -> dict[str, str]:
-    """This process's environment without the settings of Orcas, for a child whose settings are given to it whole."""
+def client_environment(url: str, access_key: str, secret_key: str, region: str) -> dict[str, str]:
+    """The variables by which AWS's SDKs and command find a server and sign for it."""
+    return {
+        "AWS_ENDPOINT_URL_S3": url,
+        "AWS_ACCESS_KEY_ID": access_key,
+        "AWS_SECRET_ACCESS_KEY": secret_key,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+    }
+
+
+def child_environment() -> dict[str, str]:
+    """This process's environment without Orcas's settings, for a child that is given its settings whole."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
 @contextlib.contextmanager
-def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set `variables` in this process's environment, and put back what was there afterwards."""
+def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Set `variables` in this process's environment (None removes), and put back what was there afterwards."""
     before = {name: os.environ.get(name) for name in variables}
-    os.environ.update(variables)
+    _set_environment(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set_environment(before)
+
+
+def _set_environment(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value

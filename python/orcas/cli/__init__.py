@@ -1,7 +1,7 @@
-"""The `orcas` command: arguments in, one module per command, an exit code out.
+"""The `orcas` command: arguments in, an exit code out.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 69 address or store cannot be had, 78 a setting is wrong. A failure that
-Orcas can explain is one sentence on stderr. Everything but this module is imported by the command that needs it.
+Orcas can explain is one sentence on stderr. Each command imports what it needs, so that none waits for another's.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 
 from orcas.errors import OrcasError
+
+EXIT_FAILED = 1
 
 
 def main() -> None:
@@ -20,5 +22,7 @@ def main() -> None:
     try:
         app()
     except OrcasError as error:
-        print(f"orcas: {error}", file=sys.stderr)  # noqa: T201 - this is the command's output
+        sys.stderr.write(f"orcas: {error}\n")
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_FAILED)

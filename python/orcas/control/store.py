@@ -101,9 +101,7 @@ class Control:
 
 
 @asynccontextmanager
-async def open_control(
-    directory: Path, access_key: str | None, secret_key: str | None
-) -> AsyncIterator[Control]:
+async def open_control(directory: Path, access_key: str | None, secret_key: str | None) -> AsyncIterator[Control]:
     """Lock `directory`, open its control store, and set its root identity to the operator's pair or the generated one.
 
     Raises:

@@ -119,7 +119,7 @@ def _setting(default: object, doc: str, parse: Callable[[object], Any], **facts:
 class Settings:
     """Every setting, checked. Sizes are in bytes, times in the unit that ends the name."""
 
-    data: Path = _setting(Path(), "directory that holds the store; `~` is expanded", _directory)
+    data: Path = _setting(None, "directory that holds the store; `~` is expanded", _directory)
     host: str = _setting("127.0.0.1", "address or host name to listen on", _text)
     port: int = _setting(9000, "port to listen on; 0 picks a free one", _integer, low=0, high=65535)
     region: str = _setting(

@@ -54,7 +54,7 @@ class Exchange:
         self.waiter: asyncio.Future[None] | None = None
         self.disconnected = False
         # Seconds for which the sender may still fall behind the least rate, as of the first `seen` bytes.
-        self.allowance = protocol.limits.body_timeout_sec
+        self.allowance: float = protocol.limits.body_timeout_sec
         self.seen = 0
         # Response.
         self.head: bytes | None = None
@@ -67,7 +67,7 @@ class Exchange:
     async def run(self) -> None:
         """Run the application, and make good what it leaves undone."""
         try:
-            await self.protocol.app(self.scope, self.receive, self.send)  # type: ignore[arg-type]
+            await self.protocol.app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
             self.protocol.fail(self, STOPPING)
             raise
@@ -151,8 +151,8 @@ class Exchange:
         if not self.response_started:
             if message["type"] != "http.response.start":
                 raise RuntimeError(f"expected http.response.start, not {message['type']}")
-            self.response_started = True
             self.head = self._make_head(message["status"], message.get("headers", ()))
+            self.response_started = True
             return
         if self.response_complete or message["type"] != "http.response.body":
             raise RuntimeError(f"unexpected {message['type']}")

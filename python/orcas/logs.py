@@ -49,12 +49,10 @@ class HumanFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """One object: time (UTC, RFC 3339), level, logger, message, exception, and the record's own fields."""
 
-    converter = time.gmtime
-
     def format(self, record: logging.LogRecord) -> str:
         """The whole line of a record."""
         line: dict[str, object] = {
-            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": redact(record.getMessage()),

@@ -90,7 +90,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if exchange is not None:
                 exchange.disconnect()
         self.flow.resume_writing()
-        self.parser = None
+        self.parser = None  # type: ignore[assignment]  # as uvicorn does: breaks the cycle
 
     def pause_writing(self) -> None:
         self.write_pauses += 1

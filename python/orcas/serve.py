@@ -19,7 +19,6 @@ import uvicorn
 import uvloop
 
 from orcas.app import Lane, Orcas
-from orcas.config import Settings
 from orcas.errors import UnavailableError
 from orcas.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 
@@ -122,7 +121,7 @@ class _Server(uvicorn.Server):
         self.stopping.set()
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]
+    def capture_signals(self) -> Iterator[None]:
         """Signals are handled by the loop."""
         yield
 

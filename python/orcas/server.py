@@ -57,7 +57,7 @@ class Server:
         # Checked here as well, so that a wrong setting is this call's exception and not a dead child.
         self._settings: Settings = resolve(overrides, ambient=False).settings
         self.region = self._settings.region
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _close
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "orcas.child"],

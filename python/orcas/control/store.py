@@ -7,6 +7,7 @@ root's rows are set from what the operator gave or `root.json` holds: those stan
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import sqlite3
@@ -124,7 +125,7 @@ async def open_control(directory: Path, access_key: str | None, secret_key: str 
 
 
 async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
-    path.chmod(0o600)
+    await asyncio.to_thread(path.chmod, 0o600)
     for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
         await connection.execute(f"PRAGMA {pragma}")
     async with connection.execute("PRAGMA user_version") as rows:

@@ -34,7 +34,17 @@ async def get(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/docs", "/openapi.json", "/bucket/_orcas/health/live", "/_orcas", "/%5Forcas/health/live", "/a%0Ab", "//_orcas/"]
+    "path",
+    [
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/bucket/_orcas/health/live",
+        "/_orcas",
+        "/%5Forcas/health/live",
+        "/a%0Ab",
+        "//_orcas/",
+    ],
 )
 async def test_everything_else_is_s3(path: str) -> None:
     app = Orcas(Settings(data=Path("/nowhere")), open_lane)

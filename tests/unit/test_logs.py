@@ -46,4 +46,6 @@ def test_json_lines_carry_the_records_fields() -> None:
 
 
 def test_human_lines_end_with_the_records_fields() -> None:
-    assert HumanFormatter().format(record("hello", orcas={"request_id": "0A"})).endswith("orcas.http: hello request_id=0A")
+    assert (
+        HumanFormatter().format(record("hello", orcas={"request_id": "0A"})).endswith("orcas.http: hello request_id=0A")
+    )

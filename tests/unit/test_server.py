@@ -20,7 +20,7 @@ from orcas.memory import private_directory
 
 def alive(pid: int) -> bool:
     try:
-        return not Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
 

@@ -1,1 +1,555 @@
+//! Digests and checksums of content: MD5 for entity tags, the checksum algorithms of S3, and the CRC of stored blocks.
+//!
+//! Streaming and pure. Owns the algorithms' stable codes, their names on the wire, base64, composite checksums and
+//! the joining of CRCs. Knows nothing of requests: which header is legal where is decided in `s3::checksums`.
 
+use crc_fast::CrcAlgorithm;
+use md5::{Digest as _, Md5};
+use sha1::Sha1;
+use sha2::Sha256;
+
+/// The longest digest in bytes.
+const DIGEST_LEN_MAX: usize = 32;
+
+/// A checksum algorithm of S3. The codes are stored: 6 to 10 are kept for SHA512, MD5, XXHASH64, XXHASH3, XXHASH128.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ChecksumAlgorithm {
+    Crc32 = 1,
+    Crc32c = 2,
+    Crc64Nvme = 3,
+    Sha1 = 4,
+    Sha256 = 5,
+}
+
+impl ChecksumAlgorithm {
+    pub const ALL: [ChecksumAlgorithm; 5] = [Self::Crc32, Self::Crc32c, Self::Crc64Nvme, Self::Sha1, Self::Sha256];
+
+    /// The stored code.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.code() == code)
+    }
+
+    /// The name in header values and XML, e.g. `CRC32C`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Crc32 => "CRC32",
+            Self::Crc32c => "CRC32C",
+            Self::Crc64Nvme => "CRC64NVME",
+            Self::Sha1 => "SHA1",
+            Self::Sha256 => "SHA256",
+        }
+    }
+
+    /// Reads a name in any case.
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| name.eq_ignore_ascii_case(algorithm.name().as_bytes()))
+    }
+
+    /// The header that carries a value, in lower case.
+    pub fn header(self) -> &'static str {
+        match self {
+            Self::Crc32 => "x-amz-checksum-crc32",
+            Self::Crc32c => "x-amz-checksum-crc32c",
+            Self::Crc64Nvme => "x-amz-checksum-crc64nvme",
+            Self::Sha1 => "x-amz-checksum-sha1",
+            Self::Sha256 => "x-amz-checksum-sha256",
+        }
+    }
+
+    /// Reads a header name in any case.
+    pub fn from_header(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| name.eq_ignore_ascii_case(algorithm.header().as_bytes()))
+    }
+
+    /// The XML element that carries a value, e.g. `ChecksumCRC32C`.
+    pub fn element(self) -> &'static str {
+        match self {
+            Self::Crc32 => "ChecksumCRC32",
+            Self::Crc32c => "ChecksumCRC32C",
+            Self::Crc64Nvme => "ChecksumCRC64NVME",
+            Self::Sha1 => "ChecksumSHA1",
+            Self::Sha256 => "ChecksumSHA256",
+        }
+    }
+
+    pub fn from_element(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| name == algorithm.element())
+    }
+
+    /// The length of a digest in bytes.
+    pub fn digest_len(self) -> usize {
+        match self {
+            Self::Crc32 | Self::Crc32c => 4,
+            Self::Crc64Nvme => 8,
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+        }
+    }
+
+    /// Whether values of parts can be joined into the value of the whole.
+    pub fn joins(self) -> bool {
+        self.crc().is_some()
+    }
+
+    fn crc(self) -> Option<CrcAlgorithm> {
+        match self {
+            Self::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
+            Self::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
+            Self::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+            Self::Sha1 | Self::Sha256 => None,
+        }
+    }
+}
+
+/// One digest with its algorithm, big-endian as S3 shows it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Checksum {
+    algorithm: ChecksumAlgorithm,
+    digest: [u8; DIGEST_LEN_MAX],
+}
+
+impl Checksum {
+    /// `None` unless `digest` has the algorithm's length.
+    pub fn from_bytes(algorithm: ChecksumAlgorithm, digest: &[u8]) -> Option<Self> {
+        if digest.len() != algorithm.digest_len() {
+            return None;
+        }
+        let mut padded = [0; DIGEST_LEN_MAX];
+        padded[..digest.len()].copy_from_slice(digest);
+        Some(Self { algorithm, digest: padded })
+    }
+
+    /// Reads the base64 form of a header or XML value. `None` on wrong length or a malformed value.
+    pub fn from_base64(algorithm: ChecksumAlgorithm, text: &[u8]) -> Option<Self> {
+        Self::from_bytes(algorithm, &base64_decode(text)?)
+    }
+
+    pub fn algorithm(&self) -> ChecksumAlgorithm {
+        self.algorithm
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.digest[..self.algorithm.digest_len()]
+    }
+
+    pub fn to_base64(&self) -> String {
+        base64_encode(self.as_bytes())
+    }
+
+    /// The CRC of two joined ranges from the CRC of each; `next_len` is the length of the second in bytes.
+    /// `None` for algorithms that do not join, or two different ones.
+    pub fn join(&self, next: &Checksum, next_len: u64) -> Option<Checksum> {
+        let crc = self.algorithm.crc().filter(|_| self.algorithm == next.algorithm)?;
+        let joined = crc_fast::checksum_combine(crc, self.crc_value(), next.crc_value(), next_len);
+        Some(Self::from_crc(self.algorithm, joined))
+    }
+
+    fn crc_value(&self) -> u64 {
+        self.as_bytes().iter().take(8).fold(0, |value, &byte| value << 8 | u64::from(byte))
+    }
+
+    fn from_crc(algorithm: ChecksumAlgorithm, value: u64) -> Self {
+        let len = algorithm.digest_len().min(8);
+        let mut digest = [0; DIGEST_LEN_MAX];
+        digest[..len].copy_from_slice(&value.to_be_bytes()[8 - len..]);
+        Self { algorithm, digest }
+    }
+}
+
+impl std::fmt::Debug for Checksum {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}:{}", self.algorithm.name(), self.to_base64())
+    }
+}
+
+/// What the checksum of an object covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChecksumType {
+    FullObject,
+    Composite,
+}
+
+impl ChecksumType {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FullObject => "FULL_OBJECT",
+            Self::Composite => "COMPOSITE",
+        }
+    }
+
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        [Self::FullObject, Self::Composite].into_iter().find(|kind| name.eq_ignore_ascii_case(kind.name().as_bytes()))
+    }
+}
+
+/// The checksum of an object. `parts` is 0 for one that covers the whole content, else the number of parts whose
+/// digests were hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectChecksum {
+    pub checksum: Checksum,
+    pub parts: u16,
+}
+
+impl ObjectChecksum {
+    pub fn full(checksum: Checksum) -> Self {
+        Self { checksum, parts: 0 }
+    }
+
+    /// The checksum of the parts' checksums. `None` without parts, above 65,535 of them, or when one has another
+    /// algorithm.
+    pub fn composite<'a>(algorithm: ChecksumAlgorithm, parts: impl IntoIterator<Item = &'a Checksum>) -> Option<Self> {
+        let mut hasher = Hasher::new(algorithm);
+        let mut count = 0u16;
+        for part in parts {
+            if part.algorithm != algorithm {
+                return None;
+            }
+            hasher.update(part.as_bytes());
+            count = count.checked_add(1)?;
+        }
+        (count > 0).then(|| Self { checksum: hasher.finish(), parts: count })
+    }
+
+    /// The checksum of the whole from each part's and its length in bytes. `None` without parts or when they do not
+    /// join.
+    pub fn joined(parts: impl IntoIterator<Item = (Checksum, u64)>) -> Option<Self> {
+        let mut parts = parts.into_iter();
+        let (mut whole, _) = parts.next().filter(|(first, _)| first.algorithm.joins())?;
+        for (part, len) in parts {
+            whole = whole.join(&part, len)?;
+        }
+        Some(Self::full(whole))
+    }
+
+    pub fn kind(&self) -> ChecksumType {
+        if self.parts == 0 { ChecksumType::FullObject } else { ChecksumType::Composite }
+    }
+
+    /// The value of headers and XML: base64, with `-N` when composite.
+    pub fn to_text(&self) -> String {
+        let mut text = self.checksum.to_base64();
+        if self.parts > 0 {
+            text.push('-');
+            text.push_str(itoa::Buffer::new().format(self.parts));
+        }
+        text
+    }
+}
+
+/// A running checksum.
+#[derive(Clone)]
+pub struct Hasher {
+    algorithm: ChecksumAlgorithm,
+    state: State,
+}
+
+#[derive(Clone)]
+enum State {
+    /// Boxed: the tables a CRC carries are several times larger than the other states.
+    Crc(Box<crc_fast::Digest>),
+    Sha1(Sha1),
+    Sha256(Sha256),
+}
+
+impl Hasher {
+    pub fn new(algorithm: ChecksumAlgorithm) -> Self {
+        let state = match (algorithm.crc(), algorithm) {
+            (Some(crc), _) => State::Crc(Box::new(crc_fast::Digest::new(crc))),
+            (None, ChecksumAlgorithm::Sha1) => State::Sha1(Sha1::new()),
+            (None, _) => State::Sha256(Sha256::new()),
+        };
+        Self { algorithm, state }
+    }
+
+    pub fn algorithm(&self) -> ChecksumAlgorithm {
+        self.algorithm
+    }
+
+    pub fn update(&mut self, data: &[u8]) {
+        match &mut self.state {
+            State::Crc(crc) => crc.update(data),
+            State::Sha1(sha) => sha.update(data),
+            State::Sha256(sha) => sha.update(data),
+        }
+    }
+
+    pub fn finish(self) -> Checksum {
+        let mut digest = [0; DIGEST_LEN_MAX];
+        match self.state {
+            State::Crc(crc) => return Checksum::from_crc(self.algorithm, crc.finalize()),
+            State::Sha1(sha) => digest[..20].copy_from_slice(&sha.finalize()),
+            State::Sha256(sha) => digest.copy_from_slice(&sha.finalize()),
+        }
+        Checksum { algorithm: self.algorithm, digest }
+    }
+
+    /// The checksum of bytes that are all in memory; CRCs take no state.
+    pub fn digest(algorithm: ChecksumAlgorithm, data: &[u8]) -> Checksum {
+        if let Some(crc) = algorithm.crc() {
+            return Checksum::from_crc(algorithm, crc_fast::checksum(crc, data));
+        }
+        let mut hasher = Self::new(algorithm);
+        hasher.update(data);
+        hasher.finish()
+    }
+}
+
+/// A running MD5, for entity tags and Content-MD5.
+#[derive(Clone, Default)]
+pub struct Md5Hasher(Md5);
+
+impl Md5Hasher {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    pub fn finish(self) -> [u8; 16] {
+        self.0.finalize().into()
+    }
+
+    pub fn digest(data: &[u8]) -> [u8; 16] {
+        Md5::digest(data).into()
+    }
+}
+
+/// CRC32C of one block of stored content: guards against damage, proves nothing about identity.
+pub fn block_crc(block: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(block)
+}
+
+/// An entity tag as S3 computes it. `parts` is 0 for an object stored in one request (the MD5 of its content), else
+/// the number of parts whose MD5s were hashed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Etag {
+    pub md5: [u8; 16],
+    pub parts: u16,
+}
+
+impl Etag {
+    pub fn simple(md5: [u8; 16]) -> Self {
+        Self { md5, parts: 0 }
+    }
+
+    /// The tag of a multipart object from the MD5s of its parts, in order. `None` above 65,535 parts.
+    pub fn multipart<'a>(parts: impl IntoIterator<Item = &'a [u8; 16]>) -> Option<Self> {
+        let mut hasher = Md5Hasher::new();
+        let mut count = 0u16;
+        for md5 in parts {
+            hasher.update(md5);
+            count = count.checked_add(1)?;
+        }
+        Some(Self { md5: hasher.finish(), parts: count })
+    }
+
+    /// Appends the tag without quotes: 32 hexadecimal digits, and `-N` for a multipart object.
+    pub fn write_hex(&self, out: &mut Vec<u8>) {
+        const HEX: &[u8; 16] = b"0123456789abcdef";
+        for byte in self.md5 {
+            out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+        if self.parts > 0 {
+            out.push(b'-');
+            out.extend_from_slice(itoa::Buffer::new().format(self.parts).as_bytes());
+        }
+    }
+
+    /// The tag with its quotes, as the ETag header carries it.
+    pub fn quoted(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(40);
+        out.push(b'"');
+        self.write_hex(&mut out);
+        out.push(b'"');
+        out
+    }
+
+    /// Reads a tag with or without quotes. `None` when it is none that this server can have given out.
+    pub fn parse(text: &[u8]) -> Option<Self> {
+        let bare = text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(text);
+        let (hex, parts) = match memchr::memchr(b'-', bare) {
+            Some(at) => (&bare[..at], parse_parts(&bare[at + 1..])?),
+            None => (bare, 0),
+        };
+        let mut md5 = [0; 16];
+        if hex.len() != 32 {
+            return None;
+        }
+        for (byte, pair) in md5.iter_mut().zip(hex.chunks_exact(2)) {
+            *byte = crate::http::hex_value(pair[0])? << 4 | crate::http::hex_value(pair[1])?;
+        }
+        Some(Self { md5, parts })
+    }
+}
+
+/// A part count: decimal digits without a leading zero, at least 1.
+fn parse_parts(text: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(text).ok().filter(|t| t.bytes().all(|b| b.is_ascii_digit()))?;
+    digits.parse().ok().filter(|_| !digits.starts_with('0'))
+}
+
+impl std::fmt::Display for Etag {
+    /// Without quotes.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut text = Vec::with_capacity(40);
+        self.write_hex(&mut text);
+        out.write_str(&String::from_utf8_lossy(&text))
+    }
+}
+
+impl std::fmt::Debug for Etag {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Etag({self})")
+    }
+}
+
+/// Standard base64 with padding.
+pub fn base64_encode(data: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
+    for group in data.chunks(3) {
+        let bits = group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
+        for place in 0..4 {
+            let index = (bits >> (18 - 6 * place) & 63) as usize;
+            out.push(if place <= group.len() { char::from(ALPHABET[index]) } else { '=' });
+        }
+    }
+    out
+}
+
+/// Reads canonical standard base64: padding present, unused bits zero, nothing else around. `None` otherwise.
+pub fn base64_decode(text: &[u8]) -> Option<Vec<u8>> {
+    if !text.len().is_multiple_of(4) {
+        return None;
+    }
+    let padding = text.iter().rev().take_while(|&&b| b == b'=').count();
+    if padding > 2 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut held) = (0u32, 0u32);
+    for &symbol in &text[..text.len() - padding] {
+        let value = match symbol {
+            b'A'..=b'Z' => symbol - b'A',
+            b'a'..=b'z' => symbol - b'a' + 26,
+            b'0'..=b'9' => symbol - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(value);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held & 255) as u8);
+        }
+    }
+    (bits & ((1 << held) - 1) == 0).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn base64_of(algorithm: ChecksumAlgorithm, data: &[u8]) -> String {
+        Hasher::digest(algorithm, data).to_base64()
+    }
+
+    /// Published check values of each algorithm over "123456789".
+    #[test]
+    fn known_answers() {
+        let data = b"123456789";
+        let bytes = |a| Hasher::digest(a, data).as_bytes().to_vec();
+        assert_eq!(bytes(ChecksumAlgorithm::Crc32), 0xcbf4_3926_u32.to_be_bytes());
+        assert_eq!(bytes(ChecksumAlgorithm::Crc32c), 0xe306_9283_u32.to_be_bytes());
+        assert_eq!(bytes(ChecksumAlgorithm::Crc64Nvme), 0xae8b_1486_0a79_9888_u64.to_be_bytes());
+        assert_eq!(base64_of(ChecksumAlgorithm::Sha1, data), "98O8HYCOBHMq32eZZczDTKeuNEE=");
+        assert_eq!(base64_of(ChecksumAlgorithm::Sha256, data), "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
+        assert_eq!(block_crc(data), 0xe306_9283);
+        assert_eq!(Etag::simple(Md5Hasher::digest(data)).to_string(), "25f9e794323b453885f5181f1b624d0b");
+    }
+
+    #[test]
+    fn codes_and_names_round_trip() {
+        for algorithm in ChecksumAlgorithm::ALL {
+            assert_eq!(ChecksumAlgorithm::from_code(algorithm.code()), Some(algorithm));
+            assert_eq!(ChecksumAlgorithm::from_name(algorithm.name().as_bytes()), Some(algorithm));
+            assert_eq!(ChecksumAlgorithm::from_header(algorithm.header().as_bytes()), Some(algorithm));
+            assert_eq!(ChecksumAlgorithm::from_element(algorithm.element()), Some(algorithm));
+        }
+        assert_eq!(ChecksumAlgorithm::from_code(6), None);
+    }
+
+    #[test]
+    fn entity_tags() {
+        let text = b"\"d41d8cd98f00b204e9800998ecf8427e-12\"";
+        let tag = Etag::parse(text).unwrap();
+        assert_eq!((tag.parts, tag.quoted()), (12, text.to_vec()));
+        assert_eq!(Etag::parse(&text[1..text.len() - 1]), Some(tag));
+        let hex = "d41d8cd98f00b204e9800998ecf8427e";
+        for bad in [
+            "",
+            "\"",
+            "d41d",
+            &format!("{hex}-"),
+            &format!("{hex}-0"),
+            &format!("{hex}-65536"),
+            &format!("{hex}-+1"),
+            &format!("\"{hex}"),
+            &format!("{hex}0"),
+        ] {
+            assert_eq!(Etag::parse(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn malformed_base64_is_refused() {
+        for bad in ["A", "AA", "AAA", "A===", "====", "AA=A", "AB==", "AAB=", "AA==\n", "AA--", " AAA"] {
+            assert_eq!(base64_decode(bad.as_bytes()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn composites_hash_the_digests_of_their_parts() {
+        let parts = [b"one".as_slice(), b"two"].map(|part| Hasher::digest(ChecksumAlgorithm::Sha256, part));
+        let whole = ObjectChecksum::composite(ChecksumAlgorithm::Sha256, &parts).unwrap();
+        let joined = [parts[0].as_bytes(), parts[1].as_bytes()].concat();
+        assert_eq!(whole.to_text(), format!("{}-2", base64_of(ChecksumAlgorithm::Sha256, &joined)));
+        assert_eq!(ObjectChecksum::composite(ChecksumAlgorithm::Sha1, &parts), None);
+        assert_eq!(ObjectChecksum::joined(parts.map(|part| (part, 3))), None);
+    }
+
+    proptest! {
+        #[test]
+        fn base64_round_trips(data in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let text = base64_encode(&data);
+            prop_assert_eq!(base64_decode(text.as_bytes()), Some(data));
+        }
+
+        #[test]
+        fn streaming_and_joining_give_the_digest_of_the_whole(
+            data in proptest::collection::vec(any::<u8>(), 1..3000), at in any::<prop::sample::Index>(),
+        ) {
+            let (left, right) = data.split_at(at.index(data.len()));
+            for algorithm in ChecksumAlgorithm::ALL {
+                let whole = Hasher::digest(algorithm, &data);
+                let mut stream = Hasher::new(algorithm);
+                stream.update(left);
+                stream.update(right);
+                prop_assert_eq!(stream.finish(), whole);
+                if algorithm.joins() {
+                    let parts = [left, right].map(|part| (Hasher::digest(algorithm, part), part.len() as u64));
+                    prop_assert_eq!(ObjectChecksum::joined(parts), Some(ObjectChecksum::full(whole)));
+                }
+            }
+        }
+    }
+}

@@ -8,6 +8,8 @@ mod codec;
 
 use bytes::Bytes;
 
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+
 pub use codec::{decode, decode_extents, encode, encode_extents};
 
 /// Store-wide order of records; the first record of a store has sequence 1.
@@ -30,24 +32,6 @@ pub struct Identity(pub [u8; 32]);
 pub enum VersionId {
     Null,
     Named([u8; 16]),
-}
-
-/// An object's ETag: MD5 of the content, or MD5 of the parts' MD5s with the number of parts (1 to 10,000).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Etag {
-    pub md5: [u8; 16],
-    /// 0 for an object that was not uploaded in parts.
-    pub parts: u16,
-}
-
-/// One S3 checksum as stored: `algorithm` and `kind` are the stable codes of `crate::checksum`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredChecksum {
-    pub algorithm: u8,
-    /// 0 full object, 1 composite.
-    pub kind: u8,
-    /// Raw digest bytes, big-endian for CRCs as S3 writes them.
-    pub value: Bytes,
 }
 
 /// A run of an object's bytes.
@@ -96,8 +80,8 @@ pub struct ObjectHeaders {
 pub struct CompletedPart {
     pub number: u16,
     pub size: u64,
-    /// Raw digest in the object's checksum algorithm; empty when the upload had none.
-    pub checksum: Bytes,
+    /// In the object's checksum algorithm, when the upload had one.
+    pub checksum: Option<Checksum>,
 }
 
 /// One state of an object.
@@ -112,7 +96,7 @@ pub struct Version {
     pub modified_ms: u64,
     pub size: u64,
     pub etag: Etag,
-    pub checksum: Option<StoredChecksum>,
+    pub checksum: Option<ObjectChecksum>,
     pub headers: ObjectHeaders,
     /// Empty unless the object was completed from parts.
     pub parts: Vec<CompletedPart>,
@@ -160,8 +144,8 @@ pub struct Upload {
     pub key: Bytes,
     pub initiated_ms: u64,
     pub headers: ObjectHeaders,
-    /// Checksum algorithm code and kind (0 full object, 1 composite) when the client chose them.
-    pub checksum: Option<(u8, u8)>,
+    /// When the client chose them.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,7 +156,7 @@ pub struct Part {
     pub size: u64,
     pub md5: [u8; 16],
     pub modified_ms: u64,
-    pub checksum: Option<StoredChecksum>,
+    pub checksum: Option<Checksum>,
     pub manifest: Vec<Extent>,
 }
 
@@ -233,3 +217,10 @@ pub enum Record {
 
 /// The largest body that is stored as a content in the log, bytes.
 pub const CONTENT_MAX: usize = 1024 * 1024;
+
+/// A version as it is found: with the sequence of the record that brought it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    pub sequence: Sequence,
+    pub version: Version,
+}

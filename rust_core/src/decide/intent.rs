@@ -1,0 +1,267 @@
+//! What can be asked of the sequencer and what it answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use crate::record::{Bucket, BucketId, Durability, Identity, ObjectHeaders, Sequence, UploadId};
+
+/// A mutation. It carries the id of the bucket it was authorised for, never its name.
+#[derive(Clone, Debug)]
+pub enum Intent {
+    CreateBucket {
+        name: Bytes,
+        owner: Bytes,
+        location: Bytes,
+        chunk_size: Option<u32>,
+        durability: Option<Durability>,
+    },
+    DeleteBucket {
+        bucket: BucketId,
+    },
+    PutObject(Box<PutObject>),
+    DeleteObject {
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    /// Each entry is decided on its own, in order.
+    DeleteObjects {
+        bucket: BucketId,
+        entries: Vec<DeleteEntry>,
+    },
+    CopyObject(Box<Copy>),
+    MoveObject(Box<Move>),
+    CreateUpload {
+        bucket: BucketId,
+        key: Bytes,
+        headers: ObjectHeaders,
+        checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    },
+    PutPart(Box<PutPart>),
+    CopyPart(Box<CopyPart>),
+    AbortUpload {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+    },
+    CompleteUpload(Box<Complete>),
+}
+
+/// Stored bytes that a version or part will name.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// At most `record::INLINE_MAX` bytes, kept in the version record.
+    Inline(Bytes),
+    /// At most `record::CONTENT_MAX` bytes, kept as a record of its own.
+    Content { identity: Identity, bytes: Bytes },
+    /// Durable in packs, in the order of the content.
+    Chunks(Vec<PlacedChunk>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedChunk {
+    pub identity: Identity,
+    pub pack: u64,
+    /// Of the chunk's frame in its pack.
+    pub offset: u64,
+    /// Content bytes.
+    pub length: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct PutObject {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub precondition: Precondition,
+    pub size: u64,
+    pub md5: [u8; 16],
+    pub checksum: Option<Checksum>,
+    pub headers: ObjectHeaders,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeleteEntry {
+    pub key: Bytes,
+    pub precondition: Precondition,
+}
+
+/// CopyObject: refers to the source's blobs and copies no bytes.
+#[derive(Clone, Debug)]
+pub struct Copy {
+    pub source: (BucketId, Bytes),
+    pub source_conditions: SourceConditions,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub precondition: Precondition,
+    /// `Some` for the metadata directive REPLACE.
+    pub headers: Option<ObjectHeaders>,
+    /// A checksum computed for the copy, and the sequence of the source it was computed from.
+    pub checksum: Option<(Sequence, Checksum)>,
+}
+
+/// RenameObject and the move extension: metadata only, atomic, also across buckets.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub from_bucket: BucketId,
+    pub from_key: Bytes,
+    pub from_conditions: SourceConditions,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub precondition: Precondition,
+}
+
+#[derive(Clone, Debug)]
+pub struct PutPart {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub upload: UploadId,
+    pub number: u16,
+    pub size: u64,
+    pub md5: [u8; 16],
+    pub checksum: Option<Checksum>,
+    pub body: Body,
+}
+
+/// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.
+#[derive(Clone, Debug)]
+pub struct CopyPart {
+    pub source: (BucketId, Bytes),
+    pub source_sequence: Sequence,
+    pub source_conditions: SourceConditions,
+    /// First and last byte, both included; the whole object when `None`.
+    pub range: Option<(u64, u64)>,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub upload: UploadId,
+    pub number: u16,
+    pub md5: [u8; 16],
+    pub checksum: Option<Checksum>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletePart {
+    pub number: u16,
+    pub md5: [u8; 16],
+    /// When the client named one.
+    pub checksum: Option<Checksum>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Complete {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub upload: UploadId,
+    pub parts: Vec<CompletePart>,
+    /// Checksum of the whole object as the client expects it.
+    pub checksum: Option<ObjectChecksum>,
+    /// Size of the whole object as the client expects it, bytes.
+    pub size: Option<u64>,
+    pub precondition: Precondition,
+}
+
+/// `If-Match` or `If-None-Match` of a write or of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtagMatch {
+    /// `*`
+    Any,
+    List(Vec<Etag>),
+}
+
+impl EtagMatch {
+    pub fn matches(&self, etag: &Etag) -> bool {
+        match self {
+            Self::Any => true,
+            Self::List(list) => list.contains(etag),
+        }
+    }
+}
+
+/// What must hold of the destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Precondition {
+    pub if_match: Option<EtagMatch>,
+    /// `If-None-Match: *`
+    pub if_none_match_any: bool,
+}
+
+impl Precondition {
+    pub fn is_none(&self) -> bool {
+        self.if_match.is_none() && !self.if_none_match_any
+    }
+}
+
+/// What must hold of the source of a copy or move.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceConditions {
+    pub if_match: Option<EtagMatch>,
+    pub if_none_match: Option<EtagMatch>,
+    /// Milliseconds since the Unix epoch, whole seconds.
+    pub if_modified_since_ms: Option<u64>,
+    pub if_unmodified_since_ms: Option<u64>,
+}
+
+/// The answer to an intent that happened.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Done,
+    Bucket(Arc<Bucket>),
+    Put(Put),
+    Deleted(Vec<Result<(), Refusal>>),
+    Upload(UploadId),
+    Part(Put),
+}
+
+/// A version or part as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    pub sequence: Sequence,
+    pub etag: Etag,
+    pub modified_ms: u64,
+    pub size: u64,
+    pub checksum: Option<ObjectChecksum>,
+}
+
+/// Why S3 says no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    NoSuchBucket,
+    BucketAlreadyOwnedByYou,
+    BucketAlreadyExists,
+    BucketNotEmpty,
+    TooManyBuckets,
+    NoSuchKey,
+    NoSuchUpload,
+    /// The header whose condition failed, as S3 names it.
+    PreconditionFailed {
+        condition: &'static str,
+    },
+    /// No part with this number and ETag.
+    InvalidPart {
+        number: u16,
+    },
+    InvalidPartOrder,
+    /// A part other than the last is under 5 MiB.
+    EntityTooSmall {
+        number: u16,
+        size: u64,
+    },
+    EntityTooLarge {
+        size: u64,
+    },
+    /// The checksum or size that the client expects of the whole object is not what the parts give.
+    BadDigest {
+        what: &'static str,
+    },
+    InvalidRequest {
+        reason: &'static str,
+    },
+    /// The range of a part copy lies outside its source.
+    InvalidRange {
+        size: u64,
+    },
+    /// The source was replaced after its digests were computed; compute and submit again.
+    SourceChanged,
+}

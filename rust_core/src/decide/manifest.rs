@@ -1,0 +1,113 @@
+//! Manifests: which extents a version or part names, when they move into segments, and how a range of one manifest
+//! becomes another.
+
+use super::{Body, View};
+use crate::error::{Error, Result};
+use crate::record::{Extent, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence};
+
+/// The records of a decision as they are drafted; each knows the sequence it will get.
+pub(super) struct Draft {
+    next: Sequence,
+    records: Vec<Record>,
+}
+
+impl Draft {
+    pub fn new(next: Sequence) -> Self {
+        Self { next, records: Vec::with_capacity(2) }
+    }
+
+    pub fn push(&mut self, record: Record) -> Sequence {
+        let sequence = self.next;
+        self.next += 1;
+        self.records.push(record);
+        sequence
+    }
+
+    pub fn into_records(self) -> Vec<Record> {
+        self.records
+    }
+
+    /// Drafts the records that hold `body` and returns the manifest that names them.
+    pub fn store(&mut self, body: Body) -> Vec<Extent> {
+        match body {
+            Body::Inline(bytes) if bytes.is_empty() => Vec::new(),
+            Body::Inline(bytes) => vec![Extent::Inline(bytes)],
+            Body::Content { identity, bytes } => {
+                let length = bytes.len() as u32;
+                let blob = self.push(Record::Content { identity, bytes });
+                vec![Extent::Blob { blob, start: 0, length }]
+            }
+            Body::Chunks(chunks) => {
+                let extents = chunks
+                    .into_iter()
+                    .map(|chunk| {
+                        let length = chunk.length;
+                        let blob = self.push(Record::Chunk {
+                            identity: chunk.identity,
+                            pack: chunk.pack,
+                            offset: chunk.offset,
+                            length,
+                        });
+                        Extent::Blob { blob, start: 0, length }
+                    })
+                    .collect();
+                self.segmented(extents)
+            }
+        }
+    }
+
+    /// Moves a long list of blob extents into segment records.
+    pub fn segmented(&mut self, extents: Vec<Extent>) -> Vec<Extent> {
+        let blobs_only = extents.iter().all(|extent| matches!(extent, Extent::Blob { .. }));
+        if extents.len() <= MANIFEST_EXTENTS_MAX || !blobs_only {
+            return extents;
+        }
+        extents
+            .chunks(SEGMENT_EXTENTS_MAX)
+            .map(|extents| {
+                let length = extents.iter().map(Extent::length).sum();
+                let segment = self.push(Record::Segment { extents: extents.to_vec() });
+                Extent::Segment { segment, length }
+            })
+            .collect()
+    }
+}
+
+/// The extents that hold bytes `first..=last` of `manifest`, segments resolved where only a part of them is wanted.
+pub(super) fn slice(view: &dyn View, manifest: &[Extent], first: u64, last: u64) -> Result<Vec<Extent>> {
+    let mut out = Vec::new();
+    slice_into(view, manifest, first, last, &mut out, true)?;
+    Ok(out)
+}
+
+fn slice_into(
+    view: &dyn View,
+    manifest: &[Extent],
+    first: u64,
+    last: u64,
+    out: &mut Vec<Extent>,
+    segments: bool,
+) -> Result<()> {
+    let mut at = 0u64;
+    for extent in manifest {
+        let (begin, end) = (at, at + extent.length());
+        at = end;
+        if end <= first || begin > last {
+            continue;
+        }
+        // Relative to the extent: `from` included, `to` excluded.
+        let (from, to) = (first.saturating_sub(begin), (last + 1).min(end) - begin);
+        match extent {
+            Extent::Inline(bytes) => out.push(Extent::Inline(bytes.slice(from as usize..to as usize))),
+            Extent::Blob { blob, start, .. } => {
+                out.push(Extent::Blob { blob: *blob, start: start + from as u32, length: (to - from) as u32 });
+            }
+            Extent::Segment { .. } if from == 0 && to == end - begin => out.push(extent.clone()),
+            Extent::Segment { segment, .. } if segments => {
+                slice_into(view, &view.segment(*segment)?, from, to - 1, out, false)?;
+            }
+            Extent::Segment { .. } => return Err(Error::Record { reason: "a segment names a segment" }),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,118 @@
+//! What can be wrong with a signature or a signed body: one variant for each S3 code and message that a client sees.
+//! The caller folds these into its error catalogue; nothing here carries a secret or an expected signature.
+
+use thiserror::Error;
+
+/// A refusal. `Display` is the message for the client, `code` and `status` the S3 error code and HTTP status.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SignatureError {
+    /// A header that must be signed is not: `host`, or an `x-amz-*` header that the request carries.
+    #[error("There were headers present in the request which were not signed")]
+    UnsignedHeader { name: String },
+    #[error("Request has expired")]
+    RequestExpired,
+    #[error("Request is not valid yet")]
+    RequestNotYetValid,
+    #[error("AWS authentication requires a valid Date or x-amz-date header")]
+    MissingDate,
+    #[error(
+        "The request signature we calculated does not match the signature you provided. Check your key and signing method."
+    )]
+    SignatureDoesNotMatch,
+    #[error("The AWS Access Key Id you provided does not exist in our records.")]
+    InvalidAccessKeyId,
+    #[error("The difference between the request time and the current time is too large.")]
+    RequestTimeTooSkewed,
+    #[error("The authorization header is malformed; {0}")]
+    AuthorizationHeaderMalformed(&'static str),
+    #[error("The authorization header is malformed; the region '{given}' is wrong; expecting '{expected}'")]
+    WrongRegionInHeader { given: String, expected: String },
+    #[error("{0}")]
+    AuthorizationQueryParameters(&'static str),
+    #[error("Error parsing the X-Amz-Credential parameter; the region '{given}' is wrong; expecting '{expected}'")]
+    WrongRegionInQuery { given: String, expected: String },
+    #[error("{0}")]
+    InvalidArgument(&'static str),
+    #[error("The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.")]
+    UnsupportedMechanism,
+    #[error("Missing required header for this request: x-amz-content-sha256")]
+    MissingContentSha256,
+    #[error("x-amz-content-sha256 must be UNSIGNED-PAYLOAD, a supported STREAMING- value, or a valid sha256 value.")]
+    InvalidContentSha256,
+    #[error("The provided token is malformed or otherwise invalid.")]
+    InvalidToken,
+    #[error("AWS4-ECDSA-P256-SHA256 signatures are not implemented")]
+    AsymmetricNotImplemented,
+    #[error("Couldn't parse the specified URI.")]
+    InvalidUri,
+    #[error("The provided 'x-amz-content-sha256' header does not match what was computed.")]
+    ContentSha256Mismatch,
+    #[error("You must provide the x-amz-decoded-content-length HTTP header.")]
+    MissingDecodedLength,
+    #[error("You did not provide the number of bytes specified by the x-amz-decoded-content-length HTTP header")]
+    IncompleteBody,
+    #[error("A chunk is larger than what remains of the x-amz-decoded-content-length HTTP header")]
+    InvalidChunkSize,
+    #[error("The aws-chunked encoding of the body is not well-formed.")]
+    MalformedChunk,
+    #[error("The request contained trailing data that was not well-formed or did not conform to our published schema.")]
+    MalformedTrailer,
+}
+
+impl SignatureError {
+    /// The S3 error code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::UnsignedHeader { .. } | Self::RequestExpired | Self::RequestNotYetValid | Self::MissingDate => {
+                "AccessDenied"
+            }
+            Self::SignatureDoesNotMatch => "SignatureDoesNotMatch",
+            Self::InvalidAccessKeyId => "InvalidAccessKeyId",
+            Self::RequestTimeTooSkewed => "RequestTimeTooSkewed",
+            Self::AuthorizationHeaderMalformed(_) | Self::WrongRegionInHeader { .. } => "AuthorizationHeaderMalformed",
+            Self::AuthorizationQueryParameters(_) | Self::WrongRegionInQuery { .. } => {
+                "AuthorizationQueryParametersError"
+            }
+            Self::InvalidArgument(_) | Self::InvalidContentSha256 => "InvalidArgument",
+            Self::UnsupportedMechanism | Self::MissingContentSha256 | Self::MalformedChunk => "InvalidRequest",
+            Self::InvalidToken => "InvalidToken",
+            Self::AsymmetricNotImplemented => "NotImplemented",
+            Self::InvalidUri => "InvalidURI",
+            Self::ContentSha256Mismatch => "XAmzContentSHA256Mismatch",
+            Self::MissingDecodedLength => "MissingContentLength",
+            Self::IncompleteBody => "IncompleteBody",
+            Self::InvalidChunkSize => "InvalidChunkSizeError",
+            Self::MalformedTrailer => "MalformedTrailerError",
+        }
+    }
+
+    /// The HTTP status that goes with the code.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::UnsignedHeader { .. }
+            | Self::RequestExpired
+            | Self::RequestNotYetValid
+            | Self::MissingDate
+            | Self::SignatureDoesNotMatch
+            | Self::InvalidAccessKeyId
+            | Self::RequestTimeTooSkewed => 403,
+            Self::AuthorizationHeaderMalformed(_)
+            | Self::WrongRegionInHeader { .. }
+            | Self::AuthorizationQueryParameters(_)
+            | Self::WrongRegionInQuery { .. }
+            | Self::InvalidArgument(_)
+            | Self::UnsupportedMechanism
+            | Self::MissingContentSha256
+            | Self::InvalidContentSha256
+            | Self::InvalidToken
+            | Self::InvalidUri
+            | Self::ContentSha256Mismatch
+            | Self::IncompleteBody
+            | Self::InvalidChunkSize
+            | Self::MalformedChunk
+            | Self::MalformedTrailer => 400,
+            Self::MissingDecodedLength => 411,
+            Self::AsymmetricNotImplemented => 501,
+        }
+    }
+}

@@ -1,1 +1,15 @@
+//! What S3 says: operations, errors, names, request headers and parameters, response headers, XML documents.
+//!
+//! Pure: bytes in, typed values or bytes out. Knows nothing of the engine, of I/O or of Python. Every header name,
+//! query parameter, limit and message of the S3 API has its one home below.
 
+pub mod errors;
+pub mod operations;
+mod routes;
+pub mod support;
+pub mod target;
+pub mod xml;
+
+pub use errors::{ErrorCode, S3Error};
+pub use operations::Operation;
+pub use target::Target;

@@ -2,5 +2,8 @@
 
 pub mod budget;
 pub mod completions;
+pub mod download;
+pub mod intake;
 pub mod pool;
+pub mod problem;
 pub mod stream;

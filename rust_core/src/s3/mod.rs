@@ -3,8 +3,14 @@
 //! Pure: bytes in, typed values or bytes out. Knows nothing of the engine, of I/O or of Python. Every header name,
 //! query parameter, limit and message of the S3 API has its one home below.
 
+pub mod checksums;
+pub mod conditions;
 pub mod errors;
+pub mod headers;
+pub mod metadata;
 pub mod operations;
+pub mod query;
+pub mod range;
 mod routes;
 pub mod support;
 pub mod target;

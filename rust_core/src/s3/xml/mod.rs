@@ -3,6 +3,11 @@
 //! Values are bytes that a caller vouches to be UTF-8 (keys, names); anything else is written lossily. Knows nothing
 //! of the engine: callers hand over plain values.
 
+pub mod lists;
+mod parse;
+pub mod requests;
+pub mod results;
+
 use std::borrow::Cow;
 
 /// The namespace of every answer of the S3 API.
@@ -104,16 +109,13 @@ impl XmlWriter {
         self.close("ETag");
     }
 
+    /// Text of the element that is open.
+    pub fn content(&mut self, value: &[u8]) {
+        escape_into(&mut self.out, value, Illegal::Reference);
+    }
+
     pub fn append(&mut self, fragment: XmlWriter) {
         self.out.extend_from_slice(&fragment.out);
-    }
-
-    pub fn len(&self) -> usize {
-        self.out.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
     }
 
     pub fn finish(self) -> Vec<u8> {

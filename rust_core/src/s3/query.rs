@@ -1,0 +1,301 @@
+//! The parameters of listings and multipart requests, typed, and the continuation token.
+//!
+//! Numbers are clamped to the page limits of S3. Text parameters are UTF-8, as names and keys are.
+
+use super::errors::{ErrorCode, S3Error};
+use super::range::{PART_NUMBER_MAX, part_number};
+use crate::checksum::{base64_decode, base64_encode, block_crc};
+use crate::http::Query;
+
+/// Entries of one listing page: the limit of S3, which bounds an answer's memory.
+pub const PAGE_LEN_MAX: u16 = 1000;
+
+/// Buckets of one page of ListBuckets.
+pub const BUCKETS_LEN_MAX: u16 = 10_000;
+
+/// Bytes of an upload id; longer ones name nothing here.
+pub const UPLOAD_ID_LEN_MAX: usize = 256;
+
+/// What all listings of keys share. Empty values count as absent, except that a prefix is then empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeySelection {
+    pub prefix: Vec<u8>,
+    pub delimiter: Option<Vec<u8>>,
+    /// 0 to 1,000.
+    pub max: u16,
+    /// Keys are percent-encoded in the answer.
+    pub url_encoded: bool,
+}
+
+impl KeySelection {
+    fn parse(query: &Query, max_name: &'static str) -> Result<Self, S3Error> {
+        Ok(Self {
+            prefix: text(query, "prefix")?.unwrap_or_default(),
+            delimiter: text(query, "delimiter")?,
+            max: limit(query, max_name, PAGE_LEN_MAX)?,
+            url_encoded: url_encoded(query)?,
+        })
+    }
+}
+
+/// ListObjects, the first version. The listing starts after `marker`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjectsQuery {
+    pub keys: KeySelection,
+    pub marker: Option<Vec<u8>>,
+}
+
+impl ListObjectsQuery {
+    pub fn parse(query: &Query) -> Result<Self, S3Error> {
+        Ok(Self { keys: KeySelection::parse(query, "max-keys")?, marker: text(query, "marker")? })
+    }
+}
+
+/// ListObjectsV2.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListObjectsV2Query {
+    pub keys: KeySelection,
+    pub start_after: Option<Vec<u8>>,
+    pub continuation: Option<Continuation>,
+    pub fetch_owner: bool,
+}
+
+impl ListObjectsV2Query {
+    pub fn parse(query: &Query) -> Result<Self, S3Error> {
+        let fetch_owner = query.get("fetch-owner").is_some_and(|value| value.eq_ignore_ascii_case(b"true"));
+        Ok(Self {
+            keys: KeySelection::parse(query, "max-keys")?,
+            start_after: text(query, "start-after")?,
+            continuation: Continuation::parse(query)?,
+            fetch_owner,
+        })
+    }
+
+    /// Where the page starts: after this key. A token stands before `start-after`.
+    pub fn after(&self) -> Option<&[u8]> {
+        self.continuation.as_ref().map(|token| token.after.as_slice()).or(self.start_after.as_deref())
+    }
+}
+
+/// ListMultipartUploads. The upload id marker counts only with a key marker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListUploadsQuery {
+    pub keys: KeySelection,
+    pub key_marker: Option<Vec<u8>>,
+    pub upload_id_marker: Option<Vec<u8>>,
+}
+
+impl ListUploadsQuery {
+    pub fn parse(query: &Query) -> Result<Self, S3Error> {
+        let key_marker = text(query, "key-marker")?;
+        let upload_id_marker = text(query, "upload-id-marker")?.filter(|_| key_marker.is_some());
+        Ok(Self { keys: KeySelection::parse(query, "max-uploads")?, key_marker, upload_id_marker })
+    }
+}
+
+/// ListParts. The page starts after part `marker`, 0 for the first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListPartsQuery {
+    pub upload_id: Vec<u8>,
+    pub marker: u16,
+    pub max: u16,
+}
+
+impl ListPartsQuery {
+    pub fn parse(query: &Query) -> Result<Self, S3Error> {
+        Ok(Self {
+            upload_id: upload_id(query)?,
+            marker: limit_or(query, "part-number-marker", PART_NUMBER_MAX, 0)?,
+            max: limit(query, "max-parts", PAGE_LEN_MAX)?,
+        })
+    }
+}
+
+/// ListBuckets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListBucketsQuery {
+    pub prefix: Vec<u8>,
+    /// 1 to 10,000; absent when the caller did not ask for pages.
+    pub max: Option<u16>,
+    pub continuation: Option<Continuation>,
+    pub region: Option<Vec<u8>>,
+}
+
+impl ListBucketsQuery {
+    pub fn parse(query: &Query) -> Result<Self, S3Error> {
+        let max = match query.get("max-buckets").filter(|value| !value.is_empty()) {
+            None => None,
+            Some(value) => match limit(query, "max-buckets", BUCKETS_LEN_MAX)? {
+                0 => return Err(S3Error::argument("max-buckets must be at least 1", "max-buckets", value)),
+                max => Some(max),
+            },
+        };
+        Ok(Self {
+            prefix: text(query, "prefix")?.unwrap_or_default(),
+            max,
+            continuation: Continuation::parse(query)?,
+            region: text(query, "bucket-region")?,
+        })
+    }
+}
+
+/// The address of a part: number and upload.
+pub fn part_address(query: &Query) -> Result<(u16, Vec<u8>), S3Error> {
+    let number = part_number(query)?.ok_or_else(|| S3Error::argument("A part number is needed", "partNumber", b""))?;
+    Ok((number, upload_id(query)?))
+}
+
+/// The upload id. One that this server cannot have given out is `NoSuchUpload`.
+pub fn upload_id(query: &Query) -> Result<Vec<u8>, S3Error> {
+    match query.get("uploadId") {
+        Some(id) if !id.is_empty() && id.len() <= UPLOAD_ID_LEN_MAX && id.iter().all(u8::is_ascii_graphic) => {
+            Ok(id.to_vec())
+        }
+        _ => Err(ErrorCode::NoSuchUpload.into()),
+    }
+}
+
+/// A continuation token: opaque to clients, holds the last key or common prefix of the page before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The page starts after this.
+    pub after: Vec<u8>,
+    /// The token as sent, which the answer repeats.
+    pub token: Vec<u8>,
+}
+
+/// Tells tokens of this form from later ones.
+const TOKEN_FORM: u8 = 1;
+
+impl Continuation {
+    /// The token of a page that ends with `last`: form, CRC32C, bytes, in base64. The CRC catches tokens that were
+    /// cut or made up; it is no secret, since a token grants nothing that `start-after` does not.
+    pub fn token_after(last: &[u8]) -> String {
+        let mut raw = Vec::with_capacity(last.len() + 5);
+        raw.push(TOKEN_FORM);
+        raw.extend_from_slice(&block_crc(last).to_be_bytes());
+        raw.extend_from_slice(last);
+        base64_encode(&raw)
+    }
+
+    fn parse(query: &Query) -> Result<Option<Self>, S3Error> {
+        let Some(token) = query.get("continuation-token") else { return Ok(None) };
+        // A plus that a client left unencoded arrives as a space.
+        let token: Vec<u8> = token.iter().map(|&b| if b == b' ' { b'+' } else { b }).collect();
+        let after = base64_decode(&token).and_then(|raw| {
+            let (crc, last) = raw.strip_prefix(&[TOKEN_FORM])?.split_first_chunk::<4>()?;
+            (block_crc(last).to_be_bytes() == *crc && std::str::from_utf8(last).is_ok()).then(|| last.to_vec())
+        });
+        match after {
+            Some(after) => Ok(Some(Self { after, token })),
+            None => {
+                let message = "The continuation token provided is incorrect";
+                Err(S3Error::argument(message, "continuation-token", &token))
+            }
+        }
+    }
+}
+
+/// A text parameter; empty counts as absent.
+fn text(query: &Query, name: &'static str) -> Result<Option<Vec<u8>>, S3Error> {
+    match query.get(name) {
+        Some(value) if std::str::from_utf8(value).is_err() => {
+            Err(S3Error::argument("The parameter is not valid UTF-8", name, value))
+        }
+        value => Ok(value.filter(|value| !value.is_empty()).map(<[u8]>::to_vec)),
+    }
+}
+
+/// A page limit: absent means `max`, larger is clamped, anything but an integer from 0 to 2³¹ − 1 is refused.
+fn limit(query: &Query, name: &'static str, max: u16) -> Result<u16, S3Error> {
+    limit_or(query, name, max, max)
+}
+
+fn limit_or(query: &Query, name: &'static str, max: u16, default: u16) -> Result<u16, S3Error> {
+    let Some(value) = query.get(name).filter(|value| !value.is_empty()) else { return Ok(default) };
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    match digits.and_then(|text| text.parse::<i32>().ok()) {
+        Some(number) => Ok(u16::try_from(number).unwrap_or(max).min(max)),
+        None => {
+            let message = format!("Argument {name} must be an integer between 0 and 2147483647");
+            Err(S3Error::argument(message, name, value))
+        }
+    }
+}
+
+fn url_encoded(query: &Query) -> Result<bool, S3Error> {
+    match query.get("encoding-type") {
+        None | Some(b"") => Ok(false),
+        Some(b"url") => Ok(true),
+        Some(other) => Err(S3Error::argument("Invalid Encoding Method specified in Request", "encoding-type", other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn query(raw: &str) -> Query {
+        Query::parse(raw.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn object_listings() {
+        let read = |raw: &str| ListObjectsQuery::parse(&query(raw));
+        let plain = read("").unwrap();
+        assert_eq!((plain.keys.max, plain.marker, plain.keys.delimiter), (1000, None, None));
+        let full = read("prefix=a%2F&delimiter=/&marker=a+b&max-keys=2000&encoding-type=url").unwrap();
+        assert_eq!((full.keys.prefix.as_slice(), full.keys.max), (b"a/".as_slice(), 1000));
+        assert_eq!((full.marker.as_deref(), full.keys.url_encoded), (Some(b"a b".as_slice()), true));
+        assert_eq!(read("max-keys=0").unwrap().keys.max, 0);
+        assert_eq!(read("delimiter=&prefix=&max-keys="), read(""));
+        for bad in ["max-keys=-1", "max-keys=x", "max-keys=2147483648", "encoding-type=x", "prefix=%ff", "marker=%ff"] {
+            assert_eq!(read(bad).unwrap_err().code, ErrorCode::InvalidArgument, "{bad}");
+        }
+    }
+
+    #[test]
+    fn tokens_stand_before_start_after_and_cannot_be_made_up() {
+        let token = Continuation::token_after("é>?".as_bytes());
+        let encoded = token.replace('+', "%2B");
+        let page = ListObjectsV2Query::parse(&query(&format!("start-after=x&continuation-token={encoded}"))).unwrap();
+        assert_eq!(page.after(), Some("é>?".as_bytes()));
+        for bad in ["", "x", "AAAA", &token[4..], "AQAAAABh"] {
+            let read = ListObjectsV2Query::parse(&query(&format!("continuation-token={bad}")));
+            assert_eq!(read.unwrap_err().code, ErrorCode::InvalidArgument, "{bad}");
+        }
+    }
+
+    #[test]
+    fn multipart_parameters() {
+        let parts = ListPartsQuery::parse(&query("uploadId=u&part-number-marker=7&max-parts=2")).unwrap();
+        assert_eq!((parts.marker, parts.max, parts.upload_id.as_slice()), (7, 2, b"u".as_slice()));
+        assert_eq!(part_address(&query("uploadId=u&partNumber=3")), Ok((3, b"u".to_vec())));
+        let long = format!("uploadId={}", "u".repeat(257));
+        for bad in ["uploadId=", "a=b", "uploadId=a%00b", &long] {
+            assert_eq!(upload_id(&query(bad)).unwrap_err().code, ErrorCode::NoSuchUpload, "{bad}");
+        }
+        let uploads = ListUploadsQuery::parse(&query("upload-id-marker=u")).unwrap();
+        assert_eq!(uploads.upload_id_marker, None);
+        assert!(ListBucketsQuery::parse(&query("max-buckets=0")).is_err());
+        assert_eq!(ListBucketsQuery::parse(&query("")).unwrap().max, None);
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_round_trip(key in "\\PC{0,60}") {
+            let token = Continuation::token_after(key.as_bytes());
+            let page = ListObjectsV2Query::parse(&query(&format!("continuation-token={token}"))).unwrap();
+            prop_assert_eq!(page.after(), Some(key.as_bytes()));
+        }
+
+        #[test]
+        fn no_parameters_panic(raw in proptest::collection::vec(any::<u8>(), 0..80)) {
+            if let Some(query) = Query::parse(&raw) {
+                let _ = ListObjectsV2Query::parse(&query);
+                let _ = ListPartsQuery::parse(&query);
+            }
+        }
+    }
+}

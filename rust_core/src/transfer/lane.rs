@@ -162,6 +162,11 @@ impl Reply {
         self.answer(answer);
     }
 
+    /// Somebody else has promised to answer.
+    pub fn leave(mut self) {
+        self.kept = true;
+    }
+
     /// Hands `intent` to the engine, which will answer.
     pub fn submit(mut self, intent: crate::decide::Intent) {
         self.kept = true;

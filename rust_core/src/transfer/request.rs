@@ -196,13 +196,14 @@ impl Request {
         Ok(Step::Later)
     }
 
-    /// The answer to a mutation that the engine has decided.
-    pub fn committed(&self, result: Result<Outcome, Failure>) -> Answer {
+    /// The answer to a mutation that the engine has decided; `None` when it was started again for the same slot.
+    pub fn committed(self: &Arc<Self>, result: Result<Outcome, Failure>, slot: u32) -> Option<Answer> {
         let answer = match result {
             Ok(outcome) => self.outcome(outcome),
-            Err(failure) => Err(self.explained(failure.into())),
+            Err(failure) if self.copies_again(&failure, slot) => return None,
+            Err(failure) => Err(failure.into()),
         };
-        answer.unwrap_or_else(|problem| self.envelope.problem(problem))
+        Some(answer.unwrap_or_else(|problem| self.envelope.problem(problem)))
     }
 
     fn outcome(&self, outcome: Outcome) -> Result<Answer, Problem> {

@@ -4,6 +4,7 @@
 //! a request and the `engine`; `engine` joins `log`, `chunks` and `index` and owns the commit order (decide, append,
 //! sync, publish, acknowledge, apply); `s3`, `sigv4`, `record`, `decide`, `checksum` and `chunker` are pure.
 
+pub mod block;
 pub mod checksum;
 pub mod chunker;
 pub mod chunks;

@@ -1,1 +1,45 @@
+//! Packs: files of chunks, written in parallel at reserved places, never in the log's chain.
+//!
+//! Invariants. A chunk counts only if a committed manifest names it; its place is handed to the log only after a sync
+//! that began when all its bytes were written. A pack whose sync failed takes no more chunks and is never synced
+//! again. A pack's name and header are durable before a chunk in it is. This module must not know records, the log,
+//! the index or the engine. `docs/format.md` specifies every byte.
 
+mod format;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::fs::Random;
+
+pub use format::CHUNK_LENGTH_MAX;
+pub use writer::{ChunkWriter, Packs, WrittenChunk};
+
+/// Bytes at which a new pack is begun when the caller has no reason for another size.
+pub const PACK_SIZE: u64 = 1024 * 1024 * 1024;
+
+#[derive(Clone)]
+pub struct PackOptions {
+    pub dir: PathBuf,
+    pub store_id: [u8; 16],
+    /// Bytes; a pack grows beyond it only for a chunk that fits into none.
+    pub pack_size: u64,
+    pub random: Arc<dyn Random>,
+}
+
+fn pack_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:020}.pack"))
+}
+
+/// The number in a pack's name; `None` for names this module does not make.
+fn pack_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".pack")?;
+    if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().filter(|number| *number > 0)
+}

@@ -212,6 +212,18 @@ pub enum Outcome {
     Deleted(Vec<Result<(), Refusal>>),
     Upload(UploadId),
     Part(Put),
+    Completed(Completed),
+}
+
+/// A completed upload: what its answer says, and which request it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Digest of the part list.
+    pub request: [u8; 32],
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub etag: Etag,
+    pub checksum: Option<ObjectChecksum>,
 }
 
 /// A version or part as stored.

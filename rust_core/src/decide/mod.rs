@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::record::{Bucket, BucketId, Extent, Object, Part, Record, Sequence, Upload, UploadId};
 
 pub use intent::{
-    Body, Complete, CompletePart, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome, PlacedChunk,
-    Precondition, Put, PutObject, PutPart, Refusal, SourceConditions,
+    Body, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
+    PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, SourceConditions,
 };
 pub use uploads::PART_SIZE_MIN;
 
@@ -37,8 +37,8 @@ pub trait View {
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
-    /// The digest of the request that completed `id`, and the version it made.
-    fn completed(&self, id: UploadId) -> Result<Option<([u8; 32], Arc<Object>)>>;
+    /// How `id` was completed, while that is remembered.
+    fn completed(&self, id: UploadId) -> Result<Option<Completed>>;
 }
 
 /// What a decision may use besides the state.

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::manifest::{Draft, slice};
-use super::objects::{answer, check_precondition, source};
+use super::objects::{check_precondition, source};
 use super::{
-    Complete, CompletePart, Context, CopyPart, Decision, Failure, OBJECT_SIZE_MAX, Outcome, PUT_SIZE_MAX, Put, PutPart,
-    Refusal, View, live_bucket,
+    Complete, CompletePart, Completed, Context, CopyPart, Decision, Failure, OBJECT_SIZE_MAX, Outcome, PUT_SIZE_MAX,
+    Put, PutPart, Refusal, View, live_bucket,
 };
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use crate::record::{BucketId, CompletedPart, ObjectHeaders, Part, Record, Upload, UploadId, Version, VersionId};
@@ -150,18 +150,21 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     };
     let mut draft = Draft::new(context.next_sequence);
     let version = Version { manifest: draft.segmented(version.manifest), ..version };
-    let mut put = answer(0, &version);
-    put.sequence = draft.push(Record::CompleteUpload { upload: complete.upload, request, version });
-    Ok(Decision { outcome: Outcome::Put(put), records: draft.into_records() })
+    let completed =
+        Completed { request, bucket: version.bucket, key: version.key.clone(), etag, checksum: version.checksum };
+    draft.push(Record::CompleteUpload { upload: complete.upload, request, version });
+    Ok(Decision { outcome: Outcome::Completed(completed), records: draft.into_records() })
 }
 
 /// A client that lost the answer sends the same request again and gets the same answer.
 fn repeated(view: &dyn View, complete: &Complete, request: &[u8; 32]) -> Result<Decision, Failure> {
     match view.completed(complete.upload)? {
-        Some((stored, object))
-            if stored == *request && object.version.bucket == complete.bucket && object.version.key == complete.key =>
+        Some(completed)
+            if completed.request == *request
+                && completed.bucket == complete.bucket
+                && completed.key == complete.key =>
         {
-            Ok(Decision::without_records(Outcome::Put(answer(object.sequence, &object.version))))
+            Ok(Decision::without_records(Outcome::Completed(completed)))
         }
         _ => Err(Refusal::NoSuchUpload.into()),
     }

@@ -1,1 +1,295 @@
+//! The index: SQLite tables derived from the log, so that reads and lists need not replay it. Sole importer of rusqlite.
+//!
+//! Holds durable records only, in log order, together with the position they reach to; may be deleted at any time
+//! and rebuilt. One writer; readers come from a bounded pool; no read transaction outlives a page. In memory one
+//! connection serves everybody. Knows neither the log, nor packs, nor the engine: positions and records are bytes to
+//! it. Tables and columns: `docs/format.md`, section Index.
 
+mod apply;
+mod blobs;
+mod buckets;
+mod heads;
+mod pool;
+mod reader;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod uploads;
+mod versions;
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, ReentrantMutex};
+use rusqlite::{Connection, MAIN_DB};
+
+pub use apply::Writer;
+pub use blobs::BlobLocation;
+pub use buckets::Counts;
+pub use heads::HeadRow;
+pub use reader::{Reader, Snapshot};
+pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
+
+use crate::error::{Error, Result};
+use crate::record::{Record, Sequence};
+use pool::Pool;
+
+/// How long a connection waits for another one's lock, and a caller for a free reader.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A WAL of more pages than this (64 MiB) is emptied by `checkpoint` even if the writer has to wait for it.
+const WAL_PAGES_MAX: u64 = 16_384;
+
+#[derive(Clone, Debug)]
+pub struct IndexOptions {
+    /// The database file; in memory when `None`.
+    pub path: Option<PathBuf>,
+    /// Readers that may be out or idle at a time; at least one.
+    pub max_open: u32,
+    /// Readers kept open while nobody uses them.
+    pub max_idle: u32,
+    /// Age at which a reader is closed when it comes back.
+    pub lifetime: Duration,
+    /// Never sync: for stores whose durability is `unsafe-none`.
+    pub synchronous_off: bool,
+}
+
+/// A record on its way into the index.
+#[derive(Clone, Copy, Debug)]
+pub struct Applied<'a> {
+    pub sequence: Sequence,
+    /// The record's frame type, returned with its payload by reads.
+    pub kind: u8,
+    pub record: &'a Record,
+    /// The encoded record; stored verbatim for buckets, segments, versions, uploads and parts.
+    pub payload: &'a Bytes,
+    /// Where the bytes of a content stand; `None` for every other record (a chunk names its place itself).
+    pub location: Option<BlobLocation>,
+}
+
+/// A record as the index keeps it: `record::decode(kind, &record)` reads it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    pub sequence: Sequence,
+    pub kind: u8,
+    pub record: Bytes,
+}
+
+/// What a checkpoint left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalState {
+    /// Pages in the WAL file since it was last restarted.
+    pub pages: u64,
+    /// Of these, the ones not yet in the database file.
+    pub pending: u64,
+}
+
+enum Backing {
+    File {
+        pool: Pool,
+        /// Runs checkpoints and keeps the WAL alive between writers.
+        keeper: Mutex<Connection>,
+    },
+    Memory(ReentrantMutex<RefCell<Connection>>),
+}
+
+struct Shared {
+    options: IndexOptions,
+    backing: Backing,
+    writer_out: AtomicBool,
+}
+
+pub struct Index {
+    shared: Arc<Shared>,
+}
+
+impl Index {
+    /// Opens or creates the index of the store `store_id`.
+    ///
+    /// # Errors
+    /// `Foreign` when the index belongs to another store. `Index` when the file is not a database, is damaged or has
+    /// another schema: `destroy` it and rebuild.
+    pub fn open(options: IndexOptions, store_id: [u8; 16]) -> Result<Self> {
+        let Some(path) = options.path.clone() else {
+            let conn = schema::open_memory()?;
+            schema::create(&conn, store_id)?;
+            return Ok(Self::in_memory(options, conn));
+        };
+        let keeper = schema::open_writable(&path, options.synchronous_off)?;
+        if schema::is_empty(&keeper)? {
+            schema::create(&keeper, store_id)?;
+        } else {
+            schema::verify(&keeper, &path, store_id)?;
+        }
+        let pool = Pool::new(path, &options);
+        let backing = Backing::File { pool, keeper: Mutex::new(keeper) };
+        Ok(Self { shared: Arc::new(Shared { options, backing, writer_out: AtomicBool::new(false) }) })
+    }
+
+    /// An index in memory with the state that `serialize` took.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_serialized(bytes: &[u8], store_id: [u8; 16]) -> Result<Self> {
+        let mut conn = schema::open_memory()?;
+        conn.deserialize_read_exact(MAIN_DB, bytes, bytes.len(), false)?;
+        schema::verify(&conn, Path::new(":memory:"), store_id)?;
+        let options =
+            IndexOptions { path: None, max_open: 1, max_idle: 1, lifetime: Duration::MAX, synchronous_off: true };
+        Ok(Self::in_memory(options, conn))
+    }
+
+    fn in_memory(options: IndexOptions, conn: Connection) -> Self {
+        let backing = Backing::Memory(ReentrantMutex::new(RefCell::new(conn)));
+        Self { shared: Arc::new(Shared { options, backing, writer_out: AtomicBool::new(false) }) }
+    }
+
+    /// Removes the database at `path` with its side files. The database goes first and durably: without it SQLite
+    /// discards a WAL, whereas a database without its WAL could be half a checkpoint.
+    pub fn destroy(path: &Path) -> Result<()> {
+        remove_if_present(path)?;
+        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let synced = std::fs::File::open(dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|source| Error::io("sync", dir, source))?;
+        for suffix in ["-wal", "-shm"] {
+            let mut side = path.as_os_str().to_owned();
+            side.push(suffix);
+            remove_if_present(Path::new(&side))?;
+        }
+        Ok(())
+    }
+
+    /// The applied position that the last `Writer::apply` carried; `None` before the first.
+    pub fn position(&self) -> Result<Option<Bytes>> {
+        self.read()?.position()
+    }
+
+    /// A reader from the pool; it goes back when dropped. Waits while all are out. In memory the reader holds the one
+    /// connection, so that other threads wait until it is dropped.
+    ///
+    /// # Errors
+    /// `Index` when none became free within ten seconds.
+    pub fn read(&self) -> Result<Reader<'_>> {
+        match &self.shared.backing {
+            Backing::File { pool, .. } => Ok(Reader::pooled(pool.take()?, pool)),
+            Backing::Memory(conn) => match conn.try_lock_for(BUSY_TIMEOUT) {
+                Some(guard) => Ok(Reader::shared(guard)),
+                None => Err(failure("the in-memory index stayed in use")),
+            },
+        }
+    }
+
+    /// The writer.
+    ///
+    /// # Errors
+    /// `Index` while another one exists.
+    pub fn writer(&self) -> Result<Writer> {
+        if self.shared.writer_out.swap(true, Ordering::AcqRel) {
+            return Err(failure("the index has a writer already"));
+        }
+        let opened = Writer::new(Arc::clone(&self.shared));
+        if opened.is_err() {
+            self.shared.writer_out.store(false, Ordering::Release);
+        }
+        opened
+    }
+
+    /// Moves pages from the WAL into the database, beside readers and the writer; a WAL that has outgrown
+    /// `WAL_PAGES_MAX` is emptied, for which the writer waits. In memory there is nothing to do.
+    pub fn checkpoint(&self) -> Result<WalState> {
+        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState { pages: 0, pending: 0 }) };
+        let keeper = keeper.lock();
+        let state = wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(PASSIVE)")?;
+        if state.pages <= WAL_PAGES_MAX {
+            return Ok(state);
+        }
+        wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(TRUNCATE)")
+    }
+
+    /// How much of the WAL waits for a checkpoint. Moves nothing.
+    pub fn wal_state(&self) -> Result<WalState> {
+        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState { pages: 0, pending: 0 }) };
+        wal_checkpoint(&keeper.lock(), "PRAGMA wal_checkpoint(NOOP)")
+    }
+
+    /// Reads the whole database and checks its structure.
+    ///
+    /// # Errors
+    /// `Index` with the first finding.
+    pub fn quick_check(&self) -> Result<()> {
+        self.read()?.with(|conn| {
+            let finding: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            if finding == "ok" { Ok(()) } else { Err(failure(&finding)) }
+        })
+    }
+
+    /// The whole state of an index in memory, for `open_serialized`.
+    ///
+    /// # Errors
+    /// `Index` when the index is a file, or a reader of this thread is alive.
+    pub fn serialize(&self) -> Result<Vec<u8>> {
+        let Backing::Memory(conn) = &self.shared.backing else {
+            return Err(failure("only an index in memory can be serialized"));
+        };
+        let guard = conn.lock();
+        let mut conn = guard.try_borrow_mut().map_err(|_| failure("the in-memory index is in use"))?;
+        Ok(conn.serialize(MAIN_DB)?.to_vec())
+    }
+
+    /// Every row of every table as text, in key order: equal exactly when two indexes hold the same state.
+    pub fn dump(&self) -> Result<String> {
+        self.read()?.begin()?.with(schema::dump)
+    }
+}
+
+/// Runs one form of `PRAGMA wal_checkpoint`, whose row is (busy, pages in the WAL, pages moved).
+fn wal_checkpoint(conn: &Connection, pragma: &str) -> Result<WalState> {
+    let (pages, moved): (i64, i64) =
+        conn.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    // Both are -1 when there is no WAL yet.
+    let (pages, moved) = (u64::try_from(pages).unwrap_or(0), u64::try_from(moved).unwrap_or(0));
+    Ok(WalState { pages, pending: pages.saturating_sub(moved) })
+}
+
+fn remove_if_present(path: &Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn failure(reason: &str) -> Error {
+    Error::Index { reason: reason.into() }
+}
+
+/// A number as SQLite stores it. The log never brings one beyond `i64::MAX`; one that is, is refused, not wrapped.
+fn stored_int(value: u64) -> Result<i64> {
+    i64::try_from(value).map_err(|_| failure("a number is too large for the index"))
+}
+
+/// A number as SQLite gives it back.
+fn loaded_int(value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| failure("a row holds a negative number"))
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => Self::StorageFull,
+            _ => Self::Index { reason: error.to_string().into() },
+        }
+    }
+}
+
+/// Reads a record from a row that has its sequence and payload in these columns.
+fn stored(row: &rusqlite::Row<'_>, sequence: usize, kind: u8, record: usize) -> Result<Stored> {
+    Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)? })
+}
+
+fn blob_bytes(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes> {
+    Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?))
+}

@@ -8,7 +8,8 @@ use crate::error::{Error, Result};
 const CREATE_BUCKET: u8 = 1;
 const DELETE_BUCKET: u8 = 2;
 const CREATE_PACK: u8 = 3;
-const CONTENT: u8 = 4;
+/// The frame type of [`Record::Content`], whose payload the log takes in two pieces.
+pub const CONTENT: u8 = 4;
 const CHUNK: u8 = 5;
 const SEGMENT: u8 = 6;
 const PUT_VERSION: u8 = 7;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
-pub use codec::{decode, decode_extents, encode, encode_extents};
+pub use codec::{CONTENT as CONTENT_KIND, decode, decode_extents, encode, encode_extents};
 
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;

@@ -263,13 +263,13 @@ impl ChunkedDecoder {
         }
         let at = memchr::memchr(b':', line).ok_or(SignatureError::MalformedTrailer)?;
         let name = line[..at].to_ascii_lowercase();
-        let mut value = Vec::new();
-        push_trimmed(&mut value, &line[at + 1..]);
         let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let is_text = |byte: &u8| byte.is_ascii_graphic() || *byte == b' ';
-        if name.is_empty() || !name.iter().all(is_token) || !value.iter().all(is_text) {
+        let is_text = |byte: &u8| byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t');
+        if name.is_empty() || !name.iter().all(is_token) || !line[at + 1..].iter().all(is_text) {
             return Err(SignatureError::MalformedTrailer);
         }
+        let mut value = Vec::new();
+        push_trimmed(&mut value, &line[at + 1..]);
         if self.trailer_signature.is_some() {
             return Err(SignatureError::MalformedTrailer);
         }

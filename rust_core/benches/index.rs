@@ -1,0 +1,237 @@
+//! How fast the index applies, lists and finds. Prints one line a figure; every load is bounded by `OBJECTS`.
+//!
+//! `cargo bench --bench index`, or `cargo test --bench index` for the optimisation level of the tests.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use orcas_core::index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
+use orcas_core::record::{
+    Bucket, BucketId, Etag, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning,
+};
+
+const OBJECTS: u64 = 1_000_000;
+const SMALL: u64 = 2_000;
+/// Payload of a version record with the headers that boto3 sends.
+const PAYLOAD: usize = 200;
+const CONTENT_KIND: u8 = 4;
+const VERSION_KIND: u8 = 7;
+
+fn main() {
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, order) in [("ordered keys", false), ("random keys", true)] {
+        let index = open(&dir.path().join(format!("bulk-{order}.db")));
+        let mut load = Load::new(&index, order);
+        load.writer.begin_bulk().expect("begun");
+        let took = load.put(1, OBJECTS, 4096);
+        let ended = timed(|| load.writer.end_bulk().expect("ended"));
+        rate(&format!("bulk apply, {name}"), OBJECTS, took + ended);
+        drop(load);
+        std::fs::remove_file(dir.path().join(format!("bulk-{order}.db"))).expect("removed");
+    }
+    for group in [64, 512, 4096] {
+        let path = dir.path().join(format!("batches-{group}.db"));
+        let index = open(&path);
+        let mut load = Load::new(&index, true);
+        let took = load.put(1, 200_000, group);
+        rate(&format!("apply, random keys, {group} puts a transaction, empty index"), 200_000, took);
+        drop(load);
+    }
+    let index = open(&dir.path().join("index.db"));
+    let mut load = Load::new(&index, true);
+    load.put(2, SMALL, 4096);
+    rate("apply, random keys, 4096 puts a transaction", OBJECTS, load.put(1, OBJECTS, 4096));
+    rate("the same, every key replaced", 200_000, load.put(1, 200_000, 4096));
+    println!("{:<64} {:?}", "checkpoint of what is left", timed(|| drop(index.checkpoint().expect("moved"))));
+    reads(&index, &load);
+    pages(&index);
+
+    let took = timed(|| load.delete(1, OBJECTS - SMALL, 4096));
+    rate("deletes, 4096 a transaction", OBJECTS - SMALL, took);
+    index.checkpoint().expect("moved");
+    let reader = index.read().expect("a reader");
+    let page = best(|| page(&reader, 1, b""));
+    println!("{:<64} {page:?}", "page of 1,000 after 998,000 deletes");
+}
+
+fn open(path: &Path) -> Index {
+    let options = IndexOptions {
+        path: Some(path.to_owned()),
+        max_open: 25,
+        max_idle: 10,
+        lifetime: Duration::from_secs(3600),
+        synchronous_off: false,
+    };
+    Index::open(options, [1; 16]).expect("an index")
+}
+
+fn timed(run: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    run();
+    start.elapsed()
+}
+
+/// The shortest of some runs: the cost of the work without the machine's other guests.
+fn best(mut run: impl FnMut()) -> Duration {
+    (0..30).map(|_| timed(&mut run)).min().unwrap_or_default()
+}
+
+fn rate(name: &str, count: u64, took: Duration) {
+    println!("{name:<64} {:.0}/s ({took:?})", count as f64 / took.as_secs_f64());
+}
+
+/// Four keys a directory, so that 1,000,000 objects are 250,000 common prefixes.
+fn key(number: u64, random: bool) -> Bytes {
+    let dir = if random { (number / 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { number / 4 };
+    Bytes::from(format!("data/{dir:016x}/{:03}", number % 4))
+}
+
+struct Load {
+    writer: Writer,
+    sequence: u64,
+    random: bool,
+}
+
+impl Load {
+    fn new(index: &Index, random: bool) -> Self {
+        let mut load = Self { writer: index.writer().expect("the writer"), sequence: 0, random };
+        for id in [1, 2] {
+            let bucket = Bucket {
+                id: BucketId(id),
+                name: Bytes::from(format!("bucket-{id}")),
+                owner: Bytes::new(),
+                created_ms: 0,
+                location: Bytes::new(),
+                versioning: Versioning::Unversioned,
+                chunk_size: None,
+                durability: None,
+                ref_level: None,
+            };
+            load.apply(&[(1, Record::CreateBucket(bucket))]);
+        }
+        load
+    }
+
+    fn apply(&mut self, records: &[(u8, Record)]) -> Duration {
+        let payload = Bytes::from(vec![0x5a; PAYLOAD]);
+        let mut applied = Vec::with_capacity(records.len());
+        for (kind, record) in records {
+            self.sequence += 1;
+            let at = BlobLocation::Log { file: 1, offset: self.sequence * 1400, length: 1024 };
+            let location = (*kind == CONTENT_KIND).then_some(at);
+            applied.push(Applied { sequence: self.sequence, kind: *kind, record, payload: &payload, location });
+        }
+        timed(|| self.writer.apply(&applied, &self.sequence.to_le_bytes()).expect("applied"))
+    }
+
+    /// Puts objects, each a content and a version; the time is that of `apply` alone.
+    fn put(&mut self, bucket: u64, objects: u64, group: u64) -> Duration {
+        let mut took = Duration::ZERO;
+        for start in (0..objects).step_by(group as usize) {
+            let mut records = Vec::new();
+            for number in start..objects.min(start + group) {
+                let blob = self.sequence + records.len() as u64 + 1;
+                records.push((CONTENT_KIND, Record::Content { identity: Identity([0; 32]), bytes: Bytes::new() }));
+                records.push((VERSION_KIND, Record::PutVersion(version(bucket, key(number, self.random), blob))));
+            }
+            took += self.apply(&records);
+        }
+        took
+    }
+
+    fn delete(&mut self, bucket: u64, objects: u64, group: u64) {
+        for start in (0..objects).step_by(group as usize) {
+            let records: Vec<_> = (start..objects.min(start + group))
+                .map(|number| {
+                    let (bucket, key) = (BucketId(bucket), key(number, self.random));
+                    (8, Record::DeleteVersion { bucket, key, version_id: VersionId::Null })
+                })
+                .collect();
+            self.apply(&records);
+        }
+    }
+}
+
+fn version(bucket: u64, key: Bytes, blob: u64) -> Version {
+    Version {
+        bucket: BucketId(bucket),
+        key,
+        version_id: VersionId::Null,
+        delete_marker: false,
+        modified_ms: 1_700_000_000_000,
+        size: 1024,
+        etag: Etag { md5: [7; 16], parts: 0 },
+        checksum: None,
+        headers: ObjectHeaders::default(),
+        parts: Vec::new(),
+        manifest: vec![Extent::Blob { blob, start: 0, length: 1024 }],
+    }
+}
+
+fn reads(index: &Index, load: &Load) {
+    let reader = index.read().expect("a reader");
+    let hot: Vec<_> = (0..500).map(|number| key(number, true)).collect();
+    let each = |took: Duration, count: usize| took / count as u32;
+    let objects = best(|| {
+        for key in &hot {
+            assert!(reader.object(BucketId(1), key).expect("read").is_some());
+        }
+    });
+    println!("{:<64} {:?}", "object, 500 hot keys", each(objects, hot.len()));
+    let blobs = best(|| {
+        for number in 0..500 {
+            assert!(reader.blob(load.sequence - 1 - 2 * number).expect("read").is_some());
+        }
+    });
+    println!("{:<64} {:?}", "blob, 500 hot sequences", each(blobs, 500));
+    let all: Vec<_> = (0..20_000).map(|number| key(number * 49 % OBJECTS, true)).collect();
+    let spread = timed(|| {
+        for key in &all {
+            assert!(reader.object(BucketId(1), key).expect("read").is_some());
+        }
+    });
+    println!("{:<64} {:?}", "object, 20,000 keys all over, in the kernel's cache", each(spread, all.len()));
+    let taken = best(|| {
+        for _ in 0..100 {
+            drop(index.read().expect("a reader"));
+        }
+    });
+    println!("{:<64} {:?}", "a reader out and back", each(taken, 100));
+    let begun = timed(|| {
+        for _ in 0..1000 {
+            drop(index.read().expect("a reader").begin().expect("begun"));
+        }
+    });
+    println!("{:<64} {:?}", "the same with a snapshot", each(begun, 1000));
+}
+
+fn pages(index: &Index) {
+    let reader = index.read().expect("a reader");
+    let small = best(|| page(&reader, 2, b""));
+    let large = best(|| page(&reader, 1, b"data/8"));
+    println!("{:<64} {small:?}", "page of 1,000, bucket of 2,000");
+    println!("{:<64} {large:?}", "page of 1,000, bucket of 1,000,000");
+    let prefixes = |bucket| {
+        best(|| {
+            let mut from = b"data/".to_vec();
+            for _ in 0..500 {
+                let head = reader.first_head(BucketId(bucket), &from, true).expect("read").expect("a head");
+                from = head.key[..b"data/".len() + 17].to_vec();
+                *from.last_mut().expect("not empty") = b'/' + 1;
+            }
+        }) * 2
+    };
+    println!("{:<64} {:?}", "page of 1,000 common prefixes, bucket of 2,000", prefixes(2));
+    println!("{:<64} {:?}", "page of 1,000 common prefixes, bucket of 1,000,000", prefixes(1));
+}
+
+fn page(reader: &Reader<'_>, bucket: u64, from: &[u8]) {
+    let mut seen = 0;
+    let visit = &mut |_: orcas_core::index::HeadRow<'_>| {
+        seen += 1;
+        true
+    };
+    reader.scan_heads(BucketId(bucket), from, true, None, 1000, visit).expect("a page");
+    assert_eq!(seen, 1000);
+}

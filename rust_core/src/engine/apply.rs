@@ -1,0 +1,57 @@
+//! The applier: durable batches into the index, in order, many in one transaction, with the position they end at.
+//! Only after the transaction has committed do their records leave the overlay.
+
+use std::sync::Arc;
+
+use super::Shared;
+use super::queue::AppendedBatch;
+use crate::error::Result;
+use crate::index::{Applied, Writer};
+
+/// Records trimmed from the overlay at a time, so that readers do not wait for all of them.
+const TRIM_RECORDS: usize = 256;
+
+pub(super) struct Applier {
+    shared: Arc<Shared>,
+    writer: Writer,
+}
+
+impl Applier {
+    pub fn new(shared: Arc<Shared>, writer: Writer) -> Self {
+        Self { shared, writer }
+    }
+
+    /// The thread: until the queue is closed and empty, or the index has failed.
+    pub fn run(mut self) {
+        while self.shared.applies.wait_for_work() {
+            if let Err(error) = self.step() {
+                self.shared.stop_writing(&format!("the index could not follow the log: {error}"));
+                self.shared.applies.fail();
+                return;
+            }
+        }
+    }
+
+    /// One transaction, if there is anything to apply.
+    pub fn step(&mut self) -> Result<()> {
+        let batches = self.shared.applies.take();
+        let Some(last) = batches.last() else { return Ok(()) };
+        let records: Vec<Applied<'_>> = batches.iter().flat_map(applied).collect();
+        self.writer.apply(&records, &last.position.encode())?;
+        self.shared.trim(&batches, TRIM_RECORDS);
+        let bytes = batches.iter().map(|batch| batch.bytes).sum();
+        self.shared.applies.applied(bytes, records.len());
+        self.shared.note_applied(bytes);
+        Ok(())
+    }
+}
+
+fn applied(batch: &AppendedBatch) -> impl Iterator<Item = Applied<'_>> {
+    batch.records.iter().map(|record| Applied {
+        sequence: record.sequence,
+        kind: record.kind,
+        record: &record.record,
+        payload: &record.payload,
+        location: batch.location(record),
+    })
+}

@@ -1,0 +1,369 @@
+//! The committer: decide, append, sync, publish, acknowledge. One thread owns it; a test drives it step by step.
+//!
+//! Invariants: records enter the log in the order of their sequences. A manifest is decided only when its chunks are
+//! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before the sync
+//! that covers it returned. The index is given durable batches only. After a failed write or sync nothing is retried
+//! on that file.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::overlay::Overlay;
+use super::queue::{AppendedBatch, Sequenced};
+use super::view::SequencerView;
+use super::{Shared, Task, Waiter};
+use crate::decide::{Body, Context, Decision, Failure, Intent, Outcome, decide};
+use crate::error::{Error, Result};
+use crate::log::{Batch, Log, LogPosition};
+use crate::record::{self, BucketId, Durability, Record, Sequence, UploadId};
+
+use super::buckets::BucketTable;
+
+/// A `sync` batch closes at this size: what waits behind it should not wait for long.
+const SYNC_BATCH_BYTES_MAX: u64 = 1 << 20;
+/// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
+const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
+/// Failed batches in a row after which the store stops writing.
+const FAILURES_MAX: u32 = 2;
+
+pub(super) struct Committer {
+    shared: Arc<Shared>,
+    log: Log,
+    /// End of the last batch that a sync covered.
+    durable: LogPosition,
+    next_sequence: Sequence,
+    /// Decided, not appended. Several rounds long in `buffered` mode.
+    batch: Batch,
+    records: Vec<Arc<Sequenced>>,
+    objects: usize,
+    /// Appended, not synced.
+    unsynced: Vec<AppendedBatch>,
+    unsynced_bytes: u64,
+    /// Decided, not published.
+    fresh: Vec<Arc<Sequenced>>,
+    /// Something was acknowledged that no sync has covered (`interval`, `buffered`, `unsafe-none`).
+    promised: bool,
+    /// Decided, not published.
+    pending: Overlay,
+    buckets: Arc<BucketTable>,
+    /// Packs whose birth is decided but not durable.
+    births: Vec<u64>,
+    /// When buffered or unsynced records must be durable, on the monotonic clock.
+    deadline: Option<Duration>,
+    failures: u32,
+    taken: Vec<(Intent, Waiter)>,
+    answers: Vec<(Waiter, Result<Outcome, Failure>)>,
+}
+
+impl Committer {
+    pub fn new(shared: Arc<Shared>, log: Log) -> Self {
+        let durable = log.position();
+        let buckets = Arc::clone(&shared.buckets.read());
+        Self {
+            next_sequence: durable.sequence + 1,
+            shared,
+            log,
+            durable,
+            batch: Batch::new(),
+            records: Vec::new(),
+            objects: 0,
+            unsynced: Vec::new(),
+            unsynced_bytes: 0,
+            fresh: Vec::new(),
+            promised: false,
+            pending: Overlay::default(),
+            buckets,
+            births: Vec::new(),
+            deadline: None,
+            failures: 0,
+            taken: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    /// The thread: until the queue is closed and everything in it is durable.
+    pub fn run(mut self) {
+        loop {
+            let now = self.shared.clock.monotonic();
+            let closed = self.shared.queue.wait(self.deadline.map(|deadline| deadline.saturating_sub(now)));
+            if closed {
+                self.flush_or_stop();
+                return;
+            }
+            self.shared.applies.wait_for_room();
+            self.step();
+        }
+    }
+
+    /// One round: the intents that wait, or a flush that is due.
+    pub fn step(&mut self) {
+        let (count, bytes) = self.round_limits();
+        let mut taken = std::mem::take(&mut self.taken);
+        self.shared.queue.take(count, bytes, &mut taken);
+        let mut durability = Durability::UnsafeNone;
+        for (intent, waiter) in taken.drain(..) {
+            let asked = self.durability(&intent);
+            let before = self.fresh.len();
+            let answer = self.decide(intent);
+            if self.fresh.len() > before {
+                durability = durability.max(asked);
+                self.objects += 1;
+            }
+            self.answers.push((waiter, answer));
+        }
+        self.taken = taken;
+        self.close_round(durability);
+    }
+
+    fn round_limits(&self) -> (usize, u64) {
+        let options = &self.shared.options;
+        if !options.batch_write_enabled {
+            return (1, 1);
+        }
+        let bytes = match options.durability {
+            Durability::Sync => SYNC_BATCH_BYTES_MAX.min(options.max_write_buffer_size),
+            Durability::Interval | Durability::Buffered | Durability::UnsafeNone => options.max_write_buffer_size,
+        };
+        (options.max_write_buffer_count as usize, bytes)
+    }
+
+    fn durability(&self, intent: &Intent) -> Durability {
+        let of_bucket = |bucket: BucketId| {
+            self.buckets.by_id(bucket).and_then(|bucket| bucket.durability).unwrap_or(self.shared.options.durability)
+        };
+        let of_body = |bucket, body: &Body| match body {
+            Body::Chunks(_) => Durability::Sync,
+            Body::Inline(_) | Body::Content { .. } => of_bucket(bucket),
+        };
+        match intent {
+            Intent::CreateBucket { .. } | Intent::DeleteBucket { .. } | Intent::CompleteUpload(_) => Durability::Sync,
+            Intent::PutObject(put) => of_body(put.bucket, &put.body),
+            Intent::PutPart(put) => of_body(put.bucket, &put.body),
+            Intent::DeleteObject { bucket, .. }
+            | Intent::DeleteObjects { bucket, .. }
+            | Intent::CreateUpload { bucket, .. }
+            | Intent::AbortUpload { bucket, .. } => of_bucket(*bucket),
+            Intent::CopyObject(copy) => of_bucket(copy.bucket),
+            Intent::CopyPart(copy) => of_bucket(copy.bucket),
+            Intent::MoveObject(moved) => of_bucket(moved.from_bucket).max(of_bucket(moved.bucket)),
+        }
+    }
+
+    fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
+        self.shared.check_writable()?;
+        if adds_content(&intent) {
+            self.shared.check_space()?;
+        }
+        let births = self.unborn_packs(&intent);
+        let context = Context {
+            now_ms: self.shared.clock.now_ms(),
+            next_sequence: self.next_sequence + births.len() as u64,
+            upload_id: self.upload_id()?,
+        };
+        let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
+        let Decision { outcome, records } = decide(&view, &context, intent)?;
+        for pack in births {
+            self.births.push(pack);
+            self.push(Record::CreatePack { pack });
+        }
+        for record in records {
+            self.push(record);
+        }
+        Ok(outcome)
+    }
+
+    /// Packs of the intent's chunks that no record has named yet.
+    fn unborn_packs(&self, intent: &Intent) -> Vec<u64> {
+        let body = match intent {
+            Intent::PutObject(put) => &put.body,
+            Intent::PutPart(put) => &put.body,
+            _ => return Vec::new(),
+        };
+        let Body::Chunks(chunks) = body else { return Vec::new() };
+        let mut unborn = self.shared.packs.unborn();
+        unborn.retain(|pack| chunks.iter().any(|chunk| chunk.pack == *pack) && !self.births.contains(pack));
+        unborn
+    }
+
+    /// Ordered by time, so that listing uploads by id lists them by initiation.
+    fn upload_id(&self) -> Result<UploadId> {
+        let mut id = [0; 16];
+        self.shared.random.fill(&mut id[6..])?;
+        id[..6].copy_from_slice(&self.shared.clock.now_ms().to_be_bytes()[2..]);
+        Ok(UploadId(id))
+    }
+
+    fn push(&mut self, record: Record) {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let (kind, payload, frame) = match &record {
+            Record::Content { identity, bytes } => {
+                let kind = record::CONTENT_KIND;
+                (kind, Bytes::new(), self.batch.push(sequence, kind, &[&identity.0, bytes]))
+            }
+            _ => {
+                let mut payload = Vec::with_capacity(256);
+                let kind = record::encode(&record, &mut payload);
+                let frame = self.batch.push(sequence, kind, &[&payload]);
+                (kind, Bytes::from(payload), frame)
+            }
+        };
+        if BucketTable::concerns(&record) {
+            Arc::make_mut(&mut self.buckets).apply(&record);
+        }
+        self.pending.insert(sequence, &record);
+        let sequenced = Arc::new(Sequenced { sequence, kind, record, payload, frame });
+        self.records.push(Arc::clone(&sequenced));
+        self.fresh.push(sequenced);
+    }
+
+    /// Makes the round as durable as it has to be, publishes and answers.
+    fn close_round(&mut self, durability: Durability) {
+        let now = self.shared.clock.monotonic();
+        let decided = !self.fresh.is_empty();
+        let due = self.deadline.is_some_and(|deadline| deadline <= now);
+        if !decided && !due {
+            self.answer();
+            return;
+        }
+        let options = &self.shared.options;
+        let full = self.batch.len() as u64 >= options.max_write_buffer_size
+            || self.objects >= options.max_write_buffer_count as usize
+            || self.unsynced_bytes + self.batch.len() as u64 >= UNSYNCED_BYTES_MAX.max(options.max_write_buffer_size);
+        let outcome = if durability == Durability::Sync && decided || due || full {
+            self.flush()
+        } else if durability == Durability::Buffered {
+            let window = options.write_buffer_window;
+            self.publish();
+            self.promised = true;
+            self.deadline.get_or_insert(now + window);
+            Ok(())
+        } else {
+            let interval = options.sync_interval;
+            self.append().map(|()| {
+                self.publish();
+                self.promised = true;
+                if durability == Durability::Interval {
+                    let deadline = self.deadline.get_or_insert(now + interval);
+                    *deadline = (*deadline).min(now + interval);
+                }
+            })
+        };
+        if let Err(error) = outcome {
+            self.fail_round(&error);
+        }
+        self.answer();
+    }
+
+    fn answer(&mut self) {
+        for (waiter, answer) in self.answers.drain(..) {
+            waiter.sink.complete(waiter.token, answer);
+        }
+    }
+
+    /// Appends, syncs, publishes, and hands the batches to the index.
+    fn flush(&mut self) -> Result<()> {
+        self.append()?;
+        self.log.sync()?;
+        self.durable = self.log.position();
+        self.failures = 0;
+        self.deadline = None;
+        self.promised = false;
+        self.unsynced_bytes = 0;
+        for pack in self.births.drain(..) {
+            self.shared.packs.born(pack);
+        }
+        self.publish();
+        for batch in self.unsynced.drain(..) {
+            self.shared.applies.push(batch);
+        }
+        if self.shared.spare_wanted() {
+            self.shared.request(Task::Spare);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let appended = self.log.append(&mut self.batch, self.durable.sequence)?;
+        let bytes = self.batch.len() as u64;
+        let records = std::mem::take(&mut self.records);
+        self.batch.clear();
+        self.objects = 0;
+        self.unsynced_bytes += bytes;
+        self.unsynced.push(AppendedBatch {
+            records,
+            file: appended.file,
+            start: appended.start,
+            position: appended.position,
+            bytes,
+        });
+        Ok(())
+    }
+
+    /// Shows everybody what was decided and not shown yet.
+    fn publish(&mut self) {
+        self.shared.publish(&self.fresh, &self.buckets);
+        self.fresh.clear();
+        self.pending.clear();
+    }
+
+    /// A batch that could not be written or synced fails as a whole. If others were promised what it held, or it is
+    /// the second in a row, or there is no file to go on with, the store stops writing.
+    fn fail_round(&mut self, error: &Error) {
+        for (_, answer) in &mut self.answers {
+            // A refusal may rest on a record of this batch; nobody can tell it from one that does not.
+            *answer = Err(Failure::Engine(error.clone()));
+        }
+        self.failures += 1;
+        let promised = std::mem::take(&mut self.promised);
+        self.batch.clear();
+        self.records.clear();
+        self.unsynced.clear();
+        self.births.clear();
+        self.unsynced_bytes = 0;
+        self.fresh.clear();
+        self.objects = 0;
+        self.deadline = None;
+        self.pending.clear();
+        self.buckets = Arc::clone(&self.shared.buckets.read());
+        if promised {
+            return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");
+        }
+        if self.log.needs_fail_over() || self.log.position() != self.durable {
+            if self.failures >= FAILURES_MAX {
+                return self.stop("writing the log failed twice in a row");
+            }
+            if self.log.fail_over(&self.durable).is_err() {
+                self.stop("writing the log failed and no new file could be made");
+            }
+        }
+    }
+
+    fn stop(&self, reason: &str) {
+        self.shared.stop_writing(reason);
+    }
+
+    /// At shutdown.
+    fn flush_or_stop(&mut self) {
+        if (!self.batch.is_empty() || !self.unsynced.is_empty())
+            && let Err(error) = self.flush()
+        {
+            self.fail_round(&error);
+        }
+        self.answer();
+    }
+}
+
+/// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
+/// nearly full: they bring records of a few hundred bytes into space that is reserved.
+fn adds_content(intent: &Intent) -> bool {
+    matches!(
+        intent,
+        Intent::PutObject(_) | Intent::PutPart(_) | Intent::CreateBucket { .. } | Intent::CreateUpload { .. }
+    )
+}

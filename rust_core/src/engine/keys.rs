@@ -1,0 +1,113 @@
+//! The secrets of a store: its id, the key of commit records and the key from which every owner's scope is derived.
+//! Kept twice, because without them nothing in the store can be read. Owned by the engine alone.
+//!
+//! Format (docs/format.md, "Store keys"): magic 8 | version u32 | store id 16 | commit key 32 | scope key 32 | BLAKE3
+//! of everything before, 32.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::fs::{FileSystem, Open, Random};
+use crate::record::Identity;
+
+const MAGIC: &[u8; 8] = b"ORCASKEY";
+const VERSION: u32 = 1;
+const LENGTH: usize = 8 + 4 + 16 + 32 + 32 + 32;
+const NAMES: [&str; 2] = ["store.keys", "store.keys.copy"];
+
+#[derive(Clone)]
+pub(super) struct StoreKeys {
+    pub store_id: [u8; 16],
+    pub commit_key: [u8; 32],
+    scope_key: [u8; 32],
+}
+
+impl StoreKeys {
+    /// Reads the keys of the store in `dir`, mending a lost copy; makes them when the store is new, which the caller
+    /// knows from there being no log.
+    ///
+    /// # Errors
+    /// [`Error::Missing`] when a store with a log has no keys, [`Error::Corrupt`] when neither copy can be read.
+    pub fn open(fs: &Arc<dyn FileSystem>, dir: &Path, random: &dyn Random, new: bool) -> Result<Self> {
+        let copies: Vec<(PathBuf, Result<Self>)> = NAMES
+            .iter()
+            .map(|name| dir.join(name))
+            .map(|path| {
+                let read = Self::read(fs, &path);
+                (path, read)
+            })
+            .collect();
+        if let Some(keys) = copies.iter().find_map(|(_, read)| read.as_ref().ok()).cloned() {
+            for (path, _) in copies.iter().filter(|(_, read)| read.is_err()) {
+                keys.write(fs, dir, path)?;
+            }
+            return Ok(keys);
+        }
+        if !new {
+            // Prefer to say that a copy is damaged: a missing one is no news when the other cannot be read.
+            let damaged = copies.iter().filter_map(|(_, read)| read.as_ref().err());
+            let reason = damaged.max_by_key(|error| !matches!(error, Error::Missing { .. })).cloned();
+            return Err(reason.unwrap_or(Error::Missing { path: dir.join(NAMES[0]) }));
+        }
+        let mut keys = Self { store_id: [0; 16], commit_key: [0; 32], scope_key: [0; 32] };
+        random.fill(&mut keys.store_id)?;
+        random.fill(&mut keys.commit_key)?;
+        random.fill(&mut keys.scope_key)?;
+        for (path, _) in &copies {
+            keys.write(fs, dir, path)?;
+        }
+        Ok(keys)
+    }
+
+    fn read(fs: &Arc<dyn FileSystem>, path: &Path) -> Result<Self> {
+        let file = fs.open(path, Open::Read)?;
+        let mut bytes = [0u8; LENGTH];
+        file.read_at(0, &mut bytes)?;
+        let (body, digest) = bytes.split_at(LENGTH - 32);
+        if &body[..8] != MAGIC || blake3::hash(body).as_bytes() != digest {
+            return Err(Error::corrupt(path, 0, "the store's keys do not match their checksum"));
+        }
+        let version = u32::from_le_bytes([body[8], body[9], body[10], body[11]]);
+        if version != VERSION {
+            return Err(Error::Version { path: path.to_owned(), found: version, supported: VERSION });
+        }
+        let mut keys = Self { store_id: [0; 16], commit_key: [0; 32], scope_key: [0; 32] };
+        keys.store_id.copy_from_slice(&body[12..28]);
+        keys.commit_key.copy_from_slice(&body[28..60]);
+        keys.scope_key.copy_from_slice(&body[60..92]);
+        Ok(keys)
+    }
+
+    /// Writes a copy under its name whole or not at all.
+    fn write(&self, fs: &Arc<dyn FileSystem>, dir: &Path, path: &Path) -> Result<()> {
+        let mut bytes = Vec::with_capacity(LENGTH);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.store_id);
+        bytes.extend_from_slice(&self.commit_key);
+        bytes.extend_from_slice(&self.scope_key);
+        let digest = blake3::hash(&bytes);
+        bytes.extend_from_slice(digest.as_bytes());
+        let draft = path.with_extension("draft");
+        match fs.remove(&draft) {
+            Ok(()) | Err(Error::Missing { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let file = fs.open(&draft, Open::Create)?;
+        file.write_at(0, &bytes)?;
+        file.sync_data()?;
+        fs.rename(&draft, path)?;
+        fs.sync_dir(dir)
+    }
+
+    /// The key that identities are made with in the scope of `owner`.
+    pub fn scope(&self, owner: &[u8]) -> [u8; 32] {
+        *blake3::keyed_hash(&self.scope_key, owner).as_bytes()
+    }
+}
+
+/// The identity of `bytes` within a scope.
+pub(super) fn identity(scope: &[u8; 32], bytes: &[u8]) -> Identity {
+    Identity(*blake3::keyed_hash(scope, bytes).as_bytes())
+}

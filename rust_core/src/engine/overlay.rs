@@ -1,0 +1,212 @@
+//! What is sequenced but not yet in the index. The committer keeps one for the records of a batch that is not
+//! published, everybody reads the published one. Newer entries replace older ones; trimming removes an entry only if
+//! the record that made it is the one that was applied.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::decide::Completed;
+use crate::index::BlobLocation;
+use crate::record::{BucketId, Extent, Object, Part, Record, Sequence, Upload, UploadId, Version};
+
+/// The newest change to something; `None` when it is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Change<T> {
+    pub sequence: Sequence,
+    pub value: Option<T>,
+}
+
+/// Where the bytes of a blob are found.
+#[derive(Clone, Debug)]
+pub(super) enum BlobPlace {
+    Memory(Bytes),
+    At(BlobLocation),
+}
+
+type Keys = BTreeMap<Bytes, Change<Arc<Object>>>;
+
+#[derive(Default)]
+pub(super) struct Overlay {
+    heads: HashMap<BucketId, Keys>,
+    blobs: HashMap<Sequence, BlobPlace>,
+    segments: HashMap<Sequence, Arc<[Extent]>>,
+    uploads: HashMap<UploadId, Change<Arc<Upload>>>,
+    parts: BTreeMap<(UploadId, u16), Change<Arc<Part>>>,
+    completed: HashMap<UploadId, Change<Completed>>,
+    /// Everything up to here may have left, and is in the index.
+    trimmed: Sequence,
+}
+
+impl Overlay {
+    pub fn insert(&mut self, sequence: Sequence, record: &Record) {
+        match record {
+            // Buckets and packs have tables of their own, complete in memory.
+            Record::CreateBucket(_) | Record::DeleteBucket { .. } | Record::CreatePack { .. } => {}
+            Record::Content { bytes, .. } => {
+                self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
+            }
+            Record::Chunk { pack, offset, length, .. } => {
+                let location = BlobLocation::Pack { pack: *pack, offset: *offset, length: *length };
+                self.blobs.insert(sequence, BlobPlace::At(location));
+            }
+            Record::Segment { extents } => {
+                self.segments.insert(sequence, extents.as_slice().into());
+            }
+            Record::PutVersion(version) => self.put(sequence, version),
+            Record::DeleteVersion { bucket, key, .. } => self.change(*bucket, key, Change { sequence, value: None }),
+            Record::MoveVersion { from_bucket, from_key, version } => {
+                self.change(*from_bucket, from_key, Change { sequence, value: None });
+                self.put(sequence, version);
+            }
+            Record::CreateUpload(upload) => {
+                self.uploads.insert(upload.id, Change { sequence, value: Some(Arc::new(upload.clone())) });
+            }
+            Record::PutPart(part) => {
+                let value = Some(Arc::new(part.clone()));
+                self.parts.insert((part.upload, part.number), Change { sequence, value });
+            }
+            Record::AbortUpload { upload } => self.close_upload(sequence, *upload),
+            Record::CompleteUpload { upload, request, version } => {
+                self.close_upload(sequence, *upload);
+                let completed = Completed {
+                    request: *request,
+                    bucket: version.bucket,
+                    key: version.key.clone(),
+                    etag: version.etag,
+                    checksum: version.checksum,
+                };
+                self.completed.insert(*upload, Change { sequence, value: Some(completed) });
+                self.put(sequence, version);
+            }
+        }
+    }
+
+    fn put(&mut self, sequence: Sequence, version: &Version) {
+        let object = Arc::new(Object { sequence, version: version.clone() });
+        self.change(version.bucket, &version.key, Change { sequence, value: Some(object) });
+    }
+
+    fn change(&mut self, bucket: BucketId, key: &Bytes, change: Change<Arc<Object>>) {
+        self.heads.entry(bucket).or_default().insert(key.clone(), change);
+    }
+
+    /// Parts need no entries of their own: nothing asks for the parts of an upload that is gone.
+    fn close_upload(&mut self, sequence: Sequence, upload: UploadId) {
+        self.uploads.insert(upload, Change { sequence, value: None });
+        let parts: Vec<_> = self.parts.range((upload, 0)..=(upload, u16::MAX)).map(|(at, _)| *at).collect();
+        for at in parts {
+            self.parts.remove(&at);
+        }
+    }
+
+    /// Removes what `record` put here, unless something newer stands in its place.
+    pub fn trim(&mut self, sequence: Sequence, record: &Record) {
+        self.trimmed = self.trimmed.max(sequence);
+        match record {
+            Record::CreateBucket(_) | Record::CreatePack { .. } => {}
+            Record::DeleteBucket { bucket } => {
+                self.heads.remove(bucket);
+            }
+            Record::Content { .. } | Record::Chunk { .. } => {
+                self.blobs.remove(&sequence);
+            }
+            Record::Segment { .. } => {
+                self.segments.remove(&sequence);
+            }
+            Record::PutVersion(version) => self.trim_key(sequence, version.bucket, &version.key),
+            Record::DeleteVersion { bucket, key, .. } => self.trim_key(sequence, *bucket, key),
+            Record::MoveVersion { from_bucket, from_key, version } => {
+                self.trim_key(sequence, *from_bucket, from_key);
+                self.trim_key(sequence, version.bucket, &version.key);
+            }
+            Record::CreateUpload(upload) => self.trim_upload(sequence, upload.id),
+            Record::AbortUpload { upload } => self.trim_upload(sequence, *upload),
+            Record::PutPart(part) => {
+                let at = (part.upload, part.number);
+                if self.parts.get(&at).is_some_and(|change| change.sequence == sequence) {
+                    self.parts.remove(&at);
+                }
+            }
+            Record::CompleteUpload { upload, version, .. } => {
+                self.trim_upload(sequence, *upload);
+                self.completed.remove(upload);
+                self.trim_key(sequence, version.bucket, &version.key);
+            }
+        }
+    }
+
+    fn trim_key(&mut self, sequence: Sequence, bucket: BucketId, key: &[u8]) {
+        let Some(keys) = self.heads.get_mut(&bucket) else { return };
+        if keys.get(key).is_some_and(|change| change.sequence == sequence) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.heads.remove(&bucket);
+            }
+        }
+    }
+
+    fn trim_upload(&mut self, sequence: Sequence, upload: UploadId) {
+        if self.uploads.get(&upload).is_some_and(|change| change.sequence == sequence) {
+            self.uploads.remove(&upload);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self { trimmed: self.trimmed, ..Self::default() };
+    }
+
+    pub fn trimmed(&self) -> Sequence {
+        self.trimmed
+    }
+
+    pub fn object(&self, bucket: BucketId, key: &[u8]) -> Option<&Change<Arc<Object>>> {
+        self.heads.get(&bucket)?.get(key)
+    }
+
+    pub fn blob(&self, blob: Sequence) -> Option<&BlobPlace> {
+        self.blobs.get(&blob)
+    }
+
+    pub fn segment(&self, segment: Sequence) -> Option<&Arc<[Extent]>> {
+        self.segments.get(&segment)
+    }
+
+    pub fn upload(&self, id: UploadId) -> Option<&Change<Arc<Upload>>> {
+        self.uploads.get(&id)
+    }
+
+    pub fn uploads(&self, bucket: BucketId) -> impl Iterator<Item = (UploadId, &Change<Arc<Upload>>)> {
+        let of_bucket = move |upload: &Arc<Upload>| upload.bucket == bucket;
+        self.uploads
+            .iter()
+            .filter(move |(_, change)| change.value.as_ref().is_none_or(of_bucket))
+            .map(|(id, change)| (*id, change))
+    }
+
+    /// Parts of an upload with numbers above `after`, ascending.
+    pub fn parts(&self, upload: UploadId, after: u16) -> impl Iterator<Item = &Arc<Part>> {
+        let from = (Bound::Excluded((upload, after)), Bound::Included((upload, u16::MAX)));
+        self.parts.range(from).filter_map(|(_, change)| change.value.as_ref())
+    }
+
+    pub fn completed(&self, upload: UploadId) -> Option<&Completed> {
+        self.completed.get(&upload)?.value.as_ref()
+    }
+
+    /// Changes of a bucket from `from` (or after it), in byte order of their keys.
+    pub fn range(
+        &self,
+        bucket: BucketId,
+        from: Bound<&[u8]>,
+    ) -> impl Iterator<Item = (&Bytes, &Change<Arc<Object>>)> {
+        self.heads.get(&bucket).into_iter().flat_map(move |keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
+    }
+
+    /// Whether a bucket has keys here (`Some(true)`), or every change here is a deletion.
+    pub fn live_keys(&self, bucket: BucketId) -> bool {
+        self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|change| change.value.is_some()))
+    }
+}

@@ -1,0 +1,243 @@
+//! The two queues of the pipeline: intents on their way to the committer, durable batches on their way to the index.
+//! The first is bounded by whoever owns the requests (a budget of bytes is taken before a body is received); the
+//! second by the lag the index may have, for which the committer waits.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+
+use super::Waiter;
+use crate::decide::{Body, Intent};
+use crate::index::BlobLocation;
+use crate::log::LogPosition;
+use crate::record::{Record, Sequence};
+
+/// A record of a batch with everything that the index keeps of it.
+pub(super) struct Sequenced {
+    pub sequence: Sequence,
+    pub kind: u8,
+    pub record: Record,
+    /// Empty for contents, whose bytes stay in the log.
+    pub payload: Bytes,
+    /// Offset of the frame from the start of the batch.
+    pub frame: u32,
+}
+
+/// A batch in the log.
+pub(super) struct AppendedBatch {
+    pub records: Vec<Arc<Sequenced>>,
+    pub file: u64,
+    /// Offset of the first frame.
+    pub start: u64,
+    pub position: LogPosition,
+    /// Bytes of log.
+    pub bytes: u64,
+}
+
+impl AppendedBatch {
+    /// Where the bytes of a content stand; `None` for any other record.
+    pub fn location(&self, record: &Sequenced) -> Option<BlobLocation> {
+        match &record.record {
+            Record::Content { bytes, .. } => Some(BlobLocation::Log {
+                file: self.file,
+                offset: self.start + u64::from(record.frame),
+                length: bytes.len() as u32,
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Intents {
+    waiting: VecDeque<(Intent, Waiter)>,
+    closed: bool,
+    /// The committer has nothing to do and sleeps.
+    idle: bool,
+}
+
+#[derive(Default)]
+pub(super) struct IntentQueue {
+    intents: Mutex<Intents>,
+    arrived: Condvar,
+}
+
+/// Bytes of body that an intent brings into the log.
+fn body_bytes(intent: &Intent) -> u64 {
+    let of = |body: &Body| match body {
+        Body::Inline(bytes) | Body::Content { bytes, .. } => bytes.len() as u64,
+        Body::Chunks(_) => 0,
+    };
+    match intent {
+        Intent::PutObject(put) => of(&put.body),
+        Intent::PutPart(put) => of(&put.body),
+        _ => 0,
+    }
+}
+
+impl IntentQueue {
+    /// Gives the intent back when the queue is closed.
+    pub fn push(&self, intent: Intent, waiter: Waiter) -> Result<(), Waiter> {
+        let mut intents = self.intents.lock();
+        if intents.closed {
+            return Err(waiter);
+        }
+        intents.waiting.push_back((intent, waiter));
+        let wake = intents.idle;
+        drop(intents);
+        if wake {
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// The next intents in order, at least one if there is any, until `count` or `bytes` of bodies are reached.
+    pub fn take(&self, count: usize, bytes: u64, out: &mut Vec<(Intent, Waiter)>) {
+        let mut intents = self.intents.lock();
+        let mut taken = 0;
+        while out.len() < count && (out.is_empty() || taken < bytes) {
+            let Some((intent, waiter)) = intents.waiting.pop_front() else { return };
+            taken += body_bytes(&intent);
+            out.push((intent, waiter));
+        }
+    }
+
+    /// Waits until an intent is there, the queue is closed, or `at_most` has passed. True when closed and empty.
+    pub fn wait(&self, at_most: Option<Duration>) -> bool {
+        let mut intents = self.intents.lock();
+        if intents.waiting.is_empty() && !intents.closed {
+            intents.idle = true;
+            match at_most {
+                Some(at_most) => {
+                    self.arrived.wait_for(&mut intents, at_most);
+                }
+                None => self.arrived.wait(&mut intents),
+            }
+            intents.idle = false;
+        }
+        intents.closed && intents.waiting.is_empty()
+    }
+
+    /// Refuses what comes from now on.
+    pub fn close(&self) {
+        self.intents.lock().closed = true;
+        self.arrived.notify_one();
+    }
+}
+
+/// How far the index may stay behind the durable log before writers wait.
+pub(super) const LAG_BYTES_MAX: u64 = 16 << 20;
+pub(super) const LAG_RECORDS_MAX: usize = 100_000;
+/// The applier begins when this share of the allowed lag is reached, or `APPLY_AFTER` after the first batch.
+const LAG_SHARE: u64 = 4;
+const APPLY_AFTER: Duration = Duration::from_millis(250);
+/// Records in one transaction of the applier.
+const APPLY_RECORDS: usize = 16_384;
+
+#[derive(Default)]
+struct Batches {
+    waiting: VecDeque<AppendedBatch>,
+    /// Of everything not yet applied, the transaction under way included.
+    bytes: u64,
+    records: usize,
+    closed: bool,
+    failed: bool,
+}
+
+impl Batches {
+    fn full(&self) -> bool {
+        self.bytes >= LAG_BYTES_MAX || self.records >= LAG_RECORDS_MAX
+    }
+
+    fn worth_applying(&self) -> bool {
+        self.bytes >= LAG_BYTES_MAX / LAG_SHARE || self.records as u64 >= LAG_RECORDS_MAX as u64 / LAG_SHARE
+    }
+}
+
+#[derive(Default)]
+pub(super) struct ApplyQueue {
+    batches: Mutex<Batches>,
+    changed: Condvar,
+}
+
+impl ApplyQueue {
+    pub fn push(&self, batch: AppendedBatch) {
+        let mut batches = self.batches.lock();
+        batches.bytes += batch.bytes;
+        batches.records += batch.records.len();
+        let wake = batches.waiting.is_empty() || batches.worth_applying();
+        batches.waiting.push_back(batch);
+        drop(batches);
+        if wake {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Waits while the index is too far behind; not for ever once it failed.
+    pub fn wait_for_room(&self) {
+        let mut batches = self.batches.lock();
+        while batches.full() && !batches.failed {
+            self.changed.wait(&mut batches);
+        }
+    }
+
+    /// Whether the committer would have to wait.
+    pub fn full(&self) -> bool {
+        self.batches.lock().full()
+    }
+
+    /// The next batches for one transaction; empty when there are none.
+    pub fn take(&self) -> Vec<AppendedBatch> {
+        let mut batches = self.batches.lock();
+        let mut taken = Vec::new();
+        let mut records = 0;
+        while records < APPLY_RECORDS {
+            let Some(batch) = batches.waiting.pop_front() else { break };
+            records += batch.records.len();
+            taken.push(batch);
+        }
+        taken
+    }
+
+    /// Waits until there is something worth a transaction. False when closed and empty.
+    pub fn wait_for_work(&self) -> bool {
+        let mut batches = self.batches.lock();
+        while batches.waiting.is_empty() {
+            if batches.closed {
+                return false;
+            }
+            self.changed.wait(&mut batches);
+        }
+        if !batches.closed && !batches.worth_applying() {
+            self.changed.wait_while_for(&mut batches, |batches| !batches.closed && !batches.worth_applying(), APPLY_AFTER);
+        }
+        true
+    }
+
+    pub fn applied(&self, bytes: u64, records: usize) {
+        let mut batches = self.batches.lock();
+        batches.bytes -= bytes;
+        batches.records -= records;
+        drop(batches);
+        self.changed.notify_all();
+    }
+
+    pub fn fail(&self) {
+        self.batches.lock().failed = true;
+        self.changed.notify_all();
+    }
+
+    pub fn close(&self) {
+        self.batches.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Bytes of log and records that the index does not have yet.
+    pub fn lag(&self) -> (u64, usize) {
+        let batches = self.batches.lock();
+        (batches.bytes, batches.records)
+    }
+}

@@ -1,0 +1,107 @@
+//! The state as the sequencer sees it: records decided in this batch over the published overlay over the index.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Shared;
+use super::buckets::BucketTable;
+use super::overlay::Overlay;
+use super::reads::part_of;
+use crate::decide::{Completed, View};
+use crate::error::Result;
+use crate::record::{Bucket, BucketId, Extent, Object, Part, Sequence, Upload, UploadId};
+
+pub(super) struct SequencerView<'a> {
+    pub shared: &'a Shared,
+    pub pending: &'a Overlay,
+    pub buckets: &'a BucketTable,
+}
+
+/// Parts asked of the index at a time.
+const PART_PAGE: usize = 1_000;
+
+impl View for SequencerView<'_> {
+    fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
+        self.buckets.by_id(id).cloned()
+    }
+
+    fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.buckets.by_name(name).cloned()
+    }
+
+    fn bucket_count(&self) -> usize {
+        self.buckets.len()
+    }
+
+    fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
+        if self.pending.live_keys(id) {
+            return Ok(false);
+        }
+        // A deletion decided in this batch or published lately may not have reached the index.
+        let overlay = self.shared.overlay.read();
+        let deleted = |key: &[u8]| {
+            let change = self.pending.object(id, key).or_else(|| overlay.object(id, key));
+            change.is_some_and(|change| change.value.is_none())
+        };
+        let unbounded = std::ops::Bound::Unbounded;
+        if overlay.range(id, unbounded).any(|(key, change)| change.value.is_some() && !deleted(key)) {
+            return Ok(false);
+        }
+        let mut empty = true;
+        self.shared.index.read()?.scan_heads(id, b"", true, None, usize::MAX, &mut |head| {
+            empty = deleted(&head.key);
+            empty
+        })?;
+        Ok(empty)
+    }
+
+    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        if let Some(change) = self.pending.object(bucket, key) {
+            return Ok(change.value.clone());
+        }
+        Ok(self.shared.object(bucket, &Bytes::copy_from_slice(key))?.map(|found| found.object))
+    }
+
+    fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
+        match self.pending.segment(segment) {
+            Some(extents) => Ok(Arc::clone(extents)),
+            None => self.shared.segment(segment),
+        }
+    }
+
+    fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
+        match self.pending.upload(id) {
+            Some(change) => Ok(change.value.clone()),
+            None => self.shared.upload(id),
+        }
+    }
+
+    fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>> {
+        // The overlay first: what it loses meanwhile is in the index by then.
+        let recent: Vec<Arc<Part>> = self.shared.overlay.read().parts(id, 0).cloned().collect();
+        let mut parts = BTreeMap::new();
+        let mut after = 0;
+        loop {
+            let page = self.shared.index.read()?.parts(id, after, PART_PAGE)?;
+            for row in &page {
+                parts.insert(row.number, Arc::new(part_of(&row.part)?));
+            }
+            match page.last() {
+                Some(last) if page.len() == PART_PAGE => after = last.number,
+                _ => break,
+            }
+        }
+        parts.extend(recent.into_iter().map(|part| (part.number, part)));
+        parts.extend(self.pending.parts(id, 0).map(|part| (part.number, Arc::clone(part))));
+        Ok(parts)
+    }
+
+    fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
+        match self.pending.completed(id) {
+            Some(completed) => Ok(Some(completed.clone())),
+            None => self.shared.completed(id),
+        }
+    }
+}

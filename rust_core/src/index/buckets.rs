@@ -1,0 +1,113 @@
+//! Buckets and their exact numbers. A transaction keeps the numbers in memory and writes them back at its end, so that
+//! a put does not pay for them.
+
+use std::collections::HashMap;
+
+use rusqlite::Connection;
+
+use super::{Applied, Stored, failure, loaded_int, stored_int};
+use crate::error::Result;
+use crate::record::{Bucket, BucketId};
+
+/// What a bucket holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys with a current version that is no delete marker.
+    pub objects: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// Versions that are not current, and delete markers.
+    pub history: u64,
+}
+
+impl Counts {
+    pub(super) fn add_head(&mut self, size: u64) {
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(size);
+    }
+
+    pub(super) fn remove_head(&mut self, size: u64) {
+        self.objects = self.objects.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+    }
+}
+
+pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
+    let mut statement = conn.prepare_cached("SELECT sequence, kind, record FROM buckets ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut buckets = Vec::new();
+    while let Some(row) = rows.next()? {
+        buckets.push(super::stored(row, 0, row.get(1)?, 2)?);
+    }
+    Ok(buckets)
+}
+
+pub(super) fn counts(conn: &Connection, bucket: BucketId) -> Result<Option<Counts>> {
+    stored_counts(conn, stored_int(bucket.0)?)
+}
+
+fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Counts>> {
+    let mut statement = conn.prepare_cached("SELECT objects, bytes, history FROM buckets WHERE id = ?1")?;
+    let mut rows = statement.query([bucket])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Counts {
+        objects: loaded_int(row.get(0)?)?,
+        bytes: loaded_int(row.get(1)?)?,
+        history: loaded_int(row.get(2)?)?,
+    }))
+}
+
+/// The numbers of the buckets that a transaction touched.
+#[derive(Default)]
+pub(super) struct Tallies {
+    touched: HashMap<i64, Counts>,
+}
+
+impl Tallies {
+    /// # Errors
+    /// `Index` when the bucket does not exist: then the index does not fit the log.
+    pub(super) fn of(&mut self, conn: &Connection, bucket: i64) -> Result<&mut Counts> {
+        match self.touched.entry(bucket) {
+            std::collections::hash_map::Entry::Occupied(entry) => Ok(entry.into_mut()),
+            std::collections::hash_map::Entry::Vacant(entry) => {
+                let counts =
+                    stored_counts(conn, bucket)?.ok_or_else(|| failure("a record names a bucket that is not there"))?;
+                Ok(entry.insert(counts))
+            }
+        }
+    }
+
+    /// Writes the numbers back; part of the transaction.
+    pub(super) fn flush(&mut self, conn: &Connection) -> Result<()> {
+        let mut update =
+            conn.prepare_cached("UPDATE buckets SET objects = ?2, bytes = ?3, history = ?4 WHERE id = ?1")?;
+        for (bucket, counts) in self.touched.drain() {
+            let (objects, history) = (stored_int(counts.objects)?, stored_int(counts.history)?);
+            update.execute((bucket, objects, stored_int(counts.bytes)?, history))?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn create(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO buckets (id, name, sequence, kind, record, objects, bytes, history) \
+         VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0)",
+    )?;
+    let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
+    insert.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))?;
+    Ok(())
+}
+
+/// Removes an empty bucket with its uploads and their parts.
+pub(super) fn delete(conn: &Connection, tallies: &mut Tallies, bucket: BucketId) -> Result<()> {
+    let id = stored_int(bucket.0)?;
+    let counts = *tallies.of(conn, id)?;
+    if counts.objects > 0 || counts.history > 0 {
+        return Err(failure("a record deletes a bucket that is not empty"));
+    }
+    tallies.touched.remove(&id);
+    super::uploads::delete_of_bucket(conn, id)?;
+    conn.prepare_cached("DELETE FROM buckets WHERE id = ?1")?.execute([id])?;
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! Tables, connection settings, and what makes a file an index of this store. Raising `SCHEMA` is the whole migration:
+//! an index of another schema is deleted and rebuilt from the log.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
+
+use super::{BUSY_TIMEOUT, failure};
+use crate::error::{Error, Result};
+
+/// "ORCI", in the database header.
+const APPLICATION_ID: i32 = 0x4f52_4349;
+const SCHEMA: i32 = 1;
+
+/// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches.
+const WRITER_CACHE_KIB: u32 = 16 * 1024;
+/// Page cache of one reader, KiB: inner pages and a listing page; leaves come from the kernel's cache.
+const READER_CACHE_KIB: u32 = 1024;
+/// The WAL file shrinks to this once it was emptied, bytes.
+const WAL_SIZE_KEPT: u32 = 64 * 1024 * 1024;
+/// More than there are statements in this module, so that none is prepared twice.
+const STATEMENTS_CACHED: usize = 64;
+
+const TABLES: &str = "
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE buckets (
+    id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, sequence INTEGER NOT NULL, kind INTEGER NOT NULL,
+    record BLOB NOT NULL, objects INTEGER NOT NULL, bytes INTEGER NOT NULL, history INTEGER NOT NULL
+) STRICT;
+CREATE TABLE heads (
+    bucket INTEGER NOT NULL, key BLOB NOT NULL, sequence INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
+    size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, version_id BLOB, PRIMARY KEY (bucket, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE history (
+    bucket INTEGER NOT NULL, key BLOB NOT NULL, sequence INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
+    size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, version_id BLOB, delete_marker INTEGER NOT NULL,
+    PRIMARY KEY (bucket, key, sequence)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE versions (sequence INTEGER PRIMARY KEY, kind INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
+CREATE TABLE blobs (
+    sequence INTEGER PRIMARY KEY, place INTEGER NOT NULL, file INTEGER NOT NULL, offset INTEGER NOT NULL,
+    length INTEGER NOT NULL
+) STRICT;
+CREATE TABLE segments (sequence INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
+CREATE TABLE packs (pack INTEGER PRIMARY KEY, sequence INTEGER NOT NULL) STRICT;
+CREATE TABLE uploads (
+    id BLOB PRIMARY KEY, bucket INTEGER NOT NULL, key BLOB NOT NULL, initiated_ms INTEGER NOT NULL,
+    sequence INTEGER NOT NULL, kind INTEGER NOT NULL, record BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX uploads_in_order ON uploads (bucket, key, initiated_ms, id);
+CREATE TABLE parts (
+    upload BLOB NOT NULL, number INTEGER NOT NULL, sequence INTEGER NOT NULL, kind INTEGER NOT NULL,
+    record BLOB NOT NULL, PRIMARY KEY (upload, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE completed_uploads (
+    sequence INTEGER PRIMARY KEY, upload BLOB NOT NULL UNIQUE, request BLOB NOT NULL, bucket INTEGER NOT NULL,
+    key BLOB NOT NULL, version_id BLOB, etag BLOB NOT NULL, checksum INTEGER, checksum_value BLOB
+) STRICT;
+";
+
+/// Every table with the columns that order its dump.
+const DUMPED: [(&str, &str); 11] = [
+    ("meta", "name"),
+    ("buckets", "id"),
+    ("heads", "bucket, key"),
+    ("history", "bucket, key, sequence"),
+    ("versions", "sequence"),
+    ("blobs", "sequence"),
+    ("segments", "sequence"),
+    ("packs", "pack"),
+    ("uploads", "id"),
+    ("parts", "upload, number"),
+    ("completed_uploads", "sequence"),
+];
+
+/// A connection that may write: the writer's and the keeper's.
+pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    prepare(&conn, WRITER_CACHE_KIB)?;
+    if is_empty(&conn)? {
+        // Only before the first page is written does this take effect.
+        conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
+    let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(failure("the file system cannot hold a write-ahead log"));
+    }
+    // In WAL mode NORMAL syncs at checkpoints only: commits may be lost, which the log restores, never torn.
+    conn.pragma_update(None, "synchronous", if synchronous_off { "OFF" } else { "NORMAL" })?;
+    // Checkpoints run on a connection of their own, never inside a commit.
+    conn.query_row("PRAGMA wal_autocheckpoint = 0", [], |_| Ok(()))?;
+    conn.query_row(&format!("PRAGMA journal_size_limit = {WAL_SIZE_KEPT}"), [], |_| Ok(()))?;
+    Ok(conn)
+}
+
+/// A connection of the reader pool.
+pub(super) fn open_reader(path: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(path, flags)?;
+    prepare(&conn, READER_CACHE_KIB)?;
+    Ok(conn)
+}
+
+pub(super) fn open_memory() -> Result<Connection> {
+    let conn = Connection::open_in_memory()?;
+    prepare(&conn, WRITER_CACHE_KIB)?;
+    Ok(conn)
+}
+
+/// What every connection gets before it looks at a page: a damaged or planted file must not run anything.
+fn prepare(conn: &Connection, cache_kib: u32) -> Result<()> {
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
+    conn.pragma_update(None, "trusted_schema", false)?;
+    conn.pragma_update(None, "cell_size_check", true)?;
+    set_cache(conn, cache_kib)
+}
+
+fn set_cache(conn: &Connection, kib: u32) -> Result<()> {
+    // Negative means KiB instead of pages.
+    conn.pragma_update(None, "cache_size", -i64::from(kib))?;
+    Ok(())
+}
+
+/// The page cache while an index is rebuilt, KiB; handed back afterwards.
+pub(super) fn enlarge_cache(conn: &Connection, kib: u32) -> Result<()> {
+    set_cache(conn, kib)
+}
+
+pub(super) fn restore_cache(conn: &Connection) -> Result<()> {
+    set_cache(conn, WRITER_CACHE_KIB)?;
+    conn.release_memory()?;
+    Ok(())
+}
+
+/// Whether nothing was ever created in the database.
+pub(super) fn is_empty(conn: &Connection) -> Result<bool> {
+    let objects: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    Ok(objects == 0)
+}
+
+/// Creates all tables at once, so that a crash leaves either none or all of them.
+pub(super) fn create(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
+    conn.execute_batch("BEGIN IMMEDIATE")?;
+    let created = conn
+        .execute_batch(TABLES)
+        .and_then(|()| conn.pragma_update(None, "application_id", APPLICATION_ID))
+        .and_then(|()| conn.pragma_update(None, "user_version", SCHEMA))
+        .and_then(|()| conn.execute("INSERT INTO meta VALUES ('store_id', ?1)", [store_id]));
+    conn.execute_batch(if created.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    created?;
+    Ok(())
+}
+
+/// Refuses a database that is no index, has another schema, or belongs to another store.
+pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Result<()> {
+    let number = |pragma: &str| conn.query_row(pragma, [], |row| row.get::<_, i32>(0));
+    if number("PRAGMA application_id")? != APPLICATION_ID {
+        return Err(failure("the file is no Orcas index"));
+    }
+    if number("PRAGMA user_version")? != SCHEMA {
+        return Err(failure("the index has the schema of another version"));
+    }
+    let select = "SELECT value FROM meta WHERE name = 'store_id'";
+    let found: Option<Vec<u8>> = conn.query_row(select, [], |row| row.get(0)).optional()?;
+    match found {
+        None => Err(failure("the index names no store")),
+        Some(id) if id == store_id => Ok(()),
+        Some(_) => Err(Error::Foreign { path: path.to_owned(), reason: "the index was made for another store" }),
+    }
+}
+
+/// One line a row: table, then the columns; blobs in hexadecimal.
+pub(super) fn dump(conn: &Connection) -> Result<String> {
+    let mut out = String::new();
+    for (table, order) in DUMPED {
+        let mut statement = conn.prepare(&format!("SELECT * FROM {table} ORDER BY {order}"))?;
+        let columns = statement.column_count();
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            out.push_str(table);
+            for column in 0..columns {
+                push_value(&mut out, row.get_ref(column)?);
+            }
+            out.push('\n');
+        }
+    }
+    Ok(out)
+}
+
+fn push_value(out: &mut String, value: ValueRef<'_>) {
+    out.push(' ');
+    match value {
+        ValueRef::Null => out.push('-'),
+        ValueRef::Integer(number) => {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "{number}");
+        }
+        ValueRef::Real(number) => {
+            let _ = write!(out, "{number}");
+        }
+        ValueRef::Text(text) => out.push_str(&String::from_utf8_lossy(text)),
+        ValueRef::Blob(bytes) => {
+            out.push_str("x'");
+            for byte in bytes {
+                let _ = write!(out, "{byte:02x}");
+            }
+            out.push('\'');
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Reads single contents from the log, any thread, verifying what it touches.
+//!
+//! A frame header is checked before its length is believed, and every 64 KiB block before a byte of it is handed out.
+//! The chain is recovery's business, not a read's.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::block::{BLOCK_SIZE, field};
+use crate::error::{Error, Result};
+use crate::fs::{File, FileSystem, Open};
+
+use super::format::{
+    FILE_HEADER_ENCODED, FORMAT_VERSION, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileHeader, FileSeal, FrameClass,
+    FrameHeader, HeaderFault, LogKeys, blocks_match, payload_start,
+};
+use super::{CONTENT_PREFIX, ContentLocation, LogOptions, file_path};
+
+/// Log files that readers keep open at most: the share of the process's descriptors that the log may take.
+const OPEN_FILES_MAX: usize = 64;
+
+#[derive(Clone)]
+pub struct LogReader {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    fs: Arc<dyn FileSystem>,
+    options: Arc<LogOptions>,
+    keys: LogKeys,
+    /// Oldest first.
+    open: Mutex<VecDeque<Arc<OpenLog>>>,
+}
+
+struct OpenLog {
+    file: Arc<dyn File>,
+    seal: FileSeal,
+    path: PathBuf,
+}
+
+/// A read at an offset: `false` when it would have to wait.
+type ReadAt<'a> = &'a dyn Fn(&dyn File, u64, &mut [u8]) -> Result<bool>;
+
+impl LogReader {
+    pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, keys: LogKeys) -> Self {
+        Self { shared: Arc::new(Shared { fs, options, keys, open: Mutex::default() }) }
+    }
+
+    /// Fills `buf` with the content's bytes from `start`. `Error::Corrupt` when a checksum does not hold.
+    pub fn read_content(&self, location: &ContentLocation, start: u32, buf: &mut [u8]) -> Result<()> {
+        self.read(location, start, buf, &|file, offset, buf| file.read_at(offset, buf).map(|()| true)).map(|_| ())
+    }
+
+    /// Like `read_content`, but `false` (with `buf` undefined) when that would wait for the disk.
+    pub fn try_read_content(&self, location: &ContentLocation, start: u32, buf: &mut [u8]) -> Result<bool> {
+        self.read(location, start, buf, &|file, offset, buf| file.read_at_nowait(offset, buf))
+    }
+
+    fn read(&self, location: &ContentLocation, start: u32, buf: &mut [u8], read_at: ReadAt<'_>) -> Result<bool> {
+        let log = self.open(location.file)?;
+        let corrupt = |reason| Error::corrupt(&log.path, location.offset, reason);
+        let length = CONTENT_PREFIX + location.length as usize;
+        let from = CONTENT_PREFIX + start as usize;
+        let until = from + buf.len();
+        if length > FRAME_PAYLOAD_MAX || until > length {
+            return Err(corrupt("a read beyond the content"));
+        }
+        let first = from / BLOCK_SIZE;
+        let end = until.next_multiple_of(BLOCK_SIZE).min(length);
+        let data = payload_start(length);
+        // The front (header and table) and the blocks come in one read when they are neighbours.
+        let mut front = vec![0; if first == 0 { data + end } else { data }];
+        if !read_at(&*log.file, location.offset, &mut front)? {
+            return Ok(false);
+        }
+        let header = FrameHeader::decode(&field(&front, 0), &log.seal, location.offset)
+            .filter(|header| header.class == FrameClass::Record && header.length as usize == length)
+            .ok_or_else(|| corrupt("no frame of this length begins here"))?;
+        debug_assert_eq!(header.payload_start(), data);
+        let mut later = Vec::new();
+        let blocks = if first == 0 {
+            &front[data..]
+        } else {
+            later.resize(end - first * BLOCK_SIZE, 0);
+            if !read_at(&*log.file, location.offset + (data + first * BLOCK_SIZE) as u64, &mut later)? {
+                return Ok(false);
+            }
+            &later[..]
+        };
+        if !blocks_match(&log.seal, &front[FRAME_HEADER + 4 * first..data], blocks) {
+            return Err(corrupt("a block does not match its checksum"));
+        }
+        buf.copy_from_slice(&blocks[from - first * BLOCK_SIZE..until - first * BLOCK_SIZE]);
+        Ok(true)
+    }
+
+    fn open(&self, number: u64) -> Result<Arc<OpenLog>> {
+        let shared = &*self.shared;
+        if let Some(found) = shared.open.lock().iter().find(|log| log.seal.number == number) {
+            return Ok(Arc::clone(found));
+        }
+        let path = file_path(&shared.options.dir, number);
+        let file = shared.fs.open(&path, Open::Read)?;
+        let mut encoded = [0; FILE_HEADER_ENCODED];
+        file.read_at(0, &mut encoded)?;
+        let header = FileHeader::decode(&encoded, &shared.keys, &shared.options.store_id, number)
+            .map_err(|fault| fault.into_error(&path))?;
+        let log = Arc::new(OpenLog { file, seal: header.seal(), path });
+        let mut open = shared.open.lock();
+        if open.len() == OPEN_FILES_MAX {
+            open.pop_front();
+        }
+        open.push_back(Arc::clone(&log));
+        Ok(log)
+    }
+}
+
+impl HeaderFault {
+    pub(super) fn into_error(self, path: &std::path::Path) -> Error {
+        match self {
+            Self::Damaged => Error::corrupt(path, 0, "the file header does not match its checksum"),
+            Self::Version(found) => Error::Version { path: path.to_owned(), found, supported: FORMAT_VERSION },
+            Self::Foreign(reason) => Error::Foreign { path: path.to_owned(), reason },
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Preallocated log files, made ahead of need by any thread.
+//!
+//! A file is handed out only after its zeros and its directory entry are durable, so that a later sync of an append
+//! changes no metadata and a full disk shows here, not in an acknowledgement. Numbers are never used twice.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::error::Result;
+use crate::fs::{File, FileSystem, Open};
+
+use super::{LogOptions, file_path};
+
+/// Zeros written at a time.
+const ZEROS: usize = 1024 * 1024;
+
+pub(super) struct Spare {
+    pub number: u64,
+    pub file: Arc<dyn File>,
+}
+
+struct Slot {
+    next_number: u64,
+    ready: Option<Spare>,
+}
+
+/// Makes the next log file ready; cheap to clone and to send to a background thread.
+#[derive(Clone)]
+pub struct SpareMaker {
+    fs: Arc<dyn FileSystem>,
+    options: Arc<LogOptions>,
+    slot: Arc<Mutex<Slot>>,
+}
+
+impl SpareMaker {
+    pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, next_number: u64) -> Self {
+        Self { fs, options, slot: Arc::new(Mutex::new(Slot { next_number, ready: None })) }
+    }
+
+    /// Makes one spare file unless there is one. Blocks for as long as the disk takes to write `file_size` bytes; a
+    /// roll in that time waits for it.
+    pub fn make(&self) -> Result<()> {
+        let mut slot = self.slot.lock();
+        if slot.ready.is_none() {
+            slot.ready = Some(self.create(&mut slot)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the next roll will find a file.
+    pub fn is_ready(&self) -> bool {
+        self.slot.lock().ready.is_some()
+    }
+
+    pub(super) fn take(&self) -> Result<Spare> {
+        let mut slot = self.slot.lock();
+        match slot.ready.take() {
+            Some(spare) => Ok(spare),
+            None => self.create(&mut slot),
+        }
+    }
+
+    fn create(&self, slot: &mut Slot) -> Result<Spare> {
+        let number = slot.next_number;
+        slot.next_number += 1;
+        let path = file_path(&self.options.dir, number);
+        let created = self.fs.open(&path, Open::Create).and_then(|file| {
+            let zeros = vec![0; ZEROS.min(self.options.file_size as usize)];
+            let mut offset = 0;
+            while offset < self.options.file_size {
+                let length = (self.options.file_size - offset).min(zeros.len() as u64);
+                file.write_at(offset, &zeros[..length as usize])?;
+                offset += length;
+            }
+            file.sync_data()?;
+            self.fs.sync_dir(&self.options.dir)?;
+            Ok(file)
+        });
+        if created.is_err() {
+            // A leftover is void and recovery removes it; this only gives its space back sooner.
+            let _ = self.fs.remove(&path);
+        }
+        Ok(Spare { number, file: created? })
+    }
+}

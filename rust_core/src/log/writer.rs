@@ -1,0 +1,284 @@
+//! Batches and the one writer of the log.
+//!
+//! Duties of the caller: one thread appends and syncs; `durable` never claims more than successful syncs covered; a
+//! batch is acknowledged only after the `sync` that follows its `append`; after any error that leaves
+//! `needs_fail_over` true, every batch after the last synced one failed and `fail_over` comes next.
+
+use std::sync::Arc;
+
+use crate::block::{BLOCK_SIZE, block_crc, field};
+use crate::error::{Error, Result};
+use crate::fs::{File, FileSystem};
+use crate::record::Sequence;
+
+use super::format::{
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileHeader, FileSeal, FrameClass,
+    FrameHeader, LogKeys, payload_start,
+};
+use super::reader::LogReader;
+use super::spare::{Spare, SpareMaker};
+use super::{LogOptions, LogPosition};
+
+/// Bytes of one batch: keeps frame offsets within 32 bits.
+const BATCH_MAX: usize = 1024 * 1024 * 1024;
+
+/// The records that one commit makes durable together, as bytes ready to be written.
+#[derive(Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    /// End of the record frames; a commit record of an earlier `append` may stand behind it.
+    frames_end: usize,
+    records: usize,
+    last_sequence: Sequence,
+    /// The salt that the block checksums in `bytes` are mixed with at present.
+    salt: u32,
+    /// A record was too large: the batch is refused as a whole, never written in part.
+    refused: bool,
+}
+
+impl Batch {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a record whose payload is `parts` joined, at most `FRAME_PAYLOAD_MAX` bytes. Sequences rise. Returns the
+    /// offset of the frame from the start of the batch.
+    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> u32 {
+        debug_assert!(sequence > self.last_sequence);
+        self.bytes.truncate(self.frames_end);
+        let offset = self.frames_end;
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > FRAME_PAYLOAD_MAX || offset + length > BATCH_MAX {
+            self.refused = true;
+            return offset as u32;
+        }
+        let header = FrameHeader { kind, class: FrameClass::Record, length: length as u32, sequence };
+        let start = offset + payload_start(length);
+        self.bytes.reserve(header.frame_length() + COMMIT_FRAME);
+        self.bytes.extend_from_slice(&header.encode());
+        self.bytes.resize(start, 0);
+        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        let (front, payload) = self.bytes.split_at_mut(start);
+        for (block, stored) in payload.chunks(BLOCK_SIZE).zip(front[offset + FRAME_HEADER..].chunks_exact_mut(4)) {
+            stored.copy_from_slice(&(block_crc(block) ^ self.salt).to_le_bytes());
+        }
+        self.bytes.resize(self.bytes.len().next_multiple_of(FRAME_ALIGN), 0);
+        self.frames_end = self.bytes.len();
+        self.records += 1;
+        self.last_sequence = sequence;
+        offset as u32
+    }
+
+    /// Bytes of the records, framed.
+    pub fn len(&self) -> usize {
+        self.frames_end
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    pub fn records(&self) -> usize {
+        self.records
+    }
+
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        *self = Self { bytes, ..Self::default() };
+    }
+
+    /// Binds every frame to its place in the file and closes the batch with its commit record.
+    fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
+        self.bytes.truncate(self.frames_end);
+        let salt_change = self.salt ^ seal.crc_salt();
+        self.salt = seal.crc_salt();
+        let mut at = 0;
+        while at < self.frames_end {
+            let mut header: [u8; FRAME_HEADER] = field(&self.bytes, at);
+            let length = u32::from_le_bytes(field(&header, 8)) as usize;
+            let crc = seal.header_crc(&header, from.offset + at as u64);
+            header[..4].copy_from_slice(&crc.to_le_bytes());
+            self.bytes[at..at + FRAME_HEADER].copy_from_slice(&header);
+            let payload = at + payload_start(length);
+            for stored in self.bytes[at + FRAME_HEADER..payload].chunks_exact_mut(4) {
+                let salted = u32::from_le_bytes(field(stored, 0)) ^ salt_change;
+                stored.copy_from_slice(&salted.to_le_bytes());
+            }
+            at = (payload + length).next_multiple_of(FRAME_ALIGN);
+        }
+        let mut commit = Commit {
+            start: from.offset,
+            durable,
+            records: self.records as u32,
+            chain: [0; 32],
+            sequence: self.last_sequence.max(from.sequence),
+        };
+        let mut chain = keys.chain_after(&from.chain);
+        chain.update(&self.bytes).update(&commit.chained());
+        commit.chain = chain.finalize().into();
+        self.bytes.extend_from_slice(&commit.encode(keys, seal, from.offset + self.frames_end as u64));
+        commit
+    }
+}
+
+/// Where a batch went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Appended {
+    pub file: u64,
+    /// Offset of the batch's first frame.
+    pub start: u64,
+    pub position: LogPosition,
+}
+
+/// The single writer.
+pub struct Log {
+    options: Arc<LogOptions>,
+    keys: LogKeys,
+    current: Current,
+    position: LogPosition,
+    /// Set by a failed write or sync: this file is never written or synced again.
+    failed: Option<Error>,
+    spares: SpareMaker,
+    reader: LogReader,
+}
+
+struct Current {
+    file: Arc<dyn File>,
+    seal: FileSeal,
+}
+
+impl Log {
+    /// Continues after `end` in a file whose zeros and directory entry are durable. `first` batches are written and
+    /// made durable before the header, and the header before this returns: a cut in between leaves the log as it was.
+    pub(super) fn start(
+        fs: Arc<dyn FileSystem>,
+        options: Arc<LogOptions>,
+        keys: LogKeys,
+        next_number: u64,
+        end: &LogPosition,
+        first: &mut dyn FnMut(&mut Self) -> Result<()>,
+    ) -> Result<Self> {
+        let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), next_number);
+        let spare = spares.take()?;
+        let header = new_header(&options, &spare, end)?;
+        let mut log = Self {
+            reader: LogReader::new(fs, Arc::clone(&options), keys.clone()),
+            current: Current { file: spare.file, seal: header.seal() },
+            position: LogPosition { file: spare.number, offset: FILE_HEADER, ..end.clone() },
+            failed: None,
+            options,
+            keys,
+            spares,
+        };
+        first(&mut log)?;
+        if log.position.offset > FILE_HEADER {
+            log.current.file.sync_data()?;
+        }
+        log.current.file.write_at(0, &header.encode(&log.keys))?;
+        log.current.file.sync_data()?;
+        Ok(log)
+    }
+
+    /// Seals the batch with its commit record and writes it behind the last one, in the next file if this one is
+    /// full. `durable` is the highest sequence that a successful sync covered. Nothing is durable before `sync`. An
+    /// empty batch writes nothing.
+    pub fn append(&mut self, batch: &mut Batch, durable: Sequence) -> Result<Appended> {
+        self.check()?;
+        if batch.refused {
+            return Err(Error::Record { reason: "a record is larger than a frame may be" });
+        }
+        let empty = self.position.offset == FILE_HEADER;
+        if !empty && self.position.offset + (batch.len() + COMMIT_FRAME) as u64 > self.options.file_size {
+            self.roll()?;
+        }
+        self.append_here(batch, durable)
+    }
+
+    /// `append` without a roll: the file grows if it must.
+    pub(super) fn append_here(&mut self, batch: &mut Batch, durable: Sequence) -> Result<Appended> {
+        let start = self.position.offset;
+        if batch.is_empty() {
+            return Ok(Appended { file: self.position.file, start, position: self.position.clone() });
+        }
+        let commit = batch.seal(&self.keys, &self.current.seal, &self.position, durable);
+        let written = self.current.file.write_at(start, &batch.bytes);
+        self.note(written)?;
+        self.position = LogPosition {
+            file: self.current.seal.number,
+            offset: start + batch.bytes.len() as u64,
+            chain: commit.chain,
+            sequence: commit.sequence,
+        };
+        Ok(Appended { file: self.position.file, start, position: self.position.clone() })
+    }
+
+    /// Makes every batch appended so far durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.check()?;
+        let synced = self.current.file.sync_data();
+        self.note(synced)
+    }
+
+    /// Gives up everything behind `end`, which a successful sync covered, and continues in a new file. The new file's
+    /// header becomes durable with the first sync in it; until then a restart finds the old file in force.
+    pub fn fail_over(&mut self, end: &LogPosition) -> Result<()> {
+        debug_assert!(end.sequence <= self.position.sequence);
+        self.continue_after(end.clone())
+    }
+
+    /// Whether a write or sync failed, so that only `fail_over` is possible.
+    pub fn needs_fail_over(&self) -> bool {
+        self.failed.is_some()
+    }
+
+    /// Behind the last batch appended.
+    pub fn position(&self) -> LogPosition {
+        self.position.clone()
+    }
+
+    pub fn reader(&self) -> LogReader {
+        self.reader.clone()
+    }
+
+    pub fn spare_maker(&self) -> SpareMaker {
+        self.spares.clone()
+    }
+
+    /// A file is left only after it was synced whole: its successor's header says that its end is durable.
+    fn roll(&mut self) -> Result<()> {
+        let synced = self.current.file.sync_data();
+        self.note(synced)?;
+        self.continue_after(self.position.clone())
+    }
+
+    fn continue_after(&mut self, end: LogPosition) -> Result<()> {
+        let spare = self.spares.take()?;
+        let header = new_header(&self.options, &spare, &end)?;
+        // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
+        let written = spare.file.write_at(0, &header.encode(&self.keys));
+        self.note(written)?;
+        self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
+        self.current = Current { file: spare.file, seal: header.seal() };
+        self.failed = None;
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn note(&mut self, done: Result<()>) -> Result<()> {
+        if let Err(error) = &done {
+            self.failed = Some(error.clone());
+        }
+        done
+    }
+}
+
+fn new_header(options: &LogOptions, spare: &Spare, end: &LogPosition) -> Result<FileHeader> {
+    let mut salt = [0; 16];
+    options.random.fill(&mut salt)?;
+    Ok(FileHeader { store_id: options.store_id, number: spare.number, salt, predecessor: end.clone() })
+}

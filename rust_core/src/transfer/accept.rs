@@ -4,7 +4,6 @@
 //! exists: whoever signs as another, or as nobody, is denied.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU8;
 
 use bytes::Bytes;
 
@@ -43,21 +42,24 @@ pub type Refused = Box<Answer>;
 impl Lane {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
     pub fn accept(self: &Arc<Self>, head: &RequestHead<'_>) -> Result<Arc<Request>, Refused> {
-        let envelope = Envelope {
-            request_id: self.next_request_id(),
-            host_id: Arc::clone(&self.host_id),
-            resource: head.path.to_vec(),
-            headless: head.method == b"HEAD",
-        };
+        let envelope = self.envelope(head.method, head.path);
         let has_body = has_body(&head.headers);
         match self.read(head) {
-            Ok((operation, input, body)) => {
-                Ok(Arc::new(Request { lane: Arc::clone(self), operation, envelope, input, body, has_body }))
-            }
+            Ok(read) => Ok(Request::new(Arc::clone(self), envelope, read, has_body)),
             Err(problem) => {
                 let answer = envelope.problem(problem);
                 Err(Box::new(if has_body { answer.closing() } else { answer }))
             }
+        }
+    }
+
+    /// What answers to a request for `path`, as it stood in the request line, say about it.
+    pub fn envelope(&self, method: &[u8], path: &[u8]) -> Envelope {
+        Envelope {
+            request_id: self.next_request_id(),
+            host_id: Arc::clone(&self.host_id),
+            resource: path.to_vec(),
+            headless: method == b"HEAD",
         }
     }
 
@@ -187,8 +189,7 @@ impl Reading<'_> {
                 let (number, upload) = self.part_address()?;
                 let source = self.copy_source()?;
                 let range = headers.get("x-amz-copy-source-range").map(<[u8]>::to_vec);
-                let attempts = AtomicU8::new(0);
-                Input::UploadPartCopy(Box::new(UploadPartCopy { source, bucket, key, upload, number, range, attempts }))
+                Input::UploadPartCopy(Box::new(UploadPartCopy { source, bucket, key, upload, number, range }))
             }
             Operation::RenameObject | Operation::MoveObject => {
                 Input::MoveObject(Box::new(self.move_object(operation, bucket, key)?))
@@ -252,7 +253,7 @@ impl Reading<'_> {
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
         let condition = WriteCondition::parse(headers)?;
-        Ok(CopyObject { source, bucket, key, condition, headers: replaced, algorithm, attempts: AtomicU8::new(0) })
+        Ok(CopyObject { source, bucket, key, condition, headers: replaced, algorithm })
     }
 
     fn copy_source(&self) -> Result<Source, Problem> {

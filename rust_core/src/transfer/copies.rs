@@ -1,11 +1,7 @@
-//! CopyObject, UploadPartCopy, RenameObject and the move extension: sources, their conditions, and the digests that a
-//! copy needs of bytes it does not move.
-//!
-//! A digest is computed from the source as it was; the decision refuses it when the source has changed since, and the
-//! copy starts again.
+//! CopyObject, UploadPartCopy, RenameObject and the move extension: metadata operations all of them. The source and
+//! its conditions are looked at here for the right answer, and again when the copy is decided.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 
 use bytes::Bytes;
 
@@ -14,21 +10,16 @@ use super::conditions::{precondition, source_conditions};
 use super::lane::Lane;
 use super::problem::Problem;
 use super::request::{Input, Request, Step};
-use crate::checksum::{Checksum, ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
-use crate::decide::{Copy, CopyPart, Failure, Intent, Move, Put, Refusal};
-use crate::engine::Found;
-use crate::record::{Bucket, Object, ObjectHeaders, UploadId};
+use crate::checksum::{ChecksumAlgorithm, Etag};
+use crate::decide::{Copy, Intent, Move, Outcome, Put};
+use crate::engine::{CopyPartRequest, CopyRequest, Found};
+use crate::record::{Bucket, ObjectHeaders, UploadId};
 use crate::s3::conditions::{ReadConditions, WriteCondition};
 use crate::s3::headers::uploaded;
 use crate::s3::range::copy_source_range;
 use crate::s3::target::CopySource;
 use crate::s3::xml::results;
 use crate::s3::{ErrorCode, Operation, S3Error};
-
-/// How often a copy starts again because its source was replaced while it was read.
-const ATTEMPTS_MAX: u8 = 4;
-/// Bytes read at once while a digest is computed.
-const READ_LEN: usize = 256 * 1024;
 
 /// Where a copy or move reads.
 pub struct Source {
@@ -72,30 +63,21 @@ pub struct CopyObject {
     /// In place of the source's, for the directive REPLACE.
     pub headers: Option<ObjectHeaders>,
     pub algorithm: Option<ChecksumAlgorithm>,
-    pub attempts: AtomicU8,
 }
 
 impl CopyObject {
-    fn intent(&self, lane: &Lane) -> Result<Intent, Problem> {
-        let (from, found) = self.source.find(lane)?;
-        let object = &found.object;
-        let held = object.version.checksum.filter(|held| held.parts == 0).map(|held| held.checksum.algorithm());
-        let checksum = match self.algorithm {
-            Some(algorithm) if held != Some(algorithm) => {
-                let (_, checksum) = digests(lane, object, None, Some(algorithm), false)?;
-                checksum.map(|checksum| (object.sequence, checksum))
-            }
-            _ => None,
-        };
-        Ok(Intent::CopyObject(Box::new(Copy {
+    fn execute(&self, lane: &Lane) -> Result<Outcome, Problem> {
+        let (from, _) = self.source.find(lane)?;
+        let copy = Copy {
             source: (from.id, self.source.key()),
             source_conditions: source_conditions(&self.source.conditions),
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),
             headers: self.headers.clone(),
-            checksum,
-        })))
+            checksum: None,
+        };
+        Ok(lane.engine.copy_object(&CopyRequest { copy, algorithm: self.algorithm })?)
     }
 }
 
@@ -107,29 +89,22 @@ pub struct UploadPartCopy {
     pub number: u16,
     /// `x-amz-copy-source-range`
     pub range: Option<Vec<u8>>,
-    pub attempts: AtomicU8,
 }
 
 impl UploadPartCopy {
-    fn intent(&self, lane: &Lane) -> Result<Intent, Problem> {
-        let upload = lane.engine.upload(self.bucket.id, &self.key, self.upload)?.ok_or(ErrorCode::NoSuchUpload)?;
+    fn execute(&self, lane: &Lane) -> Result<Outcome, Problem> {
         let (from, found) = self.source.find(lane)?;
-        let object = &found.object;
-        let range = self.range.as_ref().map(|value| copy_source_range(value, object.version.size)).transpose()?;
-        let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
-        let (md5, checksum) = digests(lane, object, range, algorithm, true)?;
-        Ok(Intent::CopyPart(Box::new(CopyPart {
+        let size = found.object.version.size;
+        let request = CopyPartRequest {
             source: (from.id, self.source.key()),
-            source_sequence: object.sequence,
             source_conditions: source_conditions(&self.source.conditions),
-            range,
+            range: self.range.as_ref().map(|value| copy_source_range(value, size)).transpose()?,
             bucket: self.bucket.id,
             key: self.key.clone(),
             upload: self.upload,
             number: self.number,
-            md5,
-            checksum,
-        })))
+        };
+        Ok(lane.engine.copy_part(&request)?)
     }
 }
 
@@ -155,63 +130,15 @@ impl MoveObject {
     }
 }
 
-/// MD5 (zeroes unless asked for) and checksum of a range of an object, by reading it. Blocks.
-fn digests(
-    lane: &Lane,
-    object: &Object,
-    range: Option<(u64, u64)>,
-    algorithm: Option<ChecksumAlgorithm>,
-    wants_md5: bool,
-) -> Result<([u8; 16], Option<Checksum>), Problem> {
-    let size = object.version.size;
-    let mut md5 = wants_md5.then(Md5Hasher::new);
-    let mut checksum = algorithm.map(Hasher::new);
-    if size > 0 {
-        let (first, last) = range.unwrap_or((0, size - 1));
-        let mut reader = lane.engine.reader(object, first, last);
-        let mut buffer = vec![0; READ_LEN];
-        loop {
-            let length = reader.read(&mut buffer)?;
-            if length == 0 {
-                break;
-            }
-            if let Some(md5) = &mut md5 {
-                md5.update(&buffer[..length]);
-            }
-            if let Some(checksum) = &mut checksum {
-                checksum.update(&buffer[..length]);
-            }
-        }
-    }
-    Ok((md5.map_or([0; 16], Md5Hasher::finish), checksum.map(Hasher::finish)))
-}
-
 impl Request {
-    /// Reads what the copy needs of its source and submits it. Blocks.
-    pub(super) fn copy(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
-        let intent = match &self.input {
-            Input::CopyObject(copy) => copy.intent(&self.lane)?,
-            Input::UploadPartCopy(copy) => copy.intent(&self.lane)?,
+    /// Blocks until the copy is decided: its digests may have to be computed from the source.
+    pub(super) fn copy(&self) -> Result<Step, Problem> {
+        let outcome = match &self.input {
+            Input::CopyObject(copy) => copy.execute(&self.lane)?,
+            Input::UploadPartCopy(copy) => copy.execute(&self.lane)?,
             _ => return Err(Problem::internal("a copy was lost")),
         };
-        self.submit_step(intent, slot)
-    }
-
-    /// Whether the decision refused a copy only because its source changed, and it was started again.
-    pub(super) fn copies_again(self: &Arc<Self>, failure: &Failure, slot: u32) -> bool {
-        let attempts = match &self.input {
-            Input::CopyObject(copy) => &copy.attempts,
-            Input::UploadPartCopy(copy) => &copy.attempts,
-            _ => return false,
-        };
-        if !matches!(failure, Failure::Refused(Refusal::SourceChanged)) {
-            return false;
-        }
-        if attempts.fetch_add(1, Ordering::Relaxed) + 1 >= ATTEMPTS_MAX {
-            return false;
-        }
-        self.on_worker(slot, |request, slot| request.copy(slot));
-        true
+        Ok(self.outcome(outcome)?.into())
     }
 
     pub(super) fn copied(&self, put: &Put) -> Answer {

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::answer::Answer;
-use super::budget::{Budget, Permit};
+use super::budget::Budget;
 use super::completions::Completions;
 use super::pool::Pool;
 use super::problem::Problem;
 use super::request::Request;
 use crate::decide::{Failure, Outcome};
-use crate::engine::{CompletionSink, Engine};
+use crate::engine::{CompletionSink, Handle};
 use crate::error::{Error, Result};
 use crate::sigv4::{Credential, SigningKeys};
 
@@ -49,7 +49,7 @@ pub struct AccessKey {
 }
 
 pub struct Lane {
-    pub engine: Engine,
+    pub engine: Handle,
     pub pool: Arc<Pool>,
     pub budget: Arc<Budget>,
     pub completions: Completions<Completion>,
@@ -74,14 +74,12 @@ pub enum Event {
     Answered(Answer),
     /// A piece of a download.
     Piece(std::result::Result<Vec<u8>, Problem>),
-    /// Budget for a body that is collected.
-    Admitted(Permit),
-    /// Ask again for room.
+    /// There is room for the body now, or it is over: ask again.
     Resume,
 }
 
 impl Lane {
-    pub fn new(engine: Engine, options: LaneOptions, identities: Identities) -> Result<Arc<Self>> {
+    pub fn new(engine: Handle, options: LaneOptions, identities: Identities) -> Result<Arc<Self>> {
         let failed = |source| Error::io("start", std::path::Path::new("request lane"), source);
         let mut random = [0; 20];
         getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
@@ -113,10 +111,9 @@ impl Lane {
         self.completions.push(Completion { slot, event });
     }
 
-    /// Ends the workers and the engine: what was submitted is committed.
-    pub fn close(&self) -> Result<()> {
+    /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
+    pub fn close(&self) {
         self.pool.close();
-        self.engine.close()
     }
 }
 
@@ -154,7 +151,11 @@ impl Reply {
 
     pub fn answer(mut self, answer: Answer) {
         self.kept = true;
-        self.request.lane.complete(self.slot, Event::Answered(answer));
+        self.send(answer);
+    }
+
+    fn send(&self, answer: Answer) {
+        self.request.lane.complete(self.slot, Event::Answered(self.request.sealed(answer)));
     }
 
     pub fn result(self, result: std::result::Result<Answer, Problem>) {
@@ -178,8 +179,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if !self.kept {
             let problem = Problem::internal("a worker ended before it had an answer");
-            let answer = self.request.envelope.problem(problem);
-            self.request.lane.complete(self.slot, Event::Answered(answer));
+            self.send(self.request.envelope.problem(problem));
         }
     }
 }

@@ -106,7 +106,7 @@ impl Request {
             prefix: Bytes::copy_from_slice(&keys.prefix),
             delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),
             after: after.map(Bytes::copy_from_slice),
-            max_keys: u32::from(keys.max),
+            max_keys: usize::from(keys.max),
         })?;
         let mut document = match &input.query {
             ObjectsQuery::V1(query) => ObjectList::v1(name_of(bucket), query, owner_of(bucket)),
@@ -128,17 +128,13 @@ impl Request {
 
     fn list_uploads(&self, input: &ListUploads) -> Result<Vec<u8>, Problem> {
         let (bucket, query) = (&input.bucket, &input.query);
-        let marker = match (&query.key_marker, &query.upload_id_marker) {
-            (Some(key), Some(id)) => Some((Bytes::copy_from_slice(key), Some(parse_upload_id(id)?))),
-            (Some(key), None) => Some((Bytes::copy_from_slice(key), None)),
-            (None, _) => None,
-        };
         let page = self.lane.engine.list_uploads(&engine::ListUploads {
             bucket: bucket.id,
             prefix: Bytes::copy_from_slice(&query.keys.prefix),
             delimiter: query.keys.delimiter.as_deref().map(Bytes::copy_from_slice),
-            after: marker,
-            max_uploads: u32::from(query.keys.max),
+            after_key: query.key_marker.as_deref().map(Bytes::copy_from_slice),
+            after_upload: query.upload_id_marker.as_deref().map(parse_upload_id).transpose()?,
+            max_uploads: usize::from(query.keys.max),
         })?;
         let mut document = UploadList::begin(name_of(bucket), query, owner_of(bucket));
         for upload in &page.entries {
@@ -156,13 +152,17 @@ impl Request {
     }
 
     fn list_parts(&self, input: &ListParts) -> Result<Vec<u8>, Problem> {
-        let engine = &self.lane.engine;
-        let upload = engine.upload(input.bucket.id, &input.key, input.upload)?.ok_or(ErrorCode::NoSuchUpload)?;
+        let handle = &self.lane.engine;
+        let upload = handle.upload(input.bucket.id, &input.key, input.upload)?.ok_or(ErrorCode::NoSuchUpload)?;
         let query = &input.query;
-        let page = engine.list_parts(input.upload, query.marker, u32::from(query.max))?;
+        let page = handle.list_parts(engine::ListParts {
+            upload: input.upload,
+            after: query.marker,
+            max_parts: usize::from(query.max),
+        })?;
         let owner = owner_of(&input.bucket);
         let mut document = PartList::begin(name_of(&input.bucket), &input.key, query, &owner, upload.checksum);
-        for part in &page.parts {
+        for part in &page.entries {
             document.entry(&PartEntry {
                 number: part.number,
                 modified_ms: time(part.modified_ms),
@@ -171,6 +171,6 @@ impl Request {
                 checksum: part.checksum.map(ObjectChecksum::full),
             });
         }
-        Ok(document.end(page.parts.last().map_or(0, |part| part.number), page.truncated))
+        Ok(document.end(page.entries.last().map_or(0, |part| part.number), page.truncated))
     }
 }

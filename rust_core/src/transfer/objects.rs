@@ -59,7 +59,7 @@ impl Request {
         let mut absent = None;
         let answer = self.on_found(read, found, |found, first, length| {
             let mut content = vec![0; length];
-            if self.lane.engine.try_read_small(found, first, &mut content)? {
+            if self.lane.engine.try_read(found, first, &mut content)? {
                 return Ok(content);
             }
             absent = Some((found.clone(), first, length));

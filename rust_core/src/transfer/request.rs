@@ -4,15 +4,18 @@
 //! operation's own steps stand in the modules named after its noun.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 
 use super::answer::{Answer, Envelope, HeaderList};
+use super::budget::Permit;
 use super::buckets::CreateBucket;
 use super::copies::{CopyObject, MoveObject, UploadPartCopy};
 use super::deletes::{DeleteObject, DeleteObjects};
 use super::intake::{Digests, Promise};
-use super::lane::{Commit, Lane, Reply};
+use super::lane::{Commit, Event, Lane, Reply};
 use super::listing::{ListBuckets, ListObjects, ListParts, ListUploads};
 use super::objects::ReadObject;
 use super::problem::Problem;
@@ -31,8 +34,10 @@ pub struct Request {
     pub envelope: Envelope,
     pub input: Input,
     pub body: BodyPlan,
-    /// Whether the head announced a body at all.
-    pub has_body: bool,
+    /// A body was announced and is not read to its end yet.
+    unread: AtomicBool,
+    /// Covers a body collected in memory, until the request is done.
+    permit: Mutex<Option<Permit>>,
 }
 
 /// The typed input of each operation.
@@ -81,17 +86,53 @@ impl BodyPlan {
 }
 
 impl Request {
+    pub fn new(
+        lane: Arc<Lane>,
+        envelope: Envelope,
+        (operation, input, body): (Operation, Input, BodyPlan),
+        has_body: bool,
+    ) -> Arc<Self> {
+        let (unread, permit) = (AtomicBool::new(has_body), Mutex::new(None));
+        Arc::new(Self { lane, operation, envelope, input, body, unread, permit })
+    }
+
+    /// Takes budget for a body to be collected. False: not now, a `Resume` for `slot` follows when it was taken.
+    pub fn admit(self: &Arc<Self>, slot: u32) -> bool {
+        let request = Arc::clone(self);
+        let granted = move |permit| {
+            *request.permit.lock() = Some(permit);
+            request.lane.complete(slot, Event::Resume);
+        };
+        match self.lane.budget.take_or_wait(self.body.whole_max(), granted) {
+            Some(permit) => {
+                *self.permit.lock() = Some(permit);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The body was received to its end.
+    pub fn body_read(&self) {
+        self.unread.store(false, Ordering::Relaxed);
+    }
+
+    /// Ends the connection after an answer that leaves a body unread.
+    pub fn sealed(&self, answer: Answer) -> Answer {
+        if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }
+    }
+
     /// Begins the operation with its collected body, which is empty when there is none.
     ///
     /// `Some` is the answer; after `None` one completion for `slot` follows.
     pub fn start(self: &Arc<Self>, body: &[u8], slot: u32) -> Option<Answer> {
         let promise = match &self.body {
             BodyPlan::Whole(promise) => promise,
-            BodyPlan::None | BodyPlan::Stream(_) => return self.settle(self.begin(slot), slot),
+            BodyPlan::None | BodyPlan::Stream(_) => return self.settle(self.begin(slot)),
         };
         let body = Bytes::copy_from_slice(body);
         if body.len() <= INLINE_HASH_MAX {
-            return self.settle(self.take(promise, body, slot), slot);
+            return self.settle(self.take(promise, body, slot));
         }
         self.on_worker(slot, |request, slot| match &request.body {
             BodyPlan::Whole(promise) => request.take(promise, body, slot),
@@ -100,12 +141,13 @@ impl Request {
     }
 
     /// What a step came to: an answer, or a promise that one will come.
-    fn settle(&self, step: Result<Step, Problem>, _slot: u32) -> Option<Answer> {
-        match step {
-            Ok(Step::Answer(answer)) => Some(answer),
-            Ok(Step::Later) => None,
-            Err(problem) => Some(self.envelope.problem(problem)),
-        }
+    fn settle(&self, step: Result<Step, Problem>) -> Option<Answer> {
+        let answer = match step {
+            Ok(Step::Answer(answer)) => answer,
+            Ok(Step::Later) => return None,
+            Err(problem) => self.envelope.problem(problem),
+        };
+        Some(self.sealed(answer))
     }
 
     /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
@@ -136,7 +178,7 @@ impl Request {
             Input::ReadObject(read) => self.read_object(read, slot),
             Input::DeleteObject(delete) => self.submit_step(delete.intent(), slot),
             Input::CopyObject(_) | Input::UploadPartCopy(_) => {
-                Ok(Step::from_worker(self.on_worker(slot, |request, slot| request.copy(slot))))
+                Ok(Step::from_worker(self.on_worker(slot, |request, _| request.copy())))
             }
             Input::MoveObject(moved) => self.submit_step(moved.intent(&self.lane)?, slot),
             Input::CreateUpload(create) => self.submit_step(create.intent(), slot),
@@ -196,17 +238,13 @@ impl Request {
         Ok(Step::Later)
     }
 
-    /// The answer to a mutation that the engine has decided; `None` when it was started again for the same slot.
-    pub fn committed(self: &Arc<Self>, result: Result<Outcome, Failure>, slot: u32) -> Option<Answer> {
-        let answer = match result {
-            Ok(outcome) => self.outcome(outcome),
-            Err(failure) if self.copies_again(&failure, slot) => return None,
-            Err(failure) => Err(failure.into()),
-        };
-        Some(answer.unwrap_or_else(|problem| self.envelope.problem(problem)))
+    /// The answer to a mutation that the engine has decided.
+    pub fn committed(&self, result: Result<Outcome, Failure>) -> Answer {
+        let answer = result.map_err(Problem::from).and_then(|outcome| self.outcome(outcome));
+        self.sealed(answer.unwrap_or_else(|problem| self.envelope.problem(problem)))
     }
 
-    fn outcome(&self, outcome: Outcome) -> Result<Answer, Problem> {
+    pub(super) fn outcome(&self, outcome: Outcome) -> Result<Answer, Problem> {
         match (&self.input, outcome) {
             (Input::CreateBucket(create), Outcome::Bucket(_)) => Ok(create.answer(&self.envelope)),
             (Input::DeleteBucket(_) | Input::DeleteObject(_) | Input::AbortUpload(_), Outcome::Done) => {

@@ -54,7 +54,7 @@ impl Consumer for StoreBody {
                 let Input::Upload(upload) = &self.request.input else {
                     return Err(Problem::internal("a streamed body belongs to no upload"));
                 };
-                empty.insert(self.request.lane.engine.chunk_writer(&upload.bucket, self.size)?)
+                empty.insert(self.request.lane.engine.body_writer(&upload.bucket, self.size))
             }
         };
         self.verifier.push(piece, &mut |content| writer.write(content).map_err(Problem::from))

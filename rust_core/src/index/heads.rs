@@ -32,7 +32,7 @@ impl HeadRow<'_> {
 
 const BY_KEY: &str =
     "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads WHERE bucket = ?1 AND key = ?2";
-const FIRST_FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+pub(super) const FIRST_FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
      WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT 1";
 const FIRST_AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
      WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT 1";
@@ -40,7 +40,7 @@ const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM
      WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
 const AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
      WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+pub(super) const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
      WHERE bucket = ?1 AND key >= ?2 AND key < ?4 ORDER BY key LIMIT ?3";
 const AFTER_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
      WHERE bucket = ?1 AND key > ?2 AND key < ?4 ORDER BY key LIMIT ?3";

@@ -41,7 +41,10 @@ use pool::Pool;
 /// How long a connection waits for another one's lock, and a caller for a free reader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A WAL of more pages than this (64 MiB) is emptied by `checkpoint` even if the writer has to wait for it.
+/// How long a checkpoint holds the writer up while it waits for readers. Far below what the writer waits.
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A WAL of more pages than this (64 MiB) starts over after `checkpoint`, even if the writer has to wait for it.
 const WAL_PAGES_MAX: u64 = 16_384;
 
 #[derive(Clone, Debug)]
@@ -80,7 +83,7 @@ pub struct Stored {
 }
 
 /// What a checkpoint left behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WalState {
     /// Pages in the WAL file since it was last restarted.
     pub pages: u64,
@@ -103,6 +106,21 @@ struct Shared {
     writer_out: AtomicBool,
 }
 
+impl Shared {
+    fn checkpoint(&self) -> Result<WalState> {
+        let Backing::File { keeper, .. } = &self.backing else { return Ok(WalState::default()) };
+        let keeper = keeper.lock();
+        let state = wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(PASSIVE)")?;
+        if state.pages <= WAL_PAGES_MAX {
+            return Ok(state);
+        }
+        // The WAL starts over only when all of it was moved, and a busy writer is always a few pages ahead: with
+        // little left to move, let it wait this once, or the file grows without end.
+        wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(RESTART)")
+    }
+}
+
+/// The index of one store.
 pub struct Index {
     shared: Arc<Shared>,
 }
@@ -125,9 +143,9 @@ impl Index {
         } else {
             schema::verify(&keeper, &path, store_id)?;
         }
+        keeper.busy_timeout(CHECKPOINT_TIMEOUT)?;
         let pool = Pool::new(path, &options);
-        let backing = Backing::File { pool, keeper: Mutex::new(keeper) };
-        Ok(Self { shared: Arc::new(Shared { options, backing, writer_out: AtomicBool::new(false) }) })
+        Ok(Self::with_backing(options, Backing::File { pool, keeper: Mutex::new(keeper) }))
     }
 
     /// An index in memory with the state that `serialize` took.
@@ -144,7 +162,10 @@ impl Index {
     }
 
     fn in_memory(options: IndexOptions, conn: Connection) -> Self {
-        let backing = Backing::Memory(ReentrantMutex::new(RefCell::new(conn)));
+        Self::with_backing(options, Backing::Memory(ReentrantMutex::new(RefCell::new(conn))))
+    }
+
+    fn with_backing(options: IndexOptions, backing: Backing) -> Self {
         Self { shared: Arc::new(Shared { options, backing, writer_out: AtomicBool::new(false) }) }
     }
 
@@ -169,7 +190,7 @@ impl Index {
     }
 
     /// A reader from the pool; it goes back when dropped. Waits while all are out. In memory the reader holds the one
-    /// connection, so that other threads wait until it is dropped.
+    /// connection, so that other threads and the writer wait until it is dropped.
     ///
     /// # Errors
     /// `Index` when none became free within ten seconds.
@@ -198,21 +219,14 @@ impl Index {
         opened
     }
 
-    /// Moves pages from the WAL into the database, beside readers and the writer; a WAL that has outgrown
-    /// `WAL_PAGES_MAX` is emptied, for which the writer waits. In memory there is nothing to do.
+    /// Moves pages from the WAL into the database, beside readers and the writer. In memory there is nothing to do.
     pub fn checkpoint(&self) -> Result<WalState> {
-        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState { pages: 0, pending: 0 }) };
-        let keeper = keeper.lock();
-        let state = wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(PASSIVE)")?;
-        if state.pages <= WAL_PAGES_MAX {
-            return Ok(state);
-        }
-        wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(TRUNCATE)")
+        self.shared.checkpoint()
     }
 
-    /// How much of the WAL waits for a checkpoint. Moves nothing.
+    /// How much of the WAL waits for a checkpoint. Moves nothing; waits for a checkpoint that is running.
     pub fn wal_state(&self) -> Result<WalState> {
-        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState { pages: 0, pending: 0 }) };
+        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState::default()) };
         wal_checkpoint(&keeper.lock(), "PRAGMA wal_checkpoint(NOOP)")
     }
 
@@ -227,7 +241,7 @@ impl Index {
         })
     }
 
-    /// The whole state of an index in memory, for `open_serialized`.
+    /// The whole state of an index in memory, for `open_serialized`. Not between `begin_bulk` and `end_bulk`.
     ///
     /// # Errors
     /// `Index` when the index is a file, or a reader of this thread is alive.

@@ -57,7 +57,7 @@ impl Pool {
             if state.open < self.max_open {
                 break;
             }
-            if self.freed.wait_until(&mut state, deadline).timed_out() {
+            if self.freed.wait_until(&mut state, deadline).timed_out() && state.idle.is_empty() {
                 return Err(failure("no read connection became free"));
             }
         }

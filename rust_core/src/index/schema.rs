@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
@@ -14,9 +15,11 @@ use crate::error::{Error, Result};
 const APPLICATION_ID: i32 = 0x4f52_4349;
 const SCHEMA: i32 = 1;
 
-/// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches.
-const WRITER_CACHE_KIB: u32 = 16 * 1024;
-/// Page cache of one reader, KiB: inner pages and a listing page; leaves come from the kernel's cache.
+/// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches. Twice as much gains
+/// nothing that can be measured at 1,000,000 objects.
+const WRITER_CACHE_KIB: u32 = 8 * 1024;
+/// Page cache of one reader, KiB: inner pages and a listing page; leaves come from the kernel's cache. Nothing is mapped
+/// into memory: a bad sector would then be a signal that ends the process instead of an error.
 const READER_CACHE_KIB: u32 = 1024;
 /// The WAL file shrinks to this once it was emptied, bytes.
 const WAL_SIZE_KEPT: u32 = 64 * 1024 * 1024;
@@ -38,6 +41,7 @@ CREATE TABLE history (
     size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, version_id BLOB, delete_marker INTEGER NOT NULL,
     PRIMARY KEY (bucket, key, sequence)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX history_by_id ON history (bucket, key, version_id);
 CREATE TABLE versions (sequence INTEGER PRIMARY KEY, kind INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
 CREATE TABLE blobs (
     sequence INTEGER PRIMARY KEY, place INTEGER NOT NULL, file INTEGER NOT NULL, offset INTEGER NOT NULL,
@@ -75,7 +79,7 @@ const DUMPED: [(&str, &str); 11] = [
     ("completed_uploads", "sequence"),
 ];
 
-/// A connection that may write: the writer's and the keeper's.
+/// A connection that may write: the writer's, and the one that checkpoints.
 pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
@@ -116,20 +120,19 @@ fn prepare(conn: &Connection, cache_kib: u32) -> Result<()> {
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     conn.pragma_update(None, "trusted_schema", false)?;
     conn.pragma_update(None, "cell_size_check", true)?;
+    // Without it SQLite plans a cached statement anew whenever a bound key changes: 7 µs on a seek of 2 µs.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     set_cache(conn, cache_kib)
 }
 
-fn set_cache(conn: &Connection, kib: u32) -> Result<()> {
+/// Sets the size of the page cache, KiB.
+pub(super) fn set_cache(conn: &Connection, kib: u32) -> Result<()> {
     // Negative means KiB instead of pages.
     conn.pragma_update(None, "cache_size", -i64::from(kib))?;
     Ok(())
 }
 
-/// The page cache while an index is rebuilt, KiB; handed back afterwards.
-pub(super) fn enlarge_cache(conn: &Connection, kib: u32) -> Result<()> {
-    set_cache(conn, kib)
-}
-
+/// Gives back what a rebuild needed beyond the writer's page cache.
 pub(super) fn restore_cache(conn: &Connection) -> Result<()> {
     set_cache(conn, WRITER_CACHE_KIB)?;
     conn.release_memory()?;

@@ -15,6 +15,12 @@ use crate::record::{BucketId, Part, Sequence, Upload, UploadId, Version, Version
 /// leaves behind.
 const COMPLETED_MAX: u64 = 10_000;
 
+pub(super) const SCAN: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
+     WHERE bucket = ?1 AND (key, initiated_ms, id) > (?2, ?3, ?4) ORDER BY key, initiated_ms, id LIMIT ?5";
+pub(super) const SCAN_UNTIL: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
+     WHERE bucket = ?1 AND (key, initiated_ms, id) > (?2, ?3, ?4) AND key < ?6 \
+     ORDER BY key, initiated_ms, id LIMIT ?5";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartRow {
     pub number: u16,
@@ -130,16 +136,7 @@ pub(super) fn scan(
         UploadFrom::AfterUpload { key, initiated_ms, id } => (key, stored_int(initiated_ms)?, id.0),
     };
     let (bucket, limit) = (stored_int(bucket.0)?, i64::try_from(limit).unwrap_or(i64::MAX));
-    let mut statement = conn.prepare_cached(match until {
-        None => {
-            "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads WHERE bucket = ?1 \
-             AND (key, initiated_ms, id) > (?2, ?3, ?4) ORDER BY key, initiated_ms, id LIMIT ?5"
-        }
-        Some(_) => {
-            "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads WHERE bucket = ?1 \
-             AND (key, initiated_ms, id) > (?2, ?3, ?4) AND key < ?6 ORDER BY key, initiated_ms, id LIMIT ?5"
-        }
-    })?;
+    let mut statement = conn.prepare_cached(if until.is_none() { SCAN } else { SCAN_UNTIL })?;
     let mut rows = match until {
         None => statement.query((bucket, key, initiated_ms, id, limit))?,
         Some(until) => statement.query((bucket, key, initiated_ms, id, limit, until))?,

@@ -231,3 +231,104 @@ fn a_serialized_index_lives_on() {
     assert!(Index::open_serialized(&bytes[..1000], STORE).is_err());
     assert!(Index::open_serialized(b"", STORE).is_err());
 }
+
+/// Work that a cached statement did since it was last asked, in steps of SQLite's machine: exact and repeatable.
+fn steps(index: &Index, sql: &str) -> i32 {
+    let reader = index.read().expect("a reader");
+    let counted = reader.with(|conn| Ok(conn.prepare_cached(sql)?.reset_status(rusqlite::StatementStatus::VmStep)));
+    counted.expect("counted")
+}
+
+#[test]
+fn a_page_costs_what_it_holds() {
+    let puts = |count: u32| (0..count).map(|number| put(1, &number.to_be_bytes(), 1));
+    let cost = |records: Vec<Record>| {
+        let index = applied(&sequenced([bucket(1)].into_iter().chain(records)));
+        let all = keys(&index, 1, b"", true, Some(b"\xff"), 100);
+        assert_eq!(all.len(), 100);
+        let from = 1500u32.to_be_bytes();
+        let reader = index.read().expect("a reader");
+        reader.first_head(BucketId(1), &from, true).expect("read").expect("a head");
+        (steps(&index, heads::FROM_UNTIL), steps(&index, heads::FIRST_FROM))
+    };
+    let small = cost(puts(2000).collect());
+    assert!(small.0 > 100, "nothing was counted");
+    assert_eq!(cost(puts(20_000).collect()), small);
+    let deletes = (0..18_000u32).map(|number| delete(1, &number.to_be_bytes()));
+    assert_eq!(cost(puts(20_000).chain(deletes).collect()), small, "deleted keys leave nothing to step over");
+}
+
+#[test]
+fn a_seek_is_planned_once() {
+    let index = applied(&three());
+    let reader = index.read().expect("a reader");
+    for from in [&b""[..], b"a", b"b", b"c"] {
+        reader.first_head(BucketId(1), from, true).expect("read");
+    }
+    let status = rusqlite::StatementStatus::RePrepare;
+    let planned = reader.with(|conn| Ok(conn.prepare_cached(heads::FIRST_FROM)?.get_status(status)));
+    assert_eq!(planned.expect("counted"), 0, "a new key must not mean a new plan");
+}
+
+#[test]
+fn a_page_of_uploads_costs_what_it_holds() {
+    let cost = |count: u64| {
+        let uploads = (0..count).map(|number| {
+            Record::CreateUpload(Upload {
+                id: UploadId(u128::from(number).to_be_bytes()),
+                bucket: BucketId(1),
+                key: Bytes::from(format!("{:03}", number % 500)),
+                initiated_ms: number,
+                headers: ObjectHeaders::default(),
+                checksum: None,
+            })
+        });
+        let index = applied(&sequenced([bucket(1)].into_iter().chain(uploads)));
+        let reader = index.read().expect("a reader");
+        for until in [None, Some(&b"999"[..])] {
+            let mut seen = 0;
+            let visit = &mut |_: UploadRow<'_>| {
+                seen += 1;
+                true
+            };
+            reader.scan_uploads(BucketId(1), UploadFrom::AfterKey(b"100"), until, 50, visit).expect("a page");
+            assert_eq!(seen, 50);
+        }
+        (steps(&index, uploads::SCAN), steps(&index, uploads::SCAN_UNTIL))
+    };
+    assert_eq!(cost(5000), cost(500));
+}
+
+#[test]
+fn threads_may_share_an_index() {
+    fn shared<T: Send + Sync>() {}
+    fn sent<T: Send>() {}
+    shared::<Index>();
+    sent::<Writer>();
+}
+
+#[test]
+fn the_wal_starts_over_beside_readers_and_the_writer() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("index.db");
+    let index = Index::open(file_options(&path), STORE).expect("created");
+    let mut writer = index.writer().expect("the writer");
+    apply(&mut writer, &sequenced([bucket(1)])).expect("applied");
+    let mut sequence = 1u64;
+    let mut largest = 0;
+    for _ in 0..12 {
+        let puts = (0..4000).map(|at| put(1, blake3::hash(&(sequence + at).to_be_bytes()).as_bytes(), 1));
+        let records: Vec<_> = puts.zip(sequence + 1..).map(|(record, at)| Owned::new(at, record)).collect();
+        sequence += 4000;
+        for group in records.chunks(40) {
+            apply(&mut writer, group).expect("applied");
+        }
+        let reader = index.read().expect("a reader");
+        assert!(reader.first_head(BucketId(1), b"", true).expect("read").is_some());
+        let state = index.checkpoint().expect("checkpointed");
+        largest = largest.max(state.pages);
+        assert_eq!(state.pending, 0);
+    }
+    let wal = std::fs::metadata(path.with_extension("db-wal")).expect("the WAL").len();
+    assert!(largest > 0 && wal < 3 * WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
+}

@@ -106,7 +106,8 @@ fn a_chunk_is_read_only_at_its_own_place() {
     content.resize(8192 + frame.len(), 0);
     let outer = put(&packs, &content, content.len());
     packs.sync(&[chunk.clone(), outer.clone()]).unwrap();
-    let inner = WrittenChunk { offset: outer.offset + 8192, ..chunk.clone() };
+    let mut inner = chunk.clone();
+    inner.offset = outer.offset + 8192;
     assert_eq!(std::fs::read(pack_path(dir.path(), 1)).unwrap()[inner.offset as usize..][..64], frame[..64]);
     assert!(matches!(get(&packs, &inner, 0, 3000), Err(Error::Corrupt { .. })));
     assert_eq!(get(&packs, &chunk, 0, 3000).unwrap().len(), 3000);

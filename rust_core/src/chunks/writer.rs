@@ -16,7 +16,7 @@ use crate::fs::{File, FileSystem, Open};
 
 use super::format::{CHUNK_LENGTH_MAX, ChunkHeader, FILE_HEADER, PackHeader, content_start, frame_length};
 use super::reader::{Reader, open_pack};
-use super::{PackOptions, WrittenChunk, pack_number, pack_path};
+use super::{PackOptions, pack_number, pack_path};
 
 /// Write-back of a chunk starts each time this many more bytes stand in the page cache.
 const WRITEBACK: u64 = 1024 * 1024;

@@ -10,7 +10,7 @@ use super::keys::identity;
 use crate::chunks::{ChunkWriter, WrittenChunk};
 use crate::decide::{Body, PlacedChunk};
 use crate::error::{Error, Result};
-use crate::record::{Bucket, INLINE_MAX};
+use crate::record::{Bucket, INLINE_MAX, Identity};
 
 impl Shared {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes.
@@ -85,7 +85,7 @@ impl BodyWriter {
         }
         self.shared.packs.sync(&self.written)?;
         let placed = |chunk: &WrittenChunk| PlacedChunk {
-            identity: chunk.identity,
+            identity: Identity(chunk.identity),
             pack: chunk.pack,
             offset: chunk.offset,
             length: chunk.length,

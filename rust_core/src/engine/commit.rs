@@ -87,7 +87,7 @@ impl Committer {
     pub fn run(mut self) {
         loop {
             let now = self.shared.clock.monotonic();
-            let closed = self.shared.queue.wait(self.deadline.map(|deadline| deadline.saturating_sub(now)));
+            let closed = self.shared.intents.wait(self.deadline.map(|deadline| deadline.saturating_sub(now)));
             if closed {
                 self.flush_or_stop();
                 return;
@@ -101,7 +101,7 @@ impl Committer {
     pub fn step(&mut self) {
         let (count, bytes) = self.round_limits();
         let mut taken = std::mem::take(&mut self.taken);
-        self.shared.queue.take(count, bytes, &mut taken);
+        self.shared.intents.take(count, bytes, &mut taken);
         let mut durability = Durability::UnsafeNone;
         for (intent, waiter) in taken.drain(..) {
             let asked = self.durability(&intent);

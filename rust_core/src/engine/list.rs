@@ -74,13 +74,16 @@ impl Shared {
             let snapshot = reader.begin()?;
             let applied = match snapshot.position()? {
                 None => 0,
-                Some(position) => LogPosition::decode(&position)
-                    .ok_or(Error::Record { reason: "the index holds a position that cannot be read" })?
-                    .sequence,
+                Some(position) => {
+                    LogPosition::decode(&position)
+                        .ok_or(Error::Record { reason: "the index holds a position that cannot be read" })?
+                        .sequence
+                }
             };
             let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
             let overlay = Cursor::new(OverlayRows { shared: self, bucket: list.bucket, applied });
-            if let Page::Ready(page) = Merge { list, index, overlay }.page()? {
+            let merge = Merge { list, index, overlay };
+            if let Page::Ready(page) = merge.page()? {
                 return Ok(page);
             }
         }

@@ -1,1 +1,371 @@
+//! The storage engine: the only place that joins log, chunks, index and decisions, and the owner of the commit order.
+//!
+//! A mutation is submitted and completes later: decide, append, sync, publish, acknowledge (`commit`), apply
+//! (`apply`). Reads see index and overlay together (`reads`, `list`, `uploads`). Threads only drive steps; clock,
+//! randomness, file system and index come from outside. The engine knows neither Python nor HTTP.
 
+mod apply;
+mod body;
+mod buckets;
+mod cache;
+mod commit;
+mod copy;
+mod keys;
+mod list;
+mod open;
+mod overlay;
+mod queue;
+mod reads;
+mod stepper;
+mod uploads;
+mod view;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use parking_lot::{Mutex, RwLock};
+
+use crate::chunks::Packs;
+use crate::decide::{Body, Failure, Intent, Outcome};
+use crate::error::{Error, Result};
+use crate::fs::{FileSystem, Random};
+use crate::index::Index;
+use crate::log::{LogReader, SpareMaker};
+use crate::record::{Bucket, BucketId, Durability, Object};
+
+use buckets::BucketTable;
+use cache::ObjectCache;
+use keys::StoreKeys;
+use overlay::Overlay;
+use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
+
+pub use body::BodyWriter;
+pub use copy::{CopyPartRequest, CopyRequest};
+pub use list::{ListEntry, ListObjects, ListPage};
+pub use open::{Engine, IndexPlace};
+pub use reads::{Found, ObjectReader};
+pub use stepper::Stepper;
+pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
+
+/// Everything the engine can be told; the defaults stand in the control plane.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// The directory of the store; made when it is not there.
+    pub data: PathBuf,
+    /// Off: every mutation is a commit of its own.
+    pub batch_write_enabled: bool,
+    /// How long `buffered` writes may wait for their flush.
+    pub write_buffer_window: Duration,
+    /// Bytes of bodies that a batch holds at most.
+    pub max_write_buffer_size: u64,
+    /// Mutations that a batch holds at most.
+    pub max_write_buffer_count: u32,
+    /// Bytes; for buckets that have no chunk size of their own.
+    pub chunk_size: u32,
+    pub durability: Durability,
+    /// How long `interval` writes may wait for their sync.
+    pub sync_interval: Duration,
+    /// Read connections of the index.
+    pub db_max_open: u32,
+    pub db_max_idle: u32,
+    pub db_lifetime: Duration,
+    /// Bytes a log file is made with.
+    pub log_file_size: u64,
+    /// Bytes after which a new pack is begun.
+    pub pack_size: u64,
+    /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
+    pub reserve: u64,
+}
+
+/// What the engine takes from the world.
+#[derive(Clone)]
+pub struct Environment {
+    pub fs: Arc<dyn FileSystem>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub index: IndexPlace,
+}
+
+pub trait Clock: Send + Sync {
+    /// Milliseconds since the Unix epoch.
+    fn now_ms(&self) -> u64;
+    /// Never goes back.
+    fn monotonic(&self) -> Duration;
+}
+
+/// The clock of the machine.
+pub struct SystemClock {
+    started: std::time::Instant,
+}
+
+impl SystemClock {
+    #[expect(clippy::new_without_default, reason = "a clock is asked for, never defaulted")]
+    pub fn new() -> Self {
+        Self { started: std::time::Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_ms(&self) -> u64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_millis() as u64)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// Takes the answers of submitted intents. Called from the committer's thread: it must not block.
+pub trait CompletionSink: Send + Sync {
+    fn complete(&self, token: u64, result: Result<Outcome, Failure>);
+}
+
+/// Who is told when an intent is decided and as durable as it has to be. Told exactly once.
+#[derive(Clone)]
+pub struct Waiter {
+    pub sink: Arc<dyn CompletionSink>,
+    pub token: u64,
+}
+
+/// How the engine is.
+#[derive(Clone, Debug)]
+pub struct Health {
+    /// Why nothing is written any more.
+    pub read_only: Option<Arc<str>>,
+    /// Free space is under the reserve: writes that add content are refused.
+    pub storage_full: bool,
+    pub durability: Durability,
+    /// What the index has yet to follow.
+    pub lag_bytes: u64,
+    pub lag_records: u64,
+}
+
+/// Work beside the pipeline.
+enum Task {
+    Spare,
+    Checkpoint,
+    Stop,
+}
+
+/// Log bytes after which the index's write-ahead log is checkpointed.
+const CHECKPOINT_BYTES: u64 = 32 << 20;
+
+struct Shared {
+    options: EngineOptions,
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    keys: StoreKeys,
+    scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
+    intents: IntentQueue,
+    applies: ApplyQueue,
+    overlay: RwLock<Overlay>,
+    buckets: RwLock<Arc<BucketTable>>,
+    cache: ObjectCache,
+    index: Index,
+    log_reader: LogReader,
+    spares: SpareMaker,
+    packs: Packs,
+    stopped: AtomicBool,
+    reason: Mutex<Option<Arc<str>>>,
+    tasks: crossbeam_channel::Sender<Task>,
+    since_checkpoint: AtomicU64,
+}
+
+impl Shared {
+    /// Makes records visible: the overlay first, then what the cache has of their keys goes.
+    fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>) {
+        {
+            let mut overlay = self.overlay.write();
+            for record in records {
+                overlay.insert(record.sequence, &record.record);
+            }
+        }
+        if records.iter().any(|record| BucketTable::concerns(&record.record)) {
+            *self.buckets.write() = Arc::clone(buckets);
+        }
+        for record in records {
+            for (bucket, key) in overlay::keys_of(&record.record) {
+                self.cache.remove(bucket, key);
+            }
+        }
+    }
+
+    /// Takes what the index has out of the overlay, a few records at a time.
+    fn trim(&self, batches: &[AppendedBatch], at_a_time: usize) {
+        for batch in batches {
+            for records in batch.records.chunks(at_a_time) {
+                let mut overlay = self.overlay.write();
+                for record in records {
+                    overlay.trim(record.sequence, &record.record);
+                }
+            }
+        }
+    }
+
+    fn note_applied(&self, bytes: u64) {
+        if self.since_checkpoint.fetch_add(bytes, Ordering::Relaxed) + bytes >= CHECKPOINT_BYTES {
+            self.since_checkpoint.store(0, Ordering::Relaxed);
+            self.request(Task::Checkpoint);
+        }
+    }
+
+    fn request(&self, task: Task) {
+        // Nobody listens in a test that drives the steps itself, or after the end.
+        let _ = self.tasks.try_send(task);
+    }
+
+    fn spare_wanted(&self) -> bool {
+        !self.spares.is_ready()
+    }
+
+    /// The key of an owner's scope.
+    fn scope(&self, owner: &Bytes) -> [u8; 32] {
+        *self.scopes.lock().entry(owner.clone()).or_insert_with(|| self.keys.scope(owner))
+    }
+
+    fn check_writable(&self) -> Result<()> {
+        if !self.stopped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::ReadOnly { reason: self.reason.lock().clone().unwrap_or_else(|| "closed".into()) })
+    }
+
+    fn check_space(&self) -> Result<()> {
+        match self.fs.free_bytes(&self.options.data) {
+            Ok(free) if free < self.options.reserve => Err(Error::StorageFull),
+            // A file system that cannot tell says so when it is written to.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// From now on reads only, until the store is opened again.
+    fn stop_writing(&self, reason: &str) {
+        self.reason.lock().get_or_insert_with(|| reason.into());
+        self.stopped.store(true, Ordering::Release);
+    }
+
+    fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.buckets.read().by_name(name).cloned()
+    }
+}
+
+/// What callers share: everything but opening and closing.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// Queues a mutation; never blocks. The waiter is told when it is decided.
+    pub fn submit(&self, intent: Intent, waiter: Waiter) {
+        if let Err(waiter) = self.shared.intents.push(intent, waiter) {
+            waiter.sink.complete(waiter.token, Err(Failure::Engine(Error::Closed)));
+        }
+    }
+
+    /// Submits and waits. For threads that may block.
+    ///
+    /// # Errors
+    /// As [`crate::decide::decide`], and what the commit ran into.
+    pub fn execute(&self, intent: Intent) -> Result<Outcome, Failure> {
+        let (sink, answer) = ChannelSink::new();
+        self.submit(intent, Waiter { sink, token: 0 });
+        answer.recv().unwrap_or(Err(Failure::Engine(Error::Closed)))
+    }
+
+    /// From memory; never blocks.
+    pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.shared.bucket_by_name(name)
+    }
+
+    /// All buckets in byte order of their names, from memory.
+    pub fn buckets(&self) -> Vec<Arc<Bucket>> {
+        self.shared.buckets.read().all().cloned().collect()
+    }
+
+    /// An object as memory knows it; `None` when only [`Handle::object`] can tell.
+    pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
+        self.shared.try_object(bucket, key)
+    }
+
+    /// Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+        self.shared.object(bucket, key)
+    }
+
+    /// Fills `buf` with the object's bytes from `first` on, verified. `Ok(false)`, with `buf` undefined, when that
+    /// would wait for the disk or the content is in several pieces: use a reader.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the bytes are not the ones that were stored.
+    pub fn try_read(&self, found: &Found, first: u64, buf: &mut [u8]) -> Result<bool> {
+        self.shared.try_read_small(found, first, buf)
+    }
+
+    /// Bytes `first..=last` of an object, which must lie inside it.
+    pub fn reader(&self, object: &Object, first: u64, last: u64) -> ObjectReader {
+        ObjectReader::new(Arc::clone(&self.shared), object, first, last)
+    }
+
+    /// A page of objects. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
+        self.shared.list_objects(list)
+    }
+
+    /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
+    pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
+        self.shared.small_body(bucket, bytes)
+    }
+
+    /// Where a body of `length` bytes is written while it arrives.
+    pub fn body_writer(&self, bucket: &Bucket, length: u64) -> BodyWriter {
+        BodyWriter::new(Arc::clone(&self.shared), bucket, length)
+    }
+
+    pub fn health(&self) -> Health {
+        let (lag_bytes, lag_records) = self.shared.applies.lag();
+        let stopped = self.shared.stopped.load(Ordering::Acquire);
+        Health {
+            read_only: stopped.then(|| self.shared.reason.lock().clone().unwrap_or_else(|| "closed".into())),
+            storage_full: self.shared.check_space().is_err(),
+            durability: self.shared.options.durability,
+            lag_bytes,
+            lag_records: lag_records as u64,
+        }
+    }
+}
+
+/// Hands one answer to a waiting thread.
+struct ChannelSink {
+    answer: crossbeam_channel::Sender<Result<Outcome, Failure>>,
+}
+
+impl ChannelSink {
+    #[expect(clippy::type_complexity, reason = "the receiver is taken apart at once")]
+    fn new() -> (Arc<dyn CompletionSink>, crossbeam_channel::Receiver<Result<Outcome, Failure>>) {
+        let (answer, receiver) = crossbeam_channel::bounded(1);
+        (Arc::new(Self { answer }), receiver)
+    }
+}
+
+impl CompletionSink for ChannelSink {
+    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
+        // The caller waits on the other end for as long as this exists.
+        let _ = self.answer.send(result);
+    }
+}

@@ -197,11 +197,7 @@ impl Overlay {
     }
 
     /// Changes of a bucket from `from` (or after it), in byte order of their keys.
-    pub fn range(
-        &self,
-        bucket: BucketId,
-        from: Bound<&[u8]>,
-    ) -> impl Iterator<Item = (&Bytes, &Change<Arc<Object>>)> {
+    pub fn range(&self, bucket: BucketId, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &Change<Arc<Object>>)> {
         self.heads.get(&bucket).into_iter().flat_map(move |keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
     }
 
@@ -209,4 +205,27 @@ impl Overlay {
     pub fn live_keys(&self, bucket: BucketId) -> bool {
         self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|change| change.value.is_some()))
     }
+}
+
+/// The keys whose object a record changes.
+pub(super) fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes)> {
+    let (first, second) = match record {
+        Record::PutVersion(version) | Record::CompleteUpload { version, .. } => {
+            (Some((version.bucket, &version.key)), None)
+        }
+        Record::DeleteVersion { bucket, key, .. } => (Some((*bucket, key)), None),
+        Record::MoveVersion { from_bucket, from_key, version } => {
+            (Some((*from_bucket, from_key)), Some((version.bucket, &version.key)))
+        }
+        Record::CreateBucket(_)
+        | Record::DeleteBucket { .. }
+        | Record::CreatePack { .. }
+        | Record::Content { .. }
+        | Record::Chunk { .. }
+        | Record::Segment { .. }
+        | Record::CreateUpload(_)
+        | Record::PutPart(_)
+        | Record::AbortUpload { .. } => (None, None),
+    };
+    first.into_iter().chain(second)
 }

@@ -212,7 +212,11 @@ impl ApplyQueue {
             self.changed.wait(&mut batches);
         }
         if !batches.closed && !batches.worth_applying() {
-            self.changed.wait_while_for(&mut batches, |batches| !batches.closed && !batches.worth_applying(), APPLY_AFTER);
+            self.changed.wait_while_for(
+                &mut batches,
+                |batches| !batches.closed && !batches.worth_applying(),
+                APPLY_AFTER,
+            );
         }
         true
     }

@@ -36,9 +36,9 @@ fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> Found {
 /// The version in any record that brings one.
 pub(super) fn version_of(stored: &Stored) -> Result<Version> {
     match record::decode(stored.kind, &stored.record)? {
-        Record::PutVersion(version)
-        | Record::MoveVersion { version, .. }
-        | Record::CompleteUpload { version, .. } => Ok(version),
+        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
+            Ok(version)
+        }
         _ => Err(Error::Record { reason: "the record of a version is of another type" }),
     }
 }
@@ -214,7 +214,8 @@ impl ObjectReader {
             return Ok(0);
         }
         loop {
-            let level = self.levels.last_mut().ok_or(Error::Record { reason: "a manifest is shorter than its object" })?;
+            let level =
+                self.levels.last_mut().ok_or(Error::Record { reason: "a manifest is shorter than its object" })?;
             let Some(extent) = level.extents.get(level.next) else {
                 self.levels.pop();
                 continue;

@@ -4,6 +4,7 @@
 //! that loses power). Nothing here retries: a failed sync is reported once and the caller must abandon the file.
 
 pub mod real;
+pub mod sim;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use rusqlite::{Connection, Row, ToSql};
 
 use super::{failure, loaded_int, stored_int};
-use crate::error::Result;
 use crate::checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use crate::error::Result;
 use crate::record::{BucketId, Sequence, Version};
 
 /// What a listing shows of an object. Rows of a scan borrow their key from the page; others own it.

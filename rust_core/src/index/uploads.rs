@@ -7,8 +7,8 @@ use rusqlite::{Connection, Row};
 use super::heads::{StoredEtag, load_checksum, load_etag, store_checksum};
 use super::versions::store_version_id;
 use super::{Applied, Stored, failure, loaded_int, stored_int};
-use crate::error::Result;
 use crate::checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
+use crate::error::Result;
 use crate::record::{BucketId, Part, Sequence, Upload, UploadId, Version, VersionId};
 
 /// Answers kept for repeated CompleteMultipartUpload requests. Bounds what a client that completes uploads for ever

@@ -217,18 +217,18 @@ fn start_file(files: &[FileHeader], applied: &LogPosition, dir: &Path) -> Result
     Err(RecoverError::NoMatchingPosition)
 }
 
+/// Brings the scanner behind the applied batches of its file.
 fn seek(scanner: &mut Scanner, applied: &LogPosition, last: bool) -> Result<(), RecoverError> {
-    if scanner.seek(applied)? {
-        return Ok(());
+    if !last {
+        return if scanner.seek(applied)? { Ok(()) } else { Err(RecoverError::NoMatchingPosition) };
     }
-    if last {
-        // Applied batches were durable: if the file ends before, it lost them.
-        while scanner.next()?.is_some() {}
-        if scanner.position().sequence < applied.sequence || scanner.position().offset < applied.offset {
+    // Applied batches were durable: if the chain of the last file breaks before their end, it lost them.
+    while scanner.position().offset < applied.offset {
+        if scanner.next()?.is_none() {
             return Err(scanner.corrupt("batches that had been applied are gone").into());
         }
     }
-    Err(RecoverError::NoMatchingPosition)
+    if scanner.position() == applied { Ok(()) } else { Err(RecoverError::NoMatchingPosition) }
 }
 
 /// Passes batches on once they are known to be durable.

@@ -1,0 +1,313 @@
+//! Opening a store and closing it: lock, keys, index, log, packs, threads, in this order. Everything that was
+//! acknowledged is in the index or replayed into it before anybody is served.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread::JoinHandle;
+
+use parking_lot::{Mutex, RwLock};
+
+use super::apply::Applier;
+use super::buckets::BucketTable;
+use super::cache::ObjectCache;
+use super::commit::Committer;
+use super::keys::StoreKeys;
+use super::overlay::Overlay;
+use super::queue::{ApplyQueue, IntentQueue};
+use super::{EngineOptions, Environment, Handle, Shared, Task};
+use crate::chunks::{PackOptions, Packs};
+use crate::error::{Error, Result};
+use crate::fs::FileSystem;
+use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
+use crate::log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
+use crate::record::{self, Record};
+
+/// Where the index lives.
+#[derive(Clone)]
+pub enum IndexPlace {
+    /// `index.db` in the store's directory.
+    File,
+    /// In memory, from a state that `Index::serialize` took earlier.
+    Memory(Option<Arc<Vec<u8>>>),
+}
+
+/// Records that go into the index in one piece during a replay.
+const REPLAY_RECORDS: usize = 16_384;
+
+/// The parts of an open store, before anything runs.
+pub(super) struct Opened {
+    pub shared: Arc<Shared>,
+    pub committer: Committer,
+    pub applier: Applier,
+    pub tasks: crossbeam_channel::Receiver<Task>,
+    pub lock: Box<dyn Send + Sync>,
+    /// What had to be replayed or was torn: the last process did not close the store.
+    pub unclean: bool,
+}
+
+/// An open store with its threads. Closed when dropped.
+pub struct Engine {
+    handle: Handle,
+    threads: Vec<JoinHandle<()>>,
+    maintenance: Option<JoinHandle<()>>,
+    lock: Option<Box<dyn Send + Sync>>,
+}
+
+impl Engine {
+    /// Opens or creates the store. Blocking: it replays what the index does not have.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process has it, [`Error::Corrupt`], [`Error::Missing`] and [`Error::Foreign`]
+    /// when something acknowledged could be lost by going on, [`Error::Version`] for another format.
+    pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
+        let opened = open(options, environment)?;
+        let Opened { shared, committer, applier, tasks, lock, unclean } = opened;
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+            spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
+        };
+        let for_tasks = Arc::clone(&shared);
+        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, unclean)))?;
+        let threads = vec![
+            spawn("orcas-commit", Box::new(move || committer.run()))?,
+            spawn("orcas-apply", Box::new(move || applier.run()))?,
+        ];
+        shared.request(Task::Spare);
+        Ok(Self { handle: Handle { shared }, threads, maintenance: Some(maintenance), lock: Some(lock) })
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Refuses new work, makes everything queued durable, brings the index up to date and gives the lock back.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] when something acknowledged in a weaker mode than `sync` could not be written.
+    pub fn close(mut self) -> Result<()> {
+        self.shut();
+        match self.handle.health().read_only {
+            Some(reason) => Err(Error::ReadOnly { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn shut(&mut self) {
+        let shared = &self.handle.shared;
+        shared.intents.close();
+        // The committer is first in the list: the applier's queue is complete when it has ended.
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+            shared.applies.close();
+        }
+        if let Some(maintenance) = self.maintenance.take() {
+            let _ = shared.tasks.send(Task::Stop);
+            let _ = maintenance.join();
+            // Without it the next start replays nothing either: the index is complete, only its WAL is longer.
+            let _ = shared.index.checkpoint();
+        }
+        self.lock = None;
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// The upkeep thread: what may take long and nobody waits for.
+fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean: bool) {
+    if unclean && let Err(error) = shared.index.quick_check() {
+        shared.stop_writing(&format!("the index is damaged, delete index.db to have it rebuilt: {error}"));
+    }
+    for task in tasks {
+        match task {
+            // Without a spare file the next roll makes one itself, or fails its batch.
+            Task::Spare => drop(shared.spares.make()),
+            // A later one will do as well; meanwhile the WAL grows.
+            Task::Checkpoint => drop(shared.index.checkpoint()),
+            Task::Stop => return,
+        }
+    }
+}
+
+pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<Opened> {
+    let Environment { fs, clock, random, index: place } = environment;
+    let data = options.data.clone();
+    fs.create_dir(&data)?;
+    let lock = fs.lock(&data.join("store.lock"))?;
+    let (log_dir, chunk_dir) = (data.join("log"), data.join("chunks"));
+    fs.create_dir(&log_dir)?;
+    fs.create_dir(&chunk_dir)?;
+    fs.sync_dir(&data)?;
+    let new = fs.list(&log_dir)?.is_empty();
+    let keys = StoreKeys::open(&fs, &data, &*random, new)?;
+    let store_id = keys.store_id;
+    let index_path = data.join("index.db");
+    let log_options = LogOptions {
+        dir: log_dir,
+        store_id,
+        commit_key: keys.commit_key,
+        file_size: options.log_file_size,
+        random: Arc::clone(&random),
+    };
+    let opener = IndexOpener { options: &options, place, path: index_path, store_id };
+    let Recovery { index, writer, log, unclean } = recover_index(&fs, &log_options, &opener)?;
+    let packs = {
+        let options =
+            PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };
+        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, 1)?
+    };
+    let (sender, tasks) = crossbeam_channel::bounded(64);
+    let shared = Arc::new(Shared {
+        buckets: RwLock::new(Arc::new(load_buckets(&index)?)),
+        log_reader: log.reader(),
+        spares: log.spare_maker(),
+        fs,
+        clock,
+        random,
+        keys,
+        scopes: Mutex::new(HashMap::new()),
+        intents: IntentQueue::default(),
+        applies: ApplyQueue::default(),
+        overlay: RwLock::new(Overlay::default()),
+        cache: ObjectCache::new(),
+        index,
+        packs,
+        stopped: AtomicBool::new(false),
+        reason: Mutex::new(None),
+        tasks: sender,
+        since_checkpoint: AtomicU64::new(0),
+        options,
+    });
+    let committer = Committer::new(Arc::clone(&shared), log);
+    let applier = Applier::new(Arc::clone(&shared), writer);
+    Ok(Opened { shared, committer, applier, tasks, lock, unclean })
+}
+
+struct IndexOpener<'a> {
+    options: &'a EngineOptions,
+    place: IndexPlace,
+    path: PathBuf,
+    store_id: [u8; 16],
+}
+
+impl IndexOpener<'_> {
+    fn open(&self, fresh: bool) -> Result<Index> {
+        let file = matches!(self.place, IndexPlace::File);
+        let options = IndexOptions {
+            path: file.then(|| self.path.clone()),
+            max_open: self.options.db_max_open,
+            max_idle: self.options.db_max_idle,
+            lifetime: self.options.db_lifetime,
+            synchronous_off: self.options.durability == record::Durability::UnsafeNone,
+        };
+        match &self.place {
+            IndexPlace::Memory(Some(snapshot)) if !fresh => Index::open_serialized(snapshot, self.store_id),
+            IndexPlace::Memory(_) => Index::open(options, self.store_id),
+            IndexPlace::File => {
+                if fresh {
+                    Index::destroy(&self.path)?;
+                }
+                Index::open(options, self.store_id)
+            }
+        }
+    }
+}
+
+struct Recovery {
+    index: Index,
+    writer: Writer,
+    log: Log,
+    unclean: bool,
+}
+
+/// Brings the index up to date with the log, or builds it anew when it cannot be read or does not fit.
+fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
+    match opener.open(false) {
+        Ok(index) => {
+            let position = index.position()?.and_then(|position| LogPosition::decode(&position));
+            match replay(fs, log, &index, position.as_ref()) {
+                Ok((writer, log, unclean)) => return Ok(Recovery { index, writer, log, unclean }),
+                Err(RecoverError::NoMatchingPosition) => {}
+                Err(RecoverError::Failed(error)) => return Err(error),
+            }
+        }
+        Err(Error::Index { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let index = opener.open(true)?;
+    match replay(fs, log, &index, None) {
+        Ok((writer, log, unclean)) => Ok(Recovery { index, writer, log, unclean }),
+        Err(RecoverError::NoMatchingPosition) => Err(Error::corrupt(&log.dir, 0, "the log has no beginning")),
+        Err(RecoverError::Failed(error)) => Err(error),
+    }
+}
+
+fn replay(
+    fs: &Arc<dyn FileSystem>,
+    log: &LogOptions,
+    index: &Index,
+    from: Option<&LogPosition>,
+) -> Result<(Writer, Log, bool), RecoverError> {
+    let mut writer = index.writer()?;
+    if from.is_none() {
+        writer.begin_bulk()?;
+    }
+    let mut waiting: Vec<RecoveredBatch> = Vec::new();
+    let mut records = 0;
+    let mut replayed = false;
+    let recovered = recover(Arc::clone(fs), log.clone(), from, &mut |batch| {
+        replayed = true;
+        records += batch.records.len();
+        waiting.push(batch);
+        if records >= REPLAY_RECORDS {
+            records = 0;
+            apply_recovered(&mut writer, &std::mem::take(&mut waiting), &log.dir)?;
+        }
+        Ok(())
+    })?;
+    apply_recovered(&mut writer, &waiting, &log.dir)?;
+    writer.end_bulk()?;
+    Ok((writer, recovered.log, replayed || recovered.torn_bytes > 0))
+}
+
+fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
+    let Some(last) = batches.last() else { return Ok(()) };
+    let read: Vec<_> = batches.iter().flat_map(|batch| &batch.records).collect();
+    let mut records = Vec::with_capacity(read.len());
+    for recovered in &read {
+        let decoded = record::decode(recovered.kind, &recovered.payload);
+        records.push(decoded.map_err(|_| Error::corrupt(dir, recovered.frame_offset, "a record cannot be read"))?);
+    }
+    let applied: Vec<Applied<'_>> = read
+        .iter()
+        .zip(&records)
+        .map(|(recovered, record)| Applied {
+            sequence: recovered.sequence,
+            kind: recovered.kind,
+            record,
+            payload: &recovered.payload,
+            location: matches!(record, Record::Content { .. }).then(|| BlobLocation::Log {
+                file: recovered.file,
+                offset: recovered.frame_offset,
+                length: (recovered.payload.len() - CONTENT_PREFIX) as u32,
+            }),
+        })
+        .collect();
+    writer.apply(&applied, &last.position.encode())
+}
+
+fn load_buckets(index: &Index) -> Result<BucketTable> {
+    let mut table = BucketTable::default();
+    for stored in index.read()?.buckets()? {
+        match record::decode(stored.kind, &stored.record)? {
+            Record::CreateBucket(bucket) => table.insert(Arc::new(bucket)),
+            _ => return Err(Error::Record { reason: "the record of a bucket is of another type" }),
+        }
+    }
+    Ok(table)
+}

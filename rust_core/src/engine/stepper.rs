@@ -1,0 +1,68 @@
+//! The same pipeline without threads: whoever holds the stepper decides what happens next. For simulations and tests.
+
+use super::apply::Applier;
+use super::commit::Committer;
+use super::open::{Opened, open};
+use super::{EngineOptions, Environment, Handle};
+use crate::error::Result;
+
+pub struct Stepper {
+    handle: Handle,
+    committer: Committer,
+    applier: Applier,
+    _lock: Box<dyn Send + Sync>,
+    _tasks: crossbeam_channel::Receiver<super::Task>,
+}
+
+impl Stepper {
+    /// # Errors
+    /// As [`super::Engine::open`].
+    pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
+        let Opened { shared, committer, applier, tasks, lock, .. } = open(options, environment)?;
+        Ok(Self { handle: Handle { shared }, committer, applier, _lock: lock, _tasks: tasks })
+    }
+
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// One round of the committer: what waits is decided and made as durable as it has to be. Does nothing while the
+    /// index is too far behind.
+    pub fn commit(&mut self) {
+        if !self.handle.shared.applies.full() {
+            self.committer.step();
+        }
+    }
+
+    /// One transaction of the applier.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn apply(&mut self) -> Result<()> {
+        self.applier.step()
+    }
+
+    /// Makes the next log file ready.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn make_spare(&self) -> Result<()> {
+        self.handle.shared.spares.make()
+    }
+
+    /// The state of an index in memory, as a later [`super::IndexPlace::Memory`] takes it.
+    ///
+    /// # Errors
+    /// When the index is a file.
+    pub fn index_snapshot(&self) -> Result<Vec<u8>> {
+        self.handle.shared.index.serialize()
+    }
+
+    /// The canonical dump of the index.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn index_dump(&self) -> Result<String> {
+        self.handle.shared.index.dump()
+    }
+}

@@ -6,10 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use orcas_core::checksum::Etag;
 use orcas_core::index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
-use orcas_core::record::{
-    Bucket, BucketId, Etag, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning,
-};
+use orcas_core::record::{Bucket, BucketId, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning};
 
 const OBJECTS: u64 = 1_000_000;
 const SMALL: u64 = 2_000;

@@ -90,9 +90,9 @@ impl StoreKeys {
         let digest = blake3::hash(&bytes);
         bytes.extend_from_slice(digest.as_bytes());
         let draft = path.with_extension("draft");
-        match fs.remove(&draft) {
-            Ok(()) | Err(Error::Missing { .. }) => {}
-            Err(error) => return Err(error),
+        let left_behind = draft.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if fs.list(dir)?.iter().any(|name| name == left_behind) {
+            fs.remove(&draft)?;
         }
         let file = fs.open(&draft, Open::Create)?;
         file.write_at(0, &bytes)?;

@@ -7,6 +7,7 @@ mod store;
 use bytes::Bytes;
 
 use super::*;
+use crate::checksum::Etag;
 use crate::record::*;
 
 const STORE: [u8; 16] = [7; 16];

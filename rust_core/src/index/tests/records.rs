@@ -1,6 +1,7 @@
 //! What each kind of record does to the tables, seen through the reads.
 
 use super::*;
+use crate::checksum::{ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
 
 fn counts(index: &Index, bucket: u64) -> Counts {
     index.read().expect("a reader").counts(BucketId(bucket)).expect("counts").expect("the bucket")
@@ -55,7 +56,7 @@ fn fails(records: &[Owned]) {
 fn a_put_is_head_record_and_count() {
     let stored = Version {
         etag: Etag { md5: [5; 16], parts: 10_000 },
-        checksum: Some(StoredChecksum { algorithm: 4, kind: 1, value: Bytes::from_static(b"sum") }),
+        checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Sha1, b"parts"), parts: 10_000 }),
         ..version(1, b"k", 17)
     };
     let index = applied(&sequenced([bucket(1), Record::PutVersion(stored)]));
@@ -66,7 +67,7 @@ fn a_put_is_head_record_and_count() {
         modified_ms: 1_700_000_000_017,
         size: 17,
         etag: Etag { md5: [5; 16], parts: 10_000 },
-        checksum: Some((4, 1)),
+        checksum: Some((ChecksumAlgorithm::Sha1, ChecksumType::Composite)),
     };
     assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected.clone()));
     assert_eq!(reader.first_head(BucketId(1), b"", true).expect("read"), Some(expected));

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,19 @@ async def to_s3(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": scope["raw_path"]})
 
 
+@dataclass
+class Health:
+    read_only: str | None = None
+    storage_full: bool = False
+    durability: str = "sync"
+
+
+HEALTH = Health()
+
+
 @asynccontextmanager
 async def open_lane(_: Settings) -> AsyncIterator[Lane]:
-    yield Lane(to_s3, Root("0" * 64, "a", "b", None, fresh=False))
+    yield Lane(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False))
 
 
 async def get(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
@@ -53,10 +64,25 @@ async def test_everything_else_is_s3(path: str) -> None:
 
 async def test_health_needs_no_credentials() -> None:
     app = Orcas(Settings(data=Path("/nowhere")), open_lane)
-    for check in ("live", "ready"):
-        answer = await get(app, f"/_orcas/health/{check}")
-        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    live = await get(app, "/_orcas/health/live")
+    assert (live.status_code, live.json()) == (200, {"status": "ok"})
+    ready = await get(app, "/_orcas/health/ready")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ok", "durability": "sync"})
     assert (await get(app, "/_orcas/nothing")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status"),
+    [("read_only", "EIO on /srv/secret-place", "read-only"), ("storage_full", True, "full")],
+)
+async def test_readiness_tells_how_the_store_is(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: object, status: str
+) -> None:
+    monkeypatch.setattr(HEALTH, field, value)
+    ready = await get(Orcas(Settings(data=Path("/nowhere")), open_lane), "/_orcas/health/ready")
+    assert ready.status_code == 200
+    assert ready.json()["status"] == status
+    assert "secret-place" not in ready.text
 
 
 async def test_a_key_of_a_virtual_hosted_bucket_may_be_called_like_a_route() -> None:

@@ -63,7 +63,7 @@ def test_serve_says_ready_answers_and_ends_at_sigterm(environ: dict[str, str]) -
         for check in ("live", "ready"):
             with urllib.request.urlopen(f"{url}/_orcas/health/{check}") as answer:
                 assert answer.status == 200
-                assert json.load(answer) == {"status": "ok"}
+                assert json.load(answer)["status"] == "ok"
         process.send_signal(signal.SIGTERM)
         stdout, stderr = process.communicate(timeout=20)
     assert process.returncode == 0

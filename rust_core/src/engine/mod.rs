@@ -50,6 +50,7 @@ pub use body::BodyWriter;
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use list::{ListEntry, ListObjects, ListPage};
 pub use open::{Engine, IndexPlace};
+pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};

@@ -144,6 +144,24 @@ pub enum Durability {
     Sync,
 }
 
+impl Durability {
+    const ALL: [Self; 4] = [Self::UnsafeNone, Self::Buffered, Self::Interval, Self::Sync];
+
+    /// As settings and headers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UnsafeNone => "unsafe-none",
+            Self::Buffered => "buffered",
+            Self::Interval => "interval",
+            Self::Sync => "sync",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|durability| durability.name() == name)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
     pub id: UploadId,

@@ -179,7 +179,8 @@ impl Reading<'_> {
             Operation::PutObject => {
                 let condition = WriteCondition::parse(headers)?;
                 self.check_early(&condition, &bucket, &key)?;
-                let becomes = Becomes::Object { condition, headers: stored(ObjectHeaders::parse(headers)?) };
+                let headers = Box::new(stored(ObjectHeaders::parse(headers)?));
+                let becomes = Becomes::Object { condition, headers };
                 Input::Upload(Box::new(Upload { bucket, key, becomes }))
             }
             Operation::UploadPart => {

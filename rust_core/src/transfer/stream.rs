@@ -226,10 +226,11 @@ impl<C: Consumer> Shared<C> {
             let mut state = self.state.lock();
             state.dead = true;
             state.ended = true;
-            let dropped = (state.reply.take(), std::mem::take(&mut state.pieces), state.grant.take());
-            let resume = state.resume.take();
+            let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
+            let (reply, resume) = (state.reply.take(), state.resume.take());
             drop(state);
             drop(dropped);
+            drop(reply);
             if let Some(resume) = resume {
                 resume();
             }

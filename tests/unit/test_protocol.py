@@ -253,7 +253,9 @@ def test_a_head_without_end_is_refused_at_its_limit(server: Running) -> None:
 def test_trailers_are_dropped(server: Running) -> None:
     with server.connect() as client:
         client.sendall(
-            b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nHost: evil\r\nX: y\r\n\r\n"
+            b"PUT / HTTP/1.1\r\n"
+            + HOST
+            + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nHost: evil\r\nX: y\r\n\r\n"
         )
         assert read_response(client)[1] == b"got 3"
         client.sendall(b"GET /after HTTP/1.1\r\n" + HOST + b"\r\n")

@@ -18,7 +18,7 @@ class Figure:
     values: list[float]
     goal: float | None = None
     at_least: bool = False
-    unit: str = "×"
+    unit: str = ""
     # Absolute numbers behind the ratio, for whoever asks where it comes from.
     detail: dict[str, Any] = field(default_factory=dict)
 
@@ -34,7 +34,7 @@ class Figure:
 
     def goal_text(self) -> str:
         """The goal as the table shows it."""
-        return "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:g} {self.unit}"
+        return "" if self.goal is None else f"{'≥' if self.at_least else '≤'} {self.goal:g} {self.unit}".rstrip()
 
     def document(self) -> dict[str, Any]:
         """Everything, for the JSON file."""
@@ -77,10 +77,12 @@ def ratios(over: list[float], under: list[float]) -> list[float]:
 
 def table(figures: list[Figure]) -> str:
     """Rows of figure, goal, median, least and most, and whether the goal is met."""
-    rows = [("figure", "goal", "median", "min", "max", "")]
+    rows: list[tuple[str, ...]] = [("figure", "goal", "median", "min", "max", "")]
     verdicts = {True: "met", False: "MISSED", None: ""}
     for figure in figures:
         numbers = (f"{value:.3g}" for value in (figure.median, min(figure.values), max(figure.values)))
         rows.append((f"{figure.name}: {figure.what}", figure.goal_text(), *numbers, verdicts[figure.met]))
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

@@ -20,7 +20,7 @@ _PAGES_A_ROUND = 10
 class Filler:
     """The engine's tool that fills a store, in its release build."""
 
-    def __init__(self, plan: Plan, data: Path):
+    def __init__(self, plan: Plan, data: Path) -> None:
         build = ["cargo", "build", "--quiet", "--release", "-p", "orcas_core", "--example", "fill"]
         subprocess.run(build, cwd=plan.repository, check=True)
         self._command = [str(plan.repository / "target/release/examples/fill"), "--data", str(data)]
@@ -84,7 +84,13 @@ def _lists(plan: Plan, orcas: Orcas) -> list[Figure]:
     made = []
     for name, what, query, elements, goal in (
         ("list-1m", "page of 1,000 keys", {"start": "random"}, (b"<Key>", 1000), 1.3),
-        ("prefixes-1m", "page of common prefixes", {"prefix": "data/", "delimiter": "/"}, (b"<CommonPrefixes>", 1000), 2.0),
+        (
+            "prefixes-1m",
+            "page of common prefixes",
+            {"prefix": "data/", "delimiter": "/"},
+            (b"<CommonPrefixes>", 1000),
+            2.0,
+        ),
     ):
         pages = {bucket: (bucket, query) for bucket in ("small", "large")}
         seconds = _compared(plan, orcas, pages, elements)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 import json
 import os
 import signal
@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from load import Address
 from signing import Signer
@@ -31,7 +31,9 @@ _REST_SECONDS_MAX = 60
 class Process:
     """A server that has said it is ready."""
 
-    def __init__(self, command: list[str], ready: str, order: object = None, environment: dict[str, str] | None = None):
+    def __init__(
+        self, command: list[str], ready: str, order: object = None, environment: dict[str, str] | None = None
+    ) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORCAS_", "AWS_"))}
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
         started = time.perf_counter()
@@ -66,7 +68,7 @@ class Process:
         self._child.stdout.close()
         self._errors.close()
 
-    def __enter__(self) -> Process:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -110,7 +112,7 @@ class Process:
 class Orcas(Process):
     """`orcas serve` over a directory, as a user starts it."""
 
-    def __init__(self, data: Path, durability: str = "sync"):
+    def __init__(self, data: Path, durability: str = "sync") -> None:
         super().__init__(
             [sys.executable, "-m", "orcas", "serve", "--data", str(data), "--port", "0", "--durability", durability],
             "orcas ready",
@@ -119,13 +121,13 @@ class Orcas(Process):
 
     def signer(self) -> Signer:
         """Requests of the root key, from now on for 15 minutes."""
-        return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", datetime.datetime.now(datetime.UTC))
+        return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", dt.datetime.now(dt.UTC))
 
 
 class Bare(Process):
     """Bare uvicorn; `answers` as `bare_uvicorn` takes them."""
 
-    def __init__(self, answers: dict[str, Any]):
+    def __init__(self, answers: dict[str, Any]) -> None:
         super().__init__([sys.executable, str(_HERE / "bare_uvicorn.py")], "bare ready", order=answers)
 
 

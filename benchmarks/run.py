@@ -6,7 +6,7 @@ Needs Orcas in a release build, with the extra `bench`, and cargo. docs/benchmar
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import importlib.metadata
 import json
 import os
@@ -75,12 +75,14 @@ def _circumstances(plan: Plan) -> dict[str, Any]:
     """What somebody must know to compare two files."""
 
     def said(*command: str) -> str:
-        return subprocess.run(command, cwd=plan.repository, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+        return subprocess.run(
+            command, cwd=plan.repository, stdout=subprocess.PIPE, text=True, check=False
+        ).stdout.strip()
 
     models = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     packages = ("orcas-s3", "uvicorn", "uvloop", "httptools", "fastapi")
     return {
-        "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "commit": said("git", "rev-parse", "HEAD") + ("-dirty" if said("git", "status", "--porcelain") else ""),
         "quick": plan.quick,
         "cpu": models[0] if models else platform.processor(),

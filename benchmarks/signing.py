@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import hashlib
 import hmac
 import zlib
@@ -23,7 +23,7 @@ class Signer:
     access_key: str
     secret_key: str
     host: str
-    moment: datetime.datetime
+    moment: dt.datetime
 
     @cached_property
     def _key(self) -> bytes:
@@ -47,7 +47,9 @@ class Signer:
         """The head of a request; `path` and `query` are not yet encoded."""
         stamp = f"{self.moment:%Y%m%dT%H%M%SZ}"
         path = quote(path, safe="/-_.~")
-        query_text = "&".join(f"{quote(k, safe='-_.~')}={quote(v, safe='-_.~')}" for k, v in sorted((query or {}).items()))
+        query_text = "&".join(
+            f"{quote(k, safe='-_.~')}={quote(v, safe='-_.~')}" for k, v in sorted((query or {}).items())
+        )
         signed = {
             "host": self.host,
             "x-amz-content-sha256": payload_hash,

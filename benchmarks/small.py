@@ -93,7 +93,7 @@ def _p99_ms(took_ns: list[int]) -> float:
 class _SmallPuts:
     """PUTs of new keys, one after the other, for as long as asked."""
 
-    def __init__(self, orcas: Orcas):
+    def __init__(self, orcas: Orcas) -> None:
         self._orcas = orcas
         self._number = 0
 

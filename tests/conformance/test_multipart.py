@@ -67,9 +67,7 @@ def test_parts_are_listed_replaced_and_completed(s3: Any, bucket: str) -> None:
 def test_small_parts_and_unknown_uploads(s3: Any, bucket: str) -> None:
     upload = s3.create_multipart_upload(Bucket=bucket, Key="k")["UploadId"]
     at = {"Bucket": bucket, "Key": "k", "UploadId": upload}
-    parts = [
-        {"PartNumber": n, "ETag": s3.upload_part(**at, PartNumber=n, Body=b"small")["ETag"]} for n in (1, 2)
-    ]
+    parts = [{"PartNumber": n, "ETag": s3.upload_part(**at, PartNumber=n, Body=b"small")["ETag"]} for n in (1, 2)]
     assert code_of(s3.complete_multipart_upload, **at, MultipartUpload={"Parts": parts}) == "EntityTooSmall"
     s3.abort_multipart_upload(**at)
     for call, arguments in [
@@ -92,14 +90,14 @@ def test_upload_part_copy(s3: Any, bucket: str) -> None:
     assert whole["CopyPartResult"]["ETag"] == f'"{hashlib.md5(content).hexdigest()}"'  # noqa: S324
     outside = {"CopySource": source, "CopySourceRange": f"bytes=0-{6 * MIB}"}
     assert code_of(s3.upload_part_copy, **at, PartNumber=3, **outside) == "InvalidRequest"
-    parts = [
-        {"PartNumber": n, "ETag": part["CopyPartResult"]["ETag"]} for n, part in ((1, ranged), (2, whole))
-    ]
+    parts = [{"PartNumber": n, "ETag": part["CopyPartResult"]["ETag"]} for n, part in ((1, ranged), (2, whole))]
     s3.complete_multipart_upload(**at, MultipartUpload={"Parts": parts})
     assert s3.get_object(Bucket=bucket, Key="to")["Body"].read() == content[7 : 5 * MIB + 7] + content
 
 
-@pytest.mark.parametrize(("algorithm", "kind"), [("CRC32", "FULL_OBJECT"), ("CRC32", "COMPOSITE"), ("SHA256", "COMPOSITE")])
+@pytest.mark.parametrize(
+    ("algorithm", "kind"), [("CRC32", "FULL_OBJECT"), ("CRC32", "COMPOSITE"), ("SHA256", "COMPOSITE")]
+)
 def test_checksums_of_parts_and_whole(s3: Any, bucket: str, algorithm: str, kind: str) -> None:
     member = f"Checksum{algorithm}"
     created = s3.create_multipart_upload(Bucket=bucket, Key="k", ChecksumAlgorithm=algorithm, ChecksumType=kind)

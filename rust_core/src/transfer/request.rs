@@ -10,8 +10,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::answer::{Answer, Envelope, HeaderList};
-use super::budget::Permit;
 use super::buckets::CreateBucket;
+use super::budget::Permit;
 use super::copies::{CopyObject, MoveObject, UploadPartCopy};
 use super::deletes::{DeleteObject, DeleteObjects};
 use super::intake::{Digests, Promise};

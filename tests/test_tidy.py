@@ -26,15 +26,12 @@ FUNCTION_LINES_MAX = 70
 MODULE_DOC_LINES_MAX = 8
 
 # A ratchet: files that are longer, at the length they have. Numbers go down, and new names need a reason.
-LONGER = {
-    "rust_core/src/record/codec.rs": 601,  # one function a field, both directions side by side
-}
+LONGER: dict[str, int] = {}
 
 # Which module of the crate may name which. `python` joins them all; `log` and `index` never meet below `engine`.
 RUST_ARROWS: dict[str, set[str]] = {
     "error": set(),
     "http": set(),
-    "chunker": set(),
     "block": {"error"},
     "checksum": {"http"},
     "fs": {"error"},
@@ -43,11 +40,10 @@ RUST_ARROWS: dict[str, set[str]] = {
     "log": {"block", "fs", "record", "checksum", "error"},
     "chunks": {"block", "fs", "record", "checksum", "error"},
     "index": {"record", "checksum", "error"},
-    "s3": {"http", "checksum"},
+    "s3": {"http", "block", "checksum"},
     "sigv4": {"http", "checksum"},
-    "access": {"http", "s3"},
-    "engine": {"log", "chunks", "index", "decide", "chunker", "block", "fs", "record", "checksum", "error"},
-    "transfer": {"engine", "decide", "s3", "sigv4", "access", "http", "record", "checksum", "error"},
+    "engine": {"log", "chunks", "index", "decide", "block", "fs", "record", "checksum", "error"},
+    "transfer": {"engine", "decide", "s3", "sigv4", "http", "record", "checksum", "error"},
 }
 
 # What only these parts of the crate may name: the Python binding, SQLite, the file system.

@@ -70,6 +70,8 @@ def test_serve_says_ready_answers_and_ends_at_sigterm(environ: dict[str, str]) -
     assert stdout == ""
     key_file = Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json"
     assert str(key_file) in stderr
+    for path in key_file.parent.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
     assert json.loads(key_file.read_text())["secret_key"] not in stderr
     for line in stderr.splitlines():
         assert json.loads(line)["message"]
@@ -162,7 +164,7 @@ def test_config_show_lists_every_setting_and_no_secret(environ: dict[str, str]) 
     table = orcas(environ | variables, "config", "show").stdout
     for name in shown:
         assert variable_name(name) in table
-    assert "operator" not in table.replace("operator's", "")
+    assert "operator" not in table
     assert "operators-secret" not in json.dumps(shown)
 
 
@@ -186,13 +188,12 @@ def test_a_store_in_memory_leaves_nothing(environ: dict[str, str]) -> None:
     assert not (Path(environ["XDG_DATA_HOME"]) / "orcas").exists()
 
 
-def test_a_request_under_way_is_finished_after_sigterm(environ: dict[str, str]) -> None:
+def test_idle_connections_do_not_delay_the_end(environ: dict[str, str]) -> None:
     with serving(environ, "--dev") as process:
         host, port = url_of(process).removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port)), timeout=20) as idle, idle.dup():
+        with socket.create_connection((host, int(port)), timeout=20) as idle:
             process.send_signal(signal.SIGTERM)
             began = time.monotonic()
             assert idle.recv(1) == b""
             assert process.wait(20) == 0
-            # Idle connections are no reason to wait for the drain time.
             assert time.monotonic() - began < 5

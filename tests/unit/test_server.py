@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import io
 import os
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 import urllib.request
 from pathlib import Path
 
+import botocore.config
 import pytest
 
 import orcas
@@ -81,6 +85,41 @@ def test_the_environment_points_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
         assert os.environ["AWS_SESSION_TOKEN"] == "stale"
         assert server.client().meta.endpoint_url == server.endpoint
         assert server.resource().meta.client.meta.region_name == "eu-north-1"
+
+
+class SlowFile(io.BytesIO):
+    """A body that takes a while to send, and says when sending has begun."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(b"a" * size)
+        self.begun = threading.Event()
+        self.slow = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        piece = super().read(size)
+        if self.slow and piece:
+            self.begun.set()
+            time.sleep(0.1)
+        return piece
+
+
+def test_a_request_under_way_is_finished_when_it_stops(tmp_path: Path) -> None:
+    body = SlowFile(300_000)
+    with orcas.Server(tmp_path) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        options = botocore.config.Config(retries={"max_attempts": 1}, request_checksum_calculation="when_required")
+        client = server.client(config=options)
+        client.create_bucket(Bucket="bucket")
+        # Signing reads the body once; what is slow is sending it.
+        client.meta.events.register("before-send.s3.PutObject", lambda **_: setattr(body, "slow", True))
+        answer = pool.submit(client.put_object, Bucket="bucket", Key="key", Body=body)
+        assert body.begun.wait(10)
+        server.stop()
+        assert answer.result(1)["ResponseMetadata"]["HTTPStatusCode"] == 200
+        client.close()
+    with orcas.Server(tmp_path) as server:
+        client = server.client()
+        assert client.head_object(Bucket="bucket", Key="key")["ContentLength"] == 300_000
+        client.close()
 
 
 PARENT = """

@@ -4,6 +4,7 @@
 //!
 //! `ORCAS_CRASH_SEED=N` runs one seed. A seed that found something stays in `REGRESSIONS`.
 
+mod faults;
 mod images;
 mod model;
 mod observe;

@@ -226,10 +226,17 @@ class Connection:
             return Response(status, headers, b"")
         assert "transfer-encoding" not in headers, "every response of Orcas has its length"
         length = int(headers["content-length"])
-        while len(self.buffer) < length:
-            self._more()
-        body, self.buffer = self.buffer[:length], self.buffer[length:]
-        return Response(status, headers, body)
+        body = bytearray(self.buffer[:length])
+        self.buffer = self.buffer[length:]
+        while len(body) < length:
+            try:
+                piece = self.sock.recv(min(length - len(body), 1 << 20))
+            except ConnectionResetError:
+                piece = b""
+            if not piece:
+                raise EndOfConnectionError(head + b"\r\n\r\n" + body)
+            body += piece
+        return Response(status, headers, bytes(body))
 
     def ended(self, timeout: float = 10.0) -> bool:
         """Whether the server ends the connection, without another byte, within `timeout` seconds."""

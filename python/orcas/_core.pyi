@@ -1,7 +1,21 @@
 """The data path of Orcas, in Rust. Only `orcas.edge` and `orcas.store` import it."""
 
 from os import PathLike
-from typing import Final, TypedDict, final
+from typing import Final, TypedDict, final, type_check_only
+
+__all__ = [
+    "FLOW_MORE",
+    "FLOW_STOP",
+    "FLOW_WAIT",
+    "OPERATIONS",
+    "BodySink",
+    "Core",
+    "Download",
+    "Health",
+    "Request",
+    "Response",
+    "StoreError",
+]
 
 OPERATIONS: Final[list[str]]
 """Names of the S3 operations; `Request.operation` is an index into them."""
@@ -13,6 +27,7 @@ FLOW_STOP: Final[int]
 class StoreError(Exception):
     """The store cannot be opened, or could not be closed in order. The message is one sentence."""
 
+@type_check_only
 class Options(TypedDict):
     """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
 

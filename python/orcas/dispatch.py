@@ -17,7 +17,7 @@ from orcas.store import ClientDisconnectedError, Store
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from orcas.edge import Core, Download, Response
+    from orcas.edge import Core, Download
 
 log = logging.getLogger("orcas.s3")
 

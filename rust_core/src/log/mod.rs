@@ -6,6 +6,8 @@
 //! file. Frames are opaque: this module must not know record types, packs, the index or the engine.
 //! `docs/format.md` specifies every byte.
 
+#[cfg(test)]
+mod crash_tests;
 mod format;
 mod reader;
 mod recovery;

@@ -26,7 +26,9 @@ use crate::s3::conditions::{ReadConditions, WriteCondition};
 use crate::s3::headers::Overrides;
 use crate::s3::metadata::{MetadataDirective, ObjectHeaders, multipart_object_size};
 use crate::s3::operations::resolve;
-use crate::s3::query::{self, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery, ListUploadsQuery};
+use crate::s3::query::{
+    self, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery, ListUploadsQuery,
+};
 use crate::s3::range::{check_range_or_part, part_number};
 use crate::s3::support::{check_expected_owner, check_supported};
 use crate::s3::target::CopySource;

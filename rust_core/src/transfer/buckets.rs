@@ -49,8 +49,9 @@ fn check_region(lane: &Lane, region: &str) -> Result<(), S3Error> {
         return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
     }
     if lane.options.strict_region && region != lane.options.region {
-        let message =
-            format!("The {region} location constraint is incompatible for the region specific endpoint this request was sent to.");
+        let message = format!(
+            "The {region} location constraint is incompatible for the region specific endpoint this request was sent to."
+        );
         return Err(S3Error::with(ErrorCode::IllegalLocationConstraintException, message));
     }
     Ok(())

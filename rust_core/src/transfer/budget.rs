@@ -45,11 +45,7 @@ impl Budget {
     }
 
     /// Takes `bytes` now, or calls `granted` from the thread that frees them.
-    pub fn take_or_wait(
-        self: &Arc<Self>,
-        bytes: u64,
-        granted: impl FnOnce(Permit) + Send + 'static,
-    ) -> Option<Permit> {
+    pub fn take_or_wait(self: &Arc<Self>, bytes: u64, granted: impl FnOnce(Permit) + Send + 'static) -> Option<Permit> {
         let mut state = self.state.lock();
         if state.waiting.is_empty() && state.free >= bytes {
             state.free -= bytes;

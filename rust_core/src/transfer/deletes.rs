@@ -108,4 +108,3 @@ impl Request {
         self.envelope.document(200, HeaderList::new(), document.end())
     }
 }
-

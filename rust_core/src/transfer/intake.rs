@@ -223,8 +223,7 @@ impl Verifier {
         if let (Some(announced), Some(sha256)) = (&self.promised.sha256, self.hashes.sha256) {
             verify_payload_hash(announced, &sha256.finalize().into())?;
         }
-        let digests =
-            Digests { md5: self.hashes.md5.finish(), checksum: self.hashes.checksum.map(Hasher::finish) };
+        let digests = Digests { md5: self.hashes.md5.finish(), checksum: self.hashes.checksum.map(Hasher::finish) };
         self.promised.check_digests(&digests, trailers.as_ref())?;
         Ok(digests)
     }
@@ -233,8 +232,8 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::base64_encode;
     use crate::checksum::ChecksumAlgorithm;
+    use crate::checksum::base64_encode;
 
     type List<'a> = &'a [(&'a [u8], &'a [u8])];
 
@@ -265,11 +264,8 @@ mod tests {
         let md5 = base64_encode(&Md5Hasher::digest(body));
         let crc = Hasher::digest(ChecksumAlgorithm::Crc32, body).to_base64();
         let sha = PayloadMode::Hash(Sha256::digest(body).into());
-        let good: List<'_> = &[
-            (b"content-length", b"11"),
-            (b"content-md5", md5.as_bytes()),
-            (b"x-amz-checksum-crc32", crc.as_bytes()),
-        ];
+        let good: List<'_> =
+            &[(b"content-length", b"11"), (b"content-md5", md5.as_bytes()), (b"x-amz-checksum-crc32", crc.as_bytes())];
         assert_eq!(check(good, &sha, body).unwrap(), body);
         assert_eq!(check(good, &sha, b"hello worl"), Err(ErrorCode::IncompleteBody));
         assert_eq!(check(good, &sha, b"hello world!"), Err(ErrorCode::IncompleteBody));
@@ -284,8 +280,7 @@ mod tests {
     #[test]
     fn trailers_are_verified() {
         let crc = Hasher::digest(ChecksumAlgorithm::Crc32, b"hello").to_base64();
-        let list: List<'_> =
-            &[(b"x-amz-decoded-content-length", b"5"), (b"x-amz-trailer", b"x-amz-checksum-crc32")];
+        let list: List<'_> = &[(b"x-amz-decoded-content-length", b"5"), (b"x-amz-trailer", b"x-amz-checksum-crc32")];
         let mode = PayloadMode::StreamingUnsignedTrailer;
         let body = |content: &str, crc: &str| format!("5\r\n{content}\r\n0\r\nx-amz-checksum-crc32:{crc}\r\n\r\n");
         assert_eq!(check(list, &mode, body("hello", &crc).as_bytes()).unwrap(), b"hello");

@@ -13,11 +13,11 @@ use super::uploads::{parse_upload_id, upload_id_text};
 use crate::checksum::{Etag, ObjectChecksum};
 use crate::engine;
 use crate::record::{Bucket, UploadId};
+use crate::s3::ErrorCode;
 use crate::s3::query::{
     KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery, ListUploadsQuery,
 };
 use crate::s3::xml::lists::{BucketList, ObjectEntry, ObjectList, Owner, PartEntry, PartList, UploadEntry, UploadList};
-use crate::s3::ErrorCode;
 
 pub struct ListBuckets {
     pub query: ListBucketsQuery,

@@ -21,8 +21,8 @@ mod objects;
 pub mod pool;
 pub mod problem;
 pub mod request;
-pub mod stream;
 pub mod store_body;
+pub mod stream;
 mod uploads;
 
 pub use answer::{Answer, AnswerBody};

@@ -189,9 +189,7 @@ fn select(read: &ReadObject, version: &Version, modified_ms: i64) -> Result<Sele
             let checksum = version.checksum.filter(|_| whole);
             Ok(Selection { range: Some((first, last)), checksum, parts_count: None })
         }
-        Span::Unsatisfiable => {
-            Err(S3Error::unsatisfiable(read.range.as_deref().unwrap_or_default(), version.size))
-        }
+        Span::Unsatisfiable => Err(S3Error::unsatisfiable(read.range.as_deref().unwrap_or_default(), version.size)),
     }
 }
 

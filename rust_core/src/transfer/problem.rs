@@ -118,9 +118,7 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::NoSuchKey => ErrorCode::NoSuchKey.into(),
         Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),
         Refusal::PreconditionFailed { condition } => S3Error::precondition(condition),
-        Refusal::InvalidPart { number } => {
-            S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string())
-        }
+        Refusal::InvalidPart { number } => S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string()),
         Refusal::InvalidPartOrder => ErrorCode::InvalidPartOrder.into(),
         Refusal::EntityTooSmall { number, size } => S3Error::new(ErrorCode::EntityTooSmall)
             .field("ProposedSize", size.to_string())
@@ -129,10 +127,9 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::EntityTooLarge { size } => {
             S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", size.to_string())
         }
-        Refusal::BadDigest { what } => S3Error::with(
-            ErrorCode::BadDigest,
-            format!("The {what} you specified did not match what we received."),
-        ),
+        Refusal::BadDigest { what } => {
+            S3Error::with(ErrorCode::BadDigest, format!("The {what} you specified did not match what we received."))
+        }
         Refusal::InvalidRequest { reason } => S3Error::with(ErrorCode::InvalidRequest, *reason),
         Refusal::InvalidRange { size } => S3Error::with(
             ErrorCode::InvalidRequest,

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::answer::{Answer, Envelope, HeaderList};
-use super::budget::Permit;
 use super::buckets::CreateBucket;
+use super::budget::Permit;
 use super::copies::{CopyObject, MoveObject, UploadPartCopy};
 use super::deletes::{DeleteObject, DeleteObjects};
 use super::intake::{Digests, Promise};
@@ -258,7 +258,9 @@ impl Request {
             (Input::UploadPartCopy(_), Outcome::Part(put)) => Ok(self.copied_part(&put)),
             (Input::MoveObject(_), Outcome::Put(put)) => Ok(self.moved(&put)),
             (Input::CreateUpload(create), Outcome::Upload(id)) => Ok(self.upload_created(create, id)),
-            (Input::CompleteUpload(complete), Outcome::Put(put)) => Ok(self.upload_completed(complete, &put)),
+            (Input::CompleteUpload(complete), Outcome::Completed(completed)) => {
+                Ok(self.upload_completed(complete, &completed))
+            }
             _ => Err(Problem::internal("the engine answered another question")),
         }
     }

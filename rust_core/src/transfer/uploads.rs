@@ -10,7 +10,7 @@ use super::intake::Digests;
 use super::problem::Problem;
 use super::request::Request;
 use crate::checksum::{ChecksumAlgorithm, ChecksumType, ObjectChecksum};
-use crate::decide::{Body, Complete, CompletePart, Intent, Put, PutObject, PutPart};
+use crate::decide::{Body, Complete, CompletePart, Completed, Intent, Put, PutObject, PutPart};
 use crate::record::{Bucket, ObjectHeaders, UploadId};
 use crate::s3::checksums::{CompleteChecksum, UploadChecksum};
 use crate::s3::conditions::WriteCondition;
@@ -165,14 +165,14 @@ impl Request {
         self.envelope.document(200, headers, document)
     }
 
-    pub(super) fn upload_completed(&self, complete: &CompleteUpload, put: &Put) -> Answer {
+    pub(super) fn upload_completed(&self, complete: &CompleteUpload, completed: &Completed) -> Answer {
         let bucket = String::from_utf8_lossy(&complete.bucket.name);
         let document = results::complete_multipart_upload(
             &complete.location,
             &bucket,
             &complete.key,
-            &put.etag,
-            put.checksum.as_ref(),
+            &completed.etag,
+            completed.checksum.as_ref(),
         );
         self.envelope.document(200, HeaderList::new(), document)
     }

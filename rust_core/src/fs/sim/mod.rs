@@ -361,9 +361,10 @@ impl File for SimFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.disk.step(Operation::Write, &self.path, |image, fault| match fault {
-            // The system call may have got half way before it failed.
+            // The system call may have got some way before it failed: whole sectors, as kernels copy page by page.
             Some(error) => {
-                image.write(self.inode, offset, &bytes[..bytes.len() / 2]);
+                let half = (offset + bytes.len() as u64 / 2) / SECTOR as u64 * SECTOR as u64;
+                image.write(self.inode, offset, &bytes[..half.saturating_sub(offset) as usize]);
                 Err(error)
             }
             None => {

@@ -131,12 +131,13 @@ fn a_directory_that_was_never_synced_takes_its_files_with_it() {
 #[test]
 fn faults_hit_the_operation_they_name() {
     let disk = SimDisk::new();
-    let file = write(&disk, "a", 0, b"1234");
+    let file = write(&disk, "a", 0, &[1; 4 * SECTOR]);
     disk.fail(Operation::Write, 2, Fault::NoSpace, false);
-    file.write_at(0, b"5678").unwrap();
-    assert!(matches!(file.write_at(0, b"abcd"), Err(Error::StorageFull)));
-    assert_eq!(read(&disk, "a").unwrap(), b"ab78");
-    file.write_at(0, b"efgh").unwrap();
+    file.write_at(0, &[2; 4 * SECTOR]).unwrap();
+    assert!(matches!(file.write_at(100, &[3; 3 * SECTOR]), Err(Error::StorageFull)));
+    let found = read(&disk, "a").unwrap();
+    assert!(found[100..SECTOR] == [3; SECTOR - 100] && found[SECTOR..] == [2; 3 * SECTOR]);
+    file.write_at(0, &[4; 4 * SECTOR]).unwrap();
     disk.fail(Operation::Create, 1, Fault::NoSpace, true);
     for _ in 0..3 {
         assert!(matches!(disk.open(&path("b"), Open::Create), Err(Error::StorageFull)));

@@ -103,14 +103,13 @@ def test_control_characters_with_encoding_type_url(wire: Wire, s3: Any, bucket: 
     ]
 
 
-def test_a_listing_with_control_characters_is_never_broken_xml(wire: Wire, bucket: str) -> None:
+def test_a_listing_holds_no_raw_control_characters(wire: Wire, bucket: str) -> None:
+    # Without encoding-type=url S3 writes references, which an XML 1.0 parser refuses: loudly, not as another key.
     wire("PUT", f"/{bucket}/a%01b", body=b"x")
     for query in ("", "list-type=2", "prefix=a%01", "list-type=2&prefix=a%01"):
         answer = wire("GET", f"/{bucket}", query)
-        if answer.status == 200:
-            answer.document()
-        else:
-            assert answer.code
+        assert b"<Key>a&#x1;b</Key>" in answer.body, query
+        assert b"\x01" not in answer.body
 
 
 def test_keys_differ_by_every_byte(s3: Any, bucket: str) -> None:

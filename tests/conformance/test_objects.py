@@ -46,6 +46,17 @@ def test_a_file_with_expect_100_continue_comes_back(s3: Any, bucket: str, size: 
     assert read(s3, bucket, "k") == data
 
 
+def test_empty_files_between_others_on_one_connection(target: Target, bucket: str) -> None:
+    client = target.client(max_pool_connections=1, read_timeout=5)
+    for turn in range(3):
+        for size in (0, 300, 0, 0, 70_000):
+            data = content(size, seed=turn)
+            client.put_object(Bucket=bucket, Key="k", Body=io.BytesIO(data))
+            wrong = refusal(client.put_object, Bucket=bucket, Key="k", Body=io.BytesIO(data), ContentMD5=content_md5(b"other"))
+            assert wrong == (400, "BadDigest")
+    assert read(client, bucket, "k") == data
+
+
 def test_the_last_write_stands(s3: Any, bucket: str) -> None:
     for size in (10, 70_000, 0, 300, 5_000_000, 1):
         data = content(size, seed=2)
@@ -87,7 +98,7 @@ def test_a_write_replaces_all_metadata(s3: Any, bucket: str) -> None:
 
 
 def test_metadata_bytes_outside_ascii_come_back_as_sent(wire: Wire, bucket: str) -> None:
-    value = "käse".encode().decode("latin-1")
+    value = "käse 🐋"
     put = wire("PUT", f"/{bucket}/k", headers={"x-amz-meta-name": value}, body=b"x")
     assert put.status == 200, put.body
     assert wire("HEAD", f"/{bucket}/k").headers["x-amz-meta-name"] == value
@@ -131,9 +142,8 @@ def test_content_md5_is_compared(s3: Any, bucket: str) -> None:
         s3.put_object(Bucket=bucket, Key="good", Body=data, ContentMD5=content_md5(data))
         wrong = refusal(s3.put_object, Bucket=bucket, Key="bad", Body=data, ContentMD5=content_md5(b"other"))
         assert wrong == (400, "BadDigest")
-    for value in ("", "short", "=", base64.b64encode(b"15 bytes of it.").decode(), "é"[:0] + "!" * 24):
-        if value:
-            assert refusal(s3.put_object, Bucket=bucket, Key="bad", Body=b"x", ContentMD5=value) == (400, "InvalidDigest")
+    for value in ("short", "=", base64.b64encode(b"15 bytes of it.").decode(), "!" * 24):
+        assert refusal(s3.put_object, Bucket=bucket, Key="bad", Body=b"x", ContentMD5=value) == (400, "InvalidDigest")
     assert keys_of(s3, bucket) == ["good"]
 
 

@@ -21,6 +21,9 @@ const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
 /// Pieces up to this size are joined while they wait, so that tiny pieces do not cost one allocation each.
 const JOIN_MAX: usize = 256 * 1024;
 
+/// Bytes that a worker consumes of one body before it looks at others: fast uploads must not keep every worker.
+const TURN: u64 = 1024 * 1024;
+
 /// What a worker does with a body. Dropping it unfinished leaves nothing stored.
 pub trait Consumer: Send + 'static {
     /// Why a body is refused.
@@ -54,6 +57,8 @@ pub struct BodyStream<C: Consumer> {
 }
 
 struct Shared<C: Consumer> {
+    /// Bytes of the whole body on the wire, when they were announced.
+    announced: Option<u64>,
     pool: Arc<Pool>,
     budget: Arc<Budget>,
     state: Mutex<State<C>>,
@@ -64,6 +69,7 @@ struct State<C: Consumer> {
     consumer: Option<Box<C>>,
     pieces: VecDeque<Piece>,
     waiting_bytes: u64,
+    received: u64,
     /// Room for the piece to be received next.
     grant: Option<Permit>,
     /// Set while the window is full.
@@ -83,11 +89,13 @@ struct Piece {
 }
 
 impl<C: Consumer> BodyStream<C> {
-    pub fn new(pool: Arc<Pool>, budget: Arc<Budget>, consumer: C) -> Self {
+    /// `announced`: bytes of the whole body on the wire, if known.
+    pub fn new(pool: Arc<Pool>, budget: Arc<Budget>, announced: Option<u64>, consumer: C) -> Self {
         let state = State {
             consumer: Some(Box::new(consumer)),
             pieces: VecDeque::new(),
             waiting_bytes: 0,
+            received: 0,
             grant: None,
             resume: None,
             running: false,
@@ -96,12 +104,12 @@ impl<C: Consumer> BodyStream<C> {
             ended: false,
             dead: false,
         };
-        Self { shared: Arc::new(Shared { pool, budget, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { announced, pool, budget, state: Mutex::new(state) }) }
     }
 
     /// Asks for room for one piece of at most `PIECE_MAX` bytes; to be called before each receive.
     pub fn admit(&self, resume: Resume) -> Flow {
-        {
+        let room = {
             let mut state = self.shared.state.lock();
             if state.refused.is_some() || state.ended {
                 return Flow::Stop;
@@ -113,13 +121,14 @@ impl<C: Consumer> BodyStream<C> {
                 state.resume = Some(resume);
                 return Flow::Wait;
             }
-        }
+            self.shared.announced.map_or(PIECE_MAX, |whole| whole.saturating_sub(state.received).min(PIECE_MAX))
+        };
         let shared = Arc::clone(&self.shared);
         let granted = move |permit| {
             shared.keep_grant(permit);
             resume();
         };
-        match self.shared.budget.take_or_wait(PIECE_MAX, granted) {
+        match self.shared.budget.take_or_wait(room, granted) {
             Some(permit) => {
                 self.shared.keep_grant(permit);
                 Flow::More
@@ -141,6 +150,7 @@ impl<C: Consumer> BodyStream<C> {
             return;
         }
         state.waiting_bytes += bytes.len() as u64;
+        state.received += bytes.len() as u64;
         match state.pieces.back_mut() {
             Some(last) if last.bytes.len() + bytes.len() <= JOIN_MAX => {
                 last.bytes.extend_from_slice(bytes);
@@ -222,29 +232,35 @@ impl<C: Consumer> Shared<C> {
     /// At most one worker is here for a stream.
     fn work(self: Arc<Self>) {
         let Some(consumer) = self.state.lock().consumer.take() else { return };
-        if catch_unwind(AssertUnwindSafe(|| self.consume(consumer))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| Self::consume(&self, consumer))).is_err() {
             let mut state = self.state.lock();
             state.dead = true;
             state.ended = true;
-            let dropped = (state.reply.take(), std::mem::take(&mut state.pieces), state.grant.take());
-            let resume = state.resume.take();
+            let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
+            let (reply, resume) = (state.reply.take(), state.resume.take());
             drop(state);
             drop(dropped);
+            drop(reply);
             if let Some(resume) = resume {
                 resume();
             }
         }
     }
 
-    /// Consumes until nothing waits.
-    fn consume(&self, mut consumer: Box<C>) {
+    /// Consumes until nothing waits or its turn is over.
+    fn consume(self: &Arc<Self>, mut consumer: Box<C>) {
+        let mut consumed = 0;
         loop {
+            if consumed >= TURN {
+                return self.requeue(consumer);
+            }
             let (step, resume) = self.next_step();
             if let Some(resume) = resume {
                 resume();
             }
             match step {
                 Step::Consume(piece) => {
+                    consumed += piece.bytes.len() as u64;
                     let result = consumer.consume(&piece.bytes);
                     drop(piece);
                     if let Err(error) = result {
@@ -264,6 +280,18 @@ impl<C: Consumer> Shared<C> {
                 }
             }
         }
+    }
+
+    /// Lets other work go first; an aborted stream drops its consumer.
+    fn requeue(self: &Arc<Self>, consumer: Box<C>) {
+        let mut state = self.state.lock();
+        if state.ended && state.reply.is_none() {
+            return;
+        }
+        state.consumer = Some(consumer);
+        drop(state);
+        let shared = Arc::clone(self);
+        self.pool.spawn(move || shared.work());
     }
 
     fn next_step(&self) -> (Step<C>, Option<Resume>) {
@@ -361,7 +389,7 @@ mod tests {
     fn stream(budget: u64, gate: Option<std::sync::mpsc::Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
         let budget = Budget::new(budget);
         let pool = Arc::new(Pool::new(2).unwrap());
-        (BodyStream::new(pool, Arc::clone(&budget), Collect { seen: Vec::new(), gate }), budget)
+        (BodyStream::new(pool, Arc::clone(&budget), None, Collect { seen: Vec::new(), gate }), budget)
     }
 
     /// Sends `pieces` as the event loop would and returns what the reply was told.
@@ -409,6 +437,27 @@ mod tests {
         assert!(wait.try_recv().is_err());
         (0..sent).for_each(|_| open.send(()).unwrap());
         wait.recv_timeout(Duration::from_secs(10)).unwrap();
+    }
+
+    #[test]
+    fn a_long_body_lets_other_work_go_first() {
+        let (open, gate) = channel();
+        let (budget, pool) = (Budget::new(1 << 30), Arc::new(Pool::new(1).unwrap()));
+        let consumer = Collect { seen: Vec::new(), gate: Some(gate) };
+        let stream = BodyStream::new(Arc::clone(&pool), budget, None, consumer);
+        let piece = vec![b'x'; PIECE_MAX as usize];
+        let pieces = 3 * TURN / PIECE_MAX;
+        for _ in 0..pieces {
+            assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
+            stream.push(&piece);
+        }
+        let (told, other) = channel();
+        pool.spawn(move || told.send(()).unwrap());
+        // Enough for one turn, not for the whole body: the other job must not need more.
+        (0..=TURN / PIECE_MAX).for_each(|_| open.send(()).unwrap());
+        other.recv_timeout(Duration::from_secs(10)).unwrap();
+        (0..pieces).for_each(|_| open.send(()).unwrap());
+        assert_eq!(send(&stream, &[]).unwrap().len(), piece.len() * pieces as usize);
     }
 
     #[test]

@@ -25,19 +25,82 @@ impl Payload {
 /// What is asked of the store.
 #[derive(Clone, Debug)]
 pub enum Op {
-    CreateBucket { name: Bytes, chunk_size: Option<u32>, durability: Option<Durability> },
-    DeleteBucket { bucket: BucketId },
-    Put { bucket: BucketId, key: Bytes, body: Payload, chunked: bool, headers: ObjectHeaders, precondition: Precondition },
-    Delete { bucket: BucketId, key: Bytes, precondition: Precondition },
-    DeleteMany { bucket: BucketId, entries: Vec<DeleteEntry> },
-    Copy { source: (BucketId, Bytes), bucket: BucketId, key: Bytes, headers: Option<ObjectHeaders>, precondition: Precondition },
-    Move { from_bucket: BucketId, from_key: Bytes, bucket: BucketId, key: Bytes, precondition: Precondition },
-    CreateUpload { bucket: BucketId, key: Bytes, headers: ObjectHeaders },
-    PutPart { bucket: BucketId, key: Bytes, upload: UploadId, number: u16, body: Payload, chunked: bool },
+    CreateBucket {
+        name: Bytes,
+        chunk_size: Option<u32>,
+        durability: Option<Durability>,
+    },
+    DeleteBucket {
+        bucket: BucketId,
+    },
+    Put {
+        bucket: BucketId,
+        key: Bytes,
+        body: Payload,
+        chunked: bool,
+        headers: ObjectHeaders,
+        precondition: Precondition,
+    },
+    Delete {
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    DeleteMany {
+        bucket: BucketId,
+        entries: Vec<DeleteEntry>,
+    },
+    Copy {
+        source: (BucketId, Bytes),
+        bucket: BucketId,
+        key: Bytes,
+        headers: Option<ObjectHeaders>,
+        precondition: Precondition,
+    },
+    Move {
+        from_bucket: BucketId,
+        from_key: Bytes,
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    CreateUpload {
+        bucket: BucketId,
+        key: Bytes,
+        headers: ObjectHeaders,
+    },
+    PutPart {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        number: u16,
+        body: Payload,
+        chunked: bool,
+    },
     /// `body` is what the range held when the source had `stamp` and `sequence`.
-    CopyPart { source: (BucketId, Bytes), stamp: u64, sequence: u64, range: Option<(u64, u64)>, body: Payload, bucket: BucketId, key: Bytes, upload: UploadId, number: u16 },
-    Abort { bucket: BucketId, key: Bytes, upload: UploadId },
-    Complete { bucket: BucketId, key: Bytes, upload: UploadId, parts: Vec<(u16, [u8; 16])>, precondition: Precondition },
+    CopyPart {
+        source: (BucketId, Bytes),
+        stamp: u64,
+        sequence: u64,
+        range: Option<(u64, u64)>,
+        body: Payload,
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        number: u16,
+    },
+    Abort {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+    },
+    Complete {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        parts: Vec<(u16, [u8; 16])>,
+        precondition: Precondition,
+    },
 }
 
 #[derive(Clone, Debug)]

@@ -21,13 +21,8 @@ pub fn observe(handle: &Handle) -> Result<String> {
 }
 
 fn objects(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
-    let mut list = ListObjects {
-        bucket: bucket.id,
-        prefix: Default::default(),
-        delimiter: None,
-        after: None,
-        max_keys: PAGE,
-    };
+    let mut list =
+        ListObjects { bucket: bucket.id, prefix: Default::default(), delimiter: None, after: None, max_keys: PAGE };
     loop {
         let page = handle.list_objects(&list)?;
         for entry in page.entries {

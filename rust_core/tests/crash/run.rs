@@ -172,7 +172,8 @@ impl Run {
         let answers = self.answers.take();
         let decided = answers.iter().filter(|(_, answer)| !is_read_only(answer)).count() as u64;
         assert_eq!(self.world.random.drawn() - first_draw, decided);
-        let failed = answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !is_read_only(answer));
+        let failed =
+            answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !is_read_only(answer));
         let mut aside = failed.then(|| (self.model().clone(), Vec::new()));
         for (draw, (answered, answer)) in (first_draw..).zip(answers) {
             assert_eq!(answered, *token, "answers out of order");
@@ -340,9 +341,7 @@ impl Run {
                 key,
                 precondition,
             })),
-            Op::CreateUpload { bucket, key, headers } => {
-                Intent::CreateUpload { bucket, key, headers, checksum: None }
-            }
+            Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
             Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
                 bucket,
                 key,

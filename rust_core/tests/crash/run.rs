@@ -21,7 +21,7 @@ use crate::steps::{Phase, Recorder};
 use crate::world::{Answers, World, upload_id};
 
 /// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
-const CAPTURES_CUT: usize = 24;
+const CAPTURES_CUT: usize = 16;
 
 /// The model after an operation, with its text.
 #[derive(Clone)]
@@ -57,8 +57,8 @@ pub struct Run {
     must: usize,
     branches: Vec<Branch>,
     snapshots: Vec<Snapshot>,
-    /// When what was acknowledged in a weaker mode has to be durable.
-    deadline: Option<Duration>,
+    /// When which state has to be durable: what was acknowledged in the modes `interval` and `buffered`.
+    deadlines: Vec<(Duration, usize)>,
     stamp: u64,
     /// One in so many captures is cut.
     sparse: u64,
@@ -97,7 +97,7 @@ impl Run {
             must: 0,
             branches: Vec::new(),
             snapshots: vec![None],
-            deadline: None,
+            deadlines: Vec::new(),
             stamp: 0,
             sparse,
             fault: None,
@@ -207,9 +207,11 @@ impl Run {
         }
         if let Some((_, states)) = aside {
             self.branches.push(Branch { base: self.history.len() - 1, states });
-        } else if self.deadline.is_some_and(|deadline| deadline <= self.world.clock.monotonic()) && !self.read_only() {
-            self.deadline = None;
-            self.must = self.history.len() - 1;
+        } else if !self.read_only() {
+            let now = self.world.clock.monotonic();
+            let due = self.deadlines.iter().filter(|(deadline, _)| *deadline <= now).map(|(_, state)| *state);
+            self.must = due.max().unwrap_or(0).max(self.must);
+            self.deadlines.retain(|(deadline, _)| *deadline > now);
         }
         self.branches.retain(|branch| branch.base >= must);
         self.cut(must);
@@ -249,7 +251,6 @@ impl Run {
         let wait = match promised {
             Durability::Sync => {
                 self.must = self.history.len() - 1;
-                self.deadline = None;
                 return;
             }
             Durability::Interval => options.sync_interval,
@@ -257,7 +258,7 @@ impl Run {
             Durability::UnsafeNone => return,
         };
         let deadline = self.world.clock.monotonic() + wait;
-        self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+        self.deadlines.push((deadline, self.history.len() - 1));
     }
 
     pub fn apply(&mut self) {
@@ -333,7 +334,7 @@ impl Run {
         self.history = vec![state];
         self.must = 0;
         self.branches.clear();
-        self.deadline = None;
+        self.deadlines.clear();
         self.snapshots.push(Some(Arc::new(self.stepper.index_snapshot().unwrap())));
     }
 

@@ -34,10 +34,10 @@ enum End {
 /// Which fault a seed is about.
 fn plan(seed: u64) -> (Operation, Fault, bool, Durability) {
     let operation = OPERATIONS[(seed % 5) as usize];
-    let fault = if seed / 5 % 2 == 0 { Fault::Io } else { Fault::NoSpace };
+    let fault = if (seed / 5).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
     // Half of all runs in the mode that promises most.
     let mode = MODES[(seed / 20 % 8).saturating_sub(4) as usize];
-    (operation, fault, seed / 10 % 2 == 0, mode)
+    (operation, fault, (seed / 10).is_multiple_of(2), mode)
 }
 
 fn step(run: &mut Run, workload: &mut Workload) {
@@ -76,7 +76,7 @@ fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let _named = Seed(seed);
     let (operation, fault, for_ever, mode) = plan(seed);
     let mut run = Run::new(seed, mode, tally, 12);
-    let mixed = seed % 2 == 0;
+    let mixed = seed.is_multiple_of(2);
     let mut workload = Workload::new(mixed);
     for _ in 0..4 {
         step(&mut run, &mut workload);

@@ -37,12 +37,6 @@ pub struct Recovered {
     pub reappended_batches: usize,
 }
 
-impl std::fmt::Debug for Recovered {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Recovered").field("position", &self.log.position()).finish_non_exhaustive()
-    }
-}
-
 type Visit<'a> = &'a mut dyn FnMut(RecoveredBatch) -> Result<()>;
 
 /// Replays what stands behind `applied` (everything for `None`) in order through `visit`, each batch after it is known

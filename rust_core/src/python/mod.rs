@@ -1,1 +1,35 @@
+//! The extension module `orcas._core`: the sole importer of pyo3. Converts, detaches, calls, converts back.
+//!
+//! Work that may take longer than about 20 µs runs without the GIL. Threads of Rust never hold or touch Python
+//! objects: they know a request by the number of its slot, and what they complete is converted in `Core.drain`.
 
+mod answer;
+mod core;
+mod request;
+
+use pyo3::prelude::*;
+
+use crate::s3::Operation;
+
+pyo3::create_exception!(
+    _core,
+    StoreError,
+    pyo3::exceptions::PyException,
+    "The store cannot be opened, or could not be closed in order. The message is one sentence."
+);
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<core::Core>()?;
+    module.add_class::<core::Health>()?;
+    module.add_class::<request::Request>()?;
+    module.add_class::<request::BodySink>()?;
+    module.add_class::<answer::Response>()?;
+    module.add_class::<answer::Download>()?;
+    module.add("StoreError", module.py().get_type::<StoreError>())?;
+    module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
+    module.add("FLOW_MORE", request::FLOW_MORE)?;
+    module.add("FLOW_WAIT", request::FLOW_WAIT)?;
+    module.add("FLOW_STOP", request::FLOW_STOP)?;
+    Ok(())
+}

@@ -9,7 +9,7 @@ use crate::http::Headers;
 
 /// The entity tags a header names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Tags {
+pub enum Tags {
     /// `*`: any existing object.
     Any,
     /// Opaque tags without quotes; true when weak.
@@ -84,10 +84,10 @@ const RENAME: Names = Names {
 /// The preconditions of a read of an existing object. Times are seconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadConditions {
-    if_match: Option<Tags>,
-    if_none_match: Option<Tags>,
-    if_modified_since: Option<i64>,
-    if_unmodified_since: Option<i64>,
+    pub if_match: Option<Tags>,
+    pub if_none_match: Option<Tags>,
+    pub if_modified_since: Option<i64>,
+    pub if_unmodified_since: Option<i64>,
 }
 
 impl ReadConditions {

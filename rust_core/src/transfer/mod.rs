@@ -1,1 +1,32 @@
+//! Requests in, answers out: everything between a parsed HTTP head and the engine, without Python and without sockets.
+//!
+//! `accept` turns a head into a verified, typed `Request`; the request carries itself out and comes back as an
+//! `Answer`, at once or through `completions`. Bodies enter through `stream` or whole, checked by `intake`, and leave
+//! through `download`. A native HTTP server would call exactly this.
 
+mod accept;
+pub mod answer;
+mod buckets;
+pub mod budget;
+pub mod completions;
+mod conditions;
+mod copies;
+mod deletes;
+pub mod download;
+pub mod intake;
+pub mod lane;
+mod listing;
+mod metadata;
+mod objects;
+pub mod pool;
+pub mod problem;
+pub mod request;
+pub mod store_body;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+mod uploads;
+
+pub use answer::{Answer, AnswerBody};
+pub use lane::{AccessKey, Completion, Event, Identities, Lane, LaneOptions};
+pub use request::{BodyPlan, Request};

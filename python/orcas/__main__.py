@@ -1,0 +1,5 @@
+"""`python -m orcas` is `orcas`."""
+
+from orcas.cli import main
+
+main()

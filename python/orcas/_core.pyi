@@ -1,0 +1,234 @@
+"""The data path of Orcas, in Rust. Only `orcas.edge` and `orcas.store` import it."""
+
+from os import PathLike
+from typing import Final, TypedDict, final, type_check_only
+
+__all__ = [
+    "FLOW_MORE",
+    "FLOW_STOP",
+    "FLOW_WAIT",
+    "OPERATIONS",
+    "BodySink",
+    "Core",
+    "Download",
+    "Health",
+    "Request",
+    "Response",
+    "StoreError",
+]
+
+OPERATIONS: Final[list[str]]
+"""Names of the S3 operations; `Request.operation` is an index into them."""
+
+FLOW_MORE: Final[int]
+FLOW_WAIT: Final[int]
+FLOW_STOP: Final[int]
+
+class StoreError(Exception):
+    """The store cannot be opened, or could not be closed in order. The message is one sentence."""
+
+@type_check_only
+class Options(TypedDict):
+    """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
+
+    Not part of the extension: it takes any mapping with these items.
+    """
+
+    data: str | PathLike[str]
+    batch_write_enabled: bool
+    max_batch_write_file_size: int
+    write_buffer_window_sec: float
+    max_write_buffer_size: int
+    max_write_buffer_count: int
+    chunk_size: int
+    durability: str
+    sync_interval_ms: int
+    db_max_open_conns: int
+    db_max_idle_conns: int
+    db_conn_max_lifetime_sec: int
+    log_file_size: int
+    pack_size: int
+    reserve: int
+    region: str
+    strict_region: bool
+    domains: list[str]
+    body_budget: int
+    workers: int
+
+@final
+class Core:
+    """The open store of this process. Thread-safe; not to be used in a forked child."""
+
+    @staticmethod
+    def open(options: Options, credentials: list[tuple[str, str, str]], root: str) -> Core:
+        """Open or create the store and start its threads. Blocks while the log is replayed.
+
+        Args:
+            options: settings of engine and request lane.
+            credentials: (access key, secret key, owner id) of each key that may sign.
+            root: the owner id of the identity that may do everything, 64 hexadecimal digits.
+
+        Raises:
+            StoreError: the store is locked, damaged or of another format.
+            ValueError: an option has no such value.
+        """
+
+    def close(self) -> None:
+        """Finish what was submitted, flush, and give the lock back. Blocks. Calling it again has no effect.
+
+        Raises:
+            StoreError: something acknowledged in a weaker mode than `sync` could not be written.
+        """
+
+    def accept(
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> Request | Response:
+        """Verify and type a request, without blocking.
+
+        Args:
+            method: as in the request line.
+            raw_path: the path as in the request line, undecoded.
+            query: the query string, undecoded, without the question mark.
+            headers: lower-case names and values, in the order sent.
+
+        Returns:
+            The request to go on with, or the response that refuses it.
+        """
+
+    def start(self, request: Request, body: bytes, slot: int) -> Response | None:
+        """Begin an operation with its collected body, empty when it has none.
+
+        Returns:
+            The response, or None: then exactly one completion for `slot` brings it.
+        """
+
+    def failure(self, method: str, raw_path: bytes) -> Response:
+        """The InternalError response to a request that Python failed to handle; it ends the connection."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable while `drain` has something to return."""
+
+    def drain(self) -> list[tuple[int, Response | bytes | str | None]]:
+        """What has completed since the last call, with the slot it belongs to.
+
+        A response; a piece of a download, or the reason why there is none; or None: ask again for room.
+        """
+
+    def health(self) -> Health:
+        """How the store is. May look at the disk."""
+
+@final
+class Health:
+    """How the store is."""
+
+    @property
+    def read_only(self) -> str | None:
+        """Why nothing is written any more."""
+
+    @property
+    def storage_full(self) -> bool:
+        """Free space is under the reserve: writes that add content are refused."""
+
+    @property
+    def durability(self) -> str:
+        """The store's default mode."""
+
+    @property
+    def lag_bytes(self) -> int:
+        """Log bytes that the index has yet to follow."""
+
+    @property
+    def lag_records(self) -> int:
+        """Records that the index has yet to follow."""
+
+@final
+class Request:
+    """A verified, typed request; opaque but for what the dispatcher needs."""
+
+    @property
+    def operation(self) -> int:
+        """Index into `OPERATIONS`."""
+
+    @property
+    def request_id(self) -> str:
+        """The `x-amz-request-id` of every response to it."""
+
+    @property
+    def streams(self) -> bool:
+        """Whether the body is taken in piece by piece."""
+
+    @property
+    def body_max(self) -> int:
+        """Bytes that a collected body may have on the wire; 0 when it streams or there is none."""
+
+    def admit(self, slot: int) -> bool:
+        """Take memory for a collected body. False: a completion for `slot` follows once it was taken."""
+
+    def body_read(self) -> None:
+        """The body was received to its end: the connection may go on after the response."""
+
+    def open_body(self) -> BodySink:
+        """Begin to take a streamed body in.
+
+        Raises:
+            RuntimeError: the request streams no body.
+        """
+
+@final
+class BodySink:
+    """A large body on its way in. Dropped or aborted, nothing of it is stored."""
+
+    def admit(self, slot: int) -> int:
+        """Ask for room before each receive.
+
+        Returns:
+            `FLOW_MORE`; `FLOW_WAIT`: a completion for `slot` says when to ask again; `FLOW_STOP`: the body is refused
+            already, call `finish`.
+        """
+
+    def push(self, piece: bytes) -> None:
+        """Take one received piece, under the room that `admit` gave."""
+
+    def finish(self, slot: int) -> None:
+        """No further piece comes. One completion for `slot` brings the response."""
+
+    def abort(self) -> None:
+        """Forget the body. Without effect after `finish`."""
+
+@final
+class Response:
+    """A whole response, ready for ASGI."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Lower-case names and values."""
+
+    @property
+    def body(self) -> bytes:
+        """The body; empty when it comes as a download."""
+
+    @property
+    def download(self) -> Download | None:
+        """The body, piece by piece."""
+
+    @property
+    def fault(self) -> str | None:
+        """For the log: why the server is at fault."""
+
+@final
+class Download:
+    """A large body on its way out."""
+
+    @property
+    def length(self) -> int:
+        """Bytes in all."""
+
+    def next(self, slot: int) -> bytes | str | None:
+        """The next piece, or the reason why there is none and the connection must be cut off.
+
+        None: one completion for `slot` brings either.
+        """

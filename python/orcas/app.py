@@ -1,0 +1,115 @@
+"""The composition root: settings in, ASGI application out; the only module that wires everything.
+
+Every HTTP request outside `/_orcas/` goes straight to the S3 dispatcher, past FastAPI's middleware and router; the
+decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. The engine opens in
+the lifespan, never on import. Must not know S3 operations.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
+
+from orcas.admin import health
+from orcas.config import Settings
+from orcas.control import open_control
+from orcas.control.root import Root
+from orcas.dispatch import Dispatcher
+from orcas.edge import open_core
+from orcas.version import orcas_version
+
+# Not a bucket name: those have no underscore. So nothing of a path-style client is shadowed.
+RESERVED: Final = b"/_orcas/"
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The open store as the application sees it: where S3 requests go, how it is, and who is root."""
+
+    dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
+    health: Callable[[], health.StoreHealth]
+    root: Root
+
+
+OpenLane = Callable[[Settings], AbstractAsyncContextManager[Lane]]
+
+
+@asynccontextmanager
+async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
+    """Open control store and engine, and put the dispatcher on top. Closing flushes the engine before the lock goes.
+
+    Raises:
+        UnavailableError: the store is locked or damaged.
+    """
+    async with open_control(settings.data, settings.root_access_key, settings.root_secret_key) as control:
+        snapshot = await control.load_snapshot()
+        # Recovery reads the log, so it may take seconds: the loop stays free for signals.
+        core = await asyncio.to_thread(open_core, settings, snapshot)
+        try:
+            dispatcher = Dispatcher(core)
+            try:
+                yield Lane(dispatcher, core.health, control.root)
+            finally:
+                dispatcher.close()
+        finally:
+            await asyncio.to_thread(core.close)
+
+
+class Orcas(FastAPI):
+    """The server as an ASGI application. `lane` is set while the lifespan is open, and only then."""
+
+    def __init__(self, settings: Settings, open_lane: OpenLane = open_lane) -> None:
+        # The documentation describes public code, but is nobody's business on a server in use.
+        documented = settings.dev
+        super().__init__(
+            title="Orcas",
+            version=orcas_version(),
+            lifespan=self._open,
+            docs_url="/_orcas/docs" if documented else None,
+            redoc_url=None,
+            openapi_url="/_orcas/openapi.json" if documented else None,
+        )
+        self.settings = settings
+        self.lane: Lane | None = None
+        self._open_lane = open_lane
+        self._virtual_hosts = tuple(b"." + domain.encode() for domain in settings.domains)
+        self.include_router(health.router(self._health), prefix="/_orcas/health")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one ASGI scope."""
+        if scope["type"] == "http" and (
+            not scope["raw_path"].startswith(RESERVED) or (self._virtual_hosts and self._names_bucket(scope))
+        ):
+            if self.lane is None:
+                raise RuntimeError("the application's lifespan is not open")
+            await self.lane.dispatch(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    def _names_bucket(self, scope: Scope) -> bool:
+        """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket."""
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host: bytes = value.rsplit(b":", 1)[0] if b":" in value else value
+                return host.lower().rstrip(b".").endswith(self._virtual_hosts)
+        return False
+
+    def _health(self) -> health.StoreHealth:
+        if self.lane is None:
+            raise RuntimeError("the application's lifespan is not open")
+        return self.lane.health()
+
+    @asynccontextmanager
+    async def _open(self, _: FastAPI) -> AsyncIterator[None]:
+        async with self._open_lane(self.settings) as lane:
+            self.lane = lane
+            try:
+                yield
+            finally:
+                self.lane = None

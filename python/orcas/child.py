@@ -1,0 +1,51 @@
+"""The process behind `orcas.Server`: settings and keys in through stdin, one line of JSON out, and no life of its own.
+
+It ends when its parent does: stdin reaches its end, or, where some other process still holds the pipe's other end open,
+the parent's id is no longer what it was. Speaks only to `orcas.server`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+from typing import Final
+
+from orcas.app import Lane
+from orcas.cli.serving import serve_with
+from orcas.config import resolve
+from orcas.errors import OrcasError
+
+_POLL_SECONDS: Final = 1.0
+
+
+def main() -> None:
+    """Read one line of JSON, `{"parent": pid, "settings": {…}}`, and serve until the parent ends or says so."""
+    order = json.loads(sys.stdin.buffer.readline())
+    threading.Thread(target=_watch, args=(order["parent"],), daemon=True).start()
+
+    def announce(url: str, lane: Lane) -> None:
+        line = {"url": url, "access_key": lane.root.access_key, "secret_key": lane.root.secret_key}
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+    try:
+        serve_with(resolve(order["settings"], ambient=False).settings, announce)
+    except OrcasError as error:
+        sys.stderr.write(f"orcas: {error}\n")
+        sys.exit(error.exit_code)
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        readable, _, _ = select.select([sys.stdin], [], [], _POLL_SECONDS)
+        if readable and not os.read(sys.stdin.fileno(), 1):
+            break
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+"""What only the control plane keeps: identities, access keys and the configuration documents of buckets.
+
+`open_control` takes the data directory's control lock, then opens `control.db`; `Control.load_snapshot` gives what a
+request needs of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or the engine.
+"""
+
+from orcas.control.snapshot import Credential, Snapshot
+from orcas.control.store import Control, open_control
+
+__all__ = ["Control", "Credential", "Snapshot", "open_control"]

@@ -1,0 +1,90 @@
+"""The root identity: who it is, and the key pair it signs with.
+
+`root.json` beside the store keeps the identity's id for ever and, unless the operator gave a pair, the generated key pair.
+The operator's pair is never written there. The file is what `orcas env` reads, so it needs no database and no lock.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import string
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from orcas.control.files import read_secret_file, write_secret_file
+from orcas.errors import ConfigurationError, UnavailableError
+
+FILE_NAME: Final = "root.json"
+_OWNER: Final = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The root identity. `path` is the file that holds the pair, None for an operator's; `fresh`: made just now."""
+
+    owner: str
+    access_key: str
+    secret_key: str = field(repr=False)
+    path: Path | None
+    fresh: bool
+
+
+def read_root(directory: Path, access_key: str | None, secret_key: str | None) -> tuple[str, str]:
+    """The pair that signs as root in the store of `directory`: the operator's, else the generated one.
+
+    Raises:
+        ConfigurationError: the operator gave none and none was generated yet.
+        UnavailableError: the file is damaged.
+    """
+    if access_key is not None and secret_key is not None:
+        return access_key, secret_key
+    path = directory / FILE_NAME
+    content = read_secret_file(path)
+    document = _parse(path, content) if content is not None else {}
+    if "access_key" not in document:
+        raise ConfigurationError(f"There is no key in {directory} yet: start `orcas serve` with this directory once.")
+    return document["access_key"], document["secret_key"]
+
+
+def ensure_root(directory: Path, access_key: str | None, secret_key: str | None, *, established: bool) -> Root:
+    """Read the root identity of `directory`, and make what it lacks. The caller holds the control lock.
+
+    `established`: the store has been used before, so an identity that is missing is lost, not new.
+
+    Raises:
+        UnavailableError: the identity is lost or damaged, or cannot be written.
+    """
+    path = directory / FILE_NAME
+    content = read_secret_file(path)
+    if content is None and established:
+        raise UnavailableError(f"{path} is missing: restore it, for it holds the identity that owns the buckets.")
+    document = _parse(path, content) if content is not None else {"owner": secrets.token_hex(32)}
+    operators = access_key is not None and secret_key is not None
+    fresh = not operators and "access_key" not in document
+    if fresh:
+        alphabet = string.ascii_uppercase + string.digits
+        document["access_key"] = "ORCAS" + "".join(secrets.choice(alphabet) for _ in range(15))
+        document["secret_key"] = secrets.token_urlsafe(30)
+    if fresh or content is None:
+        write_secret_file(path, json.dumps(document, indent=2).encode() + b"\n")
+    if access_key is not None and secret_key is not None:
+        return Root(document["owner"], access_key, secret_key, None, fresh=False)
+    return Root(document["owner"], document["access_key"], document["secret_key"], path, fresh)
+
+
+def _parse(path: Path, content: bytes) -> dict[str, str]:
+    try:
+        document = json.loads(content)
+    except ValueError:
+        document = None
+    if (
+        not isinstance(document, dict)
+        or not all(isinstance(value, str) and value for value in document.values())
+        or not _OWNER.fullmatch(document.get("owner", ""))
+        or ("access_key" in document) != ("secret_key" in document)
+    ):
+        raise UnavailableError(f"{path} is damaged: restore it, for it holds the identity that owns the buckets.")
+    return document

@@ -1,0 +1,154 @@
+"""`control.db`: the tables, and the only code that reads and writes them.
+
+Secrets are stored under AES-256-GCM with the key of `control.key` (0600, beside the database, so that a copied database
+alone opens nothing) and bound to their access key and identity. Every write is synced before it counts. At each start the
+root's rows are set from what the operator gave or `root.json` holds: those stand above the table.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import aiosqlite
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from orcas.control.files import locked, make_directory, read_secret_file, write_secret_file
+from orcas.control.root import Root, ensure_root
+from orcas.control.snapshot import Credential, Snapshot
+from orcas.errors import UnavailableError
+
+DATABASE_NAME: Final = "control.db"
+KEY_NAME: Final = "control.key"
+SCHEMA_VERSION: Final = 1
+_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+
+# Documents are keyed by the bucket's unique id, not its name: a bucket made again under an old name inherits nothing.
+_SCHEMA: Final = """
+CREATE TABLE identities (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE access_keys (
+    access_key TEXT PRIMARY KEY, identity TEXT NOT NULL REFERENCES identities (id) ON DELETE CASCADE,
+    nonce BLOB NOT NULL, secret BLOB NOT NULL, created_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX access_keys_of_identity ON access_keys (identity);
+CREATE TABLE bucket_documents (
+    bucket TEXT NOT NULL, kind TEXT NOT NULL, document BLOB NOT NULL, changed_ms INTEGER NOT NULL,
+    PRIMARY KEY (bucket, kind)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+class Control:
+    """The open control store of one data directory. Made by `open_control`; used from one event loop."""
+
+    def __init__(self, connection: aiosqlite.Connection, cipher: AESGCM, root: Root) -> None:
+        self._connection = connection
+        self._cipher = cipher
+        self.root = root
+
+    async def load_snapshot(self) -> Snapshot:
+        """Every credential in force, with its secret in clear.
+
+        Raises:
+            UnavailableError: a secret does not open with this directory's key.
+        """
+        credentials = []
+        async with self._connection.execute("SELECT access_key, identity, nonce, secret FROM access_keys") as rows:
+            async for access_key, identity, nonce, sealed in rows:
+                secret = self._open_secret(access_key, identity, nonce, sealed)
+                credentials.append(Credential(access_key, secret, identity))
+        return Snapshot(tuple(credentials), self.root.owner)
+
+    async def set_root(self) -> None:
+        """Make the root identity's rows say what `self.root` says: one identity, one key."""
+        now_ms = time.time_ns() // 1_000_000
+        root = self.root
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        sealed = self._cipher.encrypt(nonce, root.secret_key.encode(), _binding(root.access_key, root.owner))
+        await self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            await self._connection.execute(
+                "INSERT INTO identities (id, name, created_ms) VALUES (?, 'root', ?) ON CONFLICT DO NOTHING",
+                (root.owner, now_ms),
+            )
+            await self._connection.execute("DELETE FROM access_keys WHERE identity = ?", (root.owner,))
+            await self._connection.execute(
+                "INSERT INTO access_keys (access_key, identity, nonce, secret, created_ms) VALUES (?, ?, ?, ?, ?)",
+                (root.access_key, root.owner, nonce, sealed, now_ms),
+            )
+        except BaseException:
+            await self._connection.rollback()
+            raise
+        await self._connection.commit()
+
+    def _open_secret(self, access_key: str, identity: str, nonce: bytes, sealed: bytes) -> str:
+        try:
+            return self._cipher.decrypt(nonce, sealed, _binding(access_key, identity)).decode()
+        except (InvalidTag, ValueError):
+            raise UnavailableError(
+                f"The secret of access key {access_key} does not open: {KEY_NAME} or {DATABASE_NAME} is damaged or foreign."
+            ) from None
+
+
+@asynccontextmanager
+async def open_control(directory: Path, access_key: str | None, secret_key: str | None) -> AsyncIterator[Control]:
+    """Lock `directory`, open its control store, and set its root identity to the operator's pair or the generated one.
+
+    Raises:
+        UnavailableError: the directory is in use, unreadable, damaged, or written by a later version.
+    """
+    make_directory(directory)
+    with locked(directory):
+        cipher = AESGCM(_load_key(directory))
+        path = directory / DATABASE_NAME
+        root = ensure_root(directory, access_key, secret_key, established=path.exists())
+        try:
+            # Autocommit: every transaction here is begun and ended by name.
+            async with aiosqlite.connect(path, isolation_level=None) as connection:
+                await _prepare(connection, path)
+                control = Control(connection, cipher, root)
+                await control.set_root()
+                yield control
+        except sqlite3.Error as error:
+            raise UnavailableError(f"{path} cannot be used: {error}.") from error
+
+
+async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
+    await asyncio.to_thread(path.chmod, 0o600)
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
+        await connection.execute(f"PRAGMA {pragma}")
+    async with connection.execute("PRAGMA user_version") as rows:
+        row = await rows.fetchone()
+    version = row[0] if row is not None else 0
+    if version > SCHEMA_VERSION:
+        raise UnavailableError(f"{path} was written by a later version of Orcas: it has schema {version}.")
+    if version == 0:
+        await connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
+
+
+def _load_key(directory: Path) -> bytes:
+    path = directory / KEY_NAME
+    key = read_secret_file(path)
+    if key is None:
+        if (directory / DATABASE_NAME).exists():
+            raise UnavailableError(f"{path} is missing, and {DATABASE_NAME} cannot be read without it: restore it.")
+        key = os.urandom(_KEY_BYTES)
+        write_secret_file(path, key)
+    if len(key) != _KEY_BYTES:
+        raise UnavailableError(f"{path} is damaged: it must hold {_KEY_BYTES} bytes.")
+    return key
+
+
+def _binding(access_key: str, identity: str) -> bytes:
+    return f"{identity}:{access_key}".encode()

@@ -1,0 +1,75 @@
+"""The S3 side of the application: one ASGI exchange becomes a verified request, its handler's response, and its end.
+
+Nothing of a body is received before the verdict on the head. A response whose bytes turn out damaged is broken off, so
+that a client never takes it for complete. Must not know S3 operations, headers or documents.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from orcas.edge import Request
+from orcas.handlers import HANDLERS
+from orcas.store import ClientDisconnectedError, Store
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+    from orcas.edge import Core, Download
+
+log = logging.getLogger("orcas.s3")
+
+
+class Dispatcher:
+    """The ASGI application of S3 requests. Made on the event loop that it serves."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._accept = core.accept
+        self._store = Store(core)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        method, raw_path = scope["method"], scope["raw_path"]
+        verdict = self._accept(method, raw_path, scope["query_string"], scope["headers"])
+        if isinstance(verdict, Request):
+            try:
+                response = await HANDLERS[verdict.operation](self._store, verdict, receive)
+            except ClientDisconnectedError:
+                return
+            except Exception:
+                log.exception("%s %r failed, request %s", method, raw_path, verdict.request_id)
+                response = self._core.failure(method, raw_path)
+        else:
+            response = verdict
+        if response.fault is not None:
+            log.error("%s %r answered %d: %s", method, raw_path, response.status, response.fault)
+        await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
+        download = response.download
+        if download is None:
+            await send({"type": "http.response.body", "body": response.body})
+        else:
+            await self._send_pieces(download, receive, send)
+
+    async def _send_pieces(self, download: Download, receive: Receive, send: Send) -> None:
+        """Send a large body; stop reading it when the client goes away."""
+        gone = asyncio.ensure_future(_disconnected(receive))
+        try:
+            left = download.length
+            while left and not gone.done():
+                piece = await self._store.next_piece(download)
+                left -= len(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
+        finally:
+            gone.cancel()
+
+    def close(self) -> None:
+        """Stop listening for completions."""
+        self._store.close()
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

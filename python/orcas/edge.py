@@ -1,0 +1,67 @@
+"""The edge to Rust on the way in: opening the core, and the types of what it hands out.
+
+A request enters Rust once, in `Core.accept`, and comes back verified and typed. One of the two importers of `_core`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from orcas._core import OPERATIONS, Core, Download, Request, Response, StoreError
+from orcas.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from orcas.config import Settings
+    from orcas.control import Snapshot
+
+__all__ = ["OPERATIONS", "Core", "Download", "Request", "Response", "open_core"]
+
+# Bytes with which a log file is made, and after which a new pack is begun: large enough that making one is rare, small
+# enough that a sweep which empties one gets its space back.
+_LOG_FILE_SIZE: Final = 64 << 20
+_PACK_SIZE: Final = 1 << 30
+# Free bytes under which content is refused, so that deletions and the index always have room to work.
+_RESERVE: Final = 256 << 20
+# Workers wait for disks more than they compute, and a sync is shared by all who wait for it.
+_WORKERS_PER_CPU: Final = 4
+_WORKERS_MIN: Final = 16
+_WORKERS_MAX: Final = 64
+
+
+def open_core(settings: Settings, snapshot: Snapshot) -> Core:
+    """Open the store and start its threads. Blocks while the log is replayed.
+
+    Raises:
+        UnavailableError: the store is locked, damaged or of another format.
+    """
+    workers = min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1)))
+    try:
+        return Core.open(
+            {
+                "data": settings.data,
+                "batch_write_enabled": settings.batch_write_enabled,
+                "max_batch_write_file_size": settings.max_batch_write_file_size,
+                "write_buffer_window_sec": settings.write_buffer_window_sec,
+                "max_write_buffer_size": settings.max_write_buffer_size,
+                "max_write_buffer_count": settings.max_write_buffer_count,
+                "chunk_size": settings.chunk_size,
+                "durability": settings.durability,
+                "sync_interval_ms": settings.sync_interval_ms,
+                "db_max_open_conns": settings.db_max_open_conns,
+                "db_max_idle_conns": settings.db_max_idle_conns,
+                "db_conn_max_lifetime_sec": settings.db_conn_max_lifetime_sec,
+                "log_file_size": _LOG_FILE_SIZE,
+                "pack_size": _PACK_SIZE,
+                "reserve": _RESERVE,
+                "region": settings.region,
+                "strict_region": settings.strict_region,
+                "domains": list(settings.domains),
+                "body_budget": settings.body_budget,
+                "workers": workers,
+            },
+            [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials],
+            snapshot.root_owner,
+        )
+    except StoreError as error:
+        raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None

@@ -1,0 +1,230 @@
+"""One request and its response: the ASGI `receive` and `send` of one exchange on a connection.
+
+Invariants: at most one task waits in `receive`; a body piece is handed over without a copy where the socket gave one
+piece; head and first body leave in one write; a response never ends short of its Content-Length without ending the
+connection. Knows nothing of S3; `orcas.protocol` owns the connection and its limits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from orcas.refusals import FAILED, STOPPING
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Scope
+
+    from orcas.protocol import LimitedProtocol
+
+# Bytes of a body that wait for the application before its sender is told to wait: one socket read fits beside it.
+HIGH_WATER: Final = 64 * 1024
+# Up to here, copying a body behind its head is cheaper than a second write.
+_JOIN_BYTES: Final = 16 * 1024
+_CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_DISCONNECT: Final[Message] = {"type": "http.disconnect"}
+_FRAMING: Final = frozenset((b"content-length", b"transfer-encoding", b"connection"))
+
+log = logging.getLogger("orcas.http")
+
+
+class Exchange:
+    """Made when a request head is complete; runs the application once."""
+
+    __slots__ = (
+        "allowance", "bodiless", "chunked", "disconnected", "ended", "expects", "head", "keep_alive", "more_body",
+        "pieces", "protocol", "received", "remaining", "response_complete", "response_started", "scope", "seen", "size",
+        "waiter",
+    )  # fmt: skip
+
+    def __init__(self, protocol: LimitedProtocol, scope: Scope, *, expects: bool, keep_alive: bool) -> None:
+        self.protocol = protocol
+        self.scope = scope
+        self.expects = expects
+        self.keep_alive = keep_alive
+        # Request.
+        self.pieces: list[bytes] = []
+        self.size = 0
+        self.received = 0
+        self.more_body = True
+        self.ended = False
+        self.waiter: asyncio.Future[None] | None = None
+        self.disconnected = False
+        # Seconds for which the sender may still fall behind the least rate, as of the first `seen` bytes.
+        self.allowance: float = protocol.limits.body_timeout_sec
+        self.seen = 0
+        # Response.
+        self.head: bytes | None = None
+        self.chunked = False
+        self.bodiless = False
+        self.remaining: int | None = None
+        self.response_started = False
+        self.response_complete = False
+
+    async def run(self) -> None:
+        """Run the application, and make good what it leaves undone."""
+        try:
+            await self.protocol.app(self.scope, self.receive, self.send)
+        except asyncio.CancelledError:
+            self.protocol.fail(self, STOPPING)
+            raise
+        except Exception:
+            if not self.disconnected:
+                log.exception("%s %r failed", self.scope["method"], self.scope["raw_path"])
+            self.protocol.fail(self, FAILED)
+        else:
+            if not self.response_complete and not self.disconnected:
+                log.error("%s %r was left without a complete response", self.scope["method"], self.scope["raw_path"])
+                self.protocol.fail(self, FAILED)
+
+    # Request side, called by the protocol.
+
+    def feed(self, piece: bytes) -> bool:
+        """Take a piece of the body. True: that is enough until the application has taken it."""
+        self.pieces.append(piece)
+        self.received += len(piece)
+        self.size += len(piece)
+        if self.waiter is not None:
+            self.wake()
+        return self.size > HIGH_WATER
+
+    def end_body(self) -> None:
+        """The body is complete."""
+        self.more_body = False
+        if self.waiter is not None:
+            self.wake()
+
+    def disconnect(self) -> None:
+        """Nothing more will come or be taken: the application is told so."""
+        self.disconnected = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Let `receive` look again."""
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+    @property
+    def awaits_body(self) -> bool:
+        """Whether the application waits for the sender, and only for the sender."""
+        return self.waiter is not None and self.more_body
+
+    async def receive(self) -> Message:
+        """The ASGI callable."""
+        self._consent()
+        while True:
+            if self.disconnected or self.response_complete:
+                return _DISCONNECT
+            if self.pieces or (not self.more_body and not self.ended):
+                break
+            if self.waiter is not None:
+                raise RuntimeError("another task is waiting in receive()")
+            self.waiter = self.protocol.loop.create_future()
+            try:
+                await self.waiter
+            finally:
+                self.waiter = None
+        pieces = self.pieces
+        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        self.pieces = []
+        self.size = 0
+        self.ended = not self.more_body
+        if self.more_body:
+            self.protocol.flow.resume_reading()
+        return {"type": "http.request", "body": body, "more_body": self.more_body}
+
+    def _consent(self) -> None:
+        """Send the 100 that the sender asked for, once.
+
+        It is due even where the body is empty or already here: botocore takes a final answer instead of a 100 for the
+        answer to the connection's next request too, so a connection that stays open must have seen the 100.
+        """
+        if self.expects and not self.response_started:
+            self.protocol.transport.write(_CONTINUE)
+        self.expects = False
+
+    # Response side.
+
+    async def send(self, message: Message) -> None:
+        """The ASGI callable."""
+        flow = self.protocol.flow
+        if flow.write_paused and not self.disconnected:
+            await flow.drain()
+        if self.disconnected:
+            return
+        if not self.response_started:
+            if message["type"] != "http.response.start":
+                raise RuntimeError(f"expected http.response.start, not {message['type']}")
+            if not self.more_body:
+                self._consent()
+            self.head = self._make_head(message["status"], message.get("headers", ()))
+            self.response_started = True
+            return
+        if self.response_complete or message["type"] != "http.response.body":
+            raise RuntimeError(f"unexpected {message['type']}")
+        self._write(message.get("body", b""), more=message.get("more_body", False))
+
+    def _make_head(self, status: int, headers: Any) -> bytes:
+        protocol = self.protocol
+        if self.more_body:
+            # What is left of the body will not be read, so it must not be taken for a request.
+            self.keep_alive = False
+        date = protocol.date_line()
+        parts = [STATUS_LINE[status], date]
+        said_close = False
+        for name, value in headers:
+            if name in _FRAMING:
+                if name == b"content-length":
+                    self.remaining = int(value)
+                elif name == b"connection":
+                    said_close = said_close or b"close" in value.lower()
+            parts += (name, b": ", value, b"\r\n")
+        # Status, date, one for each header, and the empty one; `parts` holds four pieces for a header.
+        lines = (len(parts) - 2) // 4 + (3 if date else 2)
+        if said_close:
+            self.keep_alive = False
+        self.bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
+        if self.remaining is None and not self.bodiless:
+            self.chunked = self.scope["http_version"] == "1.1"
+            if self.chunked:
+                parts.append(b"transfer-encoding: chunked\r\n")
+                lines += 1
+            else:
+                self.keep_alive = False
+        if not self.keep_alive and not said_close:
+            parts.append(b"connection: close\r\n")
+            lines += 1
+        parts.append(b"\r\n")
+        head = b"".join(parts)
+        if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
+            raise RuntimeError("a response header has a line end or a NUL in it")
+        return head
+
+    def _write(self, body: bytes, *, more: bool) -> None:
+        transport = self.protocol.transport
+        if self.bodiless:
+            body = b""
+        elif self.remaining is not None:
+            self.remaining -= len(body)
+            if self.remaining < 0 or (self.remaining and not more):
+                raise RuntimeError("the response body does not have its Content-Length")
+        elif self.chunked:
+            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            if not more:
+                body += b"0\r\n\r\n"
+        head = self.head
+        if head is not None:
+            self.head = None
+            if len(body) <= _JOIN_BYTES:
+                body = head + body
+            else:
+                transport.write(head)
+        if body:
+            transport.write(body)
+        if not more:
+            self.response_complete = True
+            self.wake()
+            self.protocol.exchange_done(self)

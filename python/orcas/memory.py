@@ -1,0 +1,57 @@
+"""The directory of a store that is kept in memory: private, on a memory file system where there is one, gone at exit.
+
+A directory's lock file stands beside it and is locked before the directory exists, so whoever gets the lock of another
+may remove both: its process is dead, however it died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_PREFIX: Final = "orcas-memory-"
+_LOCK: Final = ".lock"
+_SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - names in it are unguessable and private
+
+
+def _base() -> Path:
+    return _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+
+
+@contextlib.contextmanager
+def private_directory(base: Path | None = None) -> Iterator[Path]:
+    """A new directory for this process alone, removed at the end, as are those of processes that died.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    base = base or _base()
+    _reap(base)
+    path = base / f"{_PREFIX}{os.getuid()}-{secrets.token_hex(8)}"
+    lock = path.with_name(path.name + _LOCK)
+    with contextlib.ExitStack() as stack:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        stack.callback(os.close, descriptor)
+        stack.callback(lock.unlink, missing_ok=True)
+        # Waits for a reaper that was quicker; it then unlinks the file, which only costs the next one its hint.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        path.mkdir(mode=0o700)
+        stack.callback(shutil.rmtree, path, ignore_errors=True)
+        yield path
+
+
+def _reap(base: Path) -> None:
+    for lock in base.glob(f"{_PREFIX}{os.getuid()}-*{_LOCK}"):
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
+            lock.unlink(missing_ok=True)

@@ -1,0 +1,370 @@
+"""One HTTP/1.1 connection: uvicorn's httptools protocol, with the limits that it lacks.
+
+Bounds the size, the count and the time of a head, the rate of a body, idleness, and what is drained after a refusal;
+refuses every framing on which two readers could disagree; drops trailers. Times are kept by `tick`, called once a second
+for every connection by the server, so a request costs no timer. Knows nothing of S3 but the form of an error document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any, ClassVar, Final
+from urllib.parse import unquote
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.utils import get_local_addr, get_remote_addr
+from uvicorn.server import ServerState
+
+from orcas import refusals
+from orcas.config import KIB, MIB, Settings
+from orcas.exchange import Exchange
+from orcas.refusals import Refusal
+
+TICK_SECONDS: Final = 1
+# Slow senders (slowloris with a body): at least this rate, with `body_timeout_sec` of patience.
+BODY_BYTES_PER_SECOND: Final = KIB
+# A client that sees its upload refused only after it has sent everything: closing at once would reset it.
+DRAIN_BYTES_MAX: Final = 16 * MIB
+DRAIN_SECONDS_MAX: Final = 5
+# Heads of many tiny headers, each of which becomes objects.
+HEADER_COUNT_MAX: Final = 256
+# Pipelines that queue faster than they are answered.
+PIPELINE_MAX: Final = 64
+
+log = logging.getLogger("orcas.http")
+
+_FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """Made by `limited_protocol`, which binds the limits."""
+
+    limits: ClassVar[Settings]
+    _date_of: ClassVar[list[tuple[bytes, bytes]]] = []
+    _date: ClassVar[bytes] = b""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        # The exchange being answered, the one whose body is being parsed, and those between.
+        self.running: Exchange | None = None
+        self.reading: Exchange | None = None
+        self.queue: deque[Exchange] = deque()
+        # Seconds, as ticks see them, since the present stage began.
+        self.age = 0
+        self.in_head = False
+        self.head_bytes = 0
+        self.quiet_bytes = 0
+        self.hosts = 0
+        self.body_follows = False
+        self.refusal: Refusal | None = None
+        # Set once parsing has ended for good: what still comes is only counted.
+        self.deaf = False
+        self.draining = False
+        self.drained_bytes = 0
+        self.write_pauses = 0
+        self.write_pauses_seen = 0
+
+    # Transport callbacks.
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self.connections.add(self)
+        self.transport = transport
+        self.flow = FlowControl(transport)
+        self.server = get_local_addr(transport)
+        self.client = get_remote_addr(transport)
+        self.scheme = "http"
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connections.discard(self)
+        self.deaf = True
+        self.queue.clear()
+        for exchange in (self.running, self.reading):
+            if exchange is not None:
+                exchange.disconnect()
+        self.flow.resume_writing()
+        self.parser = None  # type: ignore[assignment]  # as uvicorn does: breaks the cycle
+
+    def pause_writing(self) -> None:
+        self.write_pauses += 1
+        super().pause_writing()
+
+    def data_received(self, data: bytes) -> None:
+        if self.draining:
+            self._drain(data)
+            return
+        if self.deaf:
+            return
+        began_in_head = self.in_head
+        reading = self.reading
+        received = reading.received if reading is not None else 0
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            # The request runs without its upgrade; nothing behind it can be told apart from the other protocol.
+            self.deaf = True
+        except httptools.HttpParserError:
+            self._refuse(self.refusal or refusals.MALFORMED)
+        else:
+            if self.in_head:
+                self.head_bytes = self.head_bytes + len(data) if began_in_head or reading is None else 0
+                if self.head_bytes > self.limits.max_head_size:
+                    self._refuse(refusals.HEAD_TOO_LARGE)
+            elif self.reading is not None and self.reading is reading and reading.received == received:
+                # Chunk extensions and trailers without end: llhttp lets both grow.
+                self.quiet_bytes += len(data)
+                if self.quiet_bytes > self.limits.max_head_size:
+                    self._refuse(refusals.TRAILER_TOO_LARGE)
+
+    # Parser callbacks.
+
+    def on_message_begin(self) -> None:
+        self.url = b""
+        self.headers = []
+        self.in_head = True
+        self.age = 0
+        self.head_bytes = 0
+        self.hosts = 0
+        self.body_follows = False
+        self.expect_100_continue = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.in_head:
+            return  # a trailer: it could only contradict the head that was signed
+        name = name.lower()
+        if name in _FRAMING:
+            value = self._framing_header(name, value)
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        self.in_head = False
+        self.quiet_bytes = 0
+        headers = self.headers
+        url = self.url
+        if not url.startswith(b"/") or b"#" in url:
+            self._reject(refusals.BAD_TARGET)
+        if self.hosts != 1:
+            self._reject(refusals.BAD_HOST)
+        # The parser hands over whole heads of any size that came in one read.
+        if len(headers) > HEADER_COUNT_MAX or (
+            len(url) + sum(len(name) + len(value) + 4 for name, value in headers) > self.limits.max_head_size
+        ):
+            self._reject(refusals.HEAD_TOO_LARGE)
+        parser = self.parser
+        version = parser.get_http_version()
+        keep_alive = version == "1.1" and parser.should_keep_alive()
+        if version != "1.1" and version != "1.0":
+            self._reject(refusals.MALFORMED)
+        if parser.should_upgrade():
+            if self.body_follows:
+                self._reject(refusals.UPGRADE)
+            keep_alive = False
+        raw_path, _, query = url.partition(b"?")
+        path = raw_path.decode("ascii", "replace")
+        exchange = Exchange(
+            self,
+            {
+                "type": "http",
+                "asgi": {"version": "3.0", "spec_version": "2.3"},
+                "http_version": version,
+                "server": self.server,
+                "client": self.client,
+                "scheme": self.scheme,
+                "method": parser.get_method().decode("ascii"),
+                "root_path": "",
+                "path": unquote(path) if "%" in path else path,
+                "raw_path": raw_path,
+                "query_string": query,
+                "headers": headers,
+            },
+            expects=self.expect_100_continue,
+            keep_alive=keep_alive,
+        )
+        self.reading = exchange
+        if self.running is None:
+            self._start(exchange)
+        elif len(self.queue) < PIPELINE_MAX:
+            self.flow.pause_reading()
+            self.queue.append(exchange)
+        else:
+            self._reject(refusals.MALFORMED)
+
+    def on_body(self, body: bytes) -> None:
+        if self.reading is not None and not self.draining and self.reading.feed(body):
+            self.flow.pause_reading()
+
+    def on_message_complete(self) -> None:
+        exchange = self.reading
+        if exchange is not None:
+            self.reading = None
+            exchange.end_body()
+        if self.draining:
+            self.transport.close()
+
+    # Requests.
+
+    def exchange_done(self, exchange: Exchange) -> None:
+        """The response of the running exchange is written: what comes next on this connection?"""
+        self.server_state.total_requests += 1
+        self.running = None
+        self.age = 0
+        if self.transport.is_closing():
+            return
+        if not exchange.keep_alive:
+            self._end(unread=exchange.more_body)
+        elif self.queue:
+            self._start(self.queue.popleft())
+        elif self.refusal is not None:
+            self._answer(self.refusal)
+        else:
+            self.flow.resume_reading()
+
+    def fail(self, exchange: Exchange, refusal: Refusal) -> None:
+        """The application gave up: say so if nothing was said yet, else break the connection off."""
+        if exchange.disconnected or exchange.response_complete or self.transport.is_closing():
+            return
+        exchange.disconnected = True
+        if exchange.response_started and exchange.head is None:
+            self.transport.close()
+        else:
+            self._answer(refusal, exchange)
+
+    def date_line(self) -> bytes:
+        """The Date header as a line, made once a second with uvicorn's list."""
+        headers = self.server_state.default_headers
+        if headers is not LimitedProtocol._date_of:
+            LimitedProtocol._date_of = headers
+            LimitedProtocol._date = b"".join(b"%b: %b\r\n" % header for header in headers)
+        return LimitedProtocol._date
+
+    def shutdown(self) -> None:
+        """The server is stopping: finish what runs, then close."""
+        if self.running is not None:
+            self.running.keep_alive = False
+        elif not self.draining:
+            self.transport.close()
+
+    def tick(self) -> None:
+        """Called each `TICK_SECONDS`: end what has taken too long."""
+        self.age += TICK_SECONDS
+        running = self.running
+        if self.draining:
+            if self.age > DRAIN_SECONDS_MAX:
+                self.transport.abort()
+        elif self.flow.write_paused or self.transport.is_closing():
+            # A client that does not read: only its progress counts, however slow.
+            if self.write_pauses != self.write_pauses_seen:
+                self.write_pauses_seen = self.write_pauses
+                self.age = 0
+            elif self.age > self.limits.body_timeout_sec:
+                self.transport.abort()
+        elif running is not None:
+            self.age = 0
+            if running.awaits_body:
+                self._tick_body(running)
+        elif self.in_head:
+            if self.age > self.limits.head_timeout_sec:
+                self._answer(refusals.SLOW_HEAD)
+        elif self.age > self.limits.idle_timeout_sec:
+            self.transport.close()
+
+    # Inside.
+
+    def _tick_body(self, exchange: Exchange) -> None:
+        # Each KiB buys a second, and what is saved up is capped, so that a fast start does not pay for a stall.
+        earned = (exchange.received - exchange.seen) / BODY_BYTES_PER_SECOND
+        exchange.seen = exchange.received
+        exchange.allowance = min(self.limits.body_timeout_sec, exchange.allowance + earned) - TICK_SECONDS
+        if exchange.allowance < 0:
+            self._refuse(refusals.SLOW_BODY)
+
+    def _start(self, exchange: Exchange) -> None:
+        self.running = exchange
+        task = self.loop.create_task(exchange.run())
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _framing_header(self, name: bytes, value: bytes) -> bytes:
+        if name == b"host":
+            self.hosts += 1
+        elif name == b"content-length":
+            value = value.strip()
+            self.body_follows = value != b"0"
+        elif name == b"transfer-encoding":
+            self.body_follows = True
+            if value.strip().lower() != b"chunked" or self.parser.get_http_version() != "1.1":
+                self._reject(refusals.BAD_CODING)
+        elif value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        return value
+
+    def _reject(self, refusal: Refusal) -> None:
+        """Leave the parser from inside a callback."""
+        self.refusal = refusal
+        raise ValueError(refusal.code)
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Stop parsing, and answer `refusal` in its turn: never inside the response to an earlier request."""
+        self.deaf = True
+        reading, self.reading = self.reading, None
+        running = self.running
+        if running is None:
+            self._answer(refusal)
+        elif reading is running:
+            running.disconnect()
+            if running.response_started and running.head is None:
+                self.transport.close()
+            else:
+                self._answer(refusal, running)
+        else:
+            if reading is not None:
+                self.queue.remove(reading)
+            self.refusal = refusal
+            self.flow.pause_reading()
+
+    def _answer(self, refusal: Refusal, exchange: Exchange | None = None) -> None:
+        method = exchange.scope["method"] if exchange is not None else ""
+        self.deaf = self.deaf or exchange is None
+        request_id = refusals.new_request_id()
+        # Strangers decide how often this happens, so it is for those who look for it.
+        log.debug("Refused: %s", refusal.message, extra={"orcas": {"request_id": request_id, "client": self.client}})
+        self.transport.write(refusal.response(self.date_line(), request_id, bodiless=method == "HEAD"))
+        self.running = None
+        self.queue.clear()
+        self._end(unread=exchange is None or exchange.more_body)
+
+    def _end(self, *, unread: bool) -> None:
+        """Close after what was written, once the client has had the time to see it."""
+        if not unread or self.transport.is_closing():
+            self.transport.close()
+            return
+        self.draining = True
+        self.age = 0
+        self.flow.resume_reading()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+
+    def _drain(self, data: bytes) -> None:
+        self.drained_bytes += len(data)
+        if self.drained_bytes > DRAIN_BYTES_MAX:
+            self.transport.close()
+        elif not self.deaf:
+            try:
+                self.parser.feed_data(data)
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+                self.transport.close()
+
+
+def limited_protocol(settings: Settings) -> type[LimitedProtocol]:
+    """The protocol class for uvicorn's `http` option, with the limits of `settings`."""
+    return type("LimitedProtocol", (LimitedProtocol,), {"limits": settings})

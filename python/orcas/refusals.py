@@ -1,0 +1,60 @@
+"""Answers to what never becomes an S3 request: broken framing, slow senders, a failed application.
+
+Each is an S3 error document with `Connection: close`, because after any of them the two sides may disagree about where
+the next request begins. Errors of S3 requests are made in Rust; nothing here depends on what the client sent, so nothing
+needs escaping.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One reason to end a connection: HTTP status, S3 error code, and the sentence of the document."""
+
+    status: int
+    code: str
+    message: str
+
+    def response(self, date: bytes, request_id: str, *, bodiless: bool) -> bytes:
+        """The whole response. `date` is a header line with its end, or empty; `bodiless` answers HEAD."""
+        document = (
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            f"<Error><Code>{self.code}</Code><Message>{self.message}</Message><RequestId>{request_id}</RequestId></Error>"
+        ).encode()
+        lines = (
+            STATUS_LINE[self.status] + date,
+            b"content-type: application/xml\r\nconnection: close\r\n",
+            b"x-amz-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (request_id.encode(), len(document)),
+        )
+        return b"".join(lines) if bodiless else b"".join((*lines, document))
+
+
+def new_request_id() -> str:
+    """An id in the form that S3 gives its requests: 16 upper-case hexadecimal digits."""
+    return os.urandom(8).hex().upper()
+
+
+MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HTTP/1.1.")
+BAD_HOST: Final = Refusal(400, "BadRequest", "The request must have exactly one Host header.")
+BAD_TARGET: Final = Refusal(400, "InvalidURI", "The request target must be an absolute path, with an optional query.")
+BAD_CODING: Final = Refusal(400, "BadRequest", "The only transfer coding is chunked, once, in HTTP/1.1.")
+UPGRADE: Final = Refusal(501, "NotImplemented", "A header you provided implies functionality that is not implemented.")
+HEAD_TOO_LARGE: Final = Refusal(
+    431, "RequestHeaderSectionTooLarge", "Your request header and query parameters exceed the maximum allowed size."
+)
+TRAILER_TOO_LARGE: Final = Refusal(400, "BadRequest", "The framing of the request body is larger than its content.")
+SLOW_HEAD: Final = Refusal(408, "RequestTimeout", "The request head did not arrive within the timeout period.")
+SLOW_BODY: Final = Refusal(
+    400,
+    "RequestTimeout",
+    "Your socket connection to the server was not read from or written to within the timeout period.",
+)
+FAILED: Final = Refusal(500, "InternalError", "We encountered an internal error. Please try again.")
+STOPPING: Final = Refusal(503, "ServiceUnavailable", "The server is stopping. Please try again.")

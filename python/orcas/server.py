@@ -1,0 +1,194 @@
+"""`Server`: Orcas as a child process of this one, for tests, notebooks and scripts.
+
+The child has its own session (Ctrl-C stays here), its settings and keys travel through pipes and never through argv, and
+it dies with this process however that ends. Must not import the server itself: a test suite pays for what it uses.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from orcas.config import Settings, child_environment, client_environment, environment, resolve
+from orcas.errors import ConfigurationError, UnavailableError
+
+_TAIL_BYTES: Final = 4096
+_KILL_SECONDS: Final = 10
+
+
+class Server:
+    """A running server, ready when the constructor returns.
+
+    Args:
+        data: directory of the store, created when absent.
+        memory: keep the store in memory instead; nothing is left behind.
+        timeout: seconds to wait for the server to be ready.
+        **settings: any other setting by its name, such as `durability="buffered"` or `region="eu-central-1"`. Neither
+            `ORCAS_*` variables nor `orcas.toml` are read: the same call gives the same server everywhere.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+        UnavailableError: the server did not start; the message ends with the last lines it logged.
+    """
+
+    endpoint: str
+    access_key: str
+    secret_key: str
+    region: str
+
+    def __init__(
+        self, data: str | Path | None = None, *, memory: bool = False, timeout: float = 60.0, **settings: object
+    ) -> None:
+        if (data is None) != memory:
+            raise ConfigurationError("Server needs a place for its store: either data=DIRECTORY or memory=True.")
+        overrides: dict[str, object] = {"port": 0, "log_level": "warning", "log_format": "human"} | settings
+        overrides |= {"memory": True} if memory else {"data": str(data)}
+        # Checked here as well, so that a wrong setting is this call's exception and not a dead child.
+        self._settings: Settings = resolve(overrides, ambient=False).settings
+        self.region = self._settings.region
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _close
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "orcas.child"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                env=child_environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise UnavailableError(f"The server cannot be started: {error.strerror}.") from error
+        try:
+            self._order({"parent": os.getpid(), "settings": overrides})
+            ready = self._await_ready(timeout)
+        except BaseException:
+            self._process.kill()
+            self._close()
+            raise
+        self.endpoint = ready["url"]
+        self.access_key = ready["access_key"]
+        self.secret_key = ready["secret_key"]
+
+    @property
+    def pid(self) -> int:
+        """The child's process id."""
+        return self._process.pid
+
+    def client(self, service: str = "s3", **options: Any) -> Any:
+        """A boto3 client of this server; `options` go to `boto3.client`, and may override endpoint and keys.
+
+        Raises:
+            ImportError: boto3 is not installed.
+        """
+        return _boto3().session.Session().client(service, **(self._boto3_options() | options))
+
+    def resource(self, service: str = "s3", **options: Any) -> Any:
+        """A boto3 resource of this server; `options` as in `client`.
+
+        Raises:
+            ImportError: boto3 is not installed.
+        """
+        return _boto3().session.Session().resource(service, **(self._boto3_options() | options))
+
+    @contextlib.contextmanager
+    def env(self) -> Iterator[dict[str, str]]:
+        """Point every AWS client of this process, and of the children it starts meanwhile, at this server."""
+        variables = client_environment(self.endpoint, self.access_key, self.secret_key, self.region)
+        # These would otherwise be taken together with the keys above.
+        with environment({**variables, "AWS_SESSION_TOKEN": None, "AWS_PROFILE": None}):
+            yield variables
+
+    def stop(self) -> None:
+        """Let requests under way finish, stop the server, and wait for its end. Doing it twice is harmless."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.wait(self._settings.drain_timeout_sec + _KILL_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+        self._close()
+
+    def kill(self) -> None:
+        """End the server as a crash would: SIGKILL, nothing flushed. A store in memory is reaped by the next one."""
+        self._process.kill()
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<orcas.Server {self.endpoint} pid={self.pid}>"
+
+    def _boto3_options(self) -> dict[str, str]:
+        return {
+            "endpoint_url": self.endpoint,
+            "aws_access_key_id": self.access_key,
+            "aws_secret_access_key": self.secret_key,
+            "region_name": self.region,
+        }
+
+    def _order(self, order: dict[str, object]) -> None:
+        stream = self._process.stdin
+        assert stream is not None
+        # A child that is dead already is reported by _await_ready, with what it said.
+        with contextlib.suppress(BrokenPipeError):
+            stream.write(json.dumps(order).encode() + b"\n")
+            stream.flush()
+
+    def _await_ready(self, timeout: float) -> dict[str, str]:
+        stream = self._process.stdout
+        assert stream is not None
+        deadline = time.monotonic() + timeout
+        line = b""
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while not line.endswith(b"\n"):
+                if not selector.select(max(0.0, deadline - time.monotonic())):
+                    raise UnavailableError(f"The server was not ready within {timeout:g} seconds.{self._tail()}")
+                piece = os.read(stream.fileno(), 4096)
+                if not piece:
+                    code = self._process.wait()
+                    kind = ConfigurationError if code == ConfigurationError.exit_code else UnavailableError
+                    raise kind(f"The server did not start (exit code {code}).{self._tail()}")
+                line += piece
+        ready: dict[str, str] = json.loads(line)
+        return ready
+
+    def _tail(self) -> str:
+        """The last that the child wrote to stderr, on lines of their own."""
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - _TAIL_BYTES))
+        text = self._errors.read().decode(errors="replace").strip()
+        return f"\n{text}" if text else ""
+
+    def _close(self) -> None:
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def _boto3() -> Any:
+    try:
+        import boto3
+    except ImportError:
+        raise ImportError("Server.client() and Server.resource() need boto3: `pip install boto3`.") from None
+    return boto3

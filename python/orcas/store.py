@@ -1,0 +1,151 @@
+"""The async face of the core: operations, bodies and downloads as coroutines of one event loop.
+
+Rust knows a waiting coroutine by the number of its slot. The loop thread owns slots and futures; one descriptor tells it
+that completions wait. A coroutine that is cancelled leaves its slot taken until its completion has come, so that no
+answer can reach the wrong one. One of the two importers of `_core`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from orcas._core import FLOW_STOP, FLOW_WAIT
+
+if TYPE_CHECKING:
+    from starlette.types import Receive
+
+    from orcas._core import Core, Download, Request, Response
+
+
+class ClientDisconnectedError(Exception):
+    """The client went away before its body was complete. Nothing was stored."""
+
+
+class DamagedObjectError(Exception):
+    """Stored bytes are not what was stored, so the rest of a response cannot be sent."""
+
+
+class Store:
+    """Made on the event loop that it serves."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._loop = asyncio.get_running_loop()
+        # By slot: the future that waits, or None.
+        self._waiting: list[asyncio.Future[Any] | None] = []
+        self._free: list[int] = []
+        self._loop.add_reader(core.fileno(), self._drain)
+
+    def close(self) -> None:
+        """Stop listening for completions."""
+        self._loop.remove_reader(self._core.fileno())
+
+    async def run(self, request: Request, body: bytes = b"") -> Response:
+        """Carry a request out, with its collected body if it has one."""
+        slot = self._take()
+        response = self._core.start(request, body, slot)
+        if response is None:
+            response = await self._completion(slot)
+        else:
+            self._free.append(slot)
+        return response
+
+    async def collect(self, request: Request, receive: Receive) -> bytes:
+        """Receive a small body whole. What exceeds the request's limit stays unread.
+
+        Raises:
+            ClientDisconnectedError: the client went away.
+        """
+        slot = self._take()
+        if request.admit(slot):
+            self._free.append(slot)
+        else:
+            await self._completion(slot)
+        message = await receive()
+        if message["type"] == "http.request" and not message["more_body"]:
+            request.body_read()
+            body: bytes = message["body"]
+            return body
+        pieces: list[bytes] = []
+        room = request.body_max
+        while True:
+            if message["type"] != "http.request":
+                raise ClientDisconnectedError
+            pieces.append(message["body"])
+            room -= len(message["body"])
+            if not message["more_body"]:
+                request.body_read()
+                break
+            if room < 0:
+                break
+            message = await receive()
+        return b"".join(pieces)
+
+    async def store_body(self, request: Request, receive: Receive) -> Response:
+        """Take a large body in piece by piece, and carry the request out.
+
+        Raises:
+            ClientDisconnectedError: the client went away; nothing was stored.
+        """
+        sink = request.open_body()
+        try:
+            while True:
+                slot = self._take()
+                flow = sink.admit(slot)
+                if flow == FLOW_WAIT:
+                    await self._completion(slot)
+                    continue
+                self._free.append(slot)
+                if flow == FLOW_STOP:
+                    break
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ClientDisconnectedError
+                sink.push(message["body"])
+                if not message["more_body"]:
+                    request.body_read()
+                    break
+        except BaseException:
+            sink.abort()
+            raise
+        slot = self._take()
+        sink.finish(slot)
+        response: Response = await self._completion(slot)
+        return response
+
+    async def next_piece(self, download: Download) -> bytes:
+        """The next piece of a large body.
+
+        Raises:
+            DamagedObjectError: it cannot be sent; neither can anything after it.
+        """
+        slot = self._take()
+        piece = download.next(slot)
+        if piece is None:
+            piece = await self._completion(slot)
+        else:
+            self._free.append(slot)
+        if isinstance(piece, str):
+            raise DamagedObjectError(piece)
+        return piece
+
+    def _take(self) -> int:
+        if self._free:
+            return self._free.pop()
+        self._waiting.append(None)
+        return len(self._waiting) - 1
+
+    async def _completion(self, slot: int) -> Any:
+        future = self._loop.create_future()
+        self._waiting[slot] = future
+        return await future
+
+    def _drain(self) -> None:
+        for slot, value in self._core.drain():
+            future = self._waiting[slot]
+            self._waiting[slot] = None
+            self._free.append(slot)
+            # A cancelled one is done: its answer is nobody's.
+            if future is not None and not future.done():
+                future.set_result(value)

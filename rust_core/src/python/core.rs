@@ -1,0 +1,247 @@
+//! The process-wide object behind every request: the open engine and the request lane.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+
+use super::StoreError;
+use super::answer::{Names, Response, piece_object};
+use super::request::Request;
+use crate::engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
+use crate::error::Error;
+use crate::fs::real::{RealFileSystem, SystemRandom};
+use crate::http::{Headers, RequestHead};
+use crate::record::Durability;
+use crate::sigv4::Credential;
+use crate::transfer::problem::Problem;
+use crate::transfer::{AccessKey, Answer, Event, Identities, Lane, LaneOptions};
+
+/// Bodies above this many bytes are taken without the GIL.
+const TAKE_ATTACHED_MAX: usize = 1024;
+
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Core {
+    lane: Arc<Lane>,
+    /// None once closed.
+    engine: Mutex<Option<Engine>>,
+    names: Names,
+}
+
+/// How the store is.
+#[pyclass(frozen, get_all, module = "orcas._core")]
+pub struct Health {
+    read_only: Option<String>,
+    storage_full: bool,
+    durability: &'static str,
+    lag_bytes: u64,
+    lag_records: u64,
+}
+
+fn store_error(error: Error) -> PyErr {
+    StoreError::new_err(error.to_string())
+}
+
+fn durability(name: &str) -> PyResult<Durability> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown durability {name}"));
+    Durability::from_name(name).ok_or_else(unknown)
+}
+
+/// Settings of the engine and the lane, as the control plane hands them over.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct Options {
+    data: PathBuf,
+    batch_write_enabled: bool,
+    max_batch_write_file_size: u64,
+    write_buffer_window_sec: f64,
+    max_write_buffer_size: u64,
+    max_write_buffer_count: u32,
+    chunk_size: u32,
+    durability: String,
+    sync_interval_ms: u64,
+    db_max_open_conns: u32,
+    db_max_idle_conns: u32,
+    db_conn_max_lifetime_sec: u64,
+    log_file_size: u64,
+    pack_size: u64,
+    reserve: u64,
+    region: String,
+    strict_region: bool,
+    domains: Vec<String>,
+    body_budget: u64,
+    workers: usize,
+}
+
+impl Options {
+    fn engine(&self) -> PyResult<EngineOptions> {
+        Ok(EngineOptions {
+            data: self.data.clone(),
+            batch_write_enabled: self.batch_write_enabled,
+            write_buffer_window: Duration::from_secs_f64(self.write_buffer_window_sec),
+            max_write_buffer_size: self.max_write_buffer_size,
+            max_write_buffer_count: self.max_write_buffer_count,
+            chunk_size: self.chunk_size,
+            durability: durability(&self.durability)?,
+            sync_interval: Duration::from_millis(self.sync_interval_ms),
+            db_max_open: self.db_max_open_conns,
+            db_max_idle: self.db_max_idle_conns,
+            db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
+            log_file_size: self.log_file_size,
+            pack_size: self.pack_size,
+            reserve: self.reserve,
+        })
+    }
+
+    fn lane(self) -> LaneOptions {
+        LaneOptions {
+            region: self.region,
+            strict_region: self.strict_region,
+            domains: self.domains,
+            whole_body_max: self.max_batch_write_file_size,
+            body_budget: self.body_budget,
+            workers: self.workers,
+        }
+    }
+}
+
+/// The signing keys in force: (access key, secret, owner id) each.
+fn identities(credentials: Vec<(String, String, String)>, root: String) -> Identities {
+    let key = |(access_key, secret, owner): (String, String, String)| {
+        let credential = Credential { secret: secret.into_bytes().into(), generation: 0 };
+        (access_key, AccessKey { credential, owner })
+    };
+    Identities { keys: credentials.into_iter().map(key).collect::<HashMap<_, _>>(), root }
+}
+
+#[pymethods]
+impl Core {
+    /// Opens or creates the store and starts its threads. Blocks while the log is replayed.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        options: &Bound<'_, PyAny>,
+        credentials: Vec<(String, String, String)>,
+        root: String,
+    ) -> PyResult<Self> {
+        let options: Options = options.extract()?;
+        let engine_options = options.engine()?;
+        let lane_options = options.lane();
+        let environment = Environment {
+            fs: Arc::new(RealFileSystem),
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            index: IndexPlace::File,
+        };
+        let opened = py.detach(|| {
+            let engine = Engine::open(engine_options, environment)?;
+            let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
+            Ok((engine, lane))
+        });
+        let (engine, lane) = opened.map_err(store_error)?;
+        Ok(Self { lane, engine: Mutex::new(Some(engine)), names: Names::default() })
+    }
+
+    /// Finishes what was submitted, flushes and gives the lock back. Blocks. Without effect when called again.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.engine.lock().take();
+        let Some(engine) = engine else { return Ok(()) };
+        py.detach(|| {
+            self.lane.close();
+            engine.close()
+        })
+        .map_err(store_error)
+    }
+
+    /// Verifies a request head: a Request to go on with, or the Response that refuses it.
+    fn accept<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let objects: Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> =
+            headers.iter().map(|pair| header(&pair)).collect::<PyResult<_>>()?;
+        let list: Vec<(&[u8], &[u8])> =
+            objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let headers = Headers::new(&list);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
+        match self.lane.accept(&head) {
+            Ok(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
+            Err(answer) => self.response(py, *answer),
+        }
+    }
+
+    /// Begins an operation with its collected body. None: one completion for `slot` follows.
+    fn start<'py>(
+        &self,
+        py: Python<'py>,
+        request: &Request,
+        body: &[u8],
+        slot: u32,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let inner = &request.inner;
+        let answer = if body.len() > TAKE_ATTACHED_MAX {
+            py.detach(|| inner.start(body, slot))
+        } else {
+            inner.start(body, slot)
+        };
+        answer.map(|answer| self.response(py, answer)).transpose()
+    }
+
+    /// The answer to a request that Python failed to handle; it ends the connection.
+    fn failure<'py>(&self, py: Python<'py>, method: &str, raw_path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let envelope = self.lane.envelope(method.as_bytes(), raw_path);
+        let problem = Problem::from(crate::s3::ErrorCode::InternalError);
+        self.response(py, envelope.problem(problem).closing())
+    }
+
+    /// Readable while `drain` has something to return.
+    fn fileno(&self) -> i32 {
+        self.lane.completions.raw_fd()
+    }
+
+    /// What has completed since the last call: (slot, Response | bytes | str | None).
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for completion in self.lane.completions.drain() {
+            let value = match completion.event {
+                Event::Committed(request, result) => self.response(py, request.committed(result))?,
+                Event::Answered(answer) => self.response(py, answer)?,
+                Event::Piece(piece) => piece_object(py, piece)?,
+                Event::Resume => py.None().into_bound(py),
+            };
+            list.append(PyTuple::new(py, [completion.slot.into_pyobject(py)?.into_any(), value])?)?;
+        }
+        Ok(list)
+    }
+
+    fn health(&self) -> Health {
+        let health = self.lane.engine.health();
+        Health {
+            read_only: health.read_only.map(|reason| reason.to_string()),
+            storage_full: health.storage_full,
+            durability: health.durability.name(),
+            lag_bytes: health.lag_bytes,
+            lag_records: health.lag_records,
+        }
+    }
+}
+
+impl Core {
+    fn response<'py>(&self, py: Python<'py>, answer: Answer) -> PyResult<Bound<'py, PyAny>> {
+        let response = Response::new(py, &self.lane, &self.names, answer)?;
+        Ok(Bound::new(py, response)?.into_any())
+    }
+}
+
+/// One pair of an ASGI header list.
+fn header<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    Ok((pair.get_item(0)?.cast_into::<PyBytes>()?, pair.get_item(1)?.cast_into::<PyBytes>()?))
+}

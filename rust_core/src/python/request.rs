@@ -1,0 +1,107 @@
+//! Verified requests and bodies on their way in, as Python objects.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+
+use crate::transfer;
+use crate::transfer::lane::Reply;
+use crate::transfer::store_body::UploadStream;
+use crate::transfer::stream::Flow;
+use crate::transfer::{BodyPlan, Event};
+
+pub const FLOW_MORE: u8 = 0;
+pub const FLOW_WAIT: u8 = 1;
+pub const FLOW_STOP: u8 = 2;
+
+/// Pieces above this many bytes are copied without the GIL.
+const COPY_ATTACHED_MAX: usize = 64 * 1024;
+
+/// A verified, typed request; opaque but for what the dispatcher needs.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Request {
+    pub inner: Arc<transfer::Request>,
+}
+
+#[pymethods]
+impl Request {
+    /// Index into OPERATIONS.
+    #[getter]
+    fn operation(&self) -> u8 {
+        self.inner.operation as u8
+    }
+
+    #[getter]
+    fn request_id(&self) -> &str {
+        self.inner.envelope.request_id()
+    }
+
+    /// Whether the body is taken in piece by piece.
+    #[getter]
+    fn streams(&self) -> bool {
+        matches!(self.inner.body, BodyPlan::Stream(_))
+    }
+
+    /// Bytes that a collected body may have on the wire.
+    #[getter]
+    fn body_max(&self) -> u64 {
+        self.inner.body.whole_max()
+    }
+
+    /// Takes memory for a collected body; False: a completion for `slot` follows when it was taken.
+    fn admit(&self, slot: u32) -> bool {
+        self.inner.admit(slot)
+    }
+
+    /// The body was received to its end: the connection may go on after the answer.
+    fn body_read(&self) {
+        self.inner.body_read();
+    }
+
+    /// Begins to take a streamed body in.
+    fn open_body(&self) -> PyResult<BodySink> {
+        let stream = self.inner.open_body();
+        let stream = stream.ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("the request streams no body"))?;
+        Ok(BodySink { stream, request: Arc::clone(&self.inner) })
+    }
+}
+
+/// A large body on its way in. Dropped or aborted, nothing of it is stored.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct BodySink {
+    stream: UploadStream,
+    request: Arc<transfer::Request>,
+}
+
+#[pymethods]
+impl BodySink {
+    /// Asks for room before each receive: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
+    /// FLOW_STOP (the body is refused: call `finish`).
+    fn admit(&self, slot: u32) -> u8 {
+        let lane = Arc::clone(&self.request.lane);
+        match self.stream.admit(Box::new(move || lane.complete(slot, Event::Resume))) {
+            Flow::More => FLOW_MORE,
+            Flow::Wait => FLOW_WAIT,
+            Flow::Stop => FLOW_STOP,
+        }
+    }
+
+    /// Takes one received piece.
+    fn push(&self, py: Python<'_>, piece: &[u8]) {
+        if piece.len() > COPY_ATTACHED_MAX {
+            py.detach(|| self.stream.push(piece));
+        } else {
+            self.stream.push(piece);
+        }
+    }
+
+    /// No further piece comes; the completion for `slot` brings the answer.
+    fn finish(&self, slot: u32) {
+        self.stream.finish(Reply::new(Arc::clone(&self.request), slot));
+    }
+
+    /// Forgets the body.
+    fn abort(&self) {
+        self.stream.abort();
+    }
+}

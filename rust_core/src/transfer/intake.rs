@@ -1,0 +1,308 @@
+//! What a request head promises of its body, and the check that the body keeps it: framing, lengths, digests.
+//!
+//! Order of verdicts: framing, length, payload hash, Content-MD5, checksum. Content handed on before `finish` has
+//! succeeded is unverified; nothing of it may become visible.
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::problem::Problem;
+use crate::checksum::{Checksum, Hasher, Md5Hasher};
+use crate::http::Headers;
+use crate::s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
+use crate::s3::metadata::{BodyLength, content_md5};
+use crate::s3::{ErrorCode, S3Error};
+use crate::sigv4::{ChunkMode, ChunkedDecoder, PayloadMode, Trailers, verify_payload_hash};
+
+/// What was promised of a body.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    /// Bytes of content, without framing.
+    pub length: u64,
+    /// Bytes on the wire, when declared.
+    pub wire: Option<u64>,
+    framing: Option<ChunkMode>,
+    /// The value of `x-amz-trailer`.
+    announced: Vec<u8>,
+    sha256: Option<[u8; 32]>,
+    md5: Option<[u8; 16]>,
+    checksum: DeclaredChecksum,
+}
+
+/// What is known of a body that kept its promise.
+#[derive(Clone, Copy, Debug)]
+pub struct Digests {
+    pub md5: [u8; 16],
+    /// In the algorithm the client chose; `None` when it chose none.
+    pub checksum: Option<Checksum>,
+}
+
+impl Promise {
+    /// Reads the head of a request whose body is stored. The length must be declared.
+    pub fn parse(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
+        let framing = ChunkMode::of(payload);
+        let lengths = BodyLength::parse(headers)?;
+        let length = lengths.of_content(framing.is_some())?;
+        let checksum = DeclaredChecksum::parse(headers)?;
+        Self::with_length(headers, payload, checksum, length, lengths.wire)
+    }
+
+    /// Reads the head of a request whose body is a document; a missing length means that there is none.
+    pub fn of_document(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
+        Self::with_checksum(headers, payload, DeclaredChecksum::parse(headers)?)
+    }
+
+    /// The same for CompleteMultipartUpload, whose checksum headers speak of the object and not of the document.
+    pub fn of_part_list(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
+        Self::with_checksum(headers, payload, DeclaredChecksum::None)
+    }
+
+    fn with_checksum(
+        headers: &Headers<'_>,
+        payload: &PayloadMode,
+        checksum: DeclaredChecksum,
+    ) -> Result<Self, S3Error> {
+        let lengths = BodyLength::parse(headers)?;
+        let framed = ChunkMode::of(payload).is_some();
+        let length = match (if framed { lengths.decoded } else { lengths.wire }, transfer_encoded(headers)) {
+            (Some(length), _) => length,
+            (None, false) => 0,
+            (None, true) => return Err(ErrorCode::MissingContentLength.into()),
+        };
+        Self::with_length(headers, payload, checksum, length, lengths.wire)
+    }
+
+    fn with_length(
+        headers: &Headers<'_>,
+        payload: &PayloadMode,
+        checksum: DeclaredChecksum,
+        length: u64,
+        wire: Option<u64>,
+    ) -> Result<Self, S3Error> {
+        let framing = ChunkMode::of(payload);
+        if matches!(checksum, DeclaredChecksum::Trailer(_)) && framing.is_none() {
+            let message = "x-amz-trailer needs an aws-chunked body";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+        }
+        let sha256 = match payload {
+            PayloadMode::Hash(hash) => Some(*hash),
+            PayloadMode::Unsigned
+            | PayloadMode::StreamingSigned(_)
+            | PayloadMode::StreamingSignedTrailer(_)
+            | PayloadMode::StreamingUnsignedTrailer => None,
+        };
+        let announced = headers.get_all("x-amz-trailer").collect::<Vec<_>>().join(&b","[..]);
+        Ok(Self { length, wire, framing, announced, sha256, md5: content_md5(headers)?, checksum })
+    }
+
+    /// Whether anything beside Content-Length vouches for the body: Content-MD5 or a checksum.
+    pub fn has_integrity_header(&self) -> bool {
+        self.md5.is_some() || self.checksum != DeclaredChecksum::None
+    }
+
+    /// Bytes that the whole body may take on the wire, for a body that is collected in memory. Framing may cost no
+    /// more than this: chunks of one byte would cost a hundred for each.
+    pub fn wire_max(&self) -> u64 {
+        const FRAMING_MAX: u64 = 64 * 1024;
+        match (&self.framing, self.wire) {
+            (None, _) => self.length,
+            (Some(_), Some(wire)) => wire.min(self.length + FRAMING_MAX),
+            (Some(_), None) => self.length + FRAMING_MAX,
+        }
+    }
+
+    /// Starts to check a body piece by piece.
+    pub fn verifier(&self) -> Verifier {
+        Verifier {
+            decoder: self.framing.clone().map(|mode| ChunkedDecoder::new(mode, self.length, &self.announced)),
+            hashes: Hashes {
+                md5: Md5Hasher::new(),
+                sha256: self.sha256.map(|_| Sha256::new()),
+                checksum: self.checksum.algorithm().map(Hasher::new),
+                length: 0,
+            },
+            promised: self.clone(),
+        }
+    }
+
+    /// Checks a body that is all in memory and returns its content.
+    pub fn verify(&self, wire: Bytes) -> Result<(Bytes, Digests), Problem> {
+        if self.framing.is_some() {
+            let mut content = Vec::with_capacity(wire.len().min(usize::try_from(self.length).unwrap_or(usize::MAX)));
+            let mut verifier = self.verifier();
+            verifier.push(&wire, &mut |bytes| {
+                content.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            return Ok((content.into(), verifier.finish()?));
+        }
+        self.check_length(wire.len() as u64)?;
+        if let Some(announced) = &self.sha256 {
+            verify_payload_hash(announced, &Sha256::digest(&wire).into())?;
+        }
+        let md5 = Md5Hasher::digest(&wire);
+        let checksum = self.checksum.algorithm().map(|algorithm| Hasher::digest(algorithm, &wire));
+        let digests = Digests { md5, checksum };
+        self.check_digests(&digests, None)?;
+        Ok((wire, digests))
+    }
+
+    fn check_length(&self, received: u64) -> Result<(), Problem> {
+        if received == self.length { Ok(()) } else { Err(ErrorCode::IncompleteBody.into()) }
+    }
+
+    /// `trailers` are those of a framed body.
+    fn check_digests(&self, computed: &Digests, trailers: Option<&Trailers>) -> Result<(), Problem> {
+        if self.md5.is_some_and(|promised| promised != computed.md5) {
+            return Err(ErrorCode::BadDigest.into());
+        }
+        let promised = match self.checksum {
+            DeclaredChecksum::Value(value) => value,
+            DeclaredChecksum::Trailer(algorithm) => {
+                let (name, value) =
+                    trailers.and_then(|trailers| trailers.first()).ok_or(ErrorCode::MalformedTrailerError)?;
+                trailer_value(algorithm, name, value)?
+            }
+            DeclaredChecksum::None | DeclaredChecksum::Algorithm(_) => return Ok(()),
+        };
+        if computed.checksum == Some(promised) { Ok(()) } else { Err(mismatch(promised.algorithm()).into()) }
+    }
+}
+
+/// Whether the request uses HTTP's own chunking, so that it has a body without a Content-Length.
+pub fn transfer_encoded(headers: &Headers<'_>) -> bool {
+    headers.get("transfer-encoding").is_some()
+}
+
+/// Checks one body as it arrives.
+pub struct Verifier {
+    promised: Promise,
+    decoder: Option<ChunkedDecoder>,
+    hashes: Hashes,
+}
+
+struct Hashes {
+    md5: Md5Hasher,
+    sha256: Option<Sha256>,
+    checksum: Option<Hasher>,
+    length: u64,
+}
+
+impl Hashes {
+    /// Block by block, so that each is hashed by all while it is in the cache.
+    fn update(&mut self, content: &[u8]) {
+        const BLOCK: usize = 16 * 1024;
+        self.length += content.len() as u64;
+        for block in content.chunks(BLOCK) {
+            self.md5.update(block);
+            if let Some(sha256) = &mut self.sha256 {
+                sha256.update(block);
+            }
+            if let Some(checksum) = &mut self.checksum {
+                checksum.update(block);
+            }
+        }
+    }
+}
+
+impl Verifier {
+    /// Takes bytes as they came from the wire and hands their content to `sink`.
+    pub fn push(&mut self, wire: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<(), Problem>) -> Result<(), Problem> {
+        let hashes = &mut self.hashes;
+        match &mut self.decoder {
+            None => {
+                if hashes.length + wire.len() as u64 > self.promised.length {
+                    return Err(ErrorCode::IncompleteBody.into());
+                }
+                hashes.update(wire);
+                sink(wire)
+            }
+            Some(decoder) => {
+                let mut result = Ok(());
+                decoder.push(wire, &mut |content| {
+                    if result.is_ok() {
+                        hashes.update(content);
+                        result = sink(content);
+                    }
+                })?;
+                result
+            }
+        }
+    }
+
+    /// The body has ended. Succeeds only if it is all that was promised.
+    pub fn finish(self) -> Result<Digests, Problem> {
+        let trailers = self.decoder.map(ChunkedDecoder::finish).transpose()?;
+        self.promised.check_length(self.hashes.length)?;
+        if let (Some(announced), Some(sha256)) = (&self.promised.sha256, self.hashes.sha256) {
+            verify_payload_hash(announced, &sha256.finalize().into())?;
+        }
+        let digests = Digests { md5: self.hashes.md5.finish(), checksum: self.hashes.checksum.map(Hasher::finish) };
+        self.promised.check_digests(&digests, trailers.as_ref())?;
+        Ok(digests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checksum::ChecksumAlgorithm;
+    use crate::checksum::base64_encode;
+
+    type List<'a> = &'a [(&'a [u8], &'a [u8])];
+
+    /// Checks `body` both whole and byte by byte; both must agree.
+    fn check(list: List<'_>, payload: &PayloadMode, body: &[u8]) -> Result<Vec<u8>, ErrorCode> {
+        let promise = Promise::parse(&Headers::new(list), payload).map_err(|error| error.code)?;
+        let whole = promise.verify(body.to_vec().into()).map(|(content, _)| content.to_vec()).map_err(|p| p.error.code);
+        let mut content = Vec::new();
+        let mut verifier = promise.verifier();
+        let piecewise = body
+            .chunks(1)
+            .try_for_each(|piece| {
+                verifier.push(piece, &mut |bytes| {
+                    content.extend_from_slice(bytes);
+                    Ok(())
+                })
+            })
+            .and_then(|()| verifier.finish())
+            .map(|_| content)
+            .map_err(|p| p.error.code);
+        assert_eq!(whole, piecewise);
+        whole
+    }
+
+    #[test]
+    fn lengths_and_digests_must_be_kept() {
+        let body = b"hello world";
+        let md5 = base64_encode(&Md5Hasher::digest(body));
+        let crc = Hasher::digest(ChecksumAlgorithm::Crc32, body).to_base64();
+        let sha = PayloadMode::Hash(Sha256::digest(body).into());
+        let good: List<'_> =
+            &[(b"content-length", b"11"), (b"content-md5", md5.as_bytes()), (b"x-amz-checksum-crc32", crc.as_bytes())];
+        assert_eq!(check(good, &sha, body).unwrap(), body);
+        assert_eq!(check(good, &sha, b"hello worl"), Err(ErrorCode::IncompleteBody));
+        assert_eq!(check(good, &sha, b"hello world!"), Err(ErrorCode::IncompleteBody));
+        assert_eq!(check(good, &sha, b"hello World"), Err(ErrorCode::XAmzContentSHA256Mismatch));
+        assert_eq!(check(good, &PayloadMode::Unsigned, b"hello World"), Err(ErrorCode::BadDigest));
+        assert_eq!(check(&[good[0], good[2]], &PayloadMode::Unsigned, b"hello World"), Err(ErrorCode::BadDigest));
+        assert_eq!(check(&good[1..], &sha, body), Err(ErrorCode::MissingContentLength));
+        assert_eq!(check(&[(b"content-length", b"5368709121")], &sha, body), Err(ErrorCode::EntityTooLarge));
+        assert_eq!(check(&[(b"content-length", b"0")], &PayloadMode::Unsigned, b""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn trailers_are_verified() {
+        let crc = Hasher::digest(ChecksumAlgorithm::Crc32, b"hello").to_base64();
+        let list: List<'_> = &[(b"x-amz-decoded-content-length", b"5"), (b"x-amz-trailer", b"x-amz-checksum-crc32")];
+        let mode = PayloadMode::StreamingUnsignedTrailer;
+        let body = |content: &str, crc: &str| format!("5\r\n{content}\r\n0\r\nx-amz-checksum-crc32:{crc}\r\n\r\n");
+        assert_eq!(check(list, &mode, body("hello", &crc).as_bytes()).unwrap(), b"hello");
+        assert_eq!(check(list, &mode, body("hellO", &crc).as_bytes()), Err(ErrorCode::BadDigest));
+        assert_eq!(check(list, &mode, b"5\r\nhello\r\n0\r\n\r\n"), Err(ErrorCode::MalformedTrailerError));
+        assert_eq!(check(list, &mode, b"5\r\nhello\r\n"), Err(ErrorCode::IncompleteBody));
+        assert_eq!(check(list, &PayloadMode::Unsigned, b"hello"), Err(ErrorCode::MissingContentLength));
+        let plain: List<'_> = &[(b"content-length", b"5"), list[1]];
+        assert_eq!(check(plain, &PayloadMode::Unsigned, b"hello"), Err(ErrorCode::InvalidRequest));
+    }
+}

@@ -1,0 +1,74 @@
+//! A large body on its way into the store: verified as it comes, written chunk by chunk, submitted when it is whole.
+
+use std::sync::Arc;
+
+use super::answer::Answer;
+use super::intake::{Promise, Verifier};
+use super::lane::Reply;
+use super::problem::Problem;
+use super::request::{BodyPlan, Input, Request};
+use super::stream::{BodyStream, Consumer};
+use crate::engine::BodyWriter;
+
+/// Verifies and writes one body. Dropped before `finish`, it leaves nothing stored.
+pub struct StoreBody {
+    request: Arc<Request>,
+    verifier: Verifier,
+    size: u64,
+    /// Opened with the first bytes, on a worker: it may have to create a pack.
+    writer: Option<BodyWriter>,
+}
+
+pub type UploadStream = BodyStream<StoreBody>;
+
+impl Request {
+    /// Begins to take a streamed body in; `None` when the request has no such body.
+    pub fn open_body(self: &Arc<Self>) -> Option<UploadStream> {
+        let BodyPlan::Stream(promise) = &self.body else { return None };
+        let consumer = StoreBody::new(Arc::clone(self), promise);
+        Some(BodyStream::new(Arc::clone(&self.lane.pool), Arc::clone(&self.lane.budget), promise.wire, consumer))
+    }
+}
+
+impl StoreBody {
+    fn new(request: Arc<Request>, promise: &Promise) -> Self {
+        Self { request, verifier: promise.verifier(), size: promise.length, writer: None }
+    }
+
+    fn stored(self) -> Result<crate::decide::Intent, Problem> {
+        let digests = self.verifier.finish()?;
+        let writer = self.writer.ok_or_else(|| Problem::internal("a streamed body was empty"))?;
+        let body = writer.finish()?;
+        self.request.stored(self.size, &digests, body)
+    }
+}
+
+impl Consumer for StoreBody {
+    type Error = Problem;
+    type Reply = Reply;
+
+    fn consume(&mut self, piece: &[u8]) -> Result<(), Problem> {
+        let writer = match &mut self.writer {
+            Some(writer) => writer,
+            empty => {
+                let Input::Upload(upload) = &self.request.input else {
+                    return Err(Problem::internal("a streamed body belongs to no upload"));
+                };
+                empty.insert(self.request.lane.engine.body_writer(&upload.bucket, self.size))
+            }
+        };
+        self.verifier.push(piece, &mut |content| writer.write(content).map_err(Problem::from))
+    }
+
+    fn finish(self: Box<Self>, reply: Reply) {
+        match self.stored() {
+            Ok(intent) => reply.submit(intent),
+            Err(problem) => reply.result(Err(problem)),
+        }
+    }
+
+    fn refuse(problem: Problem, reply: Reply) {
+        let answer: Answer = reply.request().envelope.problem(problem);
+        reply.answer(answer);
+    }
+}

@@ -1,0 +1,119 @@
+"""The control store: the root identity, secrets at rest, and what happens to a directory that lost a part."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from orcas.control import Snapshot, open_control
+from orcas.control.root import read_root
+from orcas.errors import ConfigurationError, UnavailableError
+
+
+async def snapshot_of(directory: Path, access_key: str | None = None, secret_key: str | None = None) -> Snapshot:
+    async with open_control(directory, access_key, secret_key) as control:
+        return await control.load_snapshot()
+
+
+async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
+    data = tmp_path / "new" / "store"
+    async with open_control(data, None, None) as control:
+        assert control.root.fresh
+        assert control.root.path == data / "root.json"
+        first = await control.load_snapshot()
+    async with open_control(data, None, None) as control:
+        assert not control.root.fresh
+        assert await control.load_snapshot() == first
+    (credential,) = first.credentials
+    assert credential.owner == first.root_owner
+    assert len(first.root_owner) == 64
+    assert read_root(data, None, None) == (credential.access_key, credential.secret_key)
+    assert credential.secret_key not in repr(first)
+
+
+async def test_files_are_the_owners_alone(tmp_path: Path) -> None:
+    data = tmp_path / "store"
+    await snapshot_of(data)
+    assert data.stat().st_mode & 0o777 == 0o700
+    names = {path.name: path.stat().st_mode & 0o777 for path in data.iterdir()}
+    assert {"control.db", "control.key", "control.lock", "root.json"} <= set(names)
+    assert set(names.values()) == {0o600}
+
+
+async def test_the_operators_key_stands_in_for_the_generated_one(tmp_path: Path) -> None:
+    generated = await snapshot_of(tmp_path)
+    operators = await snapshot_of(tmp_path, "operator", "operators-secret")
+    assert [(c.access_key, c.secret_key) for c in operators.credentials] == [("operator", "operators-secret")]
+    assert operators.root_owner == generated.root_owner
+    assert await snapshot_of(tmp_path) == generated
+    assert read_root(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
+
+
+async def test_secrets_are_not_in_the_database_in_clear(tmp_path: Path) -> None:
+    await snapshot_of(tmp_path, "operator", "operators-secret")
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.name != "control.lock")
+    assert b"operator" in stored
+    assert b"operators-secret" not in stored
+    assert "secret_key" not in json.loads((tmp_path / "root.json").read_text())
+
+
+async def test_a_store_in_use_is_refused(tmp_path: Path) -> None:
+    async with open_control(tmp_path, None, None):
+        with pytest.raises(UnavailableError, match="in use by another process"):
+            await snapshot_of(tmp_path)
+    await snapshot_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("root.json", None, "missing"),
+        ("root.json", b"{", "damaged"),
+        ("root.json", b'{"owner": "x"}', "damaged"),
+        ("root.json", b'{"owner": 5}', "damaged"),
+        ("control.key", None, "missing"),
+        ("control.key", b"short", "damaged"),
+        ("control.db", b"not a database at all, but text" * 100, "cannot be used"),
+    ],
+)
+async def test_lost_and_damaged_parts_are_refused(tmp_path: Path, name: str, content: bytes | None, says: str) -> None:
+    await snapshot_of(tmp_path)
+    path = tmp_path / name
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(name + suffix).unlink(missing_ok=True)
+    with pytest.raises(UnavailableError, match=says) as caught:
+        await snapshot_of(tmp_path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_foreign_key_opens_nothing(tmp_path: Path) -> None:
+    await snapshot_of(tmp_path)
+    identity = "e" * 64
+    with sqlite3.connect(tmp_path / "control.db") as connection:
+        connection.execute("INSERT INTO identities VALUES (?, 'other', 0)", (identity,))
+        connection.execute("INSERT INTO access_keys SELECT 'other', ?, nonce, secret, 0 FROM access_keys", (identity,))
+    connection.close()
+    with pytest.raises(UnavailableError, match="access key other does not open"):
+        await snapshot_of(tmp_path)
+
+
+async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
+    await snapshot_of(tmp_path)
+    connection = sqlite3.connect(tmp_path / "control.db")
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(UnavailableError, match="later version"):
+        await snapshot_of(tmp_path)
+
+
+def test_there_is_no_key_before_the_first_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="orcas serve"):
+        read_root(tmp_path, None, None)

@@ -1,0 +1,435 @@
+"""A connection's limits and framing, over real sockets, with an application that stands in for the S3 dispatcher."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvicorn
+import uvloop
+from uvicorn.server import ServerState
+
+from orcas.config import Settings
+from orcas.protocol import DRAIN_BYTES_MAX, LimitedProtocol, limited_protocol
+
+# A second of the connections' clock takes this long here.
+TICK = 0.1
+LIMITS = Settings(head_timeout_sec=8, body_timeout_sec=8, idle_timeout_sec=12, max_head_size=8192)
+
+
+async def application(scope: Any, receive: Any, send: Any) -> None:
+    """PUT answers how much it got, POST refuses unread, GET echoes what the request was, DELETE fails."""
+    status, body = 200, b""
+    headers = []
+    if scope["method"] == "PUT":
+        got = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            got += len(message["body"])
+            if not message["more_body"]:
+                break
+        body = b"got %d" % got
+    elif scope["method"] == "POST":
+        status, body = 403, b"denied"
+    elif scope["method"] == "DELETE":
+        raise RuntimeError("the application failed")
+    elif scope["raw_path"] == b"/short":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"10")]})
+        await send({"type": "http.response.body", "body": b"abc", "more_body": True})
+        raise RuntimeError("damaged")
+    elif scope["raw_path"] == b"/large":
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"64000000")]})
+        for left in range(63, -1, -1):
+            await send({"type": "http.response.body", "body": bytes(1_000_000), "more_body": left > 0})
+        return
+    elif scope["raw_path"] == b"/inject":
+        headers = [(b"x-a", b"b\r\nx-evil: 1")]
+    elif scope["raw_path"] == b"/chunked":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"abc", "more_body": True})
+        await send({"type": "http.response.body", "body": b"def"})
+        return
+    else:
+        body = repr((scope["raw_path"], scope["query_string"], scope["path"], sorted(scope["headers"]))).encode()
+    headers += [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class Running:
+    """The protocol on its own loop in a thread."""
+
+    def __init__(self) -> None:
+        self.state = ServerState()
+        self.state.default_headers = [(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")]
+        self.port = 0
+        self._loop = uvloop.new_event_loop()
+        self._started = threading.Event()
+        self._stop: Callable[[], None] = lambda: None
+        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run()))
+        self._thread.start()
+        assert self._started.wait(5)
+
+    async def _run(self) -> None:
+        config = uvicorn.Config(application, http=limited_protocol(LIMITS), ws="none", lifespan="off", log_config=None)
+        config.load()
+        factory = config.http_protocol_class
+        server = await self._loop.create_server(
+            lambda: factory(config=config, server_state=self.state, app_state={}), "127.0.0.1", 0
+        )
+        self.port = server.sockets[0].getsockname()[1]
+        end = self._loop.create_future()
+        self._stop = lambda: self._loop.call_soon_threadsafe(end.set_result, None)
+        self._started.set()
+        while not end.done():
+            await asyncio.wait([end], timeout=TICK)
+            for connection in list(self.state.connections):
+                assert isinstance(connection, LimitedProtocol)
+                connection.tick()
+        server.close()
+        for connection in list(self.state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0.01)
+
+    def close(self) -> None:
+        self._stop()
+        self._thread.join(5)
+        self._loop.close()
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=5)
+
+    def exchange(self, request: bytes) -> bytes:
+        """All that comes back until the server closes."""
+        with self.connect() as client:
+            client.sendall(request)
+            return read_all(client)
+
+
+def read_all(client: socket.socket) -> bytes:
+    answer = b""
+    with contextlib.suppress(ConnectionResetError):
+        while piece := client.recv(65536):
+            answer += piece
+    return answer
+
+
+def read_response(client: socket.socket) -> tuple[bytes, bytes]:
+    """One response with a Content-Length."""
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        piece = client.recv(65536)
+        assert piece, answer
+        answer += piece
+    head, _, body = answer.partition(b"\r\n\r\n")
+    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+    while len(body) < length:
+        piece = client.recv(65536)
+        assert piece, (head, body)
+        body += piece
+    assert len(body) == length
+    return head, body
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    running = Running()
+    yield running
+    running.close()
+
+
+HOST = b"Host: a\r\n"
+CLOSE = b"Connection: close\r\n"
+
+
+def test_a_request_arrives_as_it_was_sent(server: Running) -> None:
+    answer = server.exchange(b"GET //b//%2e%2E/a%20b?x=%20&y HTTP/1.1\r\n" + HOST + b"X-Y:  z\r\n" + CLOSE + b"\r\n")
+    assert b"(b'//b//%2e%2E/a%20b', b'x=%20&y', '//b//../a b', [" in answer
+    assert b"(b'x-y', b'z')" in answer
+    assert answer.count(b"date: ") == 1
+    assert b"server:" not in answer.lower()
+
+
+def test_connections_are_kept_and_pipelines_answered_in_order(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"".join(b"GET /%d HTTP/1.1\r\n" % number + HOST + b"\r\n" for number in range(10)))
+        answer = b""
+        while answer.count(b"HTTP/1.1 200") < 10 or not answer.endswith(b"])"):
+            answer += client.recv(65536)
+    places = [answer.index(b"b'/%d'" % number) for number in range(10)]
+    assert places == sorted(places)
+
+
+MALFORMED = {
+    "no host": (b"GET / HTTP/1.1\r\n\r\n", 400),
+    "two hosts": (b"GET / HTTP/1.1\r\n" + HOST + HOST + b"\r\n", 400),
+    "absolute form": (b"GET http://a/b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "asterisk form": (b"OPTIONS * HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "authority form": (b"CONNECT a:80 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "fragment": (b"GET /a#b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "raw bytes in the target": (b"GET /\xc3\xa9 HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "space in the target": (b"GET /a b HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "gzip coding": (b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400),
+    "identity coding": (b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: identity\r\n\r\n", 400),
+    "two codings": (b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n0\r\n\r\n", 400),
+    "coding in 1.0": (b"PUT / HTTP/1.0\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "length and coding": (
+        b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    "coding and length": (
+        b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400),
+    "two lengths": (b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 1\r\n" * 2 + b"\r\na", 400),
+    "list of lengths": (b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 1, 1\r\n\r\na", 400),
+    "signed length": (b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: +1\r\n\r\na", 400),
+    "negative length": (b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\na", 400),
+    "hexadecimal length": (b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 0x1\r\n\r\na", 400),
+    "huge length": (b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 99999999999999999999\r\n\r\na", 400),
+    "empty length": (b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length:\r\n\r\na", 400),
+    "folded header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\r\n b\r\n\r\n", 400),
+    "bare LF in the head": (b"GET / HTTP/1.1\r\nHost: a\nX: b\r\n\r\n", 400),
+    "bare LF in the request line": (b"GET / HTTP/1.1\nHost: a\r\n\r\n", 400),
+    "bare CR in a header": (b"GET / HTTP/1.1\r\nHost: a\rX: b\r\n\r\n", 400),
+    "space before the colon": (b"GET / HTTP/1.1\r\n" + HOST + b"X : b\r\n\r\n", 400),
+    "NUL in a header": (b"GET / HTTP/1.1\r\n" + HOST + b"X: a\0b\r\n\r\n", 400),
+    "bare LF in chunk framing": (
+        b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n", 400),
+    "bad chunk size": (b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n", 400),
+    "HTTP/2": (b"GET / HTTP/2.0\r\n" + HOST + b"\r\n", 400),
+    "no version": (b"GET /\r\n\r\n", 400),
+    "not HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+    "upgrade with a body": (
+        b"PUT / HTTP/1.1\r\n" + HOST + b"Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc", 501),
+    "many headers": (b"GET / HTTP/1.1\r\n" + HOST + b"A:b\r\n" * 300 + b"\r\n", 431),
+    "large head at once": (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 9000 + b"\r\n\r\n", 431),
+    "large target": (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 431),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pieces", ["at once", "in pieces"])
+@pytest.mark.parametrize("case", MALFORMED)
+def test_malformed_requests_get_a_document_and_the_connection_ends(server: Running, case: str, pieces: str) -> None:
+    request, status = MALFORMED[case]
+    with server.connect() as client:
+        if pieces == "at once":
+            client.sendall(request)
+        else:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            middle = len(request) // 2
+            client.sendall(request[:middle])
+            time.sleep(0.01)
+            with contextlib.suppress(ConnectionError):
+                client.sendall(request[middle:])
+        answer = read_all(client)
+    assert answer.startswith(b"HTTP/1.1 %d " % status), answer
+    head, _, document = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    assert b"<Error><Code>" in document
+    assert document.endswith(b"</RequestId></Error>")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert b"content-length: %d" % len(document) in head
+
+
+def test_a_head_without_end_is_refused_at_its_limit(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nX: ")
+        sent = 0
+        with contextlib.suppress(ConnectionError):
+            while sent < 1 << 20:
+                client.sendall(b"a" * 1000)
+                sent += 1000
+                time.sleep(0.0005)
+                client.setblocking(False)
+                with contextlib.suppress(BlockingIOError):
+                    if answer := client.recv(65536):
+                        assert answer.startswith(b"HTTP/1.1 431 ")
+                        break
+                client.setblocking(True)
+        assert sent < 64_000
+
+
+def test_trailers_are_dropped(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(
+            b"PUT / HTTP/1.1\r\n"
+            + HOST
+            + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nHost: evil\r\nX: y\r\n\r\n"
+        )
+        assert read_response(client)[1] == b"got 3"
+        client.sendall(b"GET /after HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert b"evil" not in read_response(client)[1]
+
+
+@pytest.mark.parametrize("what", ["trailer", "extension"])
+def test_framing_without_end_is_refused(server: Running, what: str) -> None:
+    start = b"0\r\nX: " if what == "trailer" else b"1;"
+    with server.connect() as client:
+        client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n" + start)
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1000):
+                client.sendall(b"a" * 1000)
+                time.sleep(0.0005)
+        assert read_all(client)[:13] in (b"HTTP/1.1 400 ", b"")
+    assert wait_until(lambda: not server.state.connections)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_upgrade_without_a_body_is_answered_without_it(server: Running) -> None:
+    answer = server.exchange(b"GET /u HTTP/1.1\r\n" + HOST + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"connection: close" in answer
+
+
+def test_slow_heads_are_refused(server: Running) -> None:
+    with server.connect() as client:
+        began = time.monotonic()
+        with contextlib.suppress(ConnectionError):
+            for byte in itertools.chain(b"GET / HTTP/1.1\r\n", itertools.repeat(97)):
+                client.sendall(bytes([byte]))
+                time.sleep(0.01)
+                if time.monotonic() - began > 4:
+                    break
+        assert read_all(client)[:13] in (b"HTTP/1.1 408 ", b"")
+        assert time.monotonic() - began < 4
+
+
+def test_idle_connections_are_closed(server: Running) -> None:
+    with server.connect() as fresh, server.connect() as used:
+        used.sendall(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        read_response(used)
+        assert read_all(fresh) == b""
+        assert read_all(used) == b""
+
+
+def test_a_body_that_stalls_is_refused(server: Running) -> None:
+    with server.connect() as client:
+        # A fast start must not pay for the stall.
+        client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 3000000\r\n\r\n" + b"a" * 1_000_000)
+        answer = read_all(client)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"<Code>RequestTimeout</Code>" in answer
+
+
+def test_a_client_that_does_not_read_is_let_go(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"GET /large HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert wait_until(lambda: len(server.state.connections) == 1)
+        assert wait_until(lambda: not server.state.connections)
+        assert len(read_all(client)) < 64_000_000
+
+
+def test_a_client_that_reads_slowly_gets_everything(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"GET /large HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n")
+        got = 0
+        while piece := client.recv(4_000_000):
+            got += len(piece)
+            time.sleep(TICK / 4 if got % 7 == 0 else 0)
+        assert got > 64_000_000
+
+
+def test_a_slow_body_above_the_rate_is_taken(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 100000\r\n\r\n")
+        for _ in range(20):
+            client.sendall(b"a" * 5000)
+            time.sleep(TICK)
+        assert read_response(client)[1] == b"got 100000"
+
+
+def test_expect_is_answered_when_the_body_is_wanted(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+        assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"abc")
+        assert read_response(client)[1] == b"got 3"
+
+
+def test_expect_is_not_answered_when_the_body_is_refused(server: Running) -> None:
+    answer = server.exchange(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 403 ")
+    assert b"connection: close" in answer
+
+
+def test_a_refused_upload_shows_its_answer_to_a_client_that_sends_first(server: Running) -> None:
+    for _ in range(10):
+        with server.connect() as client:
+            client.sendall(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 4000000\r\n\r\n")
+            for _ in range(40):
+                client.sendall(b"a" * 100_000)
+            answer = read_all(client)
+        assert answer.startswith(b"HTTP/1.1 403 ")
+        assert answer.endswith(b"denied")
+        assert b"connection: close" in answer
+
+
+def test_a_refused_upload_is_not_drained_for_ever(server: Running) -> None:
+    sent = 0
+    with server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1000000000\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            while sent < 8 * DRAIN_BYTES_MAX:
+                client.sendall(b"a" * 1_000_000)
+                sent += 1_000_000
+    assert sent < 3 * DRAIN_BYTES_MAX
+
+
+def test_a_refused_upload_that_stays_silent_ends(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 10\r\n\r\n")
+        assert read_all(client).endswith(b"denied")
+        assert wait_until(lambda: not server.state.connections)
+
+
+def test_a_malformed_request_behind_another_waits_for_its_turn(server: Running) -> None:
+    answer = server.exchange(b"GET /first HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/1.1\r\n\r\n")
+    first, second = answer.split(b"HTTP/1.1 ")[1:]
+    assert first.startswith(b"200 ")
+    assert b"b'/first'" in first
+    assert second.startswith(b"400 ")
+
+
+def test_failures_of_the_application_are_documents_or_broken_connections(server: Running) -> None:
+    failed = server.exchange(b"DELETE / HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert failed.startswith(b"HTTP/1.1 500 ")
+    assert b"<Code>InternalError</Code>" in failed
+    short = server.exchange(b"GET /short HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert short.endswith(b"\r\n\r\nabc")
+    injected = server.exchange(b"GET /inject HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert injected.startswith(b"HTTP/1.1 500 ")
+    assert b"x-evil" not in injected
+
+
+def test_head_and_old_clients(server: Running) -> None:
+    head = server.exchange(b"HEAD / HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    assert head.endswith(b"\r\n\r\n")
+    assert server.exchange(b"GET /chunked HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n").endswith(
+        b"3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n"
+    )
+    old = server.exchange(b"GET /chunked HTTP/1.0\r\n" + HOST + b"\r\n")
+    assert old.endswith(b"\r\n\r\nabcdef")
+    assert b"transfer-encoding" not in old
+
+
+def test_large_bodies_arrive_whole(server: Running) -> None:
+    with server.connect() as client:
+        client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 20000000\r\n\r\n" + b"a" * 20_000_000)
+        assert read_response(client)[1] == b"got 20000000"
+        client.sendall(b"GET /again HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert b"/again" in read_response(client)[1]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
+
+import boto3
 
 import load
 from figures import Figure, Plan, ratios
-from processes import Bare, Orcas, scratch
+from processes import ACCESS_KEY, SECRET_KEY, Bare, Orcas, scratch
+from signing import REGION
 from small import make_bucket
 
 _DOWNLOAD_BYTES = 10 << 20
@@ -70,7 +74,42 @@ def memory(plan: Plan) -> list[Figure]:
             rates["download"].append(length / (time.perf_counter() - started) / (1 << 20))
             down.append(orcas.peak_rss_mib() - idle)
     detail = {"mib_a_second": rates, "bytes": length}
+    with_boto3 = _boto3_memory(rounds, plan, length)
     return [
         Figure("upload-memory", "peak memory of a 1 GiB PUT above idle", up, _MEMORY_MIB, unit="MiB", detail=detail),
         Figure("download-memory", "peak memory of a 1 GiB GET above idle", down, _MEMORY_MIB, unit="MiB"),
+        Figure(
+            "boto3-memory",
+            "peak memory of 1 GiB up and down with boto3, 10 parts at a time, above idle",
+            with_boto3,
+            _MEMORY_MIB,
+            unit="MiB",
+        ),
     ]
+
+
+def _boto3_memory(rounds: int, plan: Plan, length: int) -> list[float]:
+    """boto3's own transfers: a multipart upload and ranged downloads over ten connections."""
+    peaks: list[float] = []
+    for _ in range(rounds):
+        with scratch(plan.directory) as directory, Orcas(directory / "data") as orcas:
+            client = boto3.client(
+                "s3",
+                endpoint_url=orcas.url,
+                aws_access_key_id=ACCESS_KEY,
+                aws_secret_access_key=SECRET_KEY,
+                region_name=REGION,
+            )
+            client.create_bucket(Bucket="large")
+            client.put_object(Bucket="large", Key="warm", Body=b"warm")
+            file = directory / "file"
+            with file.open("wb") as out:
+                for _ in range(length // _BUFFER_BYTES):
+                    out.write(os.urandom(_BUFFER_BYTES))
+            orcas.settle()
+            idle = orcas.rss_mib()
+            orcas.forget_peak()
+            client.upload_file(str(file), "large", "gib")
+            client.download_file("large", "gib", str(file))
+            peaks.append(orcas.peak_rss_mib() - idle)
+    return peaks

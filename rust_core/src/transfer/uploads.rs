@@ -26,7 +26,6 @@ pub struct Upload {
 }
 
 /// What a body becomes.
-#[expect(clippy::large_enum_variant, reason = "lives in an Upload, which is boxed")]
 pub enum Becomes {
     Object { condition: WriteCondition, headers: Box<ObjectHeaders> },
     Part { upload: UploadId, number: u16 },

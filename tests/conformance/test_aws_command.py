@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-
 from tests.fixtures.targets import MIB, Target, content, running
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(180)]
@@ -48,7 +47,13 @@ def variables(store: tuple[Path, Target]) -> dict[str, str]:
 def aws(variables: dict[str, str], tmp_path: Path) -> Aws:
     """Runs `aws` with nothing of the caller's own AWS settings; its standard output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "ORCAS_"))}
-    environment = {**kept, **variables, "HOME": str(tmp_path), "AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "1"}
+    environment = {
+        **kept,
+        **variables,
+        "HOME": str(tmp_path),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
 
     def run(*arguments: str, fails: bool = False) -> str:
         command = [sys.executable, "-m", "awscli", *arguments]

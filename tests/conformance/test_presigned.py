@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Any
 
 import pytest
-
 from tests.fixtures.checksums import checksum, content_md5
 from tests.fixtures.targets import Target, content, keys_of, read
 from tests.fixtures.uploads import begin
@@ -89,12 +88,12 @@ def test_a_url_is_good_for_its_request_only(signer: Any, s3: Any, wire: Wire, bu
 
 def test_urls_expire(wire: Wire, s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
-    past = wire.using(clock_offset=datetime.timedelta(seconds=-90))
+    past = wire.using(clock_offset=dt.timedelta(seconds=-90))
     expired = wire.send("GET", past.presign("GET", f"/{bucket}/k", expires=60), {"Host": wire.netloc})
     assert (expired.status, expired.code) == (403, "AccessDenied")
     assert wire.send("GET", past.presign("GET", f"/{bucket}/k", expires=120), {"Host": wire.netloc}).body == b"x"
     week = 7 * 24 * 3600
-    old = wire.using(clock_offset=datetime.timedelta(seconds=60 - week))
+    old = wire.using(clock_offset=dt.timedelta(seconds=60 - week))
     assert wire.send("GET", old.presign("GET", f"/{bucket}/k", expires=week), {"Host": wire.netloc}).body == b"x"
     for expires in (0, -1, week + 1):
         answer = wire.send("GET", wire.presign("GET", f"/{bucket}/k", expires=expires), {"Host": wire.netloc})
@@ -103,7 +102,13 @@ def test_urls_expire(wire: Wire, s3: Any, bucket: str) -> None:
 
 def test_promises_beside_a_presigned_put_are_kept(signer: Any, s3: Any, wire: Wire, bucket: str) -> None:
     data = b"content"
-    params = {"Bucket": bucket, "Key": "k", "ContentMD5": content_md5(data), "ContentType": "x/y", "Metadata": {"m": "1"}}
+    params = {
+        "Bucket": bucket,
+        "Key": "k",
+        "ContentMD5": content_md5(data),
+        "ContentType": "x/y",
+        "Metadata": {"m": "1"},
+    }
     url = signer.generate_presigned_url("put_object", Params=params)
     headers = {"Content_MD5": content_md5(data), "Content_Type": "x/y", "x_amz_meta_m": "1"}
     assert fetch(wire, "PUT", url, b"other..", **headers).code == "BadDigest"

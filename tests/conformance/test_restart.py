@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-import orcas
 from tests.fixtures.checksums import checksum, etag, multipart_etag
 from tests.fixtures.targets import MIB, SIZES, content, keys_of, read, refusal, running
 from tests.fixtures.uploads import Upload, begin, listed_parts
+
+import orcas
 
 pytestmark = pytest.mark.conformance
 
@@ -25,7 +25,9 @@ def test_objects_and_buckets(tmp_path: Path, end: Callable[[orcas.Server], None]
         s3.create_bucket(Bucket="kept", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
         s3.create_bucket(Bucket="dropped")
         for size in SIZES:
-            s3.put_object(Bucket="kept", Key=f"k{size:09}", Body=content(size), Metadata={"m": str(size)}, ContentType="x/y")
+            s3.put_object(
+                Bucket="kept", Key=f"k{size:09}", Body=content(size), Metadata={"m": str(size)}, ContentType="x/y"
+            )
         s3.put_object(Bucket="kept", Key="deleted", Body=b"x")
         s3.delete_object(Bucket="kept", Key="deleted")
         s3.put_object(Bucket="kept", Key="a", Body=content(70_000))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-
+from tests.fixtures.checksums import checksum
 from tests.fixtures.operations import IMPLEMENTED, Call, Scene, make_scene
 from tests.fixtures.signing import STREAMING, STREAMING_TRAILER, ChunkSigner, aws_chunked, signed_headers
-from tests.fixtures.checksums import checksum
 from tests.fixtures.targets import content, keys_of
 from tests.fixtures.wire import Answer, Wire
 
@@ -64,7 +63,7 @@ def mutations(request: Signed, region: str) -> dict[str, Signed]:
     authorization = request.headers["Authorization"]
     signature = authorization.rsplit("Signature=", 1)[1]
     moment = request.headers["X-Amz-Date"]
-    second = datetime.datetime.strptime(moment, "%Y%m%dT%H%M%SZ") - datetime.timedelta(seconds=1)
+    second = dt.datetime.strptime(f"{moment}+0000", "%Y%m%dT%H%M%SZ%z") - dt.timedelta(seconds=1)
     named = authorization.split("SignedHeaders=")[1].split(",")[0]
     host = request.headers["Host"]
     spoiled = {
@@ -133,7 +132,7 @@ def test_one_field_changed(wire: Wire, s3: Any, bucket: str, name: str) -> None:
     assert request.send(wire).status == IMPLEMENTED[name].succeeds
 
 
-MINUTES = datetime.timedelta(minutes=1)
+MINUTES = dt.timedelta(minutes=1)
 ATTACKERS: dict[str, tuple[Callable[[Wire], Wire], set[str]]] = {
     "wrong secret": (lambda wire: wire.using(secret_key="x" * 40), {"SignatureDoesNotMatch"}),
     "unknown key": (lambda wire: wire.using(access_key="AKIAUNKNOWN000000000"), {"InvalidAccessKeyId"}),
@@ -183,7 +182,9 @@ def test_both_ways_of_signing_at_once_are_refused(wire: Wire, bucket: str) -> No
 
 
 def test_repeated_signed_headers_cannot_smuggle(wire: Wire, s3: Any, bucket: str) -> None:
-    headers = signed_headers(wire.identity, "PUT", f"{wire.endpoint}/{bucket}/k", {"Host": wire.netloc, "x-amz-meta-a": "1"})
+    headers = signed_headers(
+        wire.identity, "PUT", f"{wire.endpoint}/{bucket}/k", {"Host": wire.netloc, "x-amz-meta-a": "1"}
+    )
     for extra in (("x-amz-meta-a", "2"), ("x-amz-date", "20200101T000000Z"), ("Authorization", "AWS4-HMAC-SHA256 x")):
         answer = wire.send("PUT", f"/{bucket}/k", [*headers.items(), extra])
         assert answer.status in REFUSED, extra

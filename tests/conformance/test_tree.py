@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-
 from tests.fixtures.targets import MIB, Target, keys_of, running
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(400)]

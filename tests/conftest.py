@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
 from tests.fixtures.targets import Target, running
 from tests.fixtures.wire import Wire
 

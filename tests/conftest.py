@@ -5,23 +5,33 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.fixtures.targets import Target, running
 from tests.fixtures.wire import Wire
 
 
+# Every kind of store on which modules run their tests, and its settings; all but `memory` are on the disk.
+KINDS: Final[dict[str, dict[str, object]]] = {
+    "disk": {},
+    "memory": {},
+    "buffered": {"durability": "buffered"},
+    # The least chunks, and every object above 1 KiB in them: bodies cross their edges everywhere.
+    "chunked": {"batch_write_enabled": False, "chunk_size": 64 * 1024, "max_batch_write_file_size": 1024},
+}
+
+
 @pytest.fixture(scope="session")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Target]]:
-    """The server of each store kind, `disk` or `memory`, started when the first test asks for it."""
+    """The server of each of `KINDS`, started when the first test asks for it."""
     started: dict[str, Target] = {}
     with contextlib.ExitStack() as stack:
 
         def start(kind: str) -> Target:
             if kind not in started:
-                data = tmp_path_factory.mktemp("store") if kind == "disk" else None
-                started[kind] = stack.enter_context(running(data, domains=["s3.test"]))
+                data = None if kind == "memory" else tmp_path_factory.mktemp(kind)
+                started[kind] = stack.enter_context(running(data, domains=["s3.test"], **KINDS[kind]))
             return started[kind]
 
         yield start

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from tests.fixtures.targets import MIB, content, keys_of, read, refusal
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+]
 
 RACERS = 16
 

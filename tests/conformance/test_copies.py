@@ -12,7 +12,10 @@ from tests.fixtures.checksums import checksum
 from tests.fixtures.targets import MIB, content, keys_of, read, refusal
 from tests.fixtures.wire import Answer, Wire, quote_key
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+]
 
 SPECIAL = [
     "a b",

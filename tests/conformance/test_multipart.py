@@ -12,7 +12,10 @@ from tests.fixtures.targets import MIB, content, keys_of, read, refusal
 from tests.fixtures.uploads import Upload, begin, listed_parts
 from tests.fixtures.wire import Wire
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+]
 
 
 def test_parts_in_any_order_become_one_object(s3: Any, bucket: str) -> None:

@@ -12,7 +12,10 @@ from tests.fixtures.checksums import etag, multipart_etag
 from tests.fixtures.targets import MIB, content, read, refusal
 from tests.fixtures.uploads import begin
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+]
 
 DATA = content(12 * MIB, seed=9)
 

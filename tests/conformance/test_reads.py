@@ -9,7 +9,7 @@ import pytest
 from tests.fixtures.targets import content, refusal
 from tests.fixtures.wire import Wire
 
-pytestmark = pytest.mark.conformance
+pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "chunked"], indirect=True)]
 
 # In the version record; in a content record; in two chunks, around a block's and a chunk's end.
 SIZES = [200, 60_000, 5_000_000]

@@ -30,9 +30,10 @@ RESERVED: Final = b"/_orcas/"
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The open store as the application sees it: where S3 requests go, and who is root."""
+    """The open store as the application sees it: where S3 requests go, how it is, and who is root."""
 
     dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
+    health: Callable[[], health.StoreHealth]
     root: Root
 
 
@@ -51,7 +52,11 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         # Recovery reads the log, so it may take seconds: the loop stays free for signals.
         core = await asyncio.to_thread(open_core, settings, snapshot)
         try:
-            yield Lane(Dispatcher(core), control.root)
+            dispatcher = Dispatcher(core)
+            try:
+                yield Lane(dispatcher, core.health, control.root)
+            finally:
+                dispatcher.close()
         finally:
             await asyncio.to_thread(core.close)
 
@@ -74,7 +79,7 @@ class Orcas(FastAPI):
         self.lane: Lane | None = None
         self._open_lane = open_lane
         self._virtual_hosts = tuple(b"." + domain.encode() for domain in settings.domains)
-        self.include_router(health.router, prefix="/_orcas/health")
+        self.include_router(health.router(self._health), prefix="/_orcas/health")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
@@ -94,6 +99,11 @@ class Orcas(FastAPI):
                 host: bytes = value.rsplit(b":", 1)[0] if b":" in value else value
                 return host.lower().rstrip(b".").endswith(self._virtual_hosts)
         return False
+
+    def _health(self) -> health.StoreHealth:
+        if self.lane is None:
+            raise RuntimeError("the application's lifespan is not open")
+        return self.lane.health()
 
     @asynccontextmanager
     async def _open(self, _: FastAPI) -> AsyncIterator[None]:

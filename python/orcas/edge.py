@@ -25,7 +25,7 @@ _PACK_SIZE: Final = 1 << 30
 _RESERVE: Final = 256 << 20
 # Workers wait for disks more than they compute, and a sync is shared by all who wait for it.
 _WORKERS_PER_CPU: Final = 4
-_WORKERS_MIN: Final = 8
+_WORKERS_MIN: Final = 16
 _WORKERS_MAX: Final = 64
 
 

@@ -73,11 +73,11 @@ class Exchange:
             raise
         except Exception:
             if not self.disconnected:
-                log.exception("Exception in application")
+                log.exception("%s %r failed", self.scope["method"], self.scope["raw_path"])
             self.protocol.fail(self, FAILED)
         else:
             if not self.response_complete and not self.disconnected:
-                log.error("The application returned without completing its response")
+                log.error("%s %r was left without a complete response", self.scope["method"], self.scope["raw_path"])
                 self.protocol.fail(self, FAILED)
 
     # Request side, called by the protocol.

@@ -8,6 +8,7 @@ for every connection by the server, so a request costs no timer. Knows nothing o
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from typing import Any, ClassVar, Final
 from urllib.parse import unquote
@@ -34,6 +35,8 @@ DRAIN_SECONDS_MAX: Final = 5
 HEADER_COUNT_MAX: Final = 256
 # Pipelines that queue faster than they are answered.
 PIPELINE_MAX: Final = 64
+
+log = logging.getLogger("orcas.http")
 
 _FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 
@@ -332,7 +335,10 @@ class LimitedProtocol(HttpToolsProtocol):
     def _answer(self, refusal: Refusal, exchange: Exchange | None = None) -> None:
         method = exchange.scope["method"] if exchange is not None else ""
         self.deaf = self.deaf or exchange is None
-        self.transport.write(refusal.response(self.date_line(), bodiless=method == "HEAD"))
+        request_id = refusals.new_request_id()
+        # Strangers decide how often this happens, so it is for those who look for it.
+        log.debug("Refused: %s", refusal.message, extra={"orcas": {"request_id": request_id, "client": self.client}})
+        self.transport.write(refusal.response(self.date_line(), request_id, bodiless=method == "HEAD"))
         self.running = None
         self.queue.clear()
         self._end(unread=exchange is None or exchange.more_body)

@@ -22,9 +22,8 @@ class Refusal:
     code: str
     message: str
 
-    def response(self, date: bytes, *, bodiless: bool) -> bytes:
-        """The whole response. `date` is a header line without its end, or empty; `bodiless` answers HEAD."""
-        request_id = os.urandom(8).hex().upper()
+    def response(self, date: bytes, request_id: str, *, bodiless: bool) -> bytes:
+        """The whole response. `date` is a header line with its end, or empty; `bodiless` answers HEAD."""
         document = (
             '<?xml version="1.0" encoding="UTF-8"?>\n'
             f"<Error><Code>{self.code}</Code><Message>{self.message}</Message><RequestId>{request_id}</RequestId></Error>"
@@ -35,6 +34,11 @@ class Refusal:
             b"x-amz-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (request_id.encode(), len(document)),
         )
         return b"".join(lines) if bodiless else b"".join((*lines, document))
+
+
+def new_request_id() -> str:
+    """An id in the form that S3 gives its requests: 16 upper-case hexadecimal digits."""
+    return os.urandom(8).hex().upper()
 
 
 MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HTTP/1.1.")

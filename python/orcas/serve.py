@@ -98,7 +98,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         if stopping.is_set() or app.lane is None:
             return
         lane = app.lane
-        # What stands now stays: later collections need not look at it.
+        # What stands now stays, so no later collection stops the loop to look at it all again.
         gc.collect()
         gc.freeze()
         server.ready = lambda: announce(url_of(listener), lane)

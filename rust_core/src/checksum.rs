@@ -1,4 +1,4 @@
-//! Digests and checksums of content: MD5 for entity tags, the checksum algorithms of S3, and the CRC of stored blocks.
+//! Digests and checksums of content: MD5 for entity tags and the checksum algorithms of S3.
 //!
 //! Streaming and pure. Owns the algorithms' stable codes, their names on the wire, base64, composite checksums and
 //! the joining of CRCs. Knows nothing of requests: which header is legal where is decided in `s3::checksums`.
@@ -327,11 +327,6 @@ impl Md5Hasher {
     }
 }
 
-/// CRC32C of one block of stored content: guards against damage, proves nothing about identity.
-pub fn block_crc(block: &[u8]) -> u32 {
-    crc_fast::crc32_iscsi(block)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -351,7 +346,6 @@ mod tests {
         assert_eq!(bytes(ChecksumAlgorithm::Crc64Nvme), 0xae8b_1486_0a79_9888_u64.to_be_bytes());
         assert_eq!(base64_of(ChecksumAlgorithm::Sha1, data), "98O8HYCOBHMq32eZZczDTKeuNEE=");
         assert_eq!(base64_of(ChecksumAlgorithm::Sha256, data), "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
-        assert_eq!(block_crc(data), 0xe306_9283);
         assert_eq!(Etag::simple(Md5Hasher::digest(data)).to_string(), "25f9e794323b453885f5181f1b624d0b");
     }
 

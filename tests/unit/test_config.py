@@ -92,7 +92,9 @@ def test_wrong_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, name:
     assert says in message
 
 
-@pytest.mark.parametrize("name", ["ORCAS_PROT", "ORCAS_INSTANT_UPLOAD_ENABLED", "ORCAS_REF_LEVEL", "ORCAS_MEMORY", "ORCAS_PORT_FILE"])
+@pytest.mark.parametrize(
+    "name", ["ORCAS_PROT", "ORCAS_INSTANT_UPLOAD_ENABLED", "ORCAS_REF_LEVEL", "ORCAS_MEMORY", "ORCAS_PORT_FILE"]
+)
 def test_unknown_variables_are_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "1")
     assert refused().startswith(f"{name} is not a setting")
@@ -100,7 +102,12 @@ def test_unknown_variables_are_refused(monkeypatch: pytest.MonkeyPatch, name: st
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("prot = 1", "did you mean port?"), ("dev = true", "not a setting"), ("port = [", "cannot be read"), ("port = true", "whole")],
+    [
+        ("prot = 1", "did you mean port?"),
+        ("dev = true", "not a setting"),
+        ("port = [", "cannot be read"),
+        ("port = true", "whole"),
+    ],
 )
 def test_wrong_files_are_refused(places: Path, text: str, says: str) -> None:
     (places / "work/orcas.toml").write_text(text)

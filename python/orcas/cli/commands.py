@@ -74,13 +74,13 @@ def serve(
 
     Examples:
 
-        orcas serve                              the store in ~/.local/share/orcas, on 127.0.0.1:9000
+        orcas serve                           your own store, on this machine only
 
-        orcas serve --data /srv/s3 --host ::     a store of your own, for other machines
+        orcas serve --data /srv/s3 --host ::  reached from other machines
 
-        orcas serve --memory --port 0            for a test: a free port, nothing left behind
+        orcas serve --memory --port 0         a free port, nothing left behind
 
-        orcas serve --dev                        the fixed keys of the tutorial
+        orcas serve --dev                     published keys, for trying things out
     """
     from orcas.cli.serving import serve_command
 

@@ -5,6 +5,8 @@
 //! again. A pack's name and header are durable before a chunk in it is. This module must not know records, the log,
 //! the index or the engine. `docs/format.md` specifies every byte.
 
+#[cfg(test)]
+mod crash_tests;
 mod format;
 mod reader;
 #[cfg(test)]

@@ -8,6 +8,9 @@ mod manifest;
 mod objects;
 mod uploads;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

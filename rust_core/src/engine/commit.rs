@@ -53,6 +53,8 @@ pub(super) struct Committer {
     /// When buffered or unsynced records must be durable, on the monotonic clock.
     deadline: Option<Duration>,
     failures: u32,
+    /// What a look at the free space said in this round.
+    space: Option<Result<()>>,
     taken: Vec<(Intent, Waiter)>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
 }
@@ -78,6 +80,7 @@ impl Committer {
             births: Vec::new(),
             deadline: None,
             failures: 0,
+            space: None,
             taken: Vec::new(),
             answers: Vec::new(),
         }
@@ -102,6 +105,7 @@ impl Committer {
         let (count, bytes) = self.round_limits();
         let mut taken = std::mem::take(&mut self.taken);
         self.shared.intents.take(count, bytes, &mut taken);
+        self.space = None;
         let mut durability = Durability::UnsafeNone;
         for (intent, waiter) in taken.drain(..) {
             let asked = self.durability(&intent);
@@ -154,13 +158,18 @@ impl Committer {
     fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
         self.shared.check_writable()?;
         if adds_content(&intent) {
-            self.shared.check_space()?;
+            // Once a round: what a round brings is far less than the reserve.
+            self.space.get_or_insert_with(|| self.shared.check_space()).clone()?;
         }
         let births = self.unborn_packs(&intent);
         let context = Context {
             now_ms: self.shared.clock.now_ms(),
             next_sequence: self.next_sequence + births.len() as u64,
-            upload_id: self.upload_id()?,
+            upload_id: match &intent {
+                Intent::CreateUpload { .. } => self.upload_id()?,
+                // Randomness costs a system call.
+                _ => UploadId([0; 16]),
+            },
         };
         let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
         let Decision { outcome, records } = decide(&view, &context, intent)?;

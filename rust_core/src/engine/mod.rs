@@ -50,6 +50,7 @@ pub use body::BodyWriter;
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use list::{ListEntry, ListObjects, ListPage};
 pub use open::{Engine, IndexPlace};
+pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
@@ -277,7 +278,7 @@ impl Handle {
     /// # Errors
     /// As [`crate::decide::decide`], and what the commit ran into.
     pub fn execute(&self, intent: Intent) -> Result<Outcome, Failure> {
-        let (sink, answer) = ChannelSink::new();
+        let (sink, answer) = ChannelSink::pair();
         self.submit(intent, Waiter { sink, token: 0 });
         answer.recv().unwrap_or(Err(Failure::Engine(Error::Closed)))
     }
@@ -356,8 +357,7 @@ struct ChannelSink {
 }
 
 impl ChannelSink {
-    #[expect(clippy::type_complexity, reason = "the receiver is taken apart at once")]
-    fn new() -> (Arc<dyn CompletionSink>, crossbeam_channel::Receiver<Result<Outcome, Failure>>) {
+    fn pair() -> (Arc<dyn CompletionSink>, crossbeam_channel::Receiver<Result<Outcome, Failure>>) {
         let (answer, receiver) = crossbeam_channel::bounded(1);
         (Arc::new(Self { answer }), receiver)
     }

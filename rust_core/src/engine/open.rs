@@ -144,6 +144,11 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     fs.create_dir(&chunk_dir)?;
     fs.sync_dir(&data)?;
     let new = fs.list(&log_dir)?.is_empty();
+    if new {
+        // Before the first log file: a store whose own name is lost in a power cut is lost whole.
+        let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fs.sync_dir(parent.unwrap_or(Path::new(".")))?;
+    }
     let keys = StoreKeys::open(&fs, &data, &*random, new)?;
     let store_id = keys.store_id;
     let index_path = data.join("index.db");

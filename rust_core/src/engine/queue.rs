@@ -129,8 +129,8 @@ impl IntentQueue {
 }
 
 /// How far the index may stay behind the durable log before writers wait.
-pub(super) const LAG_BYTES_MAX: u64 = 16 << 20;
-pub(super) const LAG_RECORDS_MAX: usize = 100_000;
+pub const LAG_BYTES_MAX: u64 = 16 << 20;
+pub const LAG_RECORDS_MAX: usize = 100_000;
 /// The applier begins when this share of the allowed lag is reached, or `APPLY_AFTER` after the first batch.
 const LAG_SHARE: u64 = 4;
 const APPLY_AFTER: Duration = Duration::from_millis(250);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -31,7 +32,8 @@ impl Random for SystemRandom {
 impl FileSystem for RealFileSystem {
     fn open(&self, path: &Path, mode: Open) -> Result<Arc<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        options.read(true).write(mode != Open::Read).create_new(mode == Open::Create);
+        // What users store, and the keys of the store, are their owner's business.
+        options.read(true).write(mode != Open::Read).create_new(mode == Open::Create).mode(0o600);
         let file = options.open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if mode != Open::Create => Error::Missing { path: path.to_owned() },
             _ => Error::io("open", path, error),

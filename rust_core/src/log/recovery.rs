@@ -15,7 +15,7 @@ use crate::record::Sequence;
 
 use super::format::{FILE_HEADER, FILE_HEADER_ENCODED, FileHeader, LogKeys};
 use super::scan::{Scanned, Scanner};
-use super::writer::{Appended, Batch, Log};
+use super::writer::{Appended, Batch, Log, give_back};
 use super::{LogOptions, LogPosition, RecoveredBatch, file_number, file_path};
 
 #[derive(Debug, thiserror::Error)]
@@ -35,12 +35,6 @@ pub struct Recovered {
     pub torn_bytes: u64,
     /// Batches that were not known to be durable and now are, in the new file.
     pub reappended_batches: usize,
-}
-
-impl std::fmt::Debug for Recovered {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.debug_struct("Recovered").field("position", &self.log.position()).finish_non_exhaustive()
-    }
 }
 
 type Visit<'a> = &'a mut dyn FnMut(RecoveredBatch) -> Result<()>;
@@ -95,6 +89,7 @@ pub fn recover(
         Ok(())
     })?;
     survey.remove_unnamed(&*fs, &options.dir, &files, end.file)?;
+    survey.give_back(&*fs, &options.dir, &files, &end);
     let reappended_batches = appended.len();
     for batch in appended {
         (replay.visit)(batch)?;
@@ -110,15 +105,18 @@ struct Survey {
     void: Vec<u64>,
     /// The highest number that any file has.
     highest: u64,
+    /// Bytes of every file.
+    lengths: BTreeMap<u64, u64>,
 }
 
 impl Survey {
     fn take(fs: &dyn FileSystem, options: &LogOptions, keys: &LogKeys) -> Result<Self> {
-        let mut survey = Self { valid: BTreeMap::new(), void: Vec::new(), highest: 0 };
+        let mut survey = Self { valid: BTreeMap::new(), void: Vec::new(), highest: 0, lengths: BTreeMap::new() };
         for number in fs.list(&options.dir)?.iter().filter_map(|name| file_number(name)) {
             let path = file_path(&options.dir, number);
             let file = fs.open(&path, Open::Read)?;
             survey.highest = number;
+            survey.lengths.insert(number, file.len()?);
             match read_header(&*file, &path, options, keys, number)? {
                 Some(header) => drop(survey.valid.insert(number, header)),
                 None => survey.void.push(number),
@@ -154,6 +152,17 @@ impl Survey {
     fn remove_unnamed(&self, fs: &dyn FileSystem, dir: &Path, files: &[FileHeader], last: u64) -> Result<()> {
         let named = |number: u64| number <= last && files.iter().any(|header| header.number == number);
         remove(fs, dir, self.valid.keys().copied().filter(|number| !named(*number)))
+    }
+
+    /// Once the new file is in force: what stands behind the named ends of all files before it, the last of which
+    /// ends at `last`.
+    fn give_back(&self, fs: &dyn FileSystem, dir: &Path, files: &[FileHeader], last: &LogPosition) {
+        let ends = files.iter().map(|header| &header.predecessor).filter(|end| end.file < last.file);
+        for end in ends.chain([last]) {
+            if self.lengths.get(&end.file).is_some_and(|length| *length > end.offset) {
+                give_back(fs, dir, end.file, end.offset);
+            }
+        }
     }
 }
 

@@ -186,7 +186,13 @@ impl Scanner {
             if at + length as u64 > self.length {
                 return Ok(false);
             }
-            let mut block = BytesMut::zeroed((self.length - at).min(SCAN_BLOCK).max(length as u64) as usize);
+            let wanted = (self.length - at).min(SCAN_BLOCK).max(length as u64) as usize;
+            // The memory of the block before serves again when no payload in it is kept.
+            let mut block = std::mem::take(&mut self.block).try_into_mut().unwrap_or_default();
+            if block.capacity() < wanted {
+                block = BytesMut::zeroed(wanted);
+            }
+            block.resize(wanted, 0);
             self.file.read_at(at, &mut block)?;
             self.block = block.freeze();
             self.block_start = at;

@@ -286,6 +286,17 @@ fn spares_and_strangers_names_do_not_matter() {
 }
 
 #[test]
+fn starts_without_writes_leave_no_files_behind() {
+    let (dir, ends) = three_batches();
+    let mut last = ends[2].clone();
+    for start in 0..8 {
+        let (_, batches) = open_at(options(dir.path()), Some(&last).filter(|_| start % 4 < 2)).unwrap();
+        last = batches.last().map_or(last, |batch| batch.position.clone());
+        assert!(std::fs::read_dir(dir.path()).unwrap().count() <= 3);
+    }
+}
+
+#[test]
 fn replay_goes_on_behind_any_applied_position() {
     let dir = tempfile::tempdir().unwrap();
     let (mut recovered, _) = open(dir.path());

@@ -4,11 +4,12 @@
 //! batch is acknowledged only after the `sync` that follows its `append`; after any error that leaves
 //! `needs_fail_over` true, every batch after the last synced one failed and `fail_over` comes next.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::block::{BLOCK_SIZE, block_crc, field};
 use crate::error::{Error, Result};
-use crate::fs::{File, FileSystem};
+use crate::fs::{File, FileSystem, Open};
 use crate::record::Sequence;
 
 use super::format::{
@@ -17,7 +18,7 @@ use super::format::{
 };
 use super::reader::LogReader;
 use super::spare::{Spare, SpareMaker};
-use super::{LogOptions, LogPosition};
+use super::{LogOptions, LogPosition, file_path};
 
 /// Bytes of one batch: keeps frame offsets within 32 bits.
 const BATCH_MAX: usize = 1024 * 1024 * 1024;
@@ -140,6 +141,9 @@ pub struct Log {
     position: LogPosition,
     /// Set by a failed write or sync: this file is never written or synced again.
     failed: Option<Error>,
+    /// The end that the present file's header names, until that header is durable.
+    left: Option<LogPosition>,
+    fs: Arc<dyn FileSystem>,
     spares: SpareMaker,
     reader: LogReader,
 }
@@ -164,10 +168,12 @@ impl Log {
         let spare = spares.take()?;
         let header = new_header(&options, &spare, end)?;
         let mut log = Self {
-            reader: LogReader::new(fs, Arc::clone(&options), keys.clone()),
+            reader: LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone()),
+            fs,
             current: Current { file: spare.file, seal: header.seal() },
             position: LogPosition { file: spare.number, offset: FILE_HEADER, ..end.clone() },
             failed: None,
+            left: None,
             options,
             keys,
             spares,
@@ -218,7 +224,11 @@ impl Log {
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
         let synced = self.current.file.sync_data();
-        self.note(synced)
+        self.note(synced)?;
+        if let Some(end) = self.left.take() {
+            give_back(&*self.fs, &self.options.dir, end.file, end.offset);
+        }
+        Ok(())
     }
 
     /// Gives up everything behind `end`, which a successful sync covered, and continues in a new file. The new file's
@@ -248,8 +258,7 @@ impl Log {
 
     /// A file is left only after it was synced whole: its successor's header says that its end is durable.
     fn roll(&mut self) -> Result<()> {
-        let synced = self.current.file.sync_data();
-        self.note(synced)?;
+        self.sync()?;
         self.continue_after(self.position.clone())
     }
 
@@ -259,6 +268,7 @@ impl Log {
         // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
         let written = spare.file.write_at(0, &header.encode(&self.keys));
         self.note(written)?;
+        self.left = (end.file > 0).then(|| end.clone());
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
         self.current = Current { file: spare.file, seal: header.seal() };
         self.failed = None;
@@ -275,6 +285,15 @@ impl Log {
         }
         done
     }
+}
+
+/// Cuts a file at the end that a durable header names: behind it everything is void, but preallocated, 64 MiB for each
+/// restart. This is about space only, so a failure is left for the next start to mend.
+pub(super) fn give_back(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64) {
+    let cut = fs
+        .open(&file_path(dir, number), Open::Write)
+        .and_then(|file| if file.len()? > end { file.set_len(end) } else { Ok(()) });
+    drop(cut);
 }
 
 fn new_header(options: &LogOptions, spare: &Spare, end: &LogPosition) -> Result<FileHeader> {

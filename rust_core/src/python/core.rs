@@ -47,22 +47,8 @@ fn store_error(error: Error) -> PyErr {
 }
 
 fn durability(name: &str) -> PyResult<Durability> {
-    match name {
-        "sync" => Ok(Durability::Sync),
-        "interval" => Ok(Durability::Interval),
-        "buffered" => Ok(Durability::Buffered),
-        "unsafe-none" => Ok(Durability::UnsafeNone),
-        other => Err(pyo3::exceptions::PyValueError::new_err(format!("unknown durability {other}"))),
-    }
-}
-
-fn durability_name(durability: Durability) -> &'static str {
-    match durability {
-        Durability::Sync => "sync",
-        Durability::Interval => "interval",
-        Durability::Buffered => "buffered",
-        Durability::UnsafeNone => "unsafe-none",
-    }
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown durability {name}"));
+    Durability::from_name(name).ok_or_else(unknown)
 }
 
 /// Settings of the engine and the lane, as the control plane hands them over.
@@ -241,7 +227,7 @@ impl Core {
         Health {
             read_only: health.read_only.map(|reason| reason.to_string()),
             storage_full: health.storage_full,
-            durability: durability_name(health.durability),
+            durability: health.durability.name(),
             lag_bytes: health.lag_bytes,
             lag_records: health.lag_records,
         }

@@ -1,16 +1,23 @@
-//! The typed records of the log and what they are made of. Pure. `codec` turns them into payload bytes and back;
+//! The typed records of the log and what they are made of. Pure. `encode` and `decode` turn them into payload bytes and back;
 //! `docs/format.md` is the byte specification. A record's sequence stands in its frame, not in here.
 //!
 //! Blobs (contents and chunks), segments, versions and parts are named by the sequence of the record that brought
 //! them: never by a file or an offset, so compaction can move bytes without touching a manifest.
 
-mod codec;
+mod decode;
+mod encode;
+mod kinds;
+
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
-pub use codec::{CONTENT as CONTENT_KIND, decode, decode_extents, encode, encode_extents};
+pub use decode::{decode, decode_extents};
+pub use encode::{encode, encode_extents};
+pub use kinds::CONTENT as CONTENT_KIND;
 
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;
@@ -135,6 +142,24 @@ pub enum Durability {
     Buffered,
     Interval,
     Sync,
+}
+
+impl Durability {
+    const ALL: [Self; 4] = [Self::UnsafeNone, Self::Buffered, Self::Interval, Self::Sync];
+
+    /// As settings and headers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UnsafeNone => "unsafe-none",
+            Self::Buffered => "buffered",
+            Self::Interval => "interval",
+            Self::Sync => "sync",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|durability| durability.name() == name)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

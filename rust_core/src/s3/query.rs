@@ -4,7 +4,8 @@
 
 use super::errors::{ErrorCode, S3Error};
 use super::range::{PART_NUMBER_MAX, part_number};
-use crate::checksum::{base64_decode, base64_encode, block_crc};
+use crate::block::block_crc;
+use crate::checksum::{base64_decode, base64_encode};
 use crate::http::Query;
 
 /// Entries of one listing page: the limit of S3, which bounds an answer's memory.

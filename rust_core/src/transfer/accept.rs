@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::answer::{Answer, Envelope};
-use super::buckets::CreateBucket;
+use super::buckets::{CreateBucket, chunk_size, durability};
 use super::copies::{CopyObject, MoveObject, Source, UploadPartCopy};
 use super::deletes::{DeleteObject, DeleteObjects};
 use super::intake::{Promise, transfer_encoded};
@@ -130,9 +130,12 @@ impl Reading<'_> {
                 other => Err(other.unbuilt().into()),
             },
             Target::ObjectLambda => Err(operation.unbuilt().into()),
-            Target::Bucket(name) if operation == Operation::CreateBucket => {
-                Ok(Input::CreateBucket(CreateBucket { name: name.clone(), owner: self.owner.clone() }))
-            }
+            Target::Bucket(name) if operation == Operation::CreateBucket => Ok(Input::CreateBucket(CreateBucket {
+                name: name.clone(),
+                owner: self.owner.clone(),
+                chunk_size: chunk_size(self.headers())?,
+                durability: durability(self.headers())?,
+            })),
             Target::Bucket(name) => self.on_bucket(operation, self.bucket(name)?),
             Target::Object { bucket, key } => {
                 self.on_object(operation, self.bucket(bucket)?, Bytes::copy_from_slice(key))
@@ -176,7 +179,8 @@ impl Reading<'_> {
             Operation::PutObject => {
                 let condition = WriteCondition::parse(headers)?;
                 self.check_early(&condition, &bucket, &key)?;
-                let becomes = Becomes::Object { condition, headers: stored(ObjectHeaders::parse(headers)?) };
+                let headers = Box::new(stored(ObjectHeaders::parse(headers)?));
+                let becomes = Becomes::Object { condition, headers };
                 Input::Upload(Box::new(Upload { bucket, key, becomes }))
             }
             Operation::UploadPart => {

@@ -23,6 +23,8 @@ pub mod problem;
 pub mod request;
 pub mod store_body;
 pub mod stream;
+#[cfg(test)]
+mod tests;
 mod uploads;
 
 pub use answer::{Answer, AnswerBody};

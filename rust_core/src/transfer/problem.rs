@@ -88,7 +88,7 @@ fn signature_error(error: &SignatureError) -> S3Error {
         }
         E::InvalidArgument(_) | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
         E::UnsupportedMechanism | E::MissingContentSha256 | E::MalformedChunk => ErrorCode::InvalidRequest,
-        E::InvalidChunkSize => ErrorCode::InvalidRequest,
+        E::InvalidChunkSize => ErrorCode::InvalidChunkSizeError,
         E::InvalidToken => ErrorCode::InvalidToken,
         E::AsymmetricNotImplemented => ErrorCode::NotImplemented,
         E::InvalidUri => ErrorCode::InvalidURI,
@@ -161,6 +161,7 @@ mod tests {
             SignatureError::ContentSha256Mismatch,
             SignatureError::MissingDecodedLength,
             SignatureError::IncompleteBody,
+            SignatureError::InvalidChunkSize,
             SignatureError::MalformedChunk,
             SignatureError::MalformedTrailer,
         ] {

@@ -21,6 +21,9 @@ const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
 /// Pieces up to this size are joined while they wait, so that tiny pieces do not cost one allocation each.
 const JOIN_MAX: usize = 256 * 1024;
 
+/// Bytes that a worker consumes of one body before it looks at others: fast uploads must not keep every worker.
+const TURN: u64 = 1024 * 1024;
+
 /// What a worker does with a body. Dropping it unfinished leaves nothing stored.
 pub trait Consumer: Send + 'static {
     /// Why a body is refused.
@@ -54,6 +57,8 @@ pub struct BodyStream<C: Consumer> {
 }
 
 struct Shared<C: Consumer> {
+    /// Bytes of the whole body on the wire, when they were announced.
+    announced: Option<u64>,
     pool: Arc<Pool>,
     budget: Arc<Budget>,
     state: Mutex<State<C>>,
@@ -64,6 +69,7 @@ struct State<C: Consumer> {
     consumer: Option<Box<C>>,
     pieces: VecDeque<Piece>,
     waiting_bytes: u64,
+    received: u64,
     /// Room for the piece to be received next.
     grant: Option<Permit>,
     /// Set while the window is full.
@@ -83,11 +89,13 @@ struct Piece {
 }
 
 impl<C: Consumer> BodyStream<C> {
-    pub fn new(pool: Arc<Pool>, budget: Arc<Budget>, consumer: C) -> Self {
+    /// `announced`: bytes of the whole body on the wire, if known.
+    pub fn new(pool: Arc<Pool>, budget: Arc<Budget>, announced: Option<u64>, consumer: C) -> Self {
         let state = State {
             consumer: Some(Box::new(consumer)),
             pieces: VecDeque::new(),
             waiting_bytes: 0,
+            received: 0,
             grant: None,
             resume: None,
             running: false,
@@ -96,12 +104,12 @@ impl<C: Consumer> BodyStream<C> {
             ended: false,
             dead: false,
         };
-        Self { shared: Arc::new(Shared { pool, budget, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { announced, pool, budget, state: Mutex::new(state) }) }
     }
 
     /// Asks for room for one piece of at most `PIECE_MAX` bytes; to be called before each receive.
     pub fn admit(&self, resume: Resume) -> Flow {
-        {
+        let room = {
             let mut state = self.shared.state.lock();
             if state.refused.is_some() || state.ended {
                 return Flow::Stop;
@@ -113,13 +121,14 @@ impl<C: Consumer> BodyStream<C> {
                 state.resume = Some(resume);
                 return Flow::Wait;
             }
-        }
+            self.shared.announced.map_or(PIECE_MAX, |whole| whole.saturating_sub(state.received).min(PIECE_MAX))
+        };
         let shared = Arc::clone(&self.shared);
         let granted = move |permit| {
             shared.keep_grant(permit);
             resume();
         };
-        match self.shared.budget.take_or_wait(PIECE_MAX, granted) {
+        match self.shared.budget.take_or_wait(room, granted) {
             Some(permit) => {
                 self.shared.keep_grant(permit);
                 Flow::More
@@ -141,6 +150,7 @@ impl<C: Consumer> BodyStream<C> {
             return;
         }
         state.waiting_bytes += bytes.len() as u64;
+        state.received += bytes.len() as u64;
         match state.pieces.back_mut() {
             Some(last) if last.bytes.len() + bytes.len() <= JOIN_MAX => {
                 last.bytes.extend_from_slice(bytes);
@@ -222,29 +232,35 @@ impl<C: Consumer> Shared<C> {
     /// At most one worker is here for a stream.
     fn work(self: Arc<Self>) {
         let Some(consumer) = self.state.lock().consumer.take() else { return };
-        if catch_unwind(AssertUnwindSafe(|| self.consume(consumer))).is_err() {
+        if catch_unwind(AssertUnwindSafe(|| Self::consume(&self, consumer))).is_err() {
             let mut state = self.state.lock();
             state.dead = true;
             state.ended = true;
-            let dropped = (state.reply.take(), std::mem::take(&mut state.pieces), state.grant.take());
-            let resume = state.resume.take();
+            let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
+            let (reply, resume) = (state.reply.take(), state.resume.take());
             drop(state);
             drop(dropped);
+            drop(reply);
             if let Some(resume) = resume {
                 resume();
             }
         }
     }
 
-    /// Consumes until nothing waits.
-    fn consume(&self, mut consumer: Box<C>) {
+    /// Consumes until nothing waits or its turn is over.
+    fn consume(self: &Arc<Self>, mut consumer: Box<C>) {
+        let mut consumed = 0;
         loop {
+            if consumed >= TURN {
+                return self.requeue(consumer);
+            }
             let (step, resume) = self.next_step();
             if let Some(resume) = resume {
                 resume();
             }
             match step {
                 Step::Consume(piece) => {
+                    consumed += piece.bytes.len() as u64;
                     let result = consumer.consume(&piece.bytes);
                     drop(piece);
                     if let Err(error) = result {
@@ -264,6 +280,18 @@ impl<C: Consumer> Shared<C> {
                 }
             }
         }
+    }
+
+    /// Lets other work go first; an aborted stream drops its consumer.
+    fn requeue(self: &Arc<Self>, consumer: Box<C>) {
+        let mut state = self.state.lock();
+        if state.ended && state.reply.is_none() {
+            return;
+        }
+        state.consumer = Some(consumer);
+        drop(state);
+        let shared = Arc::clone(self);
+        self.pool.spawn(move || shared.work());
     }
 
     fn next_step(&self) -> (Step<C>, Option<Resume>) {
@@ -304,152 +332,4 @@ impl<C: Consumer> Shared<C> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::mpsc::{Sender, channel};
-    use std::time::Duration;
-
-    /// Collects a body; refuses a piece with a `!`, panics at one with a `?`.
-    struct Collect {
-        seen: Vec<u8>,
-        gate: Option<std::sync::mpsc::Receiver<()>>,
-    }
-
-    struct Told(Option<Sender<Result<Vec<u8>, &'static str>>>);
-
-    impl Told {
-        fn tell(mut self, result: Result<Vec<u8>, &'static str>) {
-            if let Some(sender) = self.0.take() {
-                sender.send(result).unwrap();
-            }
-        }
-    }
-
-    impl Drop for Told {
-        fn drop(&mut self) {
-            if let Some(sender) = self.0.take() {
-                let _ = sender.send(Err("dropped"));
-            }
-        }
-    }
-
-    impl Consumer for Collect {
-        type Error = &'static str;
-        type Reply = Told;
-
-        fn consume(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
-            if let Some(gate) = &self.gate {
-                gate.recv().unwrap();
-            }
-            assert!(!piece.contains(&b'?'), "expected by this test");
-            if piece.contains(&b'!') {
-                return Err("refused");
-            }
-            self.seen.extend_from_slice(piece);
-            Ok(())
-        }
-
-        fn finish(self: Box<Self>, reply: Told) {
-            reply.tell(Ok(self.seen));
-        }
-
-        fn refuse(error: Self::Error, reply: Told) {
-            reply.tell(Err(error));
-        }
-    }
-
-    fn stream(budget: u64, gate: Option<std::sync::mpsc::Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
-        let budget = Budget::new(budget);
-        let pool = Arc::new(Pool::new(2).unwrap());
-        (BodyStream::new(pool, Arc::clone(&budget), Collect { seen: Vec::new(), gate }), budget)
-    }
-
-    /// Sends `pieces` as the event loop would and returns what the reply was told.
-    fn send(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
-        for piece in pieces {
-            loop {
-                let (resumed, wait) = channel();
-                match stream.admit(Box::new(move || resumed.send(()).unwrap_or(()))) {
-                    Flow::More => break stream.push(piece),
-                    Flow::Stop => break,
-                    Flow::Wait => wait.recv_timeout(Duration::from_secs(10)).unwrap(),
-                }
-            }
-        }
-        let (sender, receiver) = channel();
-        stream.finish(Told(Some(sender)));
-        receiver.recv_timeout(Duration::from_secs(10)).unwrap()
-    }
-
-    #[test]
-    fn pieces_arrive_in_order_and_the_budget_comes_back() {
-        let (stream, budget) = stream(PIECE_MAX, None);
-        let pieces: Vec<Vec<u8>> = (0..200u32).map(|n| vec![128 | n as u8; 1 + 997 * n as usize]).collect();
-        assert_eq!(send(&stream, &pieces).unwrap(), pieces.concat());
-        assert!(budget.try_take(PIECE_MAX).is_some());
-    }
-
-    #[test]
-    fn a_slow_consumer_stops_the_sender_at_the_window() {
-        let (open, gate) = channel();
-        let (stream, _) = stream(1 << 30, Some(gate));
-        let piece = vec![b'x'; PIECE_MAX as usize];
-        let (resumed, wait) = channel();
-        let mut sent = 0;
-        loop {
-            let resumed = resumed.clone();
-            match stream.admit(Box::new(move || resumed.send(()).unwrap())) {
-                Flow::More => stream.push(&piece),
-                Flow::Wait => break,
-                Flow::Stop => panic!("nothing was refused"),
-            }
-            sent += 1;
-        }
-        assert!(sent as u64 * PIECE_MAX <= STREAM_WINDOW + 2 * PIECE_MAX, "{sent} pieces");
-        assert!(wait.try_recv().is_err());
-        (0..sent).for_each(|_| open.send(()).unwrap());
-        wait.recv_timeout(Duration::from_secs(10)).unwrap();
-    }
-
-    #[test]
-    fn a_refused_body_stops_the_sender_and_answers_once() {
-        let (stream, budget) = stream(PIECE_MAX, None);
-        let pieces: Vec<Vec<u8>> = std::iter::repeat_n(b"!no".to_vec(), 50).collect();
-        assert_eq!(send(&stream, &pieces), Err("refused"));
-        assert!(budget.try_take(PIECE_MAX).is_some());
-        assert_eq!(stream.admit(Box::new(|| ())), Flow::Stop);
-    }
-
-    #[test]
-    fn a_panicking_consumer_still_answers() {
-        let (stream, budget) = stream(PIECE_MAX, None);
-        assert_eq!(send(&stream, &[b"ab".to_vec(), b"?".to_vec(), b"cd".to_vec()]), Err("dropped"));
-        assert!(budget.try_take(PIECE_MAX).is_some());
-    }
-
-    #[test]
-    fn an_aborted_body_gives_everything_back_and_resumes_its_waiter() {
-        let (open, gate) = channel();
-        let (stream, budget) = stream(3 * PIECE_MAX, Some(gate));
-        let (resumed, wait) = channel();
-        loop {
-            let resumed = resumed.clone();
-            match stream.admit(Box::new(move || resumed.send(()).unwrap())) {
-                Flow::More => stream.push(&vec![b'x'; PIECE_MAX as usize]),
-                _ => break,
-            }
-        }
-        stream.abort();
-        // Fails when the worker had not begun: then its consumer is gone already.
-        let _ = open.send(());
-        wait.recv_timeout(Duration::from_secs(10)).unwrap();
-        drop(stream);
-        for _ in 0..1000 {
-            if budget.try_take(3 * PIECE_MAX).is_some() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("the budget did not come back");
-    }
-}
+mod tests;

@@ -27,7 +27,7 @@ pub struct Upload {
 
 /// What a body becomes.
 pub enum Becomes {
-    Object { condition: WriteCondition, headers: ObjectHeaders },
+    Object { condition: WriteCondition, headers: Box<ObjectHeaders> },
     Part { upload: UploadId, number: u16 },
 }
 
@@ -37,7 +37,7 @@ impl Upload {
         let (bucket, key) = (self.bucket.id, self.key.clone());
         match &self.becomes {
             Becomes::Object { condition, headers } => {
-                let (precondition, headers) = (precondition(condition), headers.clone());
+                let (precondition, headers) = (precondition(condition), ObjectHeaders::clone(headers));
                 Intent::PutObject(Box::new(PutObject { bucket, key, precondition, size, md5, checksum, headers, body }))
             }
             Becomes::Part { upload, number } => {

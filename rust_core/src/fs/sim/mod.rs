@@ -25,6 +25,7 @@ pub use self::image::SECTOR;
 /// What a step does; faults and hooks are aimed by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
+    /// Of a file or a directory.
     Create,
     Read,
     Write,

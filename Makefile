@@ -1,0 +1,26 @@
+# Thin names for the sections of .ci/run, which installs what it needs into .venv.
+.PHONY: install run fmt lint test crash conformance bench docs ci clean
+
+install:      ## the package with test and lint tools, in .venv
+	bash .ci/run install
+run:          ## install as users do, then `orcas serve`
+	bash .ci/run serve
+fmt:          ## rewrite the sources in the project's format
+	bash .ci/run format
+lint:         ## format, clippy, ruff, mypy, import contracts, stubs
+	bash .ci/run fmt lint
+test:         ## all tests: Rust, then Python
+	bash .ci/run test
+crash:        ## only the tests that kill servers
+	bash .ci/run crash
+conformance:  ## only the tests with other people's clients
+	bash .ci/run conformance
+bench:        ## benchmarks, on a release build
+	bash .ci/run bench
+docs:         ## check that the documents agree with the code
+	bash .ci/run install
+	.venv/bin/python -m pytest tests/test_tidy.py -k documented
+ci:           ## what must pass before a change lands
+	bash .ci/run
+clean:
+	rm -rf .venv target

@@ -1,0 +1,115 @@
+"""Large objects: throughput of a download, and the memory that an upload and a download of 1 GiB take."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import boto3
+
+import load
+from figures import Figure, Plan, ratios
+from processes import ACCESS_KEY, SECRET_KEY, Bare, Orcas, scratch
+from signing import REGION
+from small import make_bucket
+
+_DOWNLOAD_BYTES = 10 << 20
+_GIB = 1 << 30
+_BUFFER_BYTES = 1 << 20
+_MEMORY_MIB = 96.0
+
+
+def throughput(plan: Plan) -> list[Figure]:
+    """Figure get-10mib."""
+    rounds, count = plan.size(9, 3), plan.size(30, 5)
+    rates: dict[str, list[float]] = {"orcas": [], "bare": []}
+    cpu_ms: dict[str, list[float]] = {"orcas": [], "bare": []}
+    buffer = bytearray(_BUFFER_BYTES)
+    with scratch(plan.directory) as directory, Orcas(directory / "data") as orcas:
+        make_bucket(orcas, "large")
+        load.upload(orcas.address, orcas.signer().put_head("/large/ten", _DOWNLOAD_BYTES), _DOWNLOAD_BYTES)
+        probe = load.exchange(orcas.address, orcas.signer().get("/large/ten"))
+        headers = [(name.decode(), value.decode()) for name, value in probe.headers if name != b"date"]
+        with Bare({"GET": {"headers": headers, "size": _DOWNLOAD_BYTES}}) as bare:
+            for warm in [True] + [False] * rounds:
+                for name, process in (("orcas", orcas), ("bare", bare)):
+                    request = orcas.signer().get("/large/ten")
+                    used, started = process.cpu_ns(), time.perf_counter()
+                    with load.connect(process.address) as connected:
+                        for _ in range(count):
+                            load.download(connected, request, buffer)
+                    seconds = time.perf_counter() - started
+                    if not warm:
+                        rates[name].append(count * _DOWNLOAD_BYTES / seconds / (1 << 20))
+                        cpu_ms[name].append((process.cpu_ns() - used) / count / 1e6)
+    what = "throughput of a 10 MiB GET on one connection ÷ bare uvicorn from memory"
+    detail = {"mib_a_second": rates, "server_cpu_ms": cpu_ms, "requests": count}
+    return [Figure("get-10mib", what, ratios(rates["orcas"], rates["bare"]), 0.5, at_least=True, detail=detail)]
+
+
+def memory(plan: Plan) -> list[Figure]:
+    """Figures upload-memory and download-memory; each round is a new server."""
+    rounds, length = plan.size(3, 1), plan.size(_GIB, _GIB // 8)
+    up: list[float] = []
+    down: list[float] = []
+    rates: dict[str, list[float]] = {"upload": [], "download": []}
+    buffer = bytearray(_BUFFER_BYTES)
+    for _ in range(rounds):
+        with scratch(plan.directory) as directory, Orcas(directory / "data") as orcas:
+            make_bucket(orcas, "large")
+            load.exchange(orcas.address, orcas.signer().put("/large/warm", b"warm"))
+            load.exchange(orcas.address, orcas.signer().get("/large/warm"))
+            orcas.settle()
+            idle = orcas.rss_mib()
+            orcas.forget_peak()
+            started = time.perf_counter()
+            load.upload(orcas.address, orcas.signer().put_head("/large/gib", length), length)
+            rates["upload"].append(length / (time.perf_counter() - started) / (1 << 20))
+            up.append(orcas.peak_rss_mib() - idle)
+            orcas.settle()
+            orcas.forget_peak()
+            started = time.perf_counter()
+            with load.connect(orcas.address) as connected:
+                load.download(connected, orcas.signer().get("/large/gib"), buffer)
+            rates["download"].append(length / (time.perf_counter() - started) / (1 << 20))
+            down.append(orcas.peak_rss_mib() - idle)
+    detail = {"mib_a_second": rates, "bytes": length}
+    with_boto3 = _boto3_memory(rounds, plan, length)
+    return [
+        Figure("upload-memory", "peak memory of a 1 GiB PUT above idle", up, _MEMORY_MIB, unit="MiB", detail=detail),
+        Figure("download-memory", "peak memory of a 1 GiB GET above idle", down, _MEMORY_MIB, unit="MiB"),
+        Figure(
+            "boto3-memory",
+            "peak memory of 1 GiB up and down with boto3, 10 parts at a time, above idle",
+            with_boto3,
+            _MEMORY_MIB,
+            unit="MiB",
+        ),
+    ]
+
+
+def _boto3_memory(rounds: int, plan: Plan, length: int) -> list[float]:
+    """boto3's own transfers: a multipart upload and ranged downloads over ten connections."""
+    peaks: list[float] = []
+    for _ in range(rounds):
+        with scratch(plan.directory) as directory, Orcas(directory / "data") as orcas:
+            client = boto3.client(
+                "s3",
+                endpoint_url=orcas.url,
+                aws_access_key_id=ACCESS_KEY,
+                aws_secret_access_key=SECRET_KEY,
+                region_name=REGION,
+            )
+            client.create_bucket(Bucket="large")
+            client.put_object(Bucket="large", Key="warm", Body=b"warm")
+            file = directory / "file"
+            with file.open("wb") as out:
+                for _ in range(length // _BUFFER_BYTES):
+                    out.write(os.urandom(_BUFFER_BYTES))
+            orcas.settle()
+            idle = orcas.rss_mib()
+            orcas.forget_peak()
+            client.upload_file(str(file), "large", "gib")
+            client.download_file("large", "gib", str(file))
+            peaks.append(orcas.peak_rss_mib() - idle)
+    return peaks

@@ -1,0 +1,29 @@
+"""A server in memory, a client and a bucket for the whole suite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import orcas
+
+
+@pytest.fixture(scope="session")
+def client() -> Iterator[Any]:
+    """A boto3 client of a new server."""
+    with orcas.Server(memory=True) as server:
+        yield server.client()
+
+
+@pytest.fixture(scope="session")
+def bucket(client: Any) -> str:
+    """An empty bucket."""
+    client.create_bucket(Bucket="micro")
+    return "micro"
+
+
+def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
+    """Where the numbers come from, beside what pytest-benchmark notes."""
+    machine_info["orcas"] = {"durability": "sync", "memory": True, "connections": 1}

@@ -1,0 +1,139 @@
+"""Servers under measurement: child processes on loopback, with their CPU time and memory as the kernel counts them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from load import Address
+from signing import Signer
+
+ACCESS_KEY = "ORCASBENCHMARK000001"
+SECRET_KEY = "orcas/benchmark/secret/key/of/no/value00"
+_HERE = Path(__file__).parent
+_MIB = 1 << 20
+# A process is at rest when it used less than this share of a CPU for `_REST_SECONDS`.
+_REST_SHARE = 0.03
+_REST_SECONDS = 0.4
+_REST_SECONDS_MAX = 60
+
+
+class Process:
+    """A server that has said it is ready."""
+
+    def __init__(
+        self, command: list[str], ready: str, order: object = None, environment: dict[str, str] | None = None
+    ) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORCAS_", "AWS_"))}
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by stop
+        started = time.perf_counter()
+        self._child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=kept | (environment or {}),
+            text=True,
+        )
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.write("" if order is None else json.dumps(order) + "\n")
+        self._child.stdin.close()
+        line = self._child.stdout.readline()
+        self.ready_seconds = time.perf_counter() - started
+        if not line.startswith(ready):
+            self._child.wait()
+            self._errors.seek(0)
+            raise RuntimeError(f"{command} did not become ready: {line}{self._errors.read().decode()}")
+        self.url = line.split()[-1]
+        host, port = self.url.removeprefix("http://").split(":")
+        self.address: Address = (host, int(port))
+        self.pid = self._child.pid
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End the process and wait for it."""
+        self._child.send_signal(number)
+        self._child.wait(120)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+        self._errors.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def cpu_ns(self) -> int:
+        """CPU time of all threads so far, ended ones included, user and system, in nanoseconds."""
+        # The clock id of another process: MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of the kernel's posix-timers.
+        return time.clock_gettime_ns((~self.pid << 3) | 2)
+
+    def settle(self) -> None:
+        """Wait until the process is at rest, so that work it does after its answers is counted where it belongs."""
+        deadline = time.monotonic() + _REST_SECONDS_MAX
+        before = self.cpu_ns()
+        while time.monotonic() < deadline:
+            time.sleep(_REST_SECONDS)
+            now = self.cpu_ns()
+            if now - before < _REST_SHARE * _REST_SECONDS * 1e9:
+                return
+            before = now
+
+    def rss_mib(self) -> float:
+        """Resident memory."""
+        return self._status("VmRSS")
+
+    def peak_rss_mib(self) -> float:
+        """Largest resident memory since `forget_peak`."""
+        return self._status("VmHWM")
+
+    def forget_peak(self) -> None:
+        """Begin a new peak at the present memory (proc(5): 5 in clear_refs)."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def _status(self, name: str) -> float:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024 / _MIB
+        raise RuntimeError(f"/proc knows no {name}")
+
+
+class Orcas(Process):
+    """`orcas serve` over a directory, as a user starts it."""
+
+    def __init__(self, data: Path, durability: str = "sync") -> None:
+        super().__init__(
+            [sys.executable, "-m", "orcas", "serve", "--data", str(data), "--port", "0", "--durability", durability],
+            "orcas ready",
+            environment={"ORCAS_ROOT_ACCESS_KEY": ACCESS_KEY, "ORCAS_ROOT_SECRET_KEY": SECRET_KEY},
+        )
+
+    def signer(self) -> Signer:
+        """Requests of the root key, from now on for 15 minutes."""
+        return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", dt.datetime.now(dt.UTC))
+
+
+class Bare(Process):
+    """Bare uvicorn; `answers` as `bare_uvicorn` takes them."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        super().__init__([sys.executable, str(_HERE / "bare_uvicorn.py")], "bare ready", order=answers)
+
+
+@contextlib.contextmanager
+def scratch(parent: Path) -> Iterator[Path]:
+    """A directory on the disk that is measured, empty, and gone afterwards."""
+    parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=parent, prefix="orcas-bench-") as name:
+        yield Path(name)

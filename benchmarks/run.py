@@ -1,0 +1,110 @@
+"""The benchmarks of Orcas: `python benchmarks/run.py [--only NAME]… [--quick] [--json FILE]`.
+
+Needs Orcas in a release build, with the extra `bench`, and cargo. docs/benchmarks.md says what each figure means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import engine
+import index
+import large
+import small
+import startup
+from figures import Figure, Measurement, Plan, table
+
+_REPOSITORY = Path(__file__).resolve().parents[1]
+_MEASUREMENTS: dict[str, Measurement] = {
+    "cpu": small.cpu,
+    "commit": engine.commit,
+    "p99": small.beside_uploads,
+    "get-10mib": large.throughput,
+    "memory": large.memory,
+    "ready": startup.ready,
+    "million": index.million,
+}
+
+
+def main() -> int:
+    """Measure, print the table, and write the JSON file if there is to be one."""
+    arguments = _parser().parse_args()
+    plan = Plan(arguments.quick, arguments.directory, _REPOSITORY)
+    figures: list[Figure] = []
+    circumstances = _circumstances(plan)
+    for name in arguments.only or _MEASUREMENTS:
+        started = time.monotonic()
+        made = _MEASUREMENTS[name](plan)
+        figures += made
+        print(f"{table(made)}\n{name} took {time.monotonic() - started:.0f} s\n", file=sys.stderr, flush=True)
+    circumstances["load_after"] = os.getloadavg()
+    if plan.quick:
+        print("A quick pass shows that the benchmarks run. Its figures say nothing about the goals.")
+    print(table(figures))
+    if arguments.json:
+        document = {"circumstances": circumstances, "figures": [figure.document() for figure in figures]}
+        arguments.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Measure Orcas beside what bounds it, in interleaved rounds.")
+    parser.add_argument("--only", action="append", choices=_MEASUREMENTS, help="measure only this; may be repeated")
+    parser.add_argument("--quick", action="store_true", help="a small pass that shows that everything runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds and the circumstances there")
+    parser.add_argument(
+        "--directory",
+        type=Path,
+        default=_REPOSITORY / "target" / "benchmarks",
+        help="where stores are made: on the disk to be measured, never in memory (default: target/benchmarks)",
+    )
+    return parser
+
+
+def _circumstances(plan: Plan) -> dict[str, Any]:
+    """What somebody must know to compare two files."""
+
+    def said(*command: str) -> str:
+        return subprocess.run(
+            command, cwd=plan.repository, stdout=subprocess.PIPE, text=True, check=False
+        ).stdout.strip()
+
+    models = [line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
+    packages = ("orcas-s3", "uvicorn", "uvloop", "httptools", "fastapi")
+    return {
+        "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        "commit": said("git", "rev-parse", "HEAD") + ("-dirty" if said("git", "status", "--porcelain") else ""),
+        "quick": plan.quick,
+        "cpu": models[0] if models else platform.processor(),
+        "cpus": os.cpu_count(),
+        "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
+        "kernel": f"{platform.system()} {platform.release()}",
+        "file_system": said("stat", "-f", "-c", "%T", str(plan.repository)),
+        "load_before": os.getloadavg(),
+        "python": platform.python_version(),
+        "rust": said("rustc", "--version"),
+        "packages": {name: importlib.metadata.version(name) for name in packages},
+        "durability": "sync, except where a figure says otherwise",
+        "concurrency": "16 connections for get-cpu and put-cpu, 1 elsewhere",
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Small objects: the server's CPU time for a GET and a durable PUT, and the latency of a PUT beside large uploads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import time
+from typing import Any
+
+import load
+from figures import Figure, Plan, ratios
+from load import Address
+from processes import Bare, Orcas, Process, scratch
+
+_BODY_BYTES = 1024
+_CONNECTIONS = 16
+_OBJECTS = 1000
+_UPLOAD_BYTES = 1 << 30
+_QUICK_UPLOAD_BYTES = 64 << 20
+_ALONE_SECONDS_MAX = 10.0
+
+
+def unique(number: int) -> bytes:
+    """A body that no other number has."""
+    return number.to_bytes(8, "big") * (_BODY_BYTES // 8)
+
+
+def make_bucket(orcas: Orcas, name: str) -> None:
+    """CreateBucket."""
+    load.exchange(orcas.address, orcas.signer().request("PUT", f"/{name}", headers={"content-length": "0"}))
+
+
+def answers_like(orcas: Orcas) -> dict[str, Any]:
+    """What the bare application must answer to be byte for byte as long as Orcas; uvicorn adds the date to both."""
+    signer = orcas.signer()
+    put = load.exchange(orcas.address, signer.put("/small/probe", unique(0)))
+    get = load.exchange(orcas.address, signer.get("/small/probe"))
+    return {
+        method: {
+            "headers": [(name.decode(), value.decode()) for name, value in answer.headers if name != b"date"],
+            "size": len(answer.body),
+        }
+        for method, answer in (("GET", get), ("PUT", put))
+    }
+
+
+def cpu_per_request(process: Process, requests: list[bytes]) -> float:
+    """Microseconds of the server's CPU time, with the work it does after its answers."""
+    process.settle()
+    before = process.cpu_ns()
+    load.run(process.address, requests, _CONNECTIONS)
+    process.settle()
+    return (process.cpu_ns() - before) / len(requests) / 1000
+
+
+def cpu(plan: Plan) -> list[Figure]:
+    """Figures get-cpu and put-cpu."""
+    rounds, count = plan.size(9, 3), plan.size(4000, 500)
+    microseconds: dict[tuple[str, str], list[float]] = {}
+    with scratch(plan.directory) as directory, Orcas(directory / "data") as orcas:
+        make_bucket(orcas, "small")
+        signer = orcas.signer()
+        load.run(orcas.address, [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)], _CONNECTIONS)
+        with Bare(answers_like(orcas)) as bare:
+            written = _OBJECTS
+            for warm in [True] + [False] * rounds:
+                signer = orcas.signer()
+                gets = [signer.get(f"/small/{n % _OBJECTS:016x}") for n in range(count)]
+                puts = [signer.put(f"/small/{n:016x}", unique(n)) for n in range(written, written + count)]
+                written += count
+                for method, requests in (("GET", gets), ("PUT", puts)):
+                    for name, process in (("orcas", orcas), ("bare", bare)):
+                        used = cpu_per_request(process, requests)
+                        if not warm:
+                            microseconds.setdefault((method, name), []).append(used)
+    made = []
+    for method, name, goal in (("GET", "get-cpu", 2.5), ("PUT", "put-cpu", 5.0)):
+        ours, theirs = microseconds[method, "orcas"], microseconds[method, "bare"]
+        what = f"server CPU of a signed 1 KiB {method}, 16 connections ÷ bare uvicorn"
+        detail = {"microseconds": {"orcas": ours, "bare": theirs}, "requests": count, "durability": "sync"}
+        made.append(Figure(name, what, ratios(ours, theirs), goal, detail=detail))
+    return made
+
+
+def _upload(address: Address, head: bytes, length: int) -> None:
+    load.upload(address, head, length)
+
+
+def _p99_ms(took_ns: list[int]) -> float:
+    return statistics.quantiles(took_ns, n=100)[98] / 1e6
+
+
+class _SmallPuts:
+    """PUTs of new keys, one after the other, for as long as asked."""
+
+    def __init__(self, orcas: Orcas) -> None:
+        self._orcas = orcas
+        self._number = 0
+
+    def run(self, go_on: Any) -> list[int]:
+        """Batches of 50 requests on one connection, while `go_on()`."""
+        took: list[int] = []
+        while go_on():
+            signer = self._orcas.signer()
+            batch = [signer.put(f"/small/{self._number + n:016x}", unique(self._number + n)) for n in range(50)]
+            self._number += len(batch)
+            took += load.run(self._orcas.address, batch, connections=1)
+        return took
+
+
+def _beside_uploads(orcas: Orcas, puts: _SmallPuts, length: int, round_number: int) -> tuple[list[int], float]:
+    signer = orcas.signer()
+    heads = [signer.put_head(f"/small/large-{round_number}-{n}", length) for n in range(2)]
+    context = multiprocessing.get_context("fork")
+    uploads = [context.Process(target=_upload, args=(orcas.address, head, length)) for head in heads]
+    started = time.monotonic()
+    for upload in uploads:
+        upload.start()
+    took = puts.run(lambda: any(upload.is_alive() for upload in uploads))
+    seconds = time.monotonic() - started
+    for upload in uploads:
+        upload.join()
+        if upload.exitcode != 0:
+            raise RuntimeError("an upload failed")
+    return took, seconds
+
+
+def beside_uploads(plan: Plan) -> list[Figure]:
+    """Figure put-p99."""
+    rounds, length = plan.size(3, 1), plan.size(_UPLOAD_BYTES, _QUICK_UPLOAD_BYTES)
+    alone_ms, beside_ms, counts, rates = [], [], [], []
+    with scratch(plan.directory) as directory, Orcas(directory / "data") as orcas:
+        make_bucket(orcas, "small")
+        puts = _SmallPuts(orcas)
+        for round_number in range(rounds):
+            orcas.settle()
+            beside, seconds = _beside_uploads(orcas, puts, length, round_number)
+            orcas.settle()
+            end = time.monotonic() + min(seconds, _ALONE_SECONDS_MAX)
+            alone = puts.run(lambda end=end: time.monotonic() < end)
+            beside_ms.append(_p99_ms(beside))
+            alone_ms.append(_p99_ms(alone))
+            counts.append((len(alone), len(beside)))
+            rates.append(2 * length / seconds / (1 << 20))
+    what = "p99 of a durable 1 KiB PUT beside two 1 GiB uploads ÷ alone"
+    detail = {"alone_ms": alone_ms, "beside_ms": beside_ms, "requests": counts, "uploads_mib_a_second": rates}
+    detail |= {"upload_bytes": length, "durability": "sync", "connections": 1}
+    return [Figure("put-p99", what, ratios(beside_ms, alone_ms), 5.0, detail=detail)]

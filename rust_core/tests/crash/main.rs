@@ -1,0 +1,118 @@
+//! The whole engine on a disk that loses power, single-stepped: after every operation of the disk, those of recovery
+//! included, the power is cut, what was not synced is dropped, kept, reordered or torn, and the store that opens must
+//! be the model after some prefix of the sequenced operations that holds every acknowledged one.
+//!
+//! `ORCAS_CRASH_SEED=N` runs one seed. A seed that found something stays in `REGRESSIONS`.
+
+mod images;
+mod model;
+mod observe;
+mod run;
+mod steps;
+mod workload;
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use orcas_core::fs::sim::CrashPolicy;
+use orcas_core::record::Durability;
+
+use images::{POLICIES, Tally};
+use run::Run;
+use workload::Workload;
+
+/// Distinct disk images that a full run has to see.
+const IMAGES_MIN: usize = 20_000;
+const SEEDS: u64 = 48;
+const THREADS: u64 = 2;
+const LIVES: u64 = 3;
+const ROUNDS: u64 = 14;
+
+/// Seeds that failed once.
+const REGRESSIONS: [u64; 0] = [];
+
+/// Says which seed it was when a test panics.
+pub struct Seed(pub u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            println!("to repeat: ORCAS_CRASH_SEED={}", self.0);
+        }
+    }
+}
+
+pub fn durability(seed: u64) -> Durability {
+    match seed % 8 {
+        0..4 => Durability::Sync,
+        4 | 5 => Durability::Interval,
+        6 => Durability::Buffered,
+        _ => Durability::UnsafeNone,
+    }
+}
+
+fn live(seed: u64, tally: &Arc<Tally>) {
+    let _named = Seed(seed);
+    let mut run = Run::new(seed, durability(seed), tally, 1);
+    let mut workload = Workload::default();
+    let large = seed % 6 == 5;
+    for life in 0..LIVES {
+        for round in 0..ROUNDS {
+            let ops = match round {
+                3 | 4 if large && life == 0 => workload::large_upload(&mut run).unwrap_or_default(),
+                _ => workload.ops(&mut run),
+            };
+            run.round(ops);
+            match run.rng.below(10) {
+                0 => run.make_spare().unwrap(),
+                1..4 => run.apply(),
+                4 => run.idle(Duration::from_millis(200)),
+                5 => run.compare(),
+                6 => run.world.clock.advance(Duration::from_millis(30)),
+                _ => {}
+            }
+        }
+        if life + 1 < LIVES {
+            match run.rng.below(4) {
+                0 => run.kill(),
+                _ => {
+                    let policy = POLICIES[run.rng.below(POLICIES.len() as u64) as usize];
+                    run.crash(policy);
+                }
+            }
+        }
+    }
+    run.compare();
+    run.crash(CrashPolicy::Drop);
+}
+
+fn chosen_seed() -> Option<u64> {
+    std::env::var("ORCAS_CRASH_SEED").ok().map(|seed| seed.parse().expect("ORCAS_CRASH_SEED is a number"))
+}
+
+#[test]
+fn a_power_cut_after_any_step_leaves_a_prefix_with_everything_acknowledged() {
+    let tally = Arc::new(Tally::default());
+    if let Some(seed) = chosen_seed() {
+        live(seed, &tally);
+        return;
+    }
+    let seeds: Vec<u64> = REGRESSIONS.into_iter().chain(1..=SEEDS).collect();
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                    live(*seed, &tally);
+                }
+            });
+        }
+    });
+    println!("{} distinct disk images", tally.images());
+    for (step, images) in tally.steps() {
+        println!("{images:8} {step}");
+    }
+    assert!(tally.images() >= IMAGES_MIN, "only {} distinct disk images", tally.images());
+}

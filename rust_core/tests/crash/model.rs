@@ -1,0 +1,460 @@
+//! The plain model: what the store holds after a sequence of operations, and what each of them must be answered.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use bytes::Bytes;
+use orcas_core::checksum::{Etag, Md5Hasher};
+use orcas_core::decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
+use orcas_core::record::{BucketId, Durability, ObjectHeaders, UploadId};
+
+/// Bytes with their digests.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pub bytes: Bytes,
+    pub md5: [u8; 16],
+    pub hash: blake3::Hash,
+}
+
+impl Payload {
+    pub fn new(bytes: Bytes) -> Self {
+        Self { md5: Md5Hasher::digest(&bytes), hash: blake3::hash(&bytes), bytes }
+    }
+}
+
+/// What is asked of the store.
+#[derive(Clone, Debug)]
+pub enum Op {
+    CreateBucket {
+        name: Bytes,
+        chunk_size: Option<u32>,
+        durability: Option<Durability>,
+    },
+    DeleteBucket {
+        bucket: BucketId,
+    },
+    Put {
+        bucket: BucketId,
+        key: Bytes,
+        body: Payload,
+        chunked: bool,
+        headers: ObjectHeaders,
+        precondition: Precondition,
+    },
+    Delete {
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    DeleteMany {
+        bucket: BucketId,
+        entries: Vec<DeleteEntry>,
+    },
+    Copy {
+        source: (BucketId, Bytes),
+        bucket: BucketId,
+        key: Bytes,
+        headers: Option<ObjectHeaders>,
+        precondition: Precondition,
+    },
+    Move {
+        from_bucket: BucketId,
+        from_key: Bytes,
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    CreateUpload {
+        bucket: BucketId,
+        key: Bytes,
+        headers: ObjectHeaders,
+    },
+    PutPart {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        number: u16,
+        body: Payload,
+        chunked: bool,
+    },
+    /// `body` is what the range held when the source had `stamp` and `sequence`.
+    CopyPart {
+        source: (BucketId, Bytes),
+        stamp: u64,
+        sequence: u64,
+        range: Option<(u64, u64)>,
+        body: Payload,
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        number: u16,
+    },
+    Abort {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+    },
+    Complete {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        parts: Vec<(u16, [u8; 16])>,
+        precondition: Precondition,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Another one for every object that ever was.
+    pub stamp: u64,
+    pub body: Payload,
+    pub etag: Etag,
+    pub modified_ms: u64,
+    pub headers: ObjectHeaders,
+    pub parts: Vec<(u16, u64)>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Part {
+    pub body: Payload,
+    pub modified_ms: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Upload {
+    pub key: Bytes,
+    pub initiated_ms: u64,
+    pub headers: ObjectHeaders,
+    pub parts: BTreeMap<u16, Part>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    /// Known once the creation was answered.
+    pub id: Option<BucketId>,
+    pub created_ms: u64,
+    pub chunk_size: Option<u32>,
+    pub durability: Option<Durability>,
+    pub objects: BTreeMap<Bytes, Object>,
+    pub uploads: BTreeMap<UploadId, Upload>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Completed {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub parts: Vec<(u16, [u8; 16])>,
+    etag: Etag,
+}
+
+/// When an operation is decided.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    pub now_ms: u64,
+    pub upload: UploadId,
+    pub stamp: u64,
+}
+
+/// What an operation that is not refused does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// Whether it changed anything.
+    pub effective: bool,
+    pub etag: Option<Etag>,
+    pub entries: Vec<Result<(), Refusal>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Model {
+    pub buckets: BTreeMap<Bytes, Bucket>,
+    pub completed: BTreeMap<UploadId, Completed>,
+    default: Durability,
+}
+
+const INVALID: Refusal = Refusal::InvalidRequest { reason: "" };
+
+fn done(effective: bool, etag: Option<Etag>) -> Result<Verdict, Refusal> {
+    Ok(Verdict { effective, etag, entries: Vec::new() })
+}
+
+fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
+    if let Some(wanted) = &precondition.if_match {
+        let current = current.ok_or(Refusal::NoSuchKey)?;
+        if !EtagMatch::matches(wanted, &current.etag) {
+            return Err(Refusal::PreconditionFailed { condition: "If-Match" });
+        }
+    }
+    if precondition.if_none_match_any && current.is_some() {
+        return Err(Refusal::PreconditionFailed { condition: "If-None-Match" });
+    }
+    Ok(())
+}
+
+impl Model {
+    pub fn new(default: Durability) -> Self {
+        Self { buckets: BTreeMap::new(), completed: BTreeMap::new(), default }
+    }
+
+    pub fn bucket(&self, id: BucketId) -> Option<&Bucket> {
+        self.buckets.values().find(|bucket| bucket.id == Some(id))
+    }
+
+    fn live(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
+        self.buckets.values_mut().find(|bucket| bucket.id == Some(id)).ok_or(Refusal::NoSuchBucket)
+    }
+
+    fn upload(&mut self, id: BucketId, key: &Bytes, upload: UploadId) -> Result<&mut Upload, Refusal> {
+        let found = self.live(id)?.uploads.get_mut(&upload);
+        found.filter(|upload| upload.key == *key).ok_or(Refusal::NoSuchUpload)
+    }
+
+    fn source(&mut self, (bucket, key): &(BucketId, Bytes)) -> Result<Object, Refusal> {
+        self.live(*bucket)?.objects.get(key).cloned().ok_or(Refusal::NoSuchKey)
+    }
+
+    /// What the answer to `op` promises.
+    pub fn durability(&self, op: &Op) -> Durability {
+        let of = |id: &BucketId| self.bucket(*id).and_then(|bucket| bucket.durability).unwrap_or(self.default);
+        match op {
+            Op::CreateBucket { .. } | Op::DeleteBucket { .. } | Op::Complete { .. } => Durability::Sync,
+            Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
+            Op::Move { from_bucket, bucket, .. } => of(from_bucket).max(of(bucket)),
+            Op::Put { bucket, .. }
+            | Op::PutPart { bucket, .. }
+            | Op::Delete { bucket, .. }
+            | Op::DeleteMany { bucket, .. }
+            | Op::Copy { bucket, .. }
+            | Op::CreateUpload { bucket, .. }
+            | Op::CopyPart { bucket, .. }
+            | Op::Abort { bucket, .. } => of(bucket),
+        }
+    }
+
+    pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        match op {
+            Op::CreateBucket { name, chunk_size, durability } => {
+                if self.buckets.contains_key(name) {
+                    return Err(Refusal::BucketAlreadyOwnedByYou);
+                }
+                let bucket = Bucket {
+                    id: None,
+                    created_ms: at.now_ms,
+                    chunk_size: *chunk_size,
+                    durability: *durability,
+                    objects: BTreeMap::new(),
+                    uploads: BTreeMap::new(),
+                };
+                self.buckets.insert(name.clone(), bucket);
+                done(true, None)
+            }
+            Op::DeleteBucket { bucket } => {
+                if !self.live(*bucket)?.objects.is_empty() {
+                    return Err(Refusal::BucketNotEmpty);
+                }
+                self.buckets.retain(|_, held| held.id != Some(*bucket));
+                done(true, None)
+            }
+            Op::Put { bucket, key, body, headers, precondition, .. } => {
+                let objects = &mut self.live(*bucket)?.objects;
+                evaluate(objects.get(key), precondition)?;
+                let object = Object {
+                    stamp: at.stamp,
+                    body: body.clone(),
+                    etag: Etag::simple(body.md5),
+                    modified_ms: at.now_ms,
+                    headers: headers.clone(),
+                    parts: Vec::new(),
+                };
+                objects.insert(key.clone(), object);
+                done(true, Some(Etag::simple(body.md5)))
+            }
+            Op::Delete { bucket, key, precondition } => {
+                let objects = &mut self.live(*bucket)?.objects;
+                evaluate(objects.get(key), precondition)?;
+                done(objects.remove(key).is_some(), None)
+            }
+            Op::DeleteMany { bucket, entries } => {
+                let objects = &mut self.live(*bucket)?.objects;
+                let mut effective = false;
+                let delete = |DeleteEntry { key, precondition }: &DeleteEntry| {
+                    evaluate(objects.get(key), precondition)?;
+                    effective |= objects.remove(key).is_some();
+                    Ok(())
+                };
+                let entries = entries.iter().map(delete).collect();
+                Ok(Verdict { effective, etag: None, entries })
+            }
+            Op::Copy { source, bucket, key, headers, precondition } => {
+                self.live(*bucket)?;
+                let mut object = self.source(source)?;
+                if source.0 == *bucket && source.1 == *key && headers.is_none() {
+                    return Err(INVALID);
+                }
+                evaluate(self.live(*bucket)?.objects.get(key), precondition)?;
+                object.stamp = at.stamp;
+                object.modified_ms = at.now_ms;
+                object.headers = headers.clone().unwrap_or(object.headers);
+                let etag = object.etag;
+                self.live(*bucket)?.objects.insert(key.clone(), object);
+                done(true, Some(etag))
+            }
+            Op::Move { from_bucket, from_key, bucket, key, precondition } => {
+                self.live(*bucket)?;
+                let mut object = self.source(&(*from_bucket, from_key.clone()))?;
+                if from_bucket == bucket && from_key == key {
+                    return Err(INVALID);
+                }
+                evaluate(self.live(*bucket)?.objects.get(key), precondition)?;
+                object.stamp = at.stamp;
+                let etag = object.etag;
+                self.live(*from_bucket)?.objects.remove(from_key);
+                self.live(*bucket)?.objects.insert(key.clone(), object);
+                done(true, Some(etag))
+            }
+            _ => self.apply_to_upload(op, at),
+        }
+    }
+
+    fn apply_to_upload(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        match op {
+            Op::CreateUpload { bucket, key, headers } => {
+                let upload = Upload {
+                    key: key.clone(),
+                    initiated_ms: at.now_ms,
+                    headers: headers.clone(),
+                    parts: BTreeMap::new(),
+                };
+                self.live(*bucket)?.uploads.insert(at.upload, upload);
+                done(true, None)
+            }
+            Op::PutPart { bucket, key, upload, number, body, .. } => {
+                let part = Part { body: body.clone(), modified_ms: at.now_ms };
+                self.upload(*bucket, key, *upload)?.parts.insert(*number, part);
+                done(true, Some(Etag::simple(body.md5)))
+            }
+            Op::CopyPart { source, stamp, body, bucket, key, upload, number, .. } => {
+                self.upload(*bucket, key, *upload)?;
+                if self.source(source)?.stamp != *stamp {
+                    return Err(Refusal::SourceChanged);
+                }
+                let part = Part { body: body.clone(), modified_ms: at.now_ms };
+                self.upload(*bucket, key, *upload)?.parts.insert(*number, part);
+                done(true, Some(Etag::simple(body.md5)))
+            }
+            Op::Abort { bucket, key, upload } => {
+                self.upload(*bucket, key, *upload)?;
+                self.live(*bucket)?.uploads.remove(upload);
+                done(true, None)
+            }
+            Op::Complete { bucket, key, upload, parts, precondition } => {
+                self.complete(*bucket, key, *upload, parts, precondition, at)
+            }
+            _ => unreachable!("not about an upload: {op:?}"),
+        }
+    }
+
+    fn complete(
+        &mut self,
+        bucket: BucketId,
+        key: &Bytes,
+        id: UploadId,
+        parts: &[(u16, [u8; 16])],
+        precondition: &Precondition,
+        at: Moment,
+    ) -> Result<Verdict, Refusal> {
+        self.live(bucket)?;
+        let Ok(upload) = self.upload(bucket, key, id) else {
+            let same = |done: &&Completed| done.bucket == bucket && done.key == *key && done.parts == parts;
+            let completed = self.completed.get(&id).filter(same).ok_or(Refusal::NoSuchUpload)?;
+            return done(false, Some(completed.etag));
+        };
+        let upload = upload.clone();
+        if !parts.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+            return Err(Refusal::InvalidPartOrder);
+        }
+        let mut bytes = Vec::new();
+        let mut chosen = Vec::new();
+        for (position, (number, md5)) in parts.iter().enumerate() {
+            let part = upload.parts.get(number).filter(|part| part.body.md5 == *md5);
+            let part = part.ok_or(Refusal::InvalidPart { number: *number })?;
+            let size = part.body.bytes.len() as u64;
+            if position + 1 < parts.len() && size < PART_SIZE_MIN {
+                return Err(Refusal::EntityTooSmall { number: *number, size });
+            }
+            bytes.extend_from_slice(&part.body.bytes);
+            chosen.push((*number, size));
+        }
+        if chosen.is_empty() {
+            return Err(INVALID);
+        }
+        let held = self.live(bucket)?;
+        evaluate(held.objects.get(key), precondition)?;
+        let etag = Etag::multipart(parts.iter().map(|(_, md5)| md5)).unwrap();
+        let object = Object {
+            stamp: at.stamp,
+            body: Payload::new(bytes.into()),
+            etag,
+            modified_ms: at.now_ms,
+            headers: upload.headers,
+            parts: chosen,
+        };
+        held.objects.insert(key.clone(), object);
+        held.uploads.remove(&id);
+        self.completed.insert(id, Completed { bucket, key: key.clone(), parts: parts.to_vec(), etag });
+        done(true, Some(etag))
+    }
+
+    /// Everything that can be observed, a line each.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, bucket) in &self.buckets {
+            let Bucket { created_ms, chunk_size, durability, .. } = bucket;
+            bucket_line(&mut out, name, *created_ms, *chunk_size, *durability);
+            for (key, object) in &bucket.objects {
+                let Object { body, etag, modified_ms, headers, parts, .. } = object;
+                object_line(&mut out, key, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
+            }
+            let mut uploads: Vec<_> = bucket.uploads.iter().collect();
+            uploads.sort_by_key(|(id, upload)| (upload.key.clone(), **id));
+            for (id, upload) in uploads {
+                upload_line(&mut out, &upload.key, *id, upload.initiated_ms, &upload.headers);
+                for (number, part) in &upload.parts {
+                    let Part { body, modified_ms } = part;
+                    part_line(&mut out, *number, body.bytes.len() as u64, &body.md5, *modified_ms, &body.hash);
+                }
+            }
+        }
+        out
+    }
+}
+
+pub fn bucket_line(out: &mut String, name: &[u8], created_ms: u64, chunk: Option<u32>, durability: Option<Durability>) {
+    let name = String::from_utf8_lossy(name);
+    writeln!(out, "bucket {name} created {created_ms} chunk {chunk:?} durability {durability:?}").unwrap();
+}
+
+#[expect(clippy::too_many_arguments, reason = "a line of the text")]
+pub fn object_line(
+    out: &mut String,
+    key: &[u8],
+    size: u64,
+    etag: &Etag,
+    modified_ms: u64,
+    headers: &ObjectHeaders,
+    parts: &[(u16, u64)],
+    hash: &blake3::Hash,
+) {
+    let key = String::from_utf8_lossy(key);
+    let headers = (&headers.content_type, &headers.user);
+    writeln!(out, "  object {key} {size} {etag} at {modified_ms} {headers:?} parts {parts:?} {hash}").unwrap();
+}
+
+pub fn upload_line(out: &mut String, key: &[u8], id: UploadId, initiated_ms: u64, headers: &ObjectHeaders) {
+    let (key, headers) = (String::from_utf8_lossy(key), (&headers.content_type, &headers.user));
+    writeln!(out, "  upload {key} {:02x?} at {initiated_ms} {headers:?}", id.0).unwrap();
+}
+
+pub fn part_line(out: &mut String, number: u16, size: u64, md5: &[u8; 16], modified_ms: u64, hash: &blake3::Hash) {
+    let etag = Etag::simple(*md5);
+    writeln!(out, "    part {number} {size} {etag} at {modified_ms} {hash}").unwrap();
+}

@@ -1,0 +1,422 @@
+//! One store through its lives: operations go in, the model follows in the order of the answers, and every step of the
+//! disk on the way is cut.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orcas_core::decide::{
+    Body, Complete, CompletePart, Copy, CopyPart, Failure, Intent, Move, Outcome, PutObject, PutPart, Refusal,
+    SourceConditions,
+};
+use orcas_core::engine::{Clock, Handle, Stepper, Waiter};
+use orcas_core::error::{Error, Result};
+use orcas_core::fs::sim::{CrashPolicy, SimDisk, SimRng};
+use orcas_core::record::{BucketId, Durability};
+
+use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
+use crate::model::{Model, Moment, Op, Payload, Verdict};
+use crate::observe::observe;
+use crate::steps::{Phase, Recorder};
+use crate::world::{Answers, World, upload_id};
+
+/// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
+const CAPTURES_CUT: usize = 24;
+
+/// The model after an operation, with its text.
+#[derive(Clone)]
+struct State {
+    model: Model,
+    text: Arc<str>,
+}
+
+impl State {
+    fn new(model: Model) -> Self {
+        let text = model.text().into();
+        Self { model, text }
+    }
+}
+
+/// A batch that failed: it may be found after a restart, until something is durable without it.
+struct Branch {
+    /// States of the history below it.
+    base: usize,
+    states: Vec<State>,
+}
+
+pub struct Run {
+    pub rng: SimRng,
+    pub world: World,
+    pub disk: SimDisk,
+    stepper: Stepper,
+    recorder: Recorder,
+    checker: Checker,
+    answers: Arc<Answers>,
+    history: Vec<State>,
+    /// The earliest state that every acknowledged operation is in.
+    must: usize,
+    branches: Vec<Branch>,
+    snapshots: Vec<Snapshot>,
+    /// When what was acknowledged in a weaker mode has to be durable.
+    deadline: Option<Duration>,
+    stamp: u64,
+    /// One in so many captures is cut.
+    sparse: u64,
+    pub failed_rounds: u64,
+}
+
+impl Run {
+    pub fn new(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Self {
+        let mut rng = SimRng::new(seed);
+        let world = World::new(seed, durability, &mut rng);
+        let disk = SimDisk::new();
+        let recorder = Recorder::attach(&disk, Phase::Opening);
+        let stepper = world.open(&disk, None).unwrap();
+        let mut run = Self {
+            checker: Checker::new(world.clone(), Arc::clone(tally)),
+            history: vec![State::new(Model::new(durability))],
+            rng,
+            world,
+            disk,
+            stepper,
+            recorder,
+            answers: Arc::default(),
+            must: 0,
+            branches: Vec::new(),
+            snapshots: vec![None],
+            deadline: None,
+            stamp: 0,
+            sparse,
+            failed_rounds: 0,
+        };
+        run.cut(0);
+        run
+    }
+
+    pub fn model(&self) -> &Model {
+        &self.history.last().expect("never empty").model
+    }
+
+    pub fn handle(&self) -> &Handle {
+        self.stepper.handle()
+    }
+
+    pub fn read_only(&self) -> bool {
+        self.handle().health().read_only.is_some()
+    }
+
+    fn legal(&self, must: usize) -> Legal {
+        let branches = self.branches.iter().filter(|branch| branch.base >= must).flat_map(|branch| &branch.states);
+        let states = self.history[must..].iter().chain(branches).map(|state| Arc::clone(&state.text)).collect();
+        Legal { states }
+    }
+
+    /// Cuts the power at the steps since the last time; `must` is what had been acknowledged before them.
+    fn cut(&mut self, must: usize) {
+        let captures = self.recorder.take();
+        let legal = self.legal(must);
+        let sparse = self.sparse * (captures.len() / CAPTURES_CUT).max(1) as u64;
+        for capture in captures {
+            if self.rng.below(sparse) > 0 {
+                continue;
+            }
+            for policy in POLICIES {
+                let demand = (must, &legal);
+                self.checker.cut(capture.step, &capture.disk, policy, &self.snapshots, demand, &mut self.rng);
+            }
+        }
+    }
+
+    /// Cuts the power now that the answers are out.
+    fn cut_after_answers(&mut self) {
+        let legal = self.legal(self.must);
+        let now = self.disk.snapshot();
+        for policy in [CrashPolicy::Drop, CrashPolicy::Scatter] {
+            let demand = (self.must, &legal);
+            self.checker.cut("after the answers", &now, policy, &self.snapshots, demand, &mut self.rng);
+        }
+    }
+
+    /// Bodies first, then one or several rounds of the committer until everybody has an answer.
+    pub fn round(&mut self, ops: Vec<Op>) {
+        self.recorder.enter(Phase::Body);
+        let mut waiting = VecDeque::new();
+        for op in ops {
+            match self.intent(&op) {
+                Ok(intent) => {
+                    let sink = Arc::clone(&self.answers) as _;
+                    self.handle().submit(intent, Waiter { sink, token: waiting.len() as u64 });
+                    waiting.push_back(op);
+                }
+                Err(error) => assert!(is_fault(&error), "a body was refused: {error}"),
+            }
+        }
+        self.cut(self.must);
+        let mut token = 0;
+        while !waiting.is_empty() {
+            self.commit(&mut waiting, &mut token);
+        }
+    }
+
+    /// A round of the committer in which nothing but a flush can be due.
+    pub fn idle(&mut self, by: Duration) {
+        self.world.clock.advance(by);
+        self.commit(&mut VecDeque::new(), &mut 0);
+    }
+
+    fn commit(&mut self, waiting: &mut VecDeque<Op>, token: &mut u64) {
+        self.recorder.enter(Phase::Commit);
+        let must = self.must;
+        let (now_ms, first_draw) = (self.world.clock.now_ms(), self.world.random.drawn());
+        self.stepper.commit();
+        let answers = self.answers.take();
+        let decided = answers.iter().filter(|(_, answer)| !is_read_only(answer)).count() as u64;
+        assert_eq!(self.world.random.drawn() - first_draw, decided);
+        let failed =
+            answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !is_read_only(answer));
+        let mut aside = failed.then(|| (self.model().clone(), Vec::new()));
+        for (draw, (answered, answer)) in (first_draw..).zip(answers) {
+            assert_eq!(answered, *token, "answers out of order");
+            *token += 1;
+            let op = waiting.pop_front().expect("an answer for every intent");
+            self.stamp += 1;
+            let at = Moment { now_ms, upload: upload_id(now_ms, draw), stamp: self.stamp };
+            match &mut aside {
+                _ if is_read_only(&answer) => {}
+                Some((model, states)) => {
+                    assert!(matches!(&answer, Err(Failure::Engine(error)) if is_fault(error)), "{answer:?}");
+                    if model.apply(&op, at).is_ok_and(|verdict| verdict.effective) {
+                        states.push(State::new(model.clone()));
+                    }
+                }
+                None => self.follow(&op, at, answer),
+            }
+        }
+        if let Some((_, states)) = aside {
+            self.branches.push(Branch { base: self.history.len() - 1, states });
+            self.failed_rounds += 1;
+        } else if self.deadline.is_some_and(|deadline| deadline <= self.world.clock.monotonic()) && !self.read_only() {
+            self.deadline = None;
+            self.must = self.history.len() - 1;
+        }
+        self.branches.retain(|branch| branch.base >= must);
+        self.cut(must);
+        self.branches.retain(|branch| branch.base >= self.must);
+        self.cut_after_answers();
+    }
+
+    /// Takes an answer into the model.
+    fn follow(&mut self, op: &Op, at: Moment, answer: Result<Outcome, Failure>) {
+        let mut model = self.model().clone();
+        let promised = model.durability(op);
+        let expected = model.apply(op, at);
+        match (&expected, &answer) {
+            (Ok(verdict), Ok(outcome)) => check_outcome(verdict, outcome, at),
+            (Err(expected), Err(Failure::Refused(refusal))) => {
+                assert!(same_refusal(expected, refusal), "{op:?}: {refusal:?} instead of {expected:?}");
+            }
+            _ => panic!("{op:?}: {answer:?} instead of {expected:?}"),
+        }
+        if let (Op::CreateBucket { name, .. }, Ok(Outcome::Bucket(bucket))) = (op, &answer) {
+            model.buckets.get_mut(name).expect("just made").id = Some(bucket.id);
+        }
+        if !expected.is_ok_and(|verdict| verdict.effective) {
+            return;
+        }
+        self.history.push(State::new(model));
+        let options = &self.world.options;
+        let wait = match promised {
+            Durability::Sync => {
+                self.must = self.history.len() - 1;
+                self.deadline = None;
+                return;
+            }
+            Durability::Interval => options.sync_interval,
+            Durability::Buffered => options.write_buffer_window,
+            Durability::UnsafeNone => return,
+        };
+        let deadline = self.world.clock.monotonic() + wait;
+        self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+    }
+
+    pub fn apply(&mut self) {
+        self.stepper.apply().unwrap();
+        self.snapshots.push(Some(Arc::new(self.stepper.index_snapshot().unwrap())));
+    }
+
+    pub fn make_spare(&mut self) -> Result<()> {
+        self.recorder.enter(Phase::Spare);
+        let made = self.stepper.make_spare();
+        self.cut(self.must);
+        made
+    }
+
+    /// What the living store shows is the model's present.
+    pub fn compare(&self) {
+        let state = observe(self.handle()).unwrap();
+        let wanted = &self.history.last().expect("never empty").text;
+        assert!(state == **wanted, "the store shows\n{state}\ninstead of\n{wanted}");
+    }
+
+    /// A power cut, and the next life begins with what it left.
+    pub fn crash(&mut self, policy: CrashPolicy) {
+        let disk = self.disk.crash(&mut self.rng, policy);
+        self.reopen(disk);
+    }
+
+    /// The process dies, the machine goes on.
+    pub fn kill(&mut self) {
+        self.reopen(self.disk.kill());
+    }
+
+    fn reopen(&mut self, disk: SimDisk) {
+        self.recorder = Recorder::attach(&disk, Phase::Opening);
+        let index = match self.rng.below(4) {
+            0 => None,
+            _ => self.snapshots.last().cloned().flatten(),
+        };
+        self.stepper = self.world.open(&disk, index).unwrap();
+        self.disk = disk;
+        let found = observe(self.handle()).unwrap();
+        let legal = self.legal(self.must);
+        assert!(legal.allows(&found), "an illegal state after a restart\n{found}");
+        self.cut(self.must);
+        let mut state = self.resume(&found);
+        for bucket in self.handle().buckets() {
+            let known = state.model.buckets.get_mut(&bucket.name).expect("observed");
+            assert_eq!(*known.id.get_or_insert(bucket.id), bucket.id);
+        }
+        self.history = vec![state];
+        self.must = 0;
+        self.branches.clear();
+        self.deadline = None;
+        self.snapshots.push(Some(Arc::new(self.stepper.index_snapshot().unwrap())));
+    }
+
+    /// The state that was found. Completions that may not have happened are forgotten: nothing shows them.
+    fn resume(&self, found: &str) -> State {
+        let branches = self.branches.iter().flat_map(|branch| &branch.states);
+        let mut states = self.history[self.must..].iter().chain(branches);
+        let mut state = states.find(|state| &*state.text == found).expect("a legal state").clone();
+        state.model.completed.clone_from(&self.history[self.must].model.completed);
+        state
+    }
+
+    fn intent(&mut self, op: &Op) -> Result<Intent> {
+        Ok(match op.clone() {
+            Op::CreateBucket { name, chunk_size, durability } => Intent::CreateBucket {
+                name,
+                owner: "root".into(),
+                location: Default::default(),
+                chunk_size,
+                durability,
+            },
+            Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
+            Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
+                bucket,
+                key,
+                precondition,
+                size: body.bytes.len() as u64,
+                md5: body.md5,
+                checksum: None,
+                headers,
+                body: self.body(bucket, &body, chunked)?,
+            })),
+            Op::Delete { bucket, key, precondition } => Intent::DeleteObject { bucket, key, precondition },
+            Op::DeleteMany { bucket, entries } => Intent::DeleteObjects { bucket, entries },
+            Op::Copy { source, bucket, key, headers, precondition } => Intent::CopyObject(Box::new(Copy {
+                source,
+                source_conditions: SourceConditions::default(),
+                bucket,
+                key,
+                precondition,
+                headers,
+                checksum: None,
+            })),
+            Op::Move { from_bucket, from_key, bucket, key, precondition } => Intent::MoveObject(Box::new(Move {
+                from_bucket,
+                from_key,
+                from_conditions: SourceConditions::default(),
+                bucket,
+                key,
+                precondition,
+            })),
+            Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
+            Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
+                bucket,
+                key,
+                upload,
+                number,
+                size: body.bytes.len() as u64,
+                md5: body.md5,
+                checksum: None,
+                body: self.body(bucket, &body, chunked)?,
+            })),
+            Op::CopyPart { source, sequence, range, body, bucket, key, upload, number, .. } => {
+                Intent::CopyPart(Box::new(CopyPart {
+                    source,
+                    source_sequence: sequence,
+                    source_conditions: SourceConditions::default(),
+                    range,
+                    bucket,
+                    key,
+                    upload,
+                    number,
+                    md5: body.md5,
+                    checksum: None,
+                }))
+            }
+            Op::Abort { bucket, key, upload } => Intent::AbortUpload { bucket, key, upload },
+            Op::Complete { bucket, key, upload, parts, precondition } => Intent::CompleteUpload(Box::new(Complete {
+                bucket,
+                key,
+                upload,
+                parts: parts.iter().map(|&(number, md5)| CompletePart { number, md5, checksum: None }).collect(),
+                checksum: None,
+                size: None,
+                precondition,
+            })),
+        })
+    }
+
+    /// Stores a body as a client's upload would; for a bucket that is gone, as if it had gone meanwhile.
+    fn body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<Body> {
+        let buckets = self.handle().buckets();
+        let Some(bucket) = buckets.iter().find(|held| held.id == bucket).or(buckets.first()) else {
+            return Ok(Body::Inline(body.bytes.slice(..body.bytes.len().min(256))));
+        };
+        if !chunked {
+            return Ok(self.handle().small_body(bucket, body.bytes.clone()));
+        }
+        let mut writer = self.handle().body_writer(bucket, body.bytes.len() as u64);
+        for piece in body.bytes.chunks(40_000) {
+            writer.write(piece)?;
+        }
+        writer.finish()
+    }
+}
+
+fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
+    match outcome {
+        Outcome::Put(put) | Outcome::Part(put) => assert_eq!(Some(put.etag), verdict.etag),
+        Outcome::Completed(completed) => assert_eq!(Some(completed.etag), verdict.etag),
+        Outcome::Deleted(entries) => assert_eq!(*entries, verdict.entries),
+        Outcome::Upload(id) => assert_eq!(*id, at.upload),
+        Outcome::Done | Outcome::Bucket(_) => {}
+    }
+}
+
+/// The same, whatever the words of an invalid request are.
+fn same_refusal(expected: &Refusal, found: &Refusal) -> bool {
+    let invalid = |refusal: &Refusal| matches!(refusal, Refusal::InvalidRequest { .. });
+    expected == found || invalid(expected) && invalid(found)
+}
+
+fn is_read_only(answer: &Result<Outcome, Failure>) -> bool {
+    matches!(answer, Err(Failure::Engine(Error::ReadOnly { .. })))
+}
+
+/// What a failing disk may be answered with.
+pub fn is_fault(error: &Error) -> bool {
+    matches!(error, Error::Io { .. } | Error::StorageFull | Error::ReadOnly { .. })
+}

@@ -1,0 +1,109 @@
+//! Which step of the pipeline an operation of the disk was: for the report of what was cut where.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orcas_core::fs::sim::{Operation, SimDisk, StepInfo};
+use orcas_core::fs::{FileSystem, Open};
+use parking_lot::Mutex;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Opening,
+    Body,
+    Commit,
+    Spare,
+}
+
+/// A disk as it was after one operation.
+pub struct Capture {
+    pub step: &'static str,
+    pub disk: SimDisk,
+}
+
+/// Collects a capture for every operation of a disk.
+#[derive(Clone)]
+pub struct Recorder(Arc<Mutex<State>>);
+
+struct State {
+    phase: Phase,
+    captures: Vec<Capture>,
+    /// Log files between their creation and the sync of their names.
+    preallocating: BTreeSet<PathBuf>,
+    headed: BTreeSet<PathBuf>,
+}
+
+impl Recorder {
+    pub fn attach(disk: &SimDisk, phase: Phase) -> Self {
+        let state = State { phase, captures: Vec::new(), preallocating: BTreeSet::new(), headed: BTreeSet::new() };
+        let recorder = Self(Arc::new(Mutex::new(state)));
+        let held = recorder.clone();
+        disk.on_step(move |info, disk| {
+            let snapshot = disk.snapshot();
+            let mut state = held.0.lock();
+            let step = state.classify(info, &snapshot);
+            state.captures.push(Capture { step, disk: snapshot });
+        });
+        recorder
+    }
+
+    pub fn enter(&self, phase: Phase) {
+        self.0.lock().phase = phase;
+    }
+
+    pub fn take(&self) -> Vec<Capture> {
+        std::mem::take(&mut self.0.lock().captures)
+    }
+}
+
+fn has_header(disk: &SimDisk, path: &Path) -> bool {
+    let mut magic = [0; 8];
+    disk.open(path, Open::Read).and_then(|file| file.read_at(0, &mut magic)).is_ok() && magic != [0; 8]
+}
+
+impl State {
+    fn classify(&mut self, info: &StepInfo, disk: &SimDisk) -> &'static str {
+        let opening = self.phase == Phase::Opening;
+        if info.operation == Operation::SyncDirectory {
+            self.preallocating.clear();
+            return if opening { "recovery: directory sync" } else { "directory sync" };
+        }
+        match info.path.extension().and_then(|extension| extension.to_str()) {
+            Some("log") => self.log_step(info, disk, opening),
+            Some("pack") => match info.operation {
+                Operation::Create => "pack creation",
+                Operation::Write => "chunk write",
+                Operation::Sync => "chunk sync",
+                _ if opening => "recovery: unborn pack removed",
+                _ => "pack removed",
+            },
+            Some("draft" | "keys" | "copy") => "store keys",
+            _ => "directory creation",
+        }
+    }
+
+    fn log_step(&mut self, info: &StepInfo, disk: &SimDisk, opening: bool) -> &'static str {
+        let path = &info.path;
+        match info.operation {
+            Operation::Create => {
+                self.preallocating.insert(path.clone());
+                "log file creation"
+            }
+            Operation::Write | Operation::Sync if self.preallocating.contains(path) => "log preallocation",
+            Operation::Write if self.headed.contains(path) => "log write",
+            Operation::Write if has_header(disk, path) => {
+                self.headed.insert(path.clone());
+                if opening { "recovery: header write" } else { "header write" }
+            }
+            Operation::Write => "recovery: batch appended again",
+            Operation::Sync if opening && !self.headed.contains(path) => "recovery: sync of batches appended again",
+            Operation::Sync if opening => "recovery: header sync",
+            Operation::Sync => "log sync",
+            Operation::SetLength if opening => "recovery: truncation of a sealed file",
+            Operation::SetLength => "truncation of a sealed file",
+            _ if opening => "recovery: void file removed",
+            _ => "log file removed",
+        }
+    }
+}

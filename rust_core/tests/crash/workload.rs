@@ -1,0 +1,242 @@
+//! Random operations over few names, so that they meet each other.
+
+use bytes::Bytes;
+use orcas_core::checksum::Etag;
+use orcas_core::decide::{DeleteEntry, EtagMatch, Precondition};
+use orcas_core::fs::sim::SimRng;
+use orcas_core::record::{BucketId, Durability, ObjectHeaders, UploadId};
+
+use crate::model::{Bucket, Op, Payload};
+use crate::run::Run;
+
+const BUCKETS: [&str; 3] = ["one", "two", "tiny"];
+const KEYS: [&str; 7] = ["a", "a/b", "a/c", "b", "ba", "c", "d/e/f"];
+/// Above it an object is in segments when chunks are `TINY` bytes.
+const SEGMENTED: u64 = 66;
+const TINY: u32 = 256;
+/// Just enough that a part may stand before another one; nearly all of it is zeros, which cost the model disk nothing.
+const LARGE: usize = (5 << 20) + 1000;
+
+/// Also remembers buckets that are gone: clients do.
+#[derive(Default)]
+pub struct Workload {
+    gone: Vec<BucketId>,
+}
+
+fn pick<'a, T>(rng: &mut SimRng, from: &'a [T]) -> Option<&'a T> {
+    if from.is_empty() { None } else { Some(&from[rng.below(from.len() as u64) as usize]) }
+}
+
+fn key(rng: &mut SimRng) -> Bytes {
+    Bytes::from_static(KEYS[rng.below(KEYS.len() as u64) as usize].as_bytes())
+}
+
+fn noise(rng: &mut SimRng, length: u64) -> Payload {
+    let mut bytes = vec![0; length as usize];
+    blake3::Hasher::new().update(&rng.next().to_le_bytes()).finalize_xof().fill(&mut bytes);
+    Payload::new(bytes.into())
+}
+
+fn headers(rng: &mut SimRng) -> ObjectHeaders {
+    let mut headers = ObjectHeaders::default();
+    if rng.below(2) == 0 {
+        headers.content_type = Some("text/plain".into());
+        headers.user.push(("n".into(), rng.below(1000).to_string().into()));
+    }
+    headers
+}
+
+/// A body and whether it goes through a writer of chunks.
+fn body(rng: &mut SimRng, bucket: &Bucket) -> (Payload, bool) {
+    match rng.below(12) {
+        0 => (noise(rng, 0), false),
+        1..=4 => {
+            let length = rng.below(257);
+            (noise(rng, length), false)
+        }
+        5..=8 => {
+            let length = 257 + rng.below(3000);
+            (noise(rng, length), false)
+        }
+        _ if bucket.chunk_size == Some(TINY) => {
+            let length = if rng.below(8) == 0 { u64::from(TINY) * SEGMENTED } else { 300 + rng.below(1000) };
+            (noise(rng, length), true)
+        }
+        _ => {
+            let length = 1000 + rng.below(40_000);
+            (noise(rng, length), true)
+        }
+    }
+}
+
+fn large(rng: &mut SimRng) -> Payload {
+    let mut bytes = vec![0; LARGE];
+    bytes[..8].copy_from_slice(&rng.next().to_le_bytes());
+    bytes[LARGE - 8..].copy_from_slice(&rng.next().to_le_bytes());
+    Payload::new(bytes.into())
+}
+
+impl Workload {
+    pub fn ops(&mut self, run: &mut Run) -> Vec<Op> {
+        let count = 1 + run.rng.below(6);
+        (0..count).filter_map(|_| self.op(run)).collect()
+    }
+
+    /// A bucket that is there, or now and then one that was.
+    fn bucket(&mut self, run: &mut Run) -> Option<(BucketId, Bucket)> {
+        let live: Vec<_> = run.model().buckets.values().filter_map(|held| Some((held.id?, held.clone()))).collect();
+        let (id, bucket) = pick(&mut run.rng, &live)?.clone();
+        if run.rng.below(40) == 0
+            && let Some(gone) = pick(&mut run.rng, &self.gone)
+        {
+            return Some((*gone, bucket));
+        }
+        Some((id, bucket))
+    }
+
+    fn op(&mut self, run: &mut Run) -> Option<Op> {
+        let Some((id, bucket)) = self.bucket(run) else { return Some(create_bucket(&mut run.rng)) };
+        let key = key(&mut run.rng);
+        let precondition = precondition(&mut run.rng, &bucket, &key);
+        Some(match run.rng.below(100) {
+            0..3 => create_bucket(&mut run.rng),
+            3..6 => {
+                self.gone.push(id);
+                Op::DeleteBucket { bucket: id }
+            }
+            6..42 => {
+                let headers = headers(&mut run.rng);
+                let (body, chunked) = body(&mut run.rng, &bucket);
+                Op::Put { bucket: id, key, body, chunked, headers, precondition }
+            }
+            42..54 => Op::Delete { bucket: id, key, precondition },
+            54..59 => {
+                let count = if run.rng.below(3) == 0 { KEYS.len() as u64 + 2 } else { 3 };
+                let entry = |at: u64, rng: &mut SimRng| DeleteEntry {
+                    key: KEYS[((rng.below(2) + at) % KEYS.len() as u64) as usize].into(),
+                    precondition: Precondition::default(),
+                };
+                Op::DeleteMany { bucket: id, entries: (0..count).map(|at| entry(at, &mut run.rng)).collect() }
+            }
+            59..66 => {
+                let (source, _) = self.bucket(run)?;
+                let headers = (run.rng.below(2) == 0).then(|| headers(&mut run.rng));
+                Op::Copy { source: (source, self::key(&mut run.rng)), bucket: id, key, headers, precondition }
+            }
+            66..73 => {
+                let (from_bucket, _) = self.bucket(run)?;
+                Op::Move { from_bucket, from_key: self::key(&mut run.rng), bucket: id, key, precondition }
+            }
+            73..79 => Op::CreateUpload { bucket: id, key, headers: headers(&mut run.rng) },
+            _ => return upload_op(run, id, &bucket, precondition),
+        })
+    }
+}
+
+fn create_bucket(rng: &mut SimRng) -> Op {
+    let name = BUCKETS[rng.below(BUCKETS.len() as u64) as usize];
+    let chunk_size = (name == "tiny").then_some(TINY);
+    let durability = match rng.below(6) {
+        0 => Some(Durability::Sync),
+        1 => Some(Durability::Interval),
+        2 => Some(Durability::Buffered),
+        _ => None,
+    };
+    Op::CreateBucket { name: name.into(), chunk_size, durability }
+}
+
+fn precondition(rng: &mut SimRng, bucket: &Bucket, key: &Bytes) -> Precondition {
+    let current = bucket.objects.get(key).map(|object| object.etag);
+    match rng.below(12) {
+        0 => Precondition { if_match: None, if_none_match_any: true },
+        1 => Precondition { if_match: Some(EtagMatch::Any), if_none_match_any: false },
+        2 => Precondition {
+            if_match: Some(EtagMatch::List(vec![current.unwrap_or(Etag::simple([1; 16]))])),
+            if_none_match_any: false,
+        },
+        3 => Precondition { if_match: Some(EtagMatch::List(vec![Etag::simple([2; 16])])), if_none_match_any: false },
+        _ => Precondition::default(),
+    }
+}
+
+fn upload_op(run: &mut Run, id: BucketId, bucket: &Bucket, precondition: Precondition) -> Option<Op> {
+    let uploads: Vec<(UploadId, Bytes)> =
+        bucket.uploads.iter().map(|(upload, held)| (*upload, held.key.clone())).collect();
+    let Some((upload, key)) = pick(&mut run.rng, &uploads).cloned() else { return repeat(run) };
+    let number = 1 + run.rng.below(4) as u16;
+    Some(match run.rng.below(20) {
+        0 => Op::Abort { bucket: id, key, upload },
+        1 => repeat(run)?,
+        2..=9 => {
+            let (body, chunked) = body(&mut run.rng, bucket);
+            Op::PutPart { bucket: id, key, upload, number, body, chunked }
+        }
+        10..=13 => copy_part(run, id, key, upload, number)?,
+        _ => {
+            let stored = &bucket.uploads[&upload].parts;
+            let mut parts: Vec<_> = stored.iter().map(|(number, part)| (*number, part.body.md5)).collect();
+            let large = |number: u16| stored[&number].body.bytes.len() >= LARGE;
+            match run.rng.below(8) {
+                0 => parts.reverse(),
+                1 => parts.iter_mut().for_each(|(_, md5)| md5[0] ^= 1),
+                2 => {}
+                _ => {
+                    // What S3 takes: large parts and one of any size behind them.
+                    let small: Vec<u16> = stored.keys().copied().filter(|number| !large(*number)).collect();
+                    let last = pick(&mut run.rng, &small).copied().unwrap_or(u16::MAX);
+                    parts.retain(|(number, _)| *number == last || *number < last && large(*number));
+                }
+            }
+            Op::Complete { bucket: id, key, upload, parts, precondition }
+        }
+    })
+}
+
+/// A completion that was answered once, asked again.
+fn repeat(run: &mut Run) -> Option<Op> {
+    let completed: Vec<_> = run.model().completed.iter().map(|(id, done)| (*id, done.clone())).collect();
+    let (upload, done) = pick(&mut run.rng, &completed)?.clone();
+    let precondition = Precondition::default();
+    Some(Op::Complete { bucket: done.bucket, key: done.key, upload, parts: done.parts, precondition })
+}
+
+fn copy_part(run: &mut Run, bucket: BucketId, key: Bytes, upload: UploadId, number: u16) -> Option<Op> {
+    let buckets = &run.model().buckets;
+    let sources: Vec<_> = buckets
+        .values()
+        .filter_map(|held| Some((held.id?, &held.objects)))
+        .flat_map(|(id, objects)| objects.iter().map(move |(key, object)| (id, key.clone(), object.clone())))
+        .collect();
+    let (source, source_key, object) = pick(&mut run.rng, &sources)?.clone();
+    let found = run.handle().object(source, &source_key).unwrap().expect("the model has it");
+    let size = object.body.bytes.len() as u64;
+    let range = (size > 0 && run.rng.below(2) == 0).then(|| {
+        let first = run.rng.below(size);
+        (first, first + run.rng.below(size - first))
+    });
+    let body = match range {
+        Some((first, last)) => Payload::new(object.body.bytes.slice(first as usize..=last as usize)),
+        None => object.body,
+    };
+    let (stamp, sequence) = (object.stamp, found.object.sequence);
+    let source = (source, source_key);
+    Some(Op::CopyPart { source, stamp, sequence, range, body, bucket, key, upload, number })
+}
+
+/// An object and an upload from which a completion of several parts can be made.
+pub fn large_upload(run: &mut Run) -> Option<Vec<Op>> {
+    let (id, _) = run.model().buckets.values().find_map(|held| {
+        let id = held.id.filter(|_| held.chunk_size.is_none())?;
+        Some((id, held.clone()))
+    })?;
+    let body = large(&mut run.rng);
+    let upload = run.model().bucket(id)?.uploads.iter().map(|(id, held)| (*id, held.key.clone())).next();
+    let (headers, precondition) = (ObjectHeaders::default(), Precondition::default());
+    Some(match upload {
+        None => vec![Op::CreateUpload { bucket: id, key: "large".into(), headers }],
+        Some((upload, key)) => {
+            let put = Op::Put { bucket: id, key: "a".into(), body: body.clone(), chunked: true, headers, precondition };
+            vec![put, Op::PutPart { bucket: id, key, upload, number: 1, body, chunked: true }]
+        }
+    })
+}

@@ -1,0 +1,135 @@
+//! What the engine takes from the world, made repeatable: options small enough that files roll, a clock that the test
+//! moves, randomness that tells upload ids before they are drawn, and the box into which answers fall.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use orcas_core::decide::{Failure, Outcome};
+use orcas_core::engine::{Clock, CompletionSink, EngineOptions, Environment, IndexPlace, Stepper};
+use orcas_core::error::Result;
+use orcas_core::fs::Random;
+use orcas_core::fs::sim::{SimDisk, SimRandom, SimRng};
+use orcas_core::record::{Durability, UploadId};
+use parking_lot::Mutex;
+
+const EPOCH_MS: u64 = 1_700_000_000_000;
+pub const INTERVAL: Duration = Duration::from_millis(50);
+
+pub struct TestClock(AtomicU64);
+
+impl TestClock {
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+    }
+}
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        EPOCH_MS + self.0.load(Ordering::Relaxed)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Bytes that an upload id takes from the generator; nothing else takes as many.
+const UPLOAD_ID_RANDOM: usize = 10;
+
+/// Counts the upload ids drawn and makes the count the id.
+pub struct TestRandom {
+    other: SimRandom,
+    uploads: AtomicU64,
+}
+
+impl TestRandom {
+    pub fn drawn(&self) -> u64 {
+        self.uploads.load(Ordering::Relaxed)
+    }
+}
+
+impl Random for TestRandom {
+    fn fill(&self, bytes: &mut [u8]) -> Result<()> {
+        if bytes.len() != UPLOAD_ID_RANDOM {
+            return self.other.fill(bytes);
+        }
+        let number = self.uploads.fetch_add(1, Ordering::Relaxed);
+        bytes[..2].fill(0);
+        bytes[2..].copy_from_slice(&number.to_be_bytes());
+        Ok(())
+    }
+}
+
+/// The id of the upload that takes draw `number` at `now_ms`.
+pub fn upload_id(now_ms: u64, number: u64) -> UploadId {
+    let mut id = [0; 16];
+    id[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
+    id[8..].copy_from_slice(&number.to_be_bytes());
+    UploadId(id)
+}
+
+/// Answers in the order they were given.
+#[derive(Default)]
+pub struct Answers(Mutex<Vec<(u64, Result<Outcome, Failure>)>>);
+
+impl Answers {
+    pub fn take(&self) -> Vec<(u64, Result<Outcome, Failure>)> {
+        std::mem::take(&mut self.0.lock())
+    }
+}
+
+impl CompletionSink for Answers {
+    fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
+        self.0.lock().push((token, result));
+    }
+}
+
+/// One store's options with clock and randomness; all lives of a store share them.
+#[derive(Clone)]
+pub struct World {
+    pub options: EngineOptions,
+    pub clock: Arc<TestClock>,
+    pub random: Arc<TestRandom>,
+}
+
+impl World {
+    pub fn new(seed: u64, durability: Durability, rng: &mut SimRng) -> Self {
+        let options = EngineOptions {
+            data: "/data".into(),
+            batch_write_enabled: rng.below(4) > 0,
+            write_buffer_window: Duration::from_millis(20 + rng.below(100)),
+            max_write_buffer_size: 8 << 10 << rng.below(4),
+            max_write_buffer_count: 2 + rng.below(12) as u32,
+            chunk_size: 12 << 10,
+            durability,
+            sync_interval: INTERVAL,
+            db_max_open: 1,
+            db_max_idle: 1,
+            db_lifetime: Duration::MAX,
+            log_file_size: 8 << 10 << rng.below(3),
+            pack_size: 64 << 10,
+            reserve: 0,
+        };
+        Self { options, clock: Arc::new(TestClock(AtomicU64::new(0))), random: Self::random(seed) }
+    }
+
+    fn random(seed: u64) -> Arc<TestRandom> {
+        Arc::new(TestRandom { other: SimRandom::new(seed), uploads: AtomicU64::new(0) })
+    }
+
+    /// The same store opened by somebody whose choices must not change those of the run.
+    pub fn aside(&self, seed: u64) -> Self {
+        Self { random: Self::random(seed ^ 0x0a51_de00), ..self.clone() }
+    }
+
+    pub fn open(&self, disk: &SimDisk, index: Option<Arc<Vec<u8>>>) -> Result<Stepper> {
+        let environment = Environment {
+            fs: Arc::new(disk.clone()),
+            clock: Arc::clone(&self.clock) as Arc<dyn Clock>,
+            random: Arc::clone(&self.random) as Arc<dyn Random>,
+            index: IndexPlace::Memory(index),
+        };
+        Stepper::open(self.options.clone(), environment)
+    }
+}

@@ -1,0 +1,173 @@
+"""The dispatcher and the completion bridge: cancellation, disconnects, bodies in pieces, failures of Python itself."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import random
+import zlib
+from typing import Any
+
+import pytest
+
+from orcas.store import DamagedObjectError, Store
+
+from .conftest import App
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@pytest.mark.parametrize("size", [0, 1000, 64 * KIB, 64 * KIB + 1, 5 * MIB])
+@pytest.mark.parametrize("pieces", [1, 7, 60])
+async def test_bodies_arrive_in_any_number_of_pieces(app: App, size: int, pieces: int) -> None:
+    content = os.urandom(size)
+    assert (await app.call("PUT", "/bucket/k", content, pieces=pieces)).status == 200
+    got = await app.call("GET", "/bucket/k")
+    assert (got.status, got.body, got.headers["content-length"]) == (200, content, str(size))
+
+
+@pytest.mark.parametrize("size", [1000, 5 * MIB])
+async def test_a_client_that_goes_away_stores_nothing(app: App, size: int) -> None:
+    for kept in (1, 3):
+        exchange = app.exchange("PUT", "/bucket/k", os.urandom(size), pieces=5)
+        exchange.incoming[kept:] = [{"type": "http.disconnect"}]
+        await app.run(exchange)
+        assert exchange.status == 0
+        assert (await app.call("GET", "/bucket/k")).status == 404
+
+
+@pytest.mark.parametrize("size", [5, 1000, 64 * KIB, 5 * MIB])
+async def test_chunked_bodies_with_trailers(app: App, size: int) -> None:
+    content = os.urandom(size)
+
+    def framed(crc: int) -> bytes:
+        parts = [content[at : at + 70_000] for at in range(0, size, 70_000)]
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+        value = base64.b64encode(crc.to_bytes(4, "big"))
+        return chunks + b"0\r\nx-amz-checksum-crc32:" + value + b"\r\n\r\n"
+
+    headers = {
+        "content-encoding": "gzip,aws-chunked",
+        "x-amz-decoded-content-length": str(size),
+        "x-amz-trailer": "x-amz-checksum-crc32",
+    }
+    right, wrong = framed(zlib.crc32(content)), framed(zlib.crc32(content) ^ 1)
+    refused = await app.call("PUT", "/bucket/k", wrong, pieces=9, headers=headers, trailing=True)
+    assert (refused.status, b"<Code>BadDigest</Code>" in refused.body) == (400, True)
+    assert (await app.call("GET", "/bucket/k")).status == 404
+    short = await app.call("PUT", "/bucket/k", right[:-40], pieces=9, headers=headers, trailing=True)
+    assert short.status == 400
+    assert (await app.call("GET", "/bucket/k")).status == 404
+    stored = await app.call("PUT", "/bucket/k", right, pieces=9, headers=headers, trailing=True)
+    assert stored.status == 200
+    got = await app.call("GET", "/bucket/k")
+    assert (got.body, got.headers["content-encoding"]) == (content, "gzip")
+
+
+async def test_a_body_is_not_received_before_the_verdict(app: App) -> None:
+    refused = await app.call("PUT", "/missing/k", b"x" * 1000, pieces=2)
+    assert (refused.status, refused.received, refused.headers["connection"]) == (404, 0, "close")
+
+
+async def test_a_download_stops_when_the_client_goes_away(app: App) -> None:
+    content = os.urandom(20 * MIB)
+    await app.call("PUT", "/bucket/k", content, pieces=64)
+    exchange = app.exchange("GET", "/bucket/k")
+
+    async def leave(message: dict[str, Any]) -> None:
+        if len(exchange.body) > MIB and exchange.incoming[-1]["type"] == "http.request":
+            exchange.incoming.append({"type": "http.disconnect"})
+            waiting.set()
+        await asyncio.sleep(0)
+
+    # The client's `receive` sleeps for good once its messages are used up, so it is woken by this event instead.
+    waiting = asyncio.Event()
+    receive = exchange.receive
+
+    async def receive_or_wait() -> dict[str, Any]:
+        if exchange.received == len(exchange.incoming):
+            await waiting.wait()
+        return await receive()
+
+    exchange.on_send = leave
+    await app.dispatcher(exchange.scope, receive_or_wait, exchange.send)
+    assert MIB < len(exchange.body) < len(content)
+    assert content.startswith(exchange.body)
+
+
+async def test_a_cancel_storm_never_crosses_answers(app: App) -> None:
+    bodies = {n: f"content of {n} ".encode() * (1 + n * 40) for n in range(64)}
+    for n, body in bodies.items():
+        await app.call("PUT", f"/bucket/k{n}", body)
+    chance = random.Random(7)
+
+    async def one(n: int) -> None:
+        if n % 3:
+            got = await app.call("GET", f"/bucket/k{n}")
+            assert got.body == bodies[n]
+        else:
+            put = await app.call("PUT", f"/bucket/k{n}", bodies[n], pieces=3)
+            assert put.status == 200
+
+    for _ in range(20):
+        tasks = [asyncio.ensure_future(one(chance.choice(list(bodies)))) for _ in range(100)]
+        for task in chance.sample(tasks, 50):
+            asyncio.get_running_loop().call_later(chance.random() * 0.01, task.cancel)
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert result is None or isinstance(result, asyncio.CancelledError), result
+    for n, body in bodies.items():
+        assert (await app.call("GET", f"/bucket/k{n}")).body == body
+    store: Store = app.dispatcher._store
+    assert sorted(store._free) == list(range(len(store._waiting)))
+
+
+async def test_more_bodies_than_memory_wait_for_each_other(app: App) -> None:
+    contents = [os.urandom(3 * MIB) for _ in range(12)]
+    puts = [app.call("PUT", f"/bucket/k{n}", content, pieces=30) for n, content in enumerate(contents)]
+    assert [put.status for put in await asyncio.gather(*puts)] == [200] * 12
+    gets = await asyncio.gather(*(app.call("GET", f"/bucket/k{n}") for n in range(12)))
+    assert [get.body for get in gets] == contents
+
+
+async def test_a_failing_handler_answers_and_closes(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise ValueError("expected by this test")
+
+    monkeypatch.setattr(app.dispatcher._store, "run", fail)
+    failed = await app.call("GET", "/bucket/k")
+    assert (failed.status, failed.headers["connection"]) == (500, "close")
+    assert b"<Code>InternalError</Code>" in failed.body
+    assert b"expected by this test" not in failed.body
+
+
+async def test_a_damaged_piece_breaks_the_response_off(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = os.urandom(MIB)
+    await app.call("PUT", "/bucket/k", content, pieces=4)
+    store = app.dispatcher._store
+    real = store.next_piece
+    calls = 0
+
+    async def damaged(download: Any) -> bytes:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise DamagedObjectError("expected by this test")
+        return await real(download)
+
+    monkeypatch.setattr(store, "next_piece", damaged)
+    exchange = app.exchange("GET", "/bucket/k")
+    with pytest.raises(DamagedObjectError):
+        await app.run(exchange)
+    assert 0 < len(exchange.body) < len(content)
+
+
+async def test_closing_with_commits_pending_answers_them(app: App) -> None:
+    puts = [asyncio.ensure_future(app.call("PUT", f"/bucket/k{n}", b"x" * 500)) for n in range(200)]
+    await asyncio.sleep(0.005)
+    await asyncio.to_thread(app.core.close)
+    statuses = {put.status for put in await asyncio.wait_for(asyncio.gather(*puts), 10)}
+    assert statuses <= {200, 503}
+    late = await app.call("PUT", "/bucket/late", b"x")
+    assert (late.status, b"<Code>ServiceUnavailable</Code>" in late.body) == (503, True)

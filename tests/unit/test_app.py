@@ -1,0 +1,107 @@
+"""Where the application sends a request: to the S3 dispatcher, or to the routes under `/_orcas/`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from orcas.app import Lane, Orcas
+from orcas.config import Settings
+from orcas.control.root import Root
+
+
+async def to_s3(scope: Any, receive: Any, send: Any) -> None:
+    await send({"type": "http.response.start", "status": 299, "headers": []})
+    await send({"type": "http.response.body", "body": scope["raw_path"]})
+
+
+@dataclass
+class Health:
+    read_only: str | None = None
+    storage_full: bool = False
+    durability: str = "sync"
+
+
+HEALTH = Health()
+
+
+@asynccontextmanager
+async def open_lane(_: Settings) -> AsyncIterator[Lane]:
+    yield Lane(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False))
+
+
+async def get(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
+    ):
+        return await client.get(path, headers={"host": host})
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/bucket/_orcas/health/live",
+        "/_orcas",
+        "/%5Forcas/health/live",
+        "/a%0Ab",
+        "//_orcas/",
+    ],
+)
+async def test_everything_else_is_s3(path: str) -> None:
+    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    assert (await get(app, path)).status_code == 299
+
+
+async def test_health_needs_no_credentials() -> None:
+    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    live = await get(app, "/_orcas/health/live")
+    assert (live.status_code, live.json()) == (200, {"status": "ok"})
+    ready = await get(app, "/_orcas/health/ready")
+    assert (ready.status_code, ready.json()) == (200, {"status": "ok", "durability": "sync"})
+    assert (await get(app, "/_orcas/nothing")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "status"),
+    [("read_only", "EIO on /srv/secret-place", "read-only"), ("storage_full", True, "full")],
+)
+async def test_readiness_tells_how_the_store_is(
+    monkeypatch: pytest.MonkeyPatch, field: str, value: object, status: str
+) -> None:
+    monkeypatch.setattr(HEALTH, field, value)
+    ready = await get(Orcas(Settings(data=Path("/nowhere")), open_lane), "/_orcas/health/ready")
+    assert ready.status_code == 200
+    assert ready.json()["status"] == status
+    assert "secret-place" not in ready.text
+
+
+async def test_a_key_of_a_virtual_hosted_bucket_may_be_called_like_a_route() -> None:
+    app = Orcas(Settings(data=Path("/nowhere"), domains=("s3.example.org",)), open_lane)
+    for host in ("bucket.s3.example.org", "Bucket.S3.Example.ORG:9000", "bucket.s3.example.org."):
+        assert (await get(app, "/_orcas/health/live", host)).status_code == 299
+    for host in ("s3.example.org", "s3.example.org:9000", "localhost", "[::1]:9000", "evils3.example.org"):
+        assert (await get(app, "/_orcas/health/live", host)).status_code == 200
+
+
+@pytest.mark.parametrize(("dev", "status"), [(True, 200), (False, 404)])
+async def test_documentation_is_for_development(dev: bool, status: int) -> None:
+    app = Orcas(Settings(data=Path("/nowhere"), dev=dev), open_lane)
+    assert (await get(app, "/_orcas/openapi.json")).status_code == status
+    assert (await get(app, "/_orcas/docs")).status_code == status
+
+
+async def test_s3_needs_the_lifespan() -> None:
+    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        with pytest.raises(RuntimeError, match="lifespan"):
+            await client.get("/bucket")

@@ -1,0 +1,199 @@
+"""The command line contract: what the command prints, where, and how it exits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, child_environment, variable_name
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with no settings and a home of its own."""
+    return child_environment() | {
+        "HOME": str(tmp_path),
+        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "XDG_CONFIG_HOME": str(tmp_path / "config"),
+    }
+
+
+def orcas(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "orcas", *arguments],
+        env=environ, cwd=environ["HOME"], capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def serving(environ: dict[str, str], *arguments: str, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "orcas", "serve", "--port", "0", *arguments],
+        env=environ, cwd=environ["HOME"], stdout=subprocess.PIPE, stderr=stderr, text=True,
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def url_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line.startswith("orcas ready http://127.0.0.1:"), line
+    return line.split()[2]
+
+
+def test_serve_says_ready_answers_and_ends_at_sigterm(environ: dict[str, str]) -> None:
+    with serving(environ) as process:
+        url = url_of(process)
+        for check in ("live", "ready"):
+            with urllib.request.urlopen(f"{url}/_orcas/health/{check}") as answer:
+                assert answer.status == 200
+                assert json.load(answer)["status"] == "ok"
+        process.send_signal(signal.SIGTERM)
+        stdout, stderr = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert stdout == ""
+    key_file = Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json"
+    assert str(key_file) in stderr
+    for path in key_file.parent.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+    assert json.loads(key_file.read_text())["secret_key"] not in stderr
+    for line in stderr.splitlines():
+        assert json.loads(line)["message"]
+
+
+def test_a_generated_key_is_shown_once_on_a_terminal(environ: dict[str, str]) -> None:
+    shown = []
+    for _ in range(2):
+        ours, theirs = pty.openpty()
+        with serving(environ, stderr=theirs) as process:
+            url_of(process)
+            process.send_signal(signal.SIGINT)
+            process.wait(20)
+        os.close(theirs)
+        text = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 65536):
+                text += piece
+        os.close(ours)
+        shown.append(text.decode())
+    secret = json.loads((Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json").read_text())["secret_key"]
+    assert secret in shown[0]
+    assert secret not in shown[1]
+
+
+def test_a_busy_port_and_a_store_in_use_exit_69_with_a_sentence(environ: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        busy = orcas(environ, "serve", "--port", str(taken.getsockname()[1]))
+    with serving(environ) as process:
+        url_of(process)
+        locked = orcas(environ, "serve", "--port", "0")
+    for refused in (busy, locked):
+        assert refused.returncode == 69
+        assert refused.stdout == ""
+        assert refused.stderr.startswith("orcas: ")
+        assert refused.stderr.count("\n") == 1
+    assert "in use" in locked.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "code"),
+    [
+        (["serve", "--port", "high"], {}, 78),
+        (["serve"], {"ORCAS_DURABILITY": "maybe"}, 78),
+        (["serve"], {"ORCAS_REF_LEVEL": "1"}, 78),
+        (["serve", "--dev", "--host", "0.0.0.0"], {}, 78),
+        (["env"], {}, 78),
+        (["serve", "--no-such-option"], {}, 2),
+        (["no-such-command"], {}, 2),
+        (["serve", "--data", "/dev/null/store"], {}, 69),
+        (["serve", "--host", "no-such-host.invalid"], {}, 69),
+    ],
+)
+def test_exit_codes(environ: dict[str, str], arguments: list[str], variables: dict[str, str], code: int) -> None:
+    done = orcas(environ | variables, *arguments)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    if code != 2:
+        assert done.stderr.startswith("orcas: ")
+        assert done.stderr.count("\n") == 1
+
+
+def test_env_prints_what_clients_need(environ: dict[str, str]) -> None:
+    with serving(environ) as process:
+        url_of(process)
+    lines = orcas(environ | {"ORCAS_REGION": "eu-north-1", "ORCAS_HOST": "::"}, "env", "--port", "9001").stdout
+    shell = subprocess.run(
+        ["sh", "-c", f"{lines}\nenv"], env=environ, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    key = json.loads((Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json").read_text())
+    for line in (
+        "AWS_ENDPOINT_URL_S3=http://[::1]:9001",
+        f"AWS_ACCESS_KEY_ID={key['access_key']}",
+        f"AWS_SECRET_ACCESS_KEY={key['secret_key']}",
+        "AWS_REGION=eu-north-1",
+        "AWS_DEFAULT_REGION=eu-north-1",
+    ):
+        assert line in shell
+    development = orcas(environ, "env", "--dev").stdout
+    assert DEV_ACCESS_KEY in development
+    assert DEV_SECRET_KEY in development
+
+
+def test_config_show_lists_every_setting_and_no_secret(environ: dict[str, str]) -> None:
+    variables = {"ORCAS_ROOT_ACCESS_KEY": "operator", "ORCAS_ROOT_SECRET_KEY": "operators-secret", "ORCAS_PORT": "9123"}
+    shown = json.loads(orcas(environ | variables, "config", "show", "--json").stdout)
+    assert set(shown) == {name for name, setting in SETTINGS.items() if setting.variable}
+    assert shown["port"] == {"value": 9123, "source": "ORCAS_PORT", "variable": "ORCAS_PORT"}
+    assert shown["host"]["source"] == "default"
+    table = orcas(environ | variables, "config", "show").stdout
+    for name in shown:
+        assert variable_name(name) in table
+    assert "operator" not in table
+    assert "operators-secret" not in json.dumps(shown)
+
+
+def test_help_and_version(environ: dict[str, str]) -> None:
+    shown = orcas(environ, "--help").stdout
+    assert "orcas serve --data" in shown
+    assert "orcas.Server(memory=True)" in shown
+    assert "orcas ready http://HOST:PORT" in " ".join(orcas(environ, "serve", "--help").stdout.split())
+    version = orcas(environ, "version").stdout
+    assert version.startswith("orcas ")
+    assert json.loads(orcas(environ, "version", "--json").stdout)["orcas"] == version.split()[1]
+
+
+def test_a_store_in_memory_leaves_nothing(environ: dict[str, str]) -> None:
+    with serving(environ, "--memory") as process:
+        url_of(process)
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=20)
+    path = next(json.loads(line)["message"].split()[-1] for line in stderr.splitlines() if "root.json" in line)
+    assert not Path(path).parent.exists()
+    assert not (Path(environ["XDG_DATA_HOME"]) / "orcas").exists()
+
+
+def test_idle_connections_do_not_delay_the_end(environ: dict[str, str]) -> None:
+    with serving(environ, "--dev") as process:
+        host, port = url_of(process).removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=20) as idle:
+            process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            assert idle.recv(1) == b""
+            assert process.wait(20) == 0
+            assert time.monotonic() - began < 5

@@ -114,10 +114,7 @@ class Exchange:
 
     async def receive(self) -> Message:
         """The ASGI callable."""
-        if self.expects:
-            self.expects = False
-            if self.more_body and not self.response_started:
-                self.protocol.transport.write(_CONTINUE)
+        self._consent()
         while True:
             if self.disconnected or self.response_complete:
                 return _DISCONNECT
@@ -139,6 +136,16 @@ class Exchange:
             self.protocol.flow.resume_reading()
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
+    def _consent(self) -> None:
+        """Send the 100 that the sender asked for, once.
+
+        It is due even where the body is empty or already here: botocore takes a final answer instead of a 100 for the
+        answer to the connection's next request too, so a connection that stays open must have seen the 100.
+        """
+        if self.expects and not self.response_started:
+            self.protocol.transport.write(_CONTINUE)
+        self.expects = False
+
     # Response side.
 
     async def send(self, message: Message) -> None:
@@ -151,6 +158,8 @@ class Exchange:
         if not self.response_started:
             if message["type"] != "http.response.start":
                 raise RuntimeError(f"expected http.response.start, not {message['type']}")
+            if not self.more_body:
+                self._consent()
             self.head = self._make_head(message["status"], message.get("headers", ()))
             self.response_started = True
             return

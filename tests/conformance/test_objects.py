@@ -1,234 +1,217 @@
-"""Objects through boto3 over a real socket: what is put comes back, and what cannot be is refused by name."""
+"""PutObject, GetObject, HeadObject, DeleteObject: bodies, metadata, ETags, Content-MD5."""
 
 from __future__ import annotations
 
 import base64
-import hashlib
+import datetime
 import io
-import os
-import socket
-import urllib.error
-import urllib.request
-import zlib
 from typing import Any
 
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
 
-import orcas
+from tests.fixtures.checksums import content_md5, etag
+from tests.fixtures.targets import SIZES, Target, content, keys_of, read, refusal
+from tests.fixtures.wire import Wire
 
-pytestmark = pytest.mark.conformance
-
-KIB = 1024
-MIB = 1024 * KIB
+pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
 
 
-def code_of(call: Any, **arguments: Any) -> tuple[str, int]:
-    with pytest.raises(ClientError) as caught:
-        call(**arguments)
-    response = caught.value.response
-    assert response["ResponseMetadata"]["RequestId"]
-    return response["Error"]["Code"], response["ResponseMetadata"]["HTTPStatusCode"]
-
-
-@pytest.mark.parametrize("size", [0, 1, 256, 257, 8 * KIB + 1, 64 * KIB, 64 * KIB + 1, 4 * MIB + 1, 9 * MIB + 5])
-def test_content_comes_back(s3: Any, bucket: str, size: int) -> None:
-    content = os.urandom(size)
-    put = s3.put_object(Bucket=bucket, Key="k", Body=content)
-    assert put["ETag"] == f'"{hashlib.md5(content).hexdigest()}"'  # noqa: S324 - what an ETag is
-    got = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
-    assert got["Body"].read() == content
-    assert got["ContentLength"] == size
-    assert got["ETag"] == put["ETag"]
-    assert got["ChecksumCRC32"] == base64.b64encode(zlib.crc32(content).to_bytes(4, "big")).decode()
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_comes_back(s3: Any, bucket: str, size: int) -> None:
+    data = content(size)
+    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=2)
+    put = s3.put_object(Bucket=bucket, Key="k", Body=data)
+    assert put["ETag"] == etag(data)
+    got = s3.get_object(Bucket=bucket, Key="k")
+    assert got["Body"].read() == data
     head = s3.head_object(Bucket=bucket, Key="k")
-    assert (head["ContentLength"], head["ETag"]) == (size, put["ETag"])
+    for answer in (got, head):
+        assert answer["ContentLength"] == size
+        assert answer["ETag"] == etag(data)
+        assert answer["ContentType"] == "binary/octet-stream"
+        assert answer["AcceptRanges"] == "bytes"
+        assert before <= answer["LastModified"] <= datetime.datetime.now(datetime.UTC)
+    listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    assert [(entry["Key"], entry["Size"], entry["ETag"]) for entry in listed] == [("k", size, etag(data))]
+    assert s3.delete_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPStatusCode"] == 204
+    assert refusal(s3.get_object, Bucket=bucket, Key="k") == (404, "NoSuchKey")
+    assert refusal(s3.head_object, Bucket=bucket, Key="k") == (404, "404")
+    assert keys_of(s3, bucket) == []
 
 
-@pytest.mark.parametrize(
-    "key", ["a b+c", "ümlaut/日本", "/lead//double/", "..", "%2F", "a\nb", "~!*'()&?#;=@", "k" * 1024]
-)
-def test_any_key_names_an_object(s3: Any, bucket: str, key: str) -> None:
-    s3.put_object(Bucket=bucket, Key=key, Body=b"x")
-    assert s3.get_object(Bucket=bucket, Key=key)["Body"].read() == b"x"
-    assert [entry["Key"] for entry in s3.list_objects_v2(Bucket=bucket)["Contents"]] == [key]
-    s3.delete_object(Bucket=bucket, Key=key)
-    assert code_of(s3.get_object, Bucket=bucket, Key=key) == ("NoSuchKey", 404)
+@pytest.mark.parametrize("size", SIZES)
+def test_a_file_with_expect_100_continue_comes_back(s3: Any, bucket: str, size: int) -> None:
+    data = content(size, seed=1)
+    s3.put_object(Bucket=bucket, Key="k", Body=io.BytesIO(data))
+    assert read(s3, bucket, "k") == data
 
 
-def test_stored_headers_come_back_and_can_be_overridden(s3: Any, bucket: str) -> None:
-    stored = {
-        "ContentType": "text/plain; charset=utf-8",
-        "ContentEncoding": "gzip",
-        "ContentLanguage": "de",
-        "ContentDisposition": 'attachment; filename="x"',
+def test_empty_files_between_others_on_one_connection(target: Target, bucket: str) -> None:
+    client = target.client(max_pool_connections=1, read_timeout=5)
+    for turn in range(3):
+        for size in (0, 300, 0, 0, 70_000):
+            data = content(size, seed=turn)
+            client.put_object(Bucket=bucket, Key="k", Body=io.BytesIO(data))
+            wrong = refusal(client.put_object, Bucket=bucket, Key="k", Body=io.BytesIO(data), ContentMD5=content_md5(b"other"))
+            assert wrong == (400, "BadDigest")
+    assert read(client, bucket, "k") == data
+
+
+def test_the_last_write_stands(s3: Any, bucket: str) -> None:
+    for size in (10, 70_000, 0, 300, 5_000_000, 1):
+        data = content(size, seed=2)
+        s3.put_object(Bucket=bucket, Key="k", Body=data)
+        assert read(s3, bucket, "k") == data
+    assert keys_of(s3, bucket) == ["k"]
+
+
+def test_deleting_what_is_not_there_succeeds(s3: Any, bucket: str) -> None:
+    assert s3.delete_object(Bucket=bucket, Key="never")["ResponseMetadata"]["HTTPStatusCode"] == 204
+
+
+HEADERS = {
+    "ContentType": 'text/plain; charset="utf-8"',
+    "ContentEncoding": "gzip",
+    "ContentDisposition": 'attachment; filename="a b.txt"',
+    "ContentLanguage": "de-DE",
+    "CacheControl": "max-age=3600, private",
+}
+
+
+def test_headers_and_metadata_come_back(s3: Any, bucket: str) -> None:
+    expires = datetime.datetime(2031, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    metadata = {"plain": "value", "with-dash": "a, b; c", "empty": "", "number": "42"}
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", Metadata=metadata, Expires=expires, **HEADERS)
+    for answer in (s3.get_object(Bucket=bucket, Key="k"), s3.head_object(Bucket=bucket, Key="k")):
+        assert {name: answer[name] for name in HEADERS} == HEADERS
+        assert answer["Metadata"] == metadata
+        assert answer["ExpiresString"] == "Thu, 02 Jan 2031 03:04:05 GMT"
+
+
+def test_a_write_replaces_all_metadata(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", Metadata={"old": "1"}, **HEADERS)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x")
+    head = s3.head_object(Bucket=bucket, Key="k")
+    assert head["Metadata"] == {}
+    assert "ContentEncoding" not in head
+    assert head["ContentType"] == "binary/octet-stream"
+
+
+def test_metadata_bytes_outside_ascii_come_back_as_sent(wire: Wire, bucket: str) -> None:
+    value = "käse 🐋"
+    put = wire("PUT", f"/{bucket}/k", headers={"x-amz-meta-name": value}, body=b"x")
+    assert put.status == 200, put.body
+    assert wire("HEAD", f"/{bucket}/k").headers["x-amz-meta-name"] == value
+
+
+def test_metadata_is_bounded(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="most", Body=b"x", Metadata={"ab": "v" * 2046})
+    assert len(s3.head_object(Bucket=bucket, Key="most")["Metadata"]["ab"]) == 2046
+    refused = refusal(s3.put_object, Bucket=bucket, Key="more", Body=b"x", Metadata={"ab": "v" * 2047})
+    assert refused == (400, "MetadataTooLarge")
+    assert keys_of(s3, bucket) == ["most"]
+
+
+def test_response_overrides(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", **HEADERS)
+    overrides = {
+        "ContentType": "application/json",
+        "ContentEncoding": "br",
+        "ContentDisposition": 'inline; filename="ü.json"',
+        "ContentLanguage": "fr",
         "CacheControl": "no-store",
     }
-    s3.put_object(Bucket=bucket, Key="k", Body=b"x", Metadata={"one": "1", "two": "zwei"}, **stored)
-    head = s3.head_object(Bucket=bucket, Key="k")
-    assert {name: head[name] for name in stored} == stored
-    assert head["Metadata"] == {"one": "1", "two": "zwei"}
-    got = s3.get_object(Bucket=bucket, Key="k", ResponseContentType="a/b", ResponseCacheControl="max-age=1")
-    assert (got["ContentType"], got["CacheControl"], got["ContentLanguage"]) == ("a/b", "max-age=1", "de")
+    ascii_only = overrides | {"ContentDisposition": "inline"}
+    asked = {f"Response{name}": value for name, value in ascii_only.items()}
+    got = s3.get_object(Bucket=bucket, Key="k", **asked)
+    assert {name: got[name] for name in ascii_only} == ascii_only
+    later = s3.get_object(Bucket=bucket, Key="k")
+    assert {name: later[name] for name in HEADERS} == HEADERS
 
 
-@pytest.mark.parametrize("size", [1000, 9 * MIB])
-def test_ranges(s3: Any, bucket: str, size: int) -> None:
-    content = os.urandom(size)
-    s3.put_object(Bucket=bucket, Key="k", Body=content)
-    for header, expected in [
-        ("bytes=0-0", content[:1]),
-        ("bytes=5-99", content[5:100]),
-        (f"bytes={size - 10}-", content[-10:]),
-        ("bytes=-7", content[-7:]),
-        (f"bytes=10-{size * 2}", content[10:]),
-    ]:
-        got = s3.get_object(Bucket=bucket, Key="k", Range=header)
-        assert got["ResponseMetadata"]["HTTPStatusCode"] == 206
-        assert got["Body"].read() == expected, header
-    whole = s3.get_object(Bucket=bucket, Key="k", Range="bytes=0-1,5-6")
-    assert (whole["ResponseMetadata"]["HTTPStatusCode"], whole["Body"].read()) == (200, content)
-    assert code_of(s3.get_object, Bucket=bucket, Key="k", Range=f"bytes={size}-") == ("InvalidRange", 416)
+def test_an_override_cannot_split_the_answer(wire: Wire, bucket: str) -> None:
+    wire("PUT", f"/{bucket}/k", body=b"x")
+    answer = wire("GET", f"/{bucket}/k", "response-content-type=a%0D%0AX-Injected:%201")
+    assert answer.status == 400
+    assert "x-injected" not in answer.headers
 
 
-def test_reads_honour_conditions(s3: Any, bucket: str) -> None:
-    tag = s3.put_object(Bucket=bucket, Key="k", Body=b"x")["ETag"]
-    modified = s3.head_object(Bucket=bucket, Key="k")["LastModified"]
-    assert s3.get_object(Bucket=bucket, Key="k", IfMatch=tag)["Body"].read() == b"x"
-    assert code_of(s3.get_object, Bucket=bucket, Key="k", IfNoneMatch=tag) == ("304", 304)
-    assert code_of(s3.get_object, Bucket=bucket, Key="k", IfModifiedSince=modified) == ("304", 304)
-    assert code_of(s3.get_object, Bucket=bucket, Key="k", IfMatch='"0"') == ("PreconditionFailed", 412)
-    assert code_of(s3.head_object, Bucket=bucket, Key="k", IfMatch='"0"') == ("412", 412)
+def test_content_md5_is_compared(s3: Any, bucket: str) -> None:
+    for size in (0, 300, 70_000):
+        data = content(size)
+        s3.put_object(Bucket=bucket, Key="good", Body=data, ContentMD5=content_md5(data))
+        wrong = refusal(s3.put_object, Bucket=bucket, Key="bad", Body=data, ContentMD5=content_md5(b"other"))
+        assert wrong == (400, "BadDigest")
+    for value in ("short", "=", base64.b64encode(b"15 bytes of it.").decode(), "!" * 24):
+        assert refusal(s3.put_object, Bucket=bucket, Key="bad", Body=b"x", ContentMD5=value) == (400, "InvalidDigest")
+    assert keys_of(s3, bucket) == ["good"]
 
 
-def test_writes_honour_conditions(s3: Any, bucket: str) -> None:
-    first = s3.put_object(Bucket=bucket, Key="k", Body=b"1", IfNoneMatch="*")["ETag"]
-    assert code_of(s3.put_object, Bucket=bucket, Key="k", Body=b"2", IfNoneMatch="*") == ("PreconditionFailed", 412)
-    assert code_of(s3.put_object, Bucket=bucket, Key="k", Body=b"2", IfMatch='"0"') == ("PreconditionFailed", 412)
-    assert code_of(s3.put_object, Bucket=bucket, Key="none", Body=b"2", IfMatch=first) == ("NoSuchKey", 404)
-    s3.put_object(Bucket=bucket, Key="k", Body=b"3", IfMatch=first)
-    assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"3"
-    assert code_of(s3.delete_object, Bucket=bucket, Key="k", IfMatch=first) == ("PreconditionFailed", 412)
+def test_a_refused_write_leaves_the_old_object(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"old", Metadata={"kept": "1"})
+    data = content(70_000)
+    assert refusal(s3.put_object, Bucket=bucket, Key="k", Body=data, ContentMD5=content_md5(b""))[1] == "BadDigest"
+    assert read(s3, bucket, "k") == b"old"
+    assert s3.head_object(Bucket=bucket, Key="k")["Metadata"] == {"kept": "1"}
 
 
-@pytest.mark.parametrize("size", [1000, 9 * MIB])
-def test_a_refused_upload_leaves_the_client_usable(s3: Any, bucket: str, size: int) -> None:
-    s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
-    for body in (os.urandom(size), io.BytesIO(os.urandom(size))):
-        refused = code_of(s3.put_object, Bucket=bucket, Key="k", Body=body, IfNoneMatch="*")
-        assert refused == ("PreconditionFailed", 412)
-        assert s3.get_object(Bucket=bucket, Key="k")["Body"].read() == b"kept"
+def test_a_body_needs_a_length(wire: Wire, bucket: str) -> None:
+    headers = {"Transfer-Encoding": "chunked"}
+    answer = wire("PUT", f"/{bucket}/k", headers=headers, body=b"1\r\nx\r\n0\r\n\r\n", payload="UNSIGNED-PAYLOAD")
+    assert (answer.status, answer.code) == (411, "MissingContentLength")
+    assert wire("HEAD", f"/{bucket}/k").status == 404
 
 
-@pytest.mark.parametrize("algorithm", ["CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256"])
-def test_checksums_are_verified_and_returned(s3: Any, bucket: str, algorithm: str) -> None:
-    member = f"Checksum{algorithm}"
-    if algorithm in ("CRC32", "SHA1", "SHA256"):
-        put = s3.put_object(Bucket=bucket, Key="k", Body=b"content", ChecksumAlgorithm=algorithm)
-        head = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
-        assert head[member] == put[member]
-        assert head["ChecksumType"] == "FULL_OBJECT"
-    length = {"CRC32": 4, "CRC32C": 4, "CRC64NVME": 8, "SHA1": 20, "SHA256": 32}[algorithm]
-    wrong = base64.b64encode(bytes(length)).decode()
-    refused = code_of(s3.put_object, Bucket=bucket, Key="wrong", Body=b"content", **{member: wrong})
-    assert refused == ("BadDigest", 400)
-    assert code_of(s3.get_object, Bucket=bucket, Key="wrong") == ("NoSuchKey", 404)
+def test_an_object_of_more_than_5_gib_is_refused_at_its_head(wire: Wire, bucket: str) -> None:
+    headers = {"Content-Length": str((5 << 30) + 1), "Expect": "100-continue"}
+    answer = wire("PUT", f"/{bucket}/k", headers=headers, payload="UNSIGNED-PAYLOAD")
+    assert (answer.status, answer.code) == (400, "EntityTooLarge")
+    assert answer.headers["connection"] == "close"
 
 
-@pytest.mark.parametrize("size", [10, 100 * KIB])
-def test_a_wrong_content_md5_stores_nothing(s3: Any, bucket: str, size: int) -> None:
-    wrong = base64.b64encode(bytes(16)).decode()
-    assert code_of(s3.put_object, Bucket=bucket, Key="k", Body=os.urandom(size), ContentMD5=wrong) == ("BadDigest", 400)
-    assert code_of(s3.put_object, Bucket=bucket, Key="k", Body=b"x", ContentMD5="?") == ("InvalidDigest", 400)
-    assert code_of(s3.get_object, Bucket=bucket, Key="k") == ("NoSuchKey", 404)
-
-
-@pytest.mark.parametrize("size", [10, 9 * MIB])
-def test_presigned_urls(server: orcas.Server, bucket: str, size: int) -> None:
-    content = os.urandom(size)
-    # boto3 still presigns with version 2 unless told otherwise.
-    s3 = server.client(config=Config(signature_version="s3v4"))
-    put = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "k"})
-    urllib.request.urlopen(urllib.request.Request(put, data=content, method="PUT")).close()
-    get = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "k"})
-    with urllib.request.urlopen(get) as response:
-        assert response.read() == content
-    for url in (get.replace("/k?", "/l?"), f"{server.endpoint}/{bucket}/k"):
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            urllib.request.urlopen(url)
-        assert caught.value.code == 403
-        caught.value.close()
-
-
-def test_unsigned_payloads_and_virtual_hosts(
-    server: orcas.Server, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Not every resolver knows that names under localhost are this machine (RFC 6761, section 6.3).
-    resolve = socket.getaddrinfo
-    monkeypatch.setattr(socket, "getaddrinfo", lambda _host, *rest, **named: resolve("127.0.0.1", *rest, **named))
-    options = {"addressing_style": "virtual", "payload_signing_enabled": False}
-    endpoint = server.endpoint.replace("127.0.0.1", "localhost")
-    client = server.client(endpoint_url=endpoint, config=Config(s3=options, retries={"total_max_attempts": 1}))
-    content = os.urandom(3 * MIB)
-    client.put_object(Bucket=bucket, Key="dir/k", Body=content)
-    assert client.get_object(Bucket=bucket, Key="dir/k")["Body"].read() == content
-
-
-def test_strangers_are_refused(server: orcas.Server, bucket: str) -> None:
-    wrong_secret = server.client(aws_secret_access_key="wrong")
-    assert code_of(wrong_secret.list_objects_v2, Bucket=bucket) == ("SignatureDoesNotMatch", 403)
-    nobody = server.client(aws_access_key_id="NOBODY")
-    assert code_of(nobody.list_objects_v2, Bucket=bucket) == ("InvalidAccessKeyId", 403)
-
-
-def test_expected_owners(s3: Any, bucket: str) -> None:
-    assert code_of(s3.list_objects_v2, Bucket=bucket, ExpectedBucketOwner="1" * 12) == ("AccessDenied", 403)
-    owner = s3.list_buckets()["Owner"]["ID"]
-    s3.list_objects_v2(Bucket=bucket, ExpectedBucketOwner=owner)
-
-
-def test_what_is_not_built_says_so(s3: Any, bucket: str) -> None:
+def test_the_null_version_is_the_object(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
-    assert code_of(s3.get_bucket_policy, Bucket=bucket) == ("NotImplemented", 501)
-    assert code_of(s3.get_object_acl, Bucket=bucket, Key="k") == ("NotImplemented", 501)
-    refused = code_of(s3.put_object, Bucket=bucket, Key="e", Body=b"x", ServerSideEncryption="aws:kms")
-    assert refused == ("NotImplemented", 501)
-    assert code_of(s3.get_object, Bucket=bucket, Key="e") == ("NoSuchKey", 404)
+    assert read(s3, bucket, "k", VersionId="null") == b"x"
+    assert refusal(s3.get_object, Bucket=bucket, Key="k", VersionId="other") == (404, "NoSuchVersion")
 
 
-def test_copies(s3: Any, bucket: str) -> None:
-    s3.put_object(Bucket=bucket, Key="from", Body=b"content", Metadata={"a": "1"}, ContentType="x/y")
-    source = {"Bucket": bucket, "Key": "from"}
-    copied = s3.copy_object(Bucket=bucket, Key="to", CopySource=source)["CopyObjectResult"]
-    head = s3.head_object(Bucket=bucket, Key="to")
-    assert (head["ETag"], head["Metadata"], head["ContentType"]) == (copied["ETag"], {"a": "1"}, "x/y")
-    s3.copy_object(Bucket=bucket, Key="to", CopySource=source, MetadataDirective="REPLACE", Metadata={"b": "2"})
-    assert s3.head_object(Bucket=bucket, Key="to")["Metadata"] == {"b": "2"}
-    hashed = s3.copy_object(Bucket=bucket, Key="to", CopySource=source, ChecksumAlgorithm="SHA256")["CopyObjectResult"]
-    assert hashed["ChecksumSHA256"] == base64.b64encode(hashlib.sha256(b"content").digest()).decode()
-    assert code_of(s3.copy_object, Bucket=bucket, Key="from", CopySource=source) == ("InvalidRequest", 400)
-    missing = {"Bucket": bucket, "Key": "missing"}
-    assert code_of(s3.copy_object, Bucket=bucket, Key="to", CopySource=missing) == ("NoSuchKey", 404)
-    refused = code_of(s3.copy_object, Bucket=bucket, Key="to", CopySource=source, CopySourceIfMatch='"0"')
-    assert refused == ("PreconditionFailed", 412)
+def test_storage_classes_and_acls(s3: Any, bucket: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", StorageClass="STANDARD", ACL="private")
+    assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", StorageClass="GLACIER")[0] == 501
+    assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", StorageClass="SLOW") == (400, "InvalidStorageClass")
+    assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", ACL="public-read")[0] == 501
+    assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", ServerSideEncryption="AES256")[0] == 501
+    assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", Tagging="a=b")[0] == 501
+    assert keys_of(s3, bucket) == ["k"]
 
 
-def test_moves_are_atomic_and_cross_buckets(s3: Any, bucket: str) -> None:
-    s3.put_object(Bucket=bucket, Key="from", Body=b"content", Metadata={"a": "1"})
-    s3.rename_object(Bucket=bucket, Key="renamed", RenameSource="from")
-    assert code_of(s3.get_object, Bucket=bucket, Key="from") == ("NoSuchKey", 404)
-    other = f"{bucket[:40]}-other"
-    s3.create_bucket(Bucket=other)
+@pytest.mark.parametrize("signing", [True, False])
+@pytest.mark.parametrize("size", [0, 300, 70_000, 9_000_000])
+def test_payload_signing_on_and_off(target: Target, bucket: str, signing: bool, size: int) -> None:
+    client = target.client(s3={"payload_signing_enabled": signing})
+    data = content(size)
+    client.put_object(Bucket=bucket, Key="bytes", Body=data)
+    client.put_object(Bucket=bucket, Key="file", Body=io.BytesIO(data))
+    assert read(client, bucket, "bytes") == data
+    assert read(client, bucket, "file") == data
 
-    def as_move(request: Any, **_: Any) -> None:
-        request.headers["x-amz-move-source"] = f"{bucket}/renamed"
 
-    s3.meta.events.register_first("before-sign.s3.PutObject", as_move)
-    try:
-        s3.put_object(Bucket=other, Key="moved")
-    finally:
-        s3.meta.events.unregister("before-sign.s3.PutObject", as_move)
-    assert code_of(s3.head_object, Bucket=bucket, Key="renamed") == ("404", 404)
-    moved = s3.get_object(Bucket=other, Key="moved")
-    assert (moved["Body"].read(), moved["Metadata"]) == (b"content", {"a": "1"})
+def test_checksums_only_when_required(target: Target, bucket: str) -> None:
+    client = target.client(request_checksum_calculation="when_required", response_checksum_validation="when_required")
+    client.put_object(Bucket=bucket, Key="k", Body=b"plain")
+    assert read(client, bucket, "k") == b"plain"
+
+
+def test_transfers_of_large_files(s3: Any, bucket: str, tmp_path: Any) -> None:
+    data = content(20 << 20, seed=3)
+    source, back = tmp_path / "source", tmp_path / "back"
+    source.write_bytes(data)
+    s3.upload_file(str(source), bucket, "dir/k", ExtraArgs={"Metadata": {"a": "b"}, "ContentType": "x/y"})
+    s3.download_file(bucket, "dir/k", str(back))
+    assert back.read_bytes() == data
+    head = s3.head_object(Bucket=bucket, Key="dir/k")
+    assert (head["ContentType"], head["Metadata"]) == ("x/y", {"a": "b"})
+    assert head["ETag"].endswith('-3"')
+    buffer = io.BytesIO()
+    s3.download_fileobj(bucket, "dir/k", buffer)
+    assert buffer.getvalue() == data

@@ -328,7 +328,10 @@ impl Reading<'_> {
                 Ok(if whole { BodyPlan::Whole(promise) } else { BodyPlan::Stream(promise) })
             }
             Input::CreateBucket(_) | Input::DeleteObjects(_) | Input::CompleteUpload(_) => {
-                let promise = Promise::of_document(self.headers(), self.payload)?;
+                let promise = match input {
+                    Input::CompleteUpload(_) => Promise::of_part_list(self.headers(), self.payload)?,
+                    _ => Promise::of_document(self.headers(), self.payload)?,
+                };
                 if promise.length > DOCUMENT_LEN_MAX {
                     return Err(ErrorCode::MaxMessageLengthExceeded.into());
                 }

@@ -43,29 +43,43 @@ impl Promise {
         let framing = ChunkMode::of(payload);
         let lengths = BodyLength::parse(headers)?;
         let length = lengths.of_content(framing.is_some())?;
-        Self::with_length(headers, payload, framing, length, lengths.wire)
+        let checksum = DeclaredChecksum::parse(headers)?;
+        Self::with_length(headers, payload, checksum, length, lengths.wire)
     }
 
     /// Reads the head of a request whose body is a document; a missing length means that there is none.
     pub fn of_document(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
-        let framing = ChunkMode::of(payload);
+        Self::with_checksum(headers, payload, DeclaredChecksum::parse(headers)?)
+    }
+
+    /// The same for CompleteMultipartUpload, whose checksum headers speak of the object and not of the document.
+    pub fn of_part_list(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
+        Self::with_checksum(headers, payload, DeclaredChecksum::None)
+    }
+
+    fn with_checksum(
+        headers: &Headers<'_>,
+        payload: &PayloadMode,
+        checksum: DeclaredChecksum,
+    ) -> Result<Self, S3Error> {
         let lengths = BodyLength::parse(headers)?;
-        let length = match (if framing.is_some() { lengths.decoded } else { lengths.wire }, transfer_encoded(headers)) {
+        let framed = ChunkMode::of(payload).is_some();
+        let length = match (if framed { lengths.decoded } else { lengths.wire }, transfer_encoded(headers)) {
             (Some(length), _) => length,
             (None, false) => 0,
             (None, true) => return Err(ErrorCode::MissingContentLength.into()),
         };
-        Self::with_length(headers, payload, framing, length, lengths.wire)
+        Self::with_length(headers, payload, checksum, length, lengths.wire)
     }
 
     fn with_length(
         headers: &Headers<'_>,
         payload: &PayloadMode,
-        framing: Option<ChunkMode>,
+        checksum: DeclaredChecksum,
         length: u64,
         wire: Option<u64>,
     ) -> Result<Self, S3Error> {
-        let checksum = DeclaredChecksum::parse(headers)?;
+        let framing = ChunkMode::of(payload);
         if matches!(checksum, DeclaredChecksum::Trailer(_)) && framing.is_none() {
             let message = "x-amz-trailer needs an aws-chunked body";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message));

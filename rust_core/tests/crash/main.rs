@@ -4,6 +4,7 @@
 //!
 //! `ORCAS_CRASH_SEED=N` runs one seed. A seed that found something stays in `REGRESSIONS`.
 
+mod faults;
 mod images;
 mod model;
 mod observe;
@@ -25,7 +26,7 @@ use workload::Workload;
 
 /// Distinct disk images that a full run has to see.
 const IMAGES_MIN: usize = 20_000;
-const SEEDS: u64 = 48;
+const SEEDS: u64 = 32;
 const THREADS: u64 = 2;
 const LIVES: u64 = 3;
 const ROUNDS: u64 = 14;
@@ -56,7 +57,7 @@ pub fn durability(seed: u64) -> Durability {
 fn live(seed: u64, tally: &Arc<Tally>) {
     let _named = Seed(seed);
     let mut run = Run::new(seed, durability(seed), tally, 1);
-    let mut workload = Workload::default();
+    let mut workload = Workload::new(true);
     let large = seed % 6 == 5;
     for life in 0..LIVES {
         for round in 0..ROUNDS {

@@ -1,0 +1,143 @@
+"""Error documents, and bad input that must store nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fixtures.signing import UNSIGNED, UNSIGNED_TRAILER
+from tests.fixtures.targets import content, keys_of, read
+from tests.fixtures.wire import Answer, Wire, quote_key
+
+pytestmark = pytest.mark.conformance
+
+
+def check_document(answer: Answer, path: str) -> None:
+    error = answer.error
+    assert {"Code", "Message", "Resource", "RequestId", "HostId"} <= set(error)
+    assert error["Message"]
+    assert error["Resource"] == path
+    assert error["RequestId"] == answer.headers["x-amz-request-id"]
+    assert answer.headers["content-type"] == "application/xml"
+    assert int(answer.headers["content-length"]) == len(answer.body)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "status", "code"),
+    [
+        ("GET", "/{bucket}/none", "", 404, "NoSuchKey"),
+        ("GET", "/{bucket}-none/k", "", 404, "NoSuchBucket"),
+        ("GET", "/{bucket}", "acl", 501, "NotImplemented"),
+        ("GET", "/{bucket}", "bogus", 400, "InvalidArgument"),
+        ("GET", "/{bucket}", "max-keys=x", 400, "InvalidArgument"),
+        ("GET", "/{bucket}/k", "uploadId=none", 404, "NoSuchUpload"),
+        ("PUT", "/{bucket}", "", 409, "BucketAlreadyOwnedByYou"),
+        ("PUT", "/A", "", 400, "InvalidBucketName"),
+        ("POST", "/{bucket}/k", "", 405, "MethodNotAllowed"),
+        ("OPTIONS", "/{bucket}/k", "", 403, "AccessForbidden"),
+        ("GET", "/{bucket}/%zz", "", 400, "InvalidURI"),
+    ],
+)
+def test_every_error_is_a_document(
+    wire: Wire, bucket: str, method: str, path: str, query: str, status: int, code: str
+) -> None:
+    path = path.format(bucket=bucket)
+    answer = wire(method, path, query)
+    assert (answer.status, answer.code) == (status, code)
+    check_document(answer, path)
+
+
+def test_unsigned_requests_get_a_document_too(wire: Wire, bucket: str) -> None:
+    answer = wire("GET", f"/{bucket}/k", sign=False)
+    assert (answer.status, answer.code) == (403, "AccessDenied")
+    check_document(answer, f"/{bucket}/k")
+
+
+def test_errors_name_their_object(wire: Wire, bucket: str) -> None:
+    for key in ("none", "a b+ü", "<&>'\""):
+        answer = wire("GET", f"/{bucket}/{quote_key(key)}")
+        assert answer.error["Key"] == key
+        assert answer.error["Resource"] == f"/{bucket}/{quote_key(key)}"
+    assert wire("GET", f"/{bucket}-none").error["BucketName"] == f"{bucket}-none"
+
+
+def test_every_answer_has_its_own_request_id(wire: Wire, bucket: str) -> None:
+    answers = [wire("GET", f"/{bucket}") for _ in range(5)] + [wire("GET", f"/{bucket}/none") for _ in range(5)]
+    ids = [answer.headers["x-amz-request-id"] for answer in answers]
+    assert len(set(ids)) == 10
+    assert all(answer.headers["x-amz-id-2"] for answer in answers)
+
+
+def test_answers_name_no_software(wire: Wire, bucket: str) -> None:
+    for answer in (wire("GET", f"/{bucket}"), wire("GET", f"/{bucket}/none"), wire("GET", "/", sign=False)):
+        assert answer.headers.get("server", "").lower() not in {"uvicorn"}
+        assert "date" in answer.headers
+
+
+def test_a_wrong_payload_hash_stores_nothing(wire: Wire, s3: Any, bucket: str) -> None:
+    for size in (0, 300, 70_000, 5_000_000):
+        other = "0" * 64
+        answer = wire("PUT", f"/{bucket}/k", body=content(size), payload=other)
+        assert (answer.status, answer.code) == (400, "XAmzContentSHA256Mismatch"), size
+    assert keys_of(s3, bucket) == []
+
+
+@pytest.mark.parametrize("value", ["", "x", "UNSIGNED", "0" * 63, "G" * 64, "STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD"])
+def test_payload_hashes_that_mean_nothing(wire: Wire, s3: Any, bucket: str, value: str) -> None:
+    answer = wire("PUT", f"/{bucket}/k", body=b"x", payload=value or " ")
+    assert answer.status in {400, 403, 501}, answer.body
+    assert keys_of(s3, bucket) == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"5\r\nhello\r\n",
+        b"5\r\nhello\r\n0\r\n",
+        b"x\r\nhello\r\n0\r\n\r\n",
+        b"-5\r\nhello\r\n0\r\n\r\n",
+        b"ffffffffffffffffff\r\nhello\r\n0\r\n\r\n",
+        b"4\r\nhello\r\n0\r\n\r\n",
+        b"6\r\nhello!\r\n0\r\n\r\n",
+        b"3\r\nhel\r\n0\r\n\r\n",
+        b"5\nhello\n0\n\n",
+        b"5;chunk-signature\r\nhello\r\n0\r\n\r\n",
+        b"hello",
+        b"0\r\n\r\n",
+        b"5\r\nhello\r\n0\r\n\r\ntrailing",
+    ],
+)
+def test_broken_aws_chunked_framing_stores_nothing(wire: Wire, s3: Any, bucket: str, body: bytes) -> None:
+    headers = {"x-amz-decoded-content-length": "5", "x-amz-trailer": "x-amz-checksum-crc32"}
+    answer = wire("PUT", f"/{bucket}/k", headers=headers, body=body, payload=UNSIGNED_TRAILER)
+    assert answer.status == 400, answer.body
+    assert answer.code
+    assert keys_of(s3, bucket) == []
+
+
+def test_aws_chunked_needs_its_decoded_length(wire: Wire, s3: Any, bucket: str) -> None:
+    answer = wire("PUT", f"/{bucket}/k", body=b"5\r\nhello\r\n0\r\n\r\n", payload=UNSIGNED_TRAILER)
+    assert (answer.status, answer.code) == (411, "MissingContentLength")
+    for length in ("-1", "x", "5.0", "99999999999999999999999"):
+        headers = {"x-amz-decoded-content-length": length}
+        answer = wire("PUT", f"/{bucket}/k", headers=headers, body=b"0\r\n\r\n", payload=UNSIGNED_TRAILER)
+        assert answer.status == 400, length
+    assert keys_of(s3, bucket) == []
+
+
+def test_an_unsigned_payload_is_taken_as_it_is(wire: Wire, s3: Any, bucket: str) -> None:
+    data = content(70_000)
+    assert wire("PUT", f"/{bucket}/k", body=data, payload=UNSIGNED).status == 200
+    assert read(s3, bucket, "k") == data
+
+
+def test_expected_owners(s3: Any, bucket: str) -> None:
+    owner = s3.list_buckets()["Owner"]["ID"]
+    s3.put_object(Bucket=bucket, Key="k", Body=b"x", ExpectedBucketOwner=owner)
+    for call in (s3.get_object, s3.head_object, s3.delete_object):
+        with pytest.raises(s3.exceptions.ClientError) as caught:
+            call(Bucket=bucket, Key="k", ExpectedBucketOwner="1" * 12)
+        assert caught.value.response["ResponseMetadata"]["HTTPStatusCode"] == 403
+    assert keys_of(s3, bucket) == ["k"]

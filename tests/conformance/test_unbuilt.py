@@ -1,0 +1,96 @@
+"""What is not built says so, and does nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import botocore.session
+import pytest
+
+from tests.fixtures.operations import ALIASES, EXTENSIONS, IMPLEMENTED, Call, make_scene, send, unbuilt_calls
+from tests.fixtures.targets import keys_of, read, refusal
+from tests.fixtures.wire import Wire
+
+pytestmark = pytest.mark.conformance
+
+UNBUILT = unbuilt_calls()
+
+
+def test_the_table_knows_the_service_model() -> None:
+    model = set(botocore.session.get_session().get_service_model("s3").operation_names)
+    assert model == (set(IMPLEMENTED) - EXTENSIONS) | set(ALIASES) | set(UNBUILT)
+
+
+@pytest.mark.parametrize("name", IMPLEMENTED)
+def test_what_is_built_succeeds(wire: Wire, s3: Any, bucket: str, name: str) -> None:
+    call = IMPLEMENTED[name]
+    answer = send(wire, make_scene(s3, bucket), call)
+    assert answer.status == call.succeeds, answer.body
+
+
+@pytest.mark.parametrize("name", UNBUILT)
+def test_what_is_not_built_is_refused_by_name(wire: Wire, s3: Any, bucket: str, name: str) -> None:
+    call = UNBUILT[name]
+    scene = make_scene(s3, bucket)
+    before = scene.state()
+    answer = send(wire, scene, call)
+    assert (answer.status, answer.code) == (501, "NotImplemented"), answer.body
+    assert answer.error["RequestId"] == answer.headers["x-amz-request-id"]
+    # Nor may the request fall through to the bucket or object when another method takes its sub-resource.
+    for method in ("PUT", "DELETE", "POST"):
+        answer = send(wire, scene, Call(method, call.path, call.query or "acl", body=b"<Any/>"))
+        assert answer.status in {400, 405, 501}, (method, call.query)
+    assert scene.state() == before
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "POST", "DELETE", "HEAD"])
+@pytest.mark.parametrize("query", ["bogus", "Acl", "ACL", "tagging2", "x", "acl&tagging", "uploads&delete", "website=&policy="])
+def test_unknown_and_conflicting_sub_resources(wire: Wire, s3: Any, bucket: str, method: str, query: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
+    for path in (f"/{bucket}", f"/{bucket}/k", f"/{bucket}/new"):
+        body = b"x" if method in {"PUT", "POST"} else b""
+        answer = wire(method, path, query, body=body)
+        assert 400 <= answer.status < 500 or answer.status == 501, (path, answer.body)
+        if method != "HEAD":
+            assert answer.code
+    assert keys_of(s3, bucket) == ["k"]
+    assert read(s3, bucket, "k") == b"kept"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"x-amz-server-side-encryption": "AES256"},
+        {"x-amz-server-side-encryption": "aws:kms", "x-amz-server-side-encryption-aws-kms-key-id": "k"},
+        {"x-amz-server-side-encryption-customer-algorithm": "AES256"},
+        {"x-amz-object-lock-mode": "GOVERNANCE"},
+        {"x-amz-object-lock-legal-hold": "ON"},
+        {"x-amz-tagging": "a=b"},
+        {"x-amz-grant-read": 'id="x"'},
+        {"x-amz-acl": "public-read"},
+        {"x-amz-storage-class": "GLACIER"},
+        {"x-amz-website-redirect-location": "/x"},
+        {"x-amz-write-offset-bytes": "5"},
+        {"x-amz-checksum-xxhash3": "AAAAAAAAAAA="},
+    ],
+)
+def test_headers_whose_meaning_is_not_built(wire: Wire, s3: Any, bucket: str, headers: dict[str, str]) -> None:
+    answer = wire("PUT", f"/{bucket}/k", headers=headers, body=b"x")
+    assert (answer.status, answer.code) == (501, "NotImplemented"), answer.body
+    answer = wire("POST", f"/{bucket}/k", "uploads", headers=headers)
+    assert answer.status in {200, 501}
+    assert keys_of(s3, bucket) == []
+
+
+def test_buckets_that_need_what_is_not_built(s3: Any, bucket: str) -> None:
+    name = f"{bucket}-locked"
+    assert refusal(s3.create_bucket, Bucket=name, ObjectLockEnabledForBucket=True) == (501, "NotImplemented")
+    assert refusal(s3.create_bucket, Bucket=name, ACL="public-read") == (501, "NotImplemented")
+    assert refusal(s3.head_bucket, Bucket=name) == (404, "404")
+
+
+def test_browser_uploads_are_not_built(wire: Wire, s3: Any, bucket: str) -> None:
+    headers = {"Content-Type": "multipart/form-data; boundary=x"}
+    answer = wire("POST", f"/{bucket}", headers=headers, body=b"--x--\r\n")
+    assert (answer.status, answer.code) == (501, "NotImplemented")
+    assert keys_of(s3, bucket) == []

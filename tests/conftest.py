@@ -1,0 +1,54 @@
+"""Fixtures of all tests that talk to a live server."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.fixtures.targets import Target, running
+from tests.fixtures.wire import Wire
+
+
+@pytest.fixture(scope="session")
+def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Target]]:
+    """The server of each store kind, `disk` or `memory`, started when the first test asks for it."""
+    started: dict[str, Target] = {}
+    with contextlib.ExitStack() as stack:
+
+        def start(kind: str) -> Target:
+            if kind not in started:
+                data = tmp_path_factory.mktemp("store") if kind == "disk" else None
+                started[kind] = stack.enter_context(running(data, domains=["s3.test"]))
+            return started[kind]
+
+        yield start
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest, targets: Callable[[str], Target]) -> Target:
+    """The server under test; a module that is to run on several kinds parametrises this fixture indirectly."""
+    return targets(getattr(request, "param", "disk"))
+
+
+@pytest.fixture
+def s3(target: Target) -> Any:
+    """A boto3 client as users have it."""
+    return target.client()
+
+
+@pytest.fixture
+def wire(target: Target) -> Wire:
+    """Signed requests byte by byte."""
+    return target.wire
+
+
+@pytest.fixture
+def bucket(s3: Any) -> str:
+    """A bucket of this test's own."""
+    name = f"t-{uuid.uuid4().hex}"
+    s3.create_bucket(Bucket=name)
+    return name

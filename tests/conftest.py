@@ -11,7 +11,6 @@ import pytest
 from tests.fixtures.targets import Target, running
 from tests.fixtures.wire import Wire
 
-
 # Every kind of store on which modules run their tests, and its settings; all but `memory` are on the disk.
 KINDS: Final[dict[str, dict[str, object]]] = {
     "disk": {},

@@ -40,7 +40,7 @@ VARIANTS: dict[str, Variant] = {
     "twice": lambda name: [(name, "a"), (name, "a")],
     "twice, different": lambda name: [(name, "1"), (name, "2")],
     "commas": lambda name: [(name, "," * 100)],
-    "quotes": lambda name: [(name, '"\'<>&;=%00%0d%0a')],
+    "quotes": lambda name: [(name, "\"'<>&;=%00%0d%0a")],
     "tab": lambda name: [(name, "a\tb")],
     "negative": lambda name: [(name, "-1")],
 }
@@ -152,7 +152,9 @@ def test_reflected_names_inject_nothing(signer: Signer, value: str) -> None:
 def test_secrets_are_nowhere(tmp_path: Path) -> None:
     """Not in the log at its most talkative, not in argv or the environment, not in files of others."""
     secret = "the-secret-that-nobody-may-see"  # long enough to be found, and known
-    with orcas.Server(tmp_path / "store", log_level="debug", root_access_key="operator", root_secret_key=secret) as server:
+    with orcas.Server(
+        tmp_path / "store", log_level="debug", root_access_key="operator", root_secret_key=secret
+    ) as server:
         signer = Signer.of(server)
         signatures = set()
         for path in ("/", "/bucket", "/bucket/key", "/bucket/\xe9\n"):

@@ -215,10 +215,13 @@ class S3Machine(RuleBasedStateMachine):
         def part() -> tuple[bytes, Object]:
             found = self.model.object(bucket, key)
             body = found.body
-            if form == 2:
-                body = body[max(0, len(body) - length) :]
-            else:
-                body = body[first:] if form else body[first : first + length]
+            body = (
+                body[max(0, len(body) - length) :]
+                if form == 2
+                else body[first:]
+                if form
+                else body[first : first + length]
+            )
             if not body:
                 raise S3Error("InvalidRange")
             return body, found

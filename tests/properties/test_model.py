@@ -415,8 +415,13 @@ class S3Machine(RuleBasedStateMachine):
                 assert answer["CopyPartResult"]["ETag"] == f'"{md5(body)}"'
                 upload.parts[number] = body
 
-    @rule(bucket=buckets, choice=st.integers(0, 3), numbers=st.lists(st.integers(1, 3), max_size=3), every=st.sampled_from((True, True, False)),
-          condition_choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)))  # fmt: skip
+    @rule(
+        bucket=buckets,
+        choice=st.integers(0, 3),
+        numbers=st.lists(st.integers(1, 3), max_size=3),
+        every=st.sampled_from((True, True, False)),
+        condition_choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)),
+    )
     def complete_multipart_upload(
         self, bucket: str, choice: int, numbers: list[int], every: bool, condition_choice: int
     ) -> None:

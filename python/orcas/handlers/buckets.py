@@ -27,7 +27,7 @@ async def head_bucket(store: Store, request: Request, _receive: Receive) -> Resp
 
 
 async def delete_bucket(store: Store, request: Request, _receive: Receive) -> Response:
-    """DeleteBucket; refused while it holds objects or uploads."""
+    """DeleteBucket; refused while it holds objects."""
     return await store.run(request)
 
 

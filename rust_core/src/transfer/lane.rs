@@ -50,7 +50,10 @@ pub struct AccessKey {
 
 pub struct Lane {
     pub engine: Handle,
+    /// Cold reads, listings, small bodies.
     pub pool: Arc<Pool>,
+    /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads.
+    pub intake: Arc<Pool>,
     pub budget: Arc<Budget>,
     pub completions: Completions<Completion>,
     pub options: LaneOptions,
@@ -86,6 +89,7 @@ impl Lane {
         let (mask, host) = random.split_at(8);
         Ok(Arc::new(Self {
             pool: Arc::new(Pool::new(options.workers).map_err(failed)?),
+            intake: Arc::new(Pool::yielding(options.workers).map_err(failed)?),
             budget: Budget::new(options.body_budget),
             completions: Completions::new().map_err(failed)?,
             engine,
@@ -113,6 +117,7 @@ impl Lane {
 
     /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
     pub fn close(&self) {
+        self.intake.close();
         self.pool.close();
     }
 }

@@ -11,6 +11,11 @@ use parking_lot::Mutex;
 
 type Job = Box<dyn FnOnce() + Send>;
 
+/// Hashing a body keeps a core busy for as long as it arrives. At this niceness the event loop and the committer, which
+/// run for microseconds at a time, do not wait for it.
+#[cfg(target_os = "linux")]
+const YIELDING_NICENESS: i32 = 10;
+
 pub struct Pool {
     /// `None` once closed.
     sender: Mutex<Option<Sender<Job>>>,
@@ -20,17 +25,31 @@ pub struct Pool {
 impl Pool {
     /// Starts `threads` (at least one) workers.
     pub fn new(threads: usize) -> std::io::Result<Self> {
+        Self::start(threads, "orcas-io", || {})
+    }
+
+    /// Workers that leave the processor to every other thread of this process.
+    pub fn yielding(threads: usize) -> std::io::Result<Self> {
+        Self::start(threads, "orcas-body", || {
+            // Elsewhere niceness is the whole process's.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::process::nice(YIELDING_NICENESS);
+        })
+    }
+
+    fn start(threads: usize, name: &str, prepare: fn()) -> std::io::Result<Self> {
         let (sender, receiver) = unbounded::<Job>();
         let mut handles = Vec::new();
         for number in 0..threads.max(1) {
             let receiver = receiver.clone();
             let work = move || {
+                prepare();
                 while let Ok(job) = receiver.recv() {
                     // What the job owned is dropped while it unwinds; its reply then reports the failure.
                     let _ = catch_unwind(AssertUnwindSafe(job));
                 }
             };
-            handles.push(std::thread::Builder::new().name(format!("orcas-io-{number}")).spawn(work)?);
+            handles.push(std::thread::Builder::new().name(format!("{name}-{number}")).spawn(work)?);
         }
         Ok(Self { sender: Mutex::new(Some(sender)), threads: Mutex::new(handles) })
     }

@@ -26,7 +26,7 @@ impl Request {
     pub fn open_body(self: &Arc<Self>) -> Option<UploadStream> {
         let BodyPlan::Stream(promise) = &self.body else { return None };
         let consumer = StoreBody::new(Arc::clone(self), promise);
-        Some(BodyStream::new(Arc::clone(&self.lane.pool), Arc::clone(&self.lane.budget), promise.wire, consumer))
+        Some(BodyStream::new(Arc::clone(&self.lane.intake), Arc::clone(&self.lane.budget), promise.wire, consumer))
     }
 }
 

@@ -9,9 +9,9 @@ use orcas_core::decide::{
     Body, Complete, CompletePart, Copy, CopyPart, Failure, Intent, Move, Outcome, PutObject, PutPart, Refusal,
     SourceConditions,
 };
-use orcas_core::engine::{Clock, Handle, Stepper, Waiter};
+use orcas_core::engine::{Clock, EngineOptions, Handle, Stepper, Waiter};
 use orcas_core::error::{Error, Result};
-use orcas_core::fs::sim::{CrashPolicy, SimDisk, SimRng};
+use orcas_core::fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_core::record::{BucketId, Durability};
 
 use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
@@ -21,7 +21,7 @@ use crate::steps::{Phase, Recorder};
 use crate::world::{Answers, World, upload_id};
 
 /// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
-const CAPTURES_CUT: usize = 24;
+const CAPTURES_CUT: usize = 16;
 
 /// The model after an operation, with its text.
 #[derive(Clone)]
@@ -57,18 +57,31 @@ pub struct Run {
     must: usize,
     branches: Vec<Branch>,
     snapshots: Vec<Snapshot>,
-    /// When what was acknowledged in a weaker mode has to be durable.
-    deadline: Option<Duration>,
+    /// When which state has to be durable: what was acknowledged in the modes `interval` and `buffered`.
+    deadlines: Vec<(Duration, usize)>,
     stamp: u64,
     /// One in so many captures is cut.
     sparse: u64,
-    pub failed_rounds: u64,
+    /// The operation that was told to fail, and the first of its kind that does.
+    fault: Option<(Operation, u64)>,
 }
 
 impl Run {
+    /// A new store. One in `sparse` captures is cut.
     pub fn new(seed: u64, durability: Durability, tally: &Arc<Tally>, sparse: u64) -> Self {
+        Self::with(seed, durability, tally, sparse, |_| {})
+    }
+
+    pub fn with(
+        seed: u64,
+        durability: Durability,
+        tally: &Arc<Tally>,
+        sparse: u64,
+        change: impl FnOnce(&mut EngineOptions),
+    ) -> Self {
         let mut rng = SimRng::new(seed);
-        let world = World::new(seed, durability, &mut rng);
+        let mut world = World::new(seed, durability, &mut rng);
+        change(&mut world.options);
         let disk = SimDisk::new();
         let recorder = Recorder::attach(&disk, Phase::Opening);
         let stepper = world.open(&disk, None).unwrap();
@@ -84,10 +97,10 @@ impl Run {
             must: 0,
             branches: Vec::new(),
             snapshots: vec![None],
-            deadline: None,
+            deadlines: Vec::new(),
             stamp: 0,
             sparse,
-            failed_rounds: 0,
+            fault: None,
         };
         run.cut(0);
         run
@@ -115,7 +128,7 @@ impl Run {
     fn cut(&mut self, must: usize) {
         let captures = self.recorder.take();
         let legal = self.legal(must);
-        let sparse = self.sparse * (captures.len() / CAPTURES_CUT).max(1) as u64;
+        let sparse = self.sparse.saturating_mul((captures.len() / CAPTURES_CUT).max(1) as u64);
         for capture in captures {
             if self.rng.below(sparse) > 0 {
                 continue;
@@ -167,22 +180,22 @@ impl Run {
     fn commit(&mut self, waiting: &mut VecDeque<Op>, token: &mut u64) {
         self.recorder.enter(Phase::Commit);
         let must = self.must;
-        let (now_ms, first_draw) = (self.world.clock.now_ms(), self.world.random.drawn());
+        let (now_ms, mut draw) = (self.world.clock.now_ms(), self.world.random.drawn());
         self.stepper.commit();
         let answers = self.answers.take();
-        let decided = answers.iter().filter(|(_, answer)| !is_read_only(answer)).count() as u64;
-        assert_eq!(self.world.random.drawn() - first_draw, decided);
         let failed =
-            answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !is_read_only(answer));
+            answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !self.undecided(answer));
         let mut aside = failed.then(|| (self.model().clone(), Vec::new()));
-        for (draw, (answered, answer)) in (first_draw..).zip(answers) {
+        for (answered, answer) in answers {
             assert_eq!(answered, *token, "answers out of order");
             *token += 1;
             let op = waiting.pop_front().expect("an answer for every intent");
             self.stamp += 1;
             let at = Moment { now_ms, upload: upload_id(now_ms, draw), stamp: self.stamp };
+            // Every creation of an upload that is decided takes a draw, also one that is refused.
+            draw += u64::from(matches!(op, Op::CreateUpload { .. }) && !self.undecided(&answer));
             match &mut aside {
-                _ if is_read_only(&answer) => {}
+                _ if self.undecided(&answer) => {}
                 Some((model, states)) => {
                     assert!(matches!(&answer, Err(Failure::Engine(error)) if is_fault(error)), "{answer:?}");
                     if model.apply(&op, at).is_ok_and(|verdict| verdict.effective) {
@@ -192,17 +205,28 @@ impl Run {
                 None => self.follow(&op, at, answer),
             }
         }
+        assert_eq!(draw, self.world.random.drawn());
         if let Some((_, states)) = aside {
             self.branches.push(Branch { base: self.history.len() - 1, states });
-            self.failed_rounds += 1;
-        } else if self.deadline.is_some_and(|deadline| deadline <= self.world.clock.monotonic()) && !self.read_only() {
-            self.deadline = None;
-            self.must = self.history.len() - 1;
+        } else if !self.read_only() {
+            let now = self.world.clock.monotonic();
+            let due = self.deadlines.iter().filter(|(deadline, _)| *deadline <= now).map(|(_, state)| *state);
+            self.must = due.max().unwrap_or(0).max(self.must);
+            self.deadlines.retain(|(deadline, _)| *deadline > now);
         }
         self.branches.retain(|branch| branch.base >= must);
         self.cut(must);
         self.branches.retain(|branch| branch.base >= self.must);
         self.cut_after_answers();
+    }
+
+    /// Whether the store turned an intent away before it looked at it.
+    fn undecided(&self, answer: &Result<Outcome, Failure>) -> bool {
+        match answer {
+            Err(Failure::Engine(Error::ReadOnly { .. })) => true,
+            Err(Failure::Engine(Error::StorageFull)) => self.handle().health().storage_full,
+            _ => false,
+        }
     }
 
     /// Takes an answer into the model.
@@ -228,7 +252,6 @@ impl Run {
         let wait = match promised {
             Durability::Sync => {
                 self.must = self.history.len() - 1;
-                self.deadline = None;
                 return;
             }
             Durability::Interval => options.sync_interval,
@@ -236,7 +259,7 @@ impl Run {
             Durability::UnsafeNone => return,
         };
         let deadline = self.world.clock.monotonic() + wait;
-        self.deadline = Some(self.deadline.map_or(deadline, |earlier| earlier.min(deadline)));
+        self.deadlines.push((deadline, self.history.len() - 1));
     }
 
     pub fn apply(&mut self) {
@@ -256,6 +279,29 @@ impl Run {
         let state = observe(self.handle()).unwrap();
         let wanted = &self.history.last().expect("never empty").text;
         assert!(state == **wanted, "the store shows\n{state}\ninstead of\n{wanted}");
+    }
+
+    /// Lets the `nth` operation of a kind from now on fail.
+    pub fn fail(&mut self, operation: Operation, nth: u64, fault: Fault, for_ever: bool) {
+        self.fault = Some((operation, self.disk.count(operation) + nth));
+        self.disk.fail(operation, nth, fault, for_ever);
+    }
+
+    /// Whether it came to that.
+    pub fn struck(&self) -> bool {
+        self.fault.is_some_and(|(operation, from)| self.disk.count(operation) >= from)
+    }
+
+    pub fn mend(&mut self) {
+        self.disk.clear_faults();
+    }
+
+    /// A start with this disk finds a legal state.
+    pub fn check_start(&mut self, disk: &SimDisk) {
+        let legal = self.legal(self.must);
+        let demand = (self.must, &legal);
+        let snapshots = &self.snapshots;
+        self.checker.cut("after a start that failed", disk, CrashPolicy::Keep, snapshots, demand, &mut self.rng);
     }
 
     /// A power cut, and the next life begins with what it left.
@@ -289,7 +335,7 @@ impl Run {
         self.history = vec![state];
         self.must = 0;
         self.branches.clear();
-        self.deadline = None;
+        self.deadlines.clear();
         self.snapshots.push(Some(Arc::new(self.stepper.index_snapshot().unwrap())));
     }
 
@@ -341,6 +387,12 @@ impl Run {
                 key,
                 precondition,
             })),
+            _ => return self.upload_intent(op),
+        })
+    }
+
+    fn upload_intent(&mut self, op: &Op) -> Result<Intent> {
+        Ok(match op.clone() {
             Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
             Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
                 bucket,
@@ -376,6 +428,7 @@ impl Run {
                 size: None,
                 precondition,
             })),
+            _ => unreachable!("not about an upload: {op:?}"),
         })
     }
 
@@ -410,10 +463,6 @@ fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
 fn same_refusal(expected: &Refusal, found: &Refusal) -> bool {
     let invalid = |refusal: &Refusal| matches!(refusal, Refusal::InvalidRequest { .. });
     expected == found || invalid(expected) && invalid(found)
-}
-
-fn is_read_only(answer: &Result<Outcome, Failure>) -> bool {
-    matches!(answer, Err(Failure::Engine(Error::ReadOnly { .. })))
 }
 
 /// What a failing disk may be answered with.

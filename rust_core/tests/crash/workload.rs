@@ -17,10 +17,11 @@ const TINY: u32 = 256;
 /// Just enough that a part may stand before another one; nearly all of it is zeros, which cost the model disk nothing.
 const LARGE: usize = (5 << 20) + 1000;
 
-/// Also remembers buckets that are gone: clients do.
-#[derive(Default)]
 pub struct Workload {
+    /// Buckets that are gone: clients remember them.
     gone: Vec<BucketId>,
+    /// Whether buckets may have a durability of their own.
+    mixed: bool,
 }
 
 fn pick<'a, T>(rng: &mut SimRng, from: &'a [T]) -> Option<&'a T> {
@@ -77,6 +78,10 @@ fn large(rng: &mut SimRng) -> Payload {
 }
 
 impl Workload {
+    pub fn new(mixed: bool) -> Self {
+        Self { gone: Vec::new(), mixed }
+    }
+
     pub fn ops(&mut self, run: &mut Run) -> Vec<Op> {
         let count = 1 + run.rng.below(6);
         (0..count).filter_map(|_| self.op(run)).collect()
@@ -95,11 +100,11 @@ impl Workload {
     }
 
     fn op(&mut self, run: &mut Run) -> Option<Op> {
-        let Some((id, bucket)) = self.bucket(run) else { return Some(create_bucket(&mut run.rng)) };
+        let Some((id, bucket)) = self.bucket(run) else { return Some(create_bucket(&mut run.rng, self.mixed)) };
         let key = key(&mut run.rng);
         let precondition = precondition(&mut run.rng, &bucket, &key);
         Some(match run.rng.below(100) {
-            0..3 => create_bucket(&mut run.rng),
+            0..3 => create_bucket(&mut run.rng, self.mixed),
             3..6 => {
                 self.gone.push(id);
                 Op::DeleteBucket { bucket: id }
@@ -133,10 +138,11 @@ impl Workload {
     }
 }
 
-fn create_bucket(rng: &mut SimRng) -> Op {
+fn create_bucket(rng: &mut SimRng, mixed: bool) -> Op {
     let name = BUCKETS[rng.below(BUCKETS.len() as u64) as usize];
     let chunk_size = (name == "tiny").then_some(TINY);
     let durability = match rng.below(6) {
+        _ if !mixed => None,
         0 => Some(Durability::Sync),
         1 => Some(Durability::Interval),
         2 => Some(Durability::Buffered),

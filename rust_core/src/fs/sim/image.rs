@@ -88,6 +88,14 @@ impl Content {
 }
 
 impl DirectoryChange {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let (first, second) = match self {
+            Self::Insert(name, _) | Self::Remove(name) => (name, None),
+            Self::Rename(from, to, _) => (from, Some(to)),
+        };
+        std::iter::once(first).chain(second).map(String::as_str)
+    }
+
     fn apply(&self, entries: &mut Entries) {
         match self {
             Self::Insert(name, entry) => drop(entries.insert(name.clone(), *entry)),
@@ -207,7 +215,10 @@ impl Image {
         let Some(directory) = self.directories.get_mut(&id).map(Arc::make_mut) else { return Err(ErrorKind::NotFound) };
         let pending = std::mem::take(&mut directory.pending);
         if succeeds {
-            pending.iter().for_each(|(_, change)| change.apply(&mut directory.durable));
+            for (_, change) in &pending {
+                change.apply(&mut directory.durable);
+                directory.lost.retain(|(_, lost)| !lost.names().any(|name| change.names().any(|other| other == name)));
+            }
         } else {
             directory.lost.extend(pending);
         }

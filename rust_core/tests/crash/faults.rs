@@ -1,0 +1,191 @@
+//! A disk that fails: EIO and ENOSPC at every kind of operation, once and for ever. What failed was not acknowledged,
+//! what was acknowledged stays readable, the store goes on or says that it is read-only, and without the fault the
+//! next start finds a legal state.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orcas_core::decide::Precondition;
+use orcas_core::engine::Stepper;
+use orcas_core::fs::sim::{CrashPolicy, Fault, Operation};
+use orcas_core::record::Durability;
+
+use crate::images::Tally;
+use crate::model::{Op, Payload};
+use crate::run::{Run, is_fault};
+use crate::workload::Workload;
+use crate::{Seed, seeds};
+
+/// Renames and removals happen only while a store opens.
+const OPERATIONS: [Operation; 5] =
+    [Operation::Create, Operation::Write, Operation::SetLength, Operation::Sync, Operation::SyncDirectory];
+const OPENING: [Operation; 3] = [Operation::Rename, Operation::Remove, Operation::Read];
+const MODES: [Durability; 4] = [Durability::Sync, Durability::Interval, Durability::Buffered, Durability::UnsafeNone];
+const SEEDS: u64 = 320;
+/// One in so many steps is cut.
+const CUT: u64 = 6;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum End {
+    Unharmed,
+    Resumed,
+    ReadOnly,
+}
+
+/// Which fault a seed is about.
+fn plan(seed: u64) -> (Operation, Fault, bool, Durability) {
+    let operation = OPERATIONS[(seed % 5) as usize];
+    let fault = if (seed / 5).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
+    // Half of all runs in the mode that promises most.
+    let mode = MODES[(seed / 20 % 8).saturating_sub(4) as usize];
+    (operation, fault, (seed / 10).is_multiple_of(2), mode)
+}
+
+fn step(run: &mut Run, workload: &mut Workload) {
+    let ops = workload.ops(run);
+    run.round(ops);
+    match run.rng.below(8) {
+        0 => {
+            // The next roll tries again.
+            if let Err(error) = run.make_spare() {
+                assert!(is_fault(&error), "{error}");
+            }
+        }
+        1 => run.apply(),
+        2 => run.idle(Duration::from_millis(200)),
+        _ => {}
+    }
+}
+
+/// Whether an object can be put; makes a bucket for it if there is none.
+fn put(run: &mut Run) -> bool {
+    if run.model().buckets.is_empty() {
+        run.round(vec![Op::CreateBucket { name: "one".into(), chunk_size: None, durability: None }]);
+    }
+    let Some(bucket) = run.model().buckets.values().find_map(|bucket| bucket.id) else { return false };
+    let before = run.model().text();
+    let body = Payload::new(vec![7; 900].into());
+    let precondition = Precondition::default();
+    let key = "after".into();
+    run.round(vec![Op::Put { bucket, key, body, chunked: false, headers: Default::default(), precondition }]);
+    run.idle(Duration::from_millis(200));
+    run.world.clock.advance(Duration::from_millis(1));
+    run.model().text() != before
+}
+
+fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
+    let _named = Seed(seed);
+    let (operation, fault, for_ever, mode) = plan(seed);
+    let mut run = Run::new(seed, mode, tally, CUT);
+    let mixed = seed.is_multiple_of(2);
+    let mut workload = Workload::new(mixed);
+    for _ in 0..4 {
+        step(&mut run, &mut workload);
+    }
+    let nth = 1 + run.rng.below(match operation {
+        Operation::Write => 24,
+        Operation::Sync => 10,
+        Operation::SetLength => 1,
+        _ => 3,
+    });
+    run.fail(operation, nth, fault, for_ever);
+    for _ in 0..8 {
+        step(&mut run, &mut workload);
+        run.compare();
+    }
+    let struck = run.struck();
+    run.mend();
+    let resumed = put(&mut run);
+    run.compare();
+    assert_eq!(resumed, !run.read_only(), "a store that is not read-only writes again once the fault is gone");
+    if mode == Durability::Sync && !mixed && fault == Fault::NoSpace && operation == Operation::Create {
+        assert!(resumed, "no room for a new file is no reason to stop for good");
+    }
+    let end = match (struck, resumed) {
+        (false, _) => End::Unharmed,
+        (true, true) => End::Resumed,
+        (true, false) => End::ReadOnly,
+    };
+    match run.rng.below(3) {
+        0 => run.kill(),
+        1 => run.crash(CrashPolicy::Scatter),
+        _ => run.crash(CrashPolicy::Drop),
+    }
+    for _ in 0..3 {
+        step(&mut run, &mut workload);
+    }
+    assert!(put(&mut run), "a store that was opened again writes");
+    run.compare();
+    run.crash(CrashPolicy::Drop);
+    let often = if for_ever { "for ever" } else { "once" };
+    (format!("{operation:?} {fault:?} {often}"), end)
+}
+
+#[test]
+fn a_failing_disk_loses_nothing_that_was_acknowledged() {
+    let tally = Arc::new(Tally::default());
+    let (seeds, asked) = seeds(1..=SEEDS);
+    let mut ends: BTreeMap<String, BTreeMap<End, u64>> = BTreeMap::new();
+    for seed in seeds {
+        let (plan, end) = fail(seed, &tally);
+        *ends.entry(plan).or_default().entry(end).or_default() += 1;
+    }
+    for (plan, ends) in &ends {
+        println!("{plan}: {ends:?}");
+        assert!(asked || ends.keys().any(|end| *end != End::Unharmed), "{plan} never happened");
+    }
+    println!("{} distinct disk images", tally.images());
+}
+
+/// Opening a store meets the fault: it opens or says why not, and the next attempt finds everything.
+#[test]
+fn a_disk_that_fails_while_the_store_opens_is_an_error_and_no_loss() {
+    let tally = Arc::new(Tally::default());
+    for seed in 1..=12 {
+        let _named = Seed(seed);
+        let mut run = Run::new(seed, Durability::Sync, &tally, u64::MAX);
+        let mut workload = Workload::new(true);
+        for _ in 0..6 {
+            step(&mut run, &mut workload);
+        }
+        for operation in OPERATIONS.into_iter().chain(OPENING) {
+            for (fault, for_ever) in [(Fault::Io, false), (Fault::Io, true), (Fault::NoSpace, false)] {
+                for nth in 1..20 {
+                    let disk = run.disk.crash(&mut run.rng, CrashPolicy::Scatter);
+                    disk.fail(operation, nth, fault, for_ever);
+                    let opened = run.world.aside(nth).open(&disk, None);
+                    let struck = disk.count(operation) >= nth;
+                    if let Err(error) = &opened {
+                        assert!(struck && is_fault(error), "{operation:?} {nth}: {error}");
+                    }
+                    drop::<Result<Stepper, _>>(opened);
+                    disk.clear_faults();
+                    let disk = disk.crash(&mut run.rng, CrashPolicy::Scatter);
+                    run.check_start(&disk);
+                    if !struck {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Under the reserve nothing that needs room is taken, and everything else goes on.
+#[test]
+fn a_full_disk_refuses_bodies_and_takes_deletions() {
+    let tally = Arc::new(Tally::default());
+    let mut run = Run::with(1, Durability::Sync, &tally, u64::MAX, |options| options.reserve = 1 << 20);
+    assert!(put(&mut run));
+    run.disk.set_free_bytes(1 << 19);
+    assert!(!put(&mut run));
+    let bucket = run.model().buckets.values().find_map(|bucket| bucket.id).unwrap();
+    let delete = Op::Delete { bucket, key: "after".into(), precondition: Precondition::default() };
+    run.round(vec![delete]);
+    run.compare();
+    assert!(run.model().buckets.values().all(|bucket| bucket.objects.is_empty()));
+    run.disk.set_free_bytes(1 << 40);
+    assert!(put(&mut run));
+    run.compare();
+}

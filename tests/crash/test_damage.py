@@ -1,0 +1,254 @@
+"""Bytes of a stopped store are changed: the server never passes them on, and never says that nothing was there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import orcas
+
+from ..wire import EndOfConnectionError, Signer, content
+
+pytestmark = pytest.mark.crash
+
+BUCKET = "damage"
+CHUNK = 256 << 10
+BLOCK = 64 << 10
+# By name: bytes. From a log record to many chunks.
+OBJECTS = {"tiny": 300, "small": 60_000, "chunk": 200_000, "chunks": 5 * CHUNK + 17, "other": 400_000, "last": 1000}
+
+
+@pytest.fixture(scope="session")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store that was stopped in order, and holds OBJECTS; to be copied."""
+    data = tmp_path_factory.mktemp("sound") / "store"
+    with orcas.Server(data, chunk_size=CHUNK) as server:
+        signer = Signer.of(server)
+        assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}")).status == 200
+        for name in OBJECTS.keys() - {"last"}:
+            put(signer, name)
+    # Every start begins a new log file, so that what stands above is in one that is replayed no more.
+    with orcas.Server(data, chunk_size=CHUNK) as server:
+        put(Signer.of(server), "last")
+    return data
+
+
+def put(signer: Signer, name: str) -> None:
+    """Store an object with the bytes that it should have."""
+    assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content(name, OBJECTS[name]))).status == 200
+
+
+@pytest.fixture
+def store(sound: Path, tmp_path: Path) -> Path:
+    """A copy of the store, for damage."""
+    return Path(shutil.copytree(sound, tmp_path / "store"))
+
+
+def flip(store: Path, name: str, offset: int) -> Path:
+    """Flip a bit in the stored byte `offset` of an object; the file that holds it."""
+    # Found by the bytes around it, of the same chunk.
+    size = OBJECTS[name]
+    start = min(offset, (offset // CHUNK + 1) * CHUNK - 16, size - 16)
+    needle = content(name, size)[start : start + 16]
+    for path in [*store.glob("chunks/*.pack"), *store.glob("log/*.log")]:
+        data = path.read_bytes()
+        if (at := data.find(needle)) >= 0:
+            with path.open("r+b") as file:
+                position = at + offset - start
+                file.seek(position)
+                file.write(bytes([data[position] ^ 0x10]))
+            return path
+    raise AssertionError(f"{name} is not on disk")
+
+
+def get(signer: Signer, name: str, first: int | None = None, last: int | None = None) -> bytes | None:
+    """An object's bytes, or a range of them; None if the server said that it cannot, or broke off in the middle.
+
+    What came before a break is checked too.
+    """
+    whole = content(name, OBJECTS[name])
+    headers = [] if first is None else [("range", f"bytes={first}-{last}")]
+    expected = whole if first is None or last is None else whole[first : last + 1]
+    with signer.connect() as connection:
+        connection.send(signer.request("GET", f"/{BUCKET}/{name}", headers=headers))
+        try:
+            response = connection.response()
+        except EndOfConnectionError as error:
+            head, _, body = error.received.partition(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head)
+            if body:
+                assert length
+                assert len(body) < int(length[1]) == len(expected)
+            assert expected.startswith(body), "wrong bytes before the break"
+            return None
+    if response.status >= 500:
+        assert response.code in ("InternalError", "ServiceUnavailable")
+        return None
+    assert response.status == (200 if first is None else 206), response
+    assert response.body == expected, "wrong bytes"
+    return response.body
+
+
+def others_are_sound(signer: Signer, *damaged: str) -> None:
+    """All other objects are whole; all are listed."""
+    for name in OBJECTS.keys() - set(damaged):
+        assert get(signer, name) is not None, name
+    listing = signer.roundtrip(signer.request("GET", f"/{BUCKET}")).body.decode()
+    assert re.findall(r"<Key>([^<]*)</Key>", listing) == sorted(OBJECTS)
+
+
+@pytest.mark.parametrize(
+    ("name", "offset"),
+    [
+        ("tiny", 0), ("tiny", 299), ("small", 59_999), ("chunk", BLOCK), ("chunk", 199_999),
+        ("chunks", 0), ("chunks", 2 * CHUNK + 5), ("chunks", 5 * CHUNK + 16),
+    ],
+)  # fmt: skip
+def test_a_flipped_bit_is_never_served(store: Path, name: str, offset: int) -> None:
+    flip(store, name, offset)
+    with orcas.Server(store, chunk_size=CHUNK, log_level="info") as server:
+        signer = Signer.of(server)
+        for _ in range(2):
+            assert get(signer, name) is None
+        assert signer.roundtrip(signer.request("HEAD", f"/{BUCKET}/{name}"), "HEAD").status == 200
+        others_are_sound(signer, name)
+        if name == "chunks":
+            # A read verifies what it touches, so that what is sound can be saved.
+            block = offset // BLOCK * BLOCK
+            assert get(signer, name, offset, offset) is None
+            if block:
+                assert get(signer, name, 0, block - 1) is not None
+            if block + BLOCK < OBJECTS[name]:
+                assert get(signer, name, block + BLOCK, OBJECTS[name] - 1) is not None
+        # The damage is no reason not to be able to write anew.
+        put(signer, name)
+        assert get(signer, name) is not None
+        others_are_sound(signer)
+
+
+@pytest.mark.parametrize(("name", "offset"), [("tiny", 150), ("small", 59_999), ("chunk", 70_000), ("last", 10)])
+def test_damage_while_it_runs(store: Path, name: str, offset: int) -> None:
+    """Found at the next read, whatever is cached."""
+    with orcas.Server(store, chunk_size=CHUNK) as server:
+        signer = Signer.of(server)
+        assert get(signer, name) is not None
+        flip(store, name, offset)
+        assert get(signer, name) is None
+        others_are_sound(signer, name)
+
+
+def test_damage_where_the_log_would_go_on(store: Path) -> None:
+    """What stands behind the break cannot be told from what was never written: refuse, in a sentence."""
+    flip(store, "last", 500)
+    with pytest.raises(orcas.UnavailableError, match="damaged at byte"):
+        orcas.Server(store, chunk_size=CHUNK).stop()
+
+
+def test_a_copy_of_damage_is_no_cure(store: Path) -> None:
+    flip(store, "chunks", CHUNK + 1)
+    with orcas.Server(store, chunk_size=CHUNK) as server:
+        signer = Signer.of(server)
+        source = [("x-amz-copy-source", f"/{BUCKET}/chunks")]
+        copied = signer.roundtrip(signer.request("PUT", f"/{BUCKET}/copy", headers=source))
+        if copied.status == 200 and b"<Error>" not in copied.body:
+            with signer.connect() as connection:
+                connection.send(signer.request("GET", f"/{BUCKET}/copy"))
+                with pytest.raises(EndOfConnectionError):
+                    connection.response()
+
+
+def test_damage_in_the_log_is_not_skipped_by_a_rebuild(store: Path) -> None:
+    """Records behind a broken one were acknowledged: to forget them would be worse than not to start."""
+    flip(store, "tiny", 150)
+    for path in store.glob("index.db*"):
+        path.unlink()
+    try:
+        server = orcas.Server(store, chunk_size=CHUNK)
+    except orcas.UnavailableError as refusal:
+        assert "damaged" in str(refusal) or "corrupt" in str(refusal).lower()
+        return
+    with server:
+        signer = Signer.of(server)
+        assert get(signer, "tiny") is None
+        others_are_sound(signer, "tiny")
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def fill(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+BLOWS: dict[str, Callable[[Path], None]] = {"missing": Path.unlink, "cut": cut, "zeroed": fill}
+
+
+@pytest.mark.parametrize("blow", BLOWS.values(), ids=BLOWS.keys())
+@pytest.mark.parametrize("rebuild", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize("pattern", ["log/*.log", "chunks/*.pack"])
+def test_a_file_that_is_not_what_it_was(store: Path, pattern: str, rebuild: bool, blow: Callable[[Path], None]) -> None:
+    """Refuse to start, or serve what is sound and say of the rest that it is damaged: never 404, never wrong bytes."""
+    victim = min(store.glob(pattern))
+    if pattern.startswith("log"):
+        # The log file that has the objects, not a spare one.
+        victim = next(path for path in sorted(store.glob(pattern)) if content("tiny", 300) in path.read_bytes())
+    blow(victim)
+    if rebuild:
+        for path in store.glob("index.db*"):
+            path.unlink()
+    try:
+        server = orcas.Server(store, chunk_size=CHUNK)
+    except orcas.UnavailableError as refusal:
+        assert str(refusal).count("Traceback") == 0
+        return
+    with server:
+        signer = Signer.of(server)
+        for name in OBJECTS:
+            get(signer, name)
+            assert signer.roundtrip(signer.request("HEAD", f"/{BUCKET}/{name}"), "HEAD").status == 200
+
+
+@pytest.mark.parametrize("rebuild", [False, True], ids=["index kept", "index lost"])
+@pytest.mark.parametrize("blow", [Path.unlink, fill], ids=["missing", "zeroed"])
+def test_a_store_that_lost_its_log_is_not_a_new_one(store: Path, blow: Callable[[Path], None], rebuild: bool) -> None:
+    """To begin anew would be to delete every chunk as one that nobody names."""
+    for path in store.glob("log/*.log"):
+        blow(path)
+    if rebuild:
+        for path in store.glob("index.db*"):
+            path.unlink()
+    with pytest.raises(orcas.UnavailableError):
+        orcas.Server(store, chunk_size=CHUNK).stop()
+    assert list(store.glob("chunks/*.pack"))
+
+
+def test_files_of_another_store_are_refused(store: Path, tmp_path: Path) -> None:
+    stranger = tmp_path / "stranger"
+    with orcas.Server(stranger, chunk_size=CHUNK) as server:
+        signer = Signer.of(server)
+        signer.roundtrip(signer.request("PUT", f"/{BUCKET}"))
+        for name, size in OBJECTS.items():
+            signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content(f"strange {name}", size)))
+    for pattern in ("log/*.log", "chunks/*.pack"):
+        for path in store.glob(pattern):
+            theirs = stranger / path.relative_to(store)
+            if not theirs.exists():
+                continue
+            ours = path.read_bytes()
+            shutil.copyfile(theirs, path)
+            try:
+                server = orcas.Server(store, chunk_size=CHUNK)
+            except orcas.UnavailableError:
+                path.write_bytes(ours)
+                continue
+            with server:
+                signer = Signer.of(server)
+                for name in OBJECTS:
+                    get(signer, name)
+            path.write_bytes(ours)

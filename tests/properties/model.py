@@ -1,0 +1,172 @@
+"""What S3 says that a store is: dictionaries, and the rules of the API Reference for what each call does to them.
+
+Errors are `S3Error` with the code that clients see. Knows no HTTP and nothing of Orcas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+PART_SIZE_MIN = 5 << 20
+
+
+class S3Error(Exception):
+    """An answer that is an error, with one of these codes: where several things are wrong, S3 does not say which wins."""
+
+    def __init__(self, *codes: str) -> None:
+        super().__init__(*codes)
+        self.codes = codes
+
+
+def md5(body: bytes) -> str:
+    """The hexadecimal MD5 of a body."""
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+@dataclass(frozen=True)
+class Object:
+    """One state of a key. `etag` is without quotes."""
+
+    body: bytes
+    etag: str
+    metadata: tuple[tuple[str, str], ...] = ()
+    content_type: str = "binary/octet-stream"
+
+
+@dataclass
+class Upload:
+    """A multipart upload under way."""
+
+    key: str
+    metadata: tuple[tuple[str, str], ...]
+    content_type: str
+    parts: dict[int, bytes] = field(default_factory=dict)
+
+
+@dataclass
+class Bucket:
+    """Objects by key, uploads by id."""
+
+    objects: dict[str, Object] = field(default_factory=dict)
+    uploads: dict[str, Upload] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A precondition on what stands under the key of a write. ETags are without quotes."""
+
+    if_match: str | None = None
+    if_none_match: bool = False
+
+    def check(self, current: Object | None) -> None:
+        """Raise what S3 answers when the condition does not hold."""
+        if self.if_match is not None and current is None:
+            raise S3Error("NoSuchKey")
+        if self.if_match is not None and current is not None and self.if_match not in ("*", current.etag):
+            raise S3Error("PreconditionFailed")
+        if self.if_none_match and current is not None:
+            raise S3Error("PreconditionFailed")
+
+
+ALWAYS = Condition()
+
+
+class Model:
+    """A store. Methods are named and answer like the calls of boto3 that they stand for."""
+
+    def __init__(self) -> None:
+        self.buckets: dict[str, Bucket] = {}
+
+    def bucket(self, name: str) -> Bucket:
+        if name not in self.buckets:
+            raise S3Error("NoSuchBucket")
+        return self.buckets[name]
+
+    def object(self, bucket: str, key: str) -> Object:
+        found = self.bucket(bucket).objects.get(key)
+        if found is None:
+            raise S3Error("NoSuchKey")
+        return found
+
+    def upload(self, bucket: str, key: str, upload_id: str) -> Upload:
+        found = self.bucket(bucket).uploads.get(upload_id)
+        if found is None or found.key != key:
+            raise S3Error("NoSuchUpload")
+        return found
+
+    def create_bucket(self, name: str) -> None:
+        if name in self.buckets:
+            raise S3Error("BucketAlreadyOwnedByYou")
+        self.buckets[name] = Bucket()
+
+    def delete_bucket(self, name: str) -> None:
+        # Uploads under way end with their bucket.
+        if self.bucket(name).objects:
+            raise S3Error("BucketNotEmpty")
+        del self.buckets[name]
+
+    def put_object(self, bucket: str, key: str, new: Object, condition: Condition = ALWAYS) -> Object:
+        objects = self.bucket(bucket).objects
+        condition.check(objects.get(key))
+        objects[key] = new
+        return new
+
+    def delete_object(self, bucket: str, key: str) -> None:
+        self.bucket(bucket).objects.pop(key, None)
+
+    def copy_object(
+        self, source: tuple[str, str], bucket: str, key: str, replacement: tuple[tuple[str, str], ...] | None
+    ) -> Object:
+        self.bucket(bucket)
+        found = self.object(*source)
+        if replacement is None and source == (bucket, key):
+            raise S3Error("InvalidRequest")
+        # A copy refers to its source's content and keeps its ETag, that of a multipart upload too.
+        new = found if replacement is None else Object(found.body, found.etag, replacement)
+        return self.put_object(bucket, key, new)
+
+    def rename_object(self, bucket: str, source: str, key: str) -> None:
+        objects = self.bucket(bucket).objects
+        found = self.object(bucket, source)
+        if source == key:
+            raise S3Error("InvalidRequest")
+        del objects[source]
+        objects[key] = found
+
+    def complete_multipart_upload(
+        self, bucket: str, key: str, upload_id: str, numbers: list[int], condition: Condition = ALWAYS
+    ) -> Object:
+        upload = self.upload(bucket, key, upload_id)
+        wrong = []
+        if any(number not in upload.parts for number in numbers):
+            wrong.append("InvalidPart")
+        if numbers != sorted(set(numbers)):
+            wrong.append("InvalidPartOrder")
+        if any(len(upload.parts.get(number, b"")) < PART_SIZE_MIN for number in numbers[:-1]):
+            wrong.append("EntityTooSmall")
+        try:
+            condition.check(self.bucket(bucket).objects.get(key))
+        except S3Error as error:
+            wrong += error.codes
+        if wrong:
+            raise S3Error(*wrong)
+        bodies = [upload.parts[number] for number in numbers]
+        digests = b"".join(bytes.fromhex(md5(body)) for body in bodies)
+        new = Object(b"".join(bodies), f"{md5(digests)}-{len(bodies)}", upload.metadata, upload.content_type)
+        del self.buckets[bucket].uploads[upload_id]
+        return self.put_object(bucket, key, new)
+
+    def list_entries(self, bucket: str, prefix: str, delimiter: str, after: str) -> list[tuple[str, Object | None]]:
+        """All keys and common prefixes (those with None) behind `after`, in the order of their UTF-8 bytes."""
+        entries: dict[str, Object | None] = {}
+        for key, found in self.bucket(bucket).objects.items():
+            if not key.startswith(prefix):
+                continue
+            end = key.find(delimiter, len(prefix)) if delimiter else -1
+            if end < 0:
+                entries[key] = found
+            else:
+                entries[key[: end + len(delimiter)]] = None
+        order = sorted(entries, key=lambda name: name.encode())
+        return [(name, entries[name]) for name in order if name.encode() > after.encode()]

@@ -1,0 +1,515 @@
+"""Random sequences of calls through boto3, against the model; the server is restarted and killed in between.
+
+Deterministic: the same sequences each run. A failure prints the shortest sequence that shows it, and a blob that repeats it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from botocore.exceptions import ClientError
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import orcas
+
+from ..wire import Signer, boto, content
+from .model import PART_SIZE_MIN, Bucket, Condition, Model, Object, S3Error, Upload, md5
+
+PROFILE = settings(
+    max_examples=30,
+    stateful_step_count=50,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+# Calls between two restarts: starting a server takes as long as two hundred of them.
+CALLS_PER_RESTART = 25
+
+BUCKETS = ("one", "two")
+KEYS = ("a", "a/b", "a/b/c", "a/", "b", "b/c", "a b+c%2F", "é", "é/\U0010ffff", "../x", "//", "a\nb", "z" * 1024)
+PREFIXES = ("", "a", "a/", "b", "é", "/", "nothing")
+SIZES = (0, 1, 257, 4096, 65_536, 65_537, 300_000)
+
+keys = st.sampled_from(KEYS)
+buckets = st.sampled_from((*BUCKETS[:1] * 3, *BUCKETS))
+# Which of the keys that have an object, in order and round again; beyond LUCK any key.
+LUCK = 60
+picks = st.integers(0, LUCK + 10)
+bodies = st.builds(content, st.integers(0, 5), st.sampled_from(SIZES))
+metadata = st.sampled_from(((), (("color", "red"),), (("color", "blue"), ("empty", ""))))
+
+
+class Machines:
+    """The server of all sequences; each has buckets of its own."""
+
+    def __init__(self) -> None:
+        self.data = Path(tempfile.mkdtemp(prefix="orcas-model-"))
+        self.serial = itertools.count()
+        self.start()
+
+    def start(self) -> None:
+        self.server = orcas.Server(self.data / "store", chunk_size=128 << 10)
+        self.client = boto(self.server)
+
+    def restart(self, *, kill: bool) -> None:
+        self.client.close()
+        (self.server.kill if kill else self.server.stop)()
+        self.start()
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.stop()
+        shutil.rmtree(self.data)
+
+
+@contextlib.contextmanager
+def machines() -> Iterator[Machines]:
+    made = Machines()
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class S3Machine(RuleBasedStateMachine):
+    """Each rule makes one call of the server and of the model, and compares."""
+
+    place: Machines
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+        self.example = next(self.place.serial)
+        self.calls = 0
+
+    @property
+    def client(self) -> Any:
+        self.calls += 1
+        return self.place.client
+
+    def name(self, bucket: str) -> str:
+        return f"example-{self.example}-{bucket}"
+
+    def both(self, real: Callable[[], Any], modelled: Callable[[], Any]) -> tuple[Any, Any]:
+        """Call both. Both succeed, or both fail with the same error: then (None, None)."""
+        try:
+            expected = modelled()
+        except S3Error as error:
+            with pytest.raises(ClientError) as refused:
+                real()
+            code = refused.value.response["Error"]["Code"]
+            # HEAD has no document.
+            assert code in error.codes or (code == "404" and error.codes[0].startswith("NoSuch")), (code, error.codes)
+            return None, None
+        return real(), expected
+
+    def pick(self, bucket: str, pick: int) -> str:
+        """A key that most often has an object."""
+        there = sorted(self.model.buckets.get(bucket, Bucket()).objects)
+        return there[pick % len(there)] if there and pick <= LUCK else KEYS[pick % len(KEYS)]
+
+    # Buckets.
+
+    @initialize(first=st.sets(keys, min_size=2), second=st.sets(keys))
+    def begin(self, first: set[str], second: set[str]) -> None:
+        for bucket, chosen in zip(BUCKETS, (first, second), strict=True):
+            self.create_bucket(bucket)
+            for key in sorted(chosen):
+                self.put_object(bucket, key, content(key, 100 * len(key)), (), 0)
+
+    @rule(bucket=st.just("two"))
+    def create_bucket(self, bucket: str) -> None:
+        self.both(lambda: self.client.create_bucket(Bucket=self.name(bucket)), lambda: self.model.create_bucket(bucket))
+
+    @rule(bucket=st.just("two"))
+    def delete_bucket(self, bucket: str) -> None:
+        self.both(lambda: self.client.delete_bucket(Bucket=self.name(bucket)), lambda: self.model.delete_bucket(bucket))
+
+    @rule()
+    def list_buckets(self) -> None:
+        listed = [entry["Name"] for entry in self.client.list_buckets()["Buckets"]]
+        mine = [name for name in listed if name.startswith(f"example-{self.example}-")]
+        assert mine == sorted(self.name(bucket) for bucket in self.model.buckets)
+
+    # Objects.
+
+    def condition(self, bucket: str, key: str, choice: int) -> tuple[dict[str, str], Condition]:
+        """By chance none, that nothing is there, that what is there is there, or that something else is."""
+        found = self.model.buckets.get(bucket, Bucket()).objects.get(key)
+        if choice == 1:
+            return {"IfNoneMatch": "*"}, Condition(if_none_match=True)
+        if choice == 2 and found is not None:
+            return {"IfMatch": f'"{found.etag}"'}, Condition(if_match=found.etag)
+        if choice == 3:
+            return {"IfMatch": '"0123456789abcdef0123456789abcdef"'}, Condition(if_match="0123456789abcdef")
+        return {}, Condition()
+
+    @rule(bucket=buckets, key=keys, body=bodies, data=metadata, choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)))
+    def put_object(self, bucket: str, key: str, body: bytes, data: tuple[tuple[str, str], ...], choice: int) -> None:
+        arguments, condition = self.condition(bucket, key, choice)
+        new = Object(body, md5(body), data, "text/x-model" if data else "binary/octet-stream")
+        answer, stored = self.both(
+            lambda: self.client.put_object(
+                Bucket=self.name(bucket),
+                Key=key,
+                Body=body,
+                Metadata=dict(data),
+                ContentType=new.content_type,
+                **arguments,
+            ),
+            lambda: self.model.put_object(bucket, key, new, condition),
+        )
+        if stored:
+            assert answer["ETag"] == f'"{stored.etag}"'
+
+    def check_head(self, answer: Any, expected: Object) -> None:
+        assert answer["ETag"] == f'"{expected.etag}"'
+        assert answer["Metadata"] == dict(expected.metadata)
+        assert answer["ContentType"] == expected.content_type
+
+    @rule(bucket=buckets, pick=picks)
+    def get_object(self, bucket: str, pick: int) -> None:
+        key = self.pick(bucket, pick)
+        answer, expected = self.both(
+            lambda: self.client.get_object(Bucket=self.name(bucket), Key=key), lambda: self.model.object(bucket, key)
+        )
+        if expected:
+            assert answer["Body"].read() == expected.body
+            self.check_head(answer, expected)
+
+    @rule(bucket=buckets, pick=picks)
+    def head_object(self, bucket: str, pick: int) -> None:
+        key = self.pick(bucket, pick)
+        answer, expected = self.both(
+            lambda: self.client.head_object(Bucket=self.name(bucket), Key=key), lambda: self.model.object(bucket, key)
+        )
+        if expected:
+            assert answer["ContentLength"] == len(expected.body)
+            self.check_head(answer, expected)
+
+    @rule(bucket=buckets, pick=picks, first=st.sampled_from((0, 1, 99, 65_535, 400_000)),
+          length=st.sampled_from((1, 2, 100, 65_536)), form=st.integers(0, 2))  # fmt: skip
+    def get_range(self, bucket: str, pick: int, first: int, length: int, form: int) -> None:
+        key = self.pick(bucket, pick)
+        texts = (f"bytes={first}-{first + length - 1}", f"bytes={first}-", f"bytes=-{length}")
+
+        def part() -> tuple[bytes, Object]:
+            found = self.model.object(bucket, key)
+            body = found.body
+            body = (
+                body[max(0, len(body) - length) :]
+                if form == 2
+                else body[first:]
+                if form
+                else body[first : first + length]
+            )
+            if not body:
+                raise S3Error("InvalidRange")
+            return body, found
+
+        answer, expected = self.both(
+            lambda: self.client.get_object(Bucket=self.name(bucket), Key=key, Range=texts[form]), part
+        )
+        if expected:
+            assert answer["ResponseMetadata"]["HTTPStatusCode"] == 206
+            assert answer["Body"].read() == expected[0]
+            self.check_head(answer, expected[1])
+            assert answer["ContentRange"].endswith(f"/{len(expected[1].body)}")
+
+    @rule(bucket=buckets, pick=picks, matches=st.booleans(), none=st.booleans())
+    def get_if(self, bucket: str, pick: int, matches: bool, none: bool) -> None:
+        key = self.pick(bucket, pick)
+        found = self.model.buckets.get(bucket, Bucket()).objects.get(key)
+        etag = f'"{found.etag}"' if found and matches else '"other"'
+
+        def judge() -> Object:
+            current = self.model.object(bucket, key)
+            if none and matches:
+                raise S3Error("304")
+            if not none and not matches:
+                raise S3Error("PreconditionFailed")
+            return current
+
+        condition = {"IfNoneMatch" if none else "IfMatch": etag}
+        answer, expected = self.both(
+            lambda: self.client.get_object(Bucket=self.name(bucket), Key=key, **condition), judge
+        )
+        if expected:
+            assert answer["Body"].read() == expected.body
+
+    @rule(bucket=buckets, pick=picks)
+    def delete_object(self, bucket: str, pick: int) -> None:
+        key = self.pick(bucket, pick)
+        self.both(
+            lambda: self.client.delete_object(Bucket=self.name(bucket), Key=key),
+            lambda: self.model.delete_object(bucket, key),
+        )
+
+    @rule(bucket=buckets, several=st.sets(st.sampled_from([key for key in KEYS if "\n" not in key]), min_size=1))
+    def delete_objects(self, bucket: str, several: set[str]) -> None:
+        def modelled() -> list[str]:
+            self.model.bucket(bucket)
+            for key in several:
+                self.model.delete_object(bucket, key)
+            return sorted(several)
+
+        answer, expected = self.both(
+            lambda: self.client.delete_objects(
+                Bucket=self.name(bucket), Delete={"Objects": [{"Key": key} for key in sorted(several)]}
+            ),
+            modelled,
+        )
+        if expected:
+            assert sorted(entry["Key"] for entry in answer["Deleted"]) == expected
+            assert "Errors" not in answer
+
+    @rule(source_bucket=buckets, pick=picks, bucket=buckets, key=keys, replacement=st.none() | metadata)
+    def copy_object(
+        self, source_bucket: str, pick: int, bucket: str, key: str, replacement: tuple[tuple[str, str], ...] | None
+    ) -> None:
+        source = self.pick(source_bucket, pick)
+        directive: dict[str, Any] = {}
+        if replacement is not None:
+            directive = {"MetadataDirective": "REPLACE", "Metadata": dict(replacement)}
+        answer, expected = self.both(
+            lambda: self.client.copy_object(
+                Bucket=self.name(bucket),
+                Key=key,
+                CopySource={"Bucket": self.name(source_bucket), "Key": source},
+                **directive,
+            ),
+            lambda: self.model.copy_object((source_bucket, source), bucket, key, replacement),
+        )
+        if expected:
+            assert answer["CopyObjectResult"]["ETag"] == f'"{expected.etag}"'
+
+    @rule(bucket=buckets, pick=picks, key=keys)
+    def rename_object(self, bucket: str, pick: int, key: str) -> None:
+        source = self.pick(bucket, pick)
+
+        def real() -> None:
+            signer = Signer.of(self.place.server)
+            headers = [("x-amz-rename-source", f"/{self.name(bucket)}/{quote(source, safe='/')}")]
+            self.calls += 1
+            answer = signer.roundtrip(
+                signer.request("PUT", f"/{self.name(bucket)}/{key}", [("renameObject", "")], headers)
+            )
+            if answer.status != 200:
+                raise ClientError({"Error": {"Code": answer.code}}, "RenameObject")
+
+        self.both(real, lambda: self.model.rename_object(bucket, source, key))
+
+    # Listings.
+
+    def check_contents(self, page: Any, entries: list[tuple[str, Object | None]]) -> None:
+        contents = [(key, found) for key, found in entries if found is not None]
+        assert [entry["Key"] for entry in page.get("Contents", [])] == [key for key, _ in contents]
+        assert [entry["Size"] for entry in page.get("Contents", [])] == [len(found.body) for _, found in contents]
+        assert [entry["ETag"] for entry in page.get("Contents", [])] == [f'"{found.etag}"' for _, found in contents]
+        prefixes = [name for name, found in entries if found is None]
+        assert [entry["Prefix"] for entry in page.get("CommonPrefixes", [])] == prefixes
+
+    @rule(
+        bucket=buckets, prefix=st.sampled_from(PREFIXES), delimiter=st.sampled_from(("", "/", "b")),
+        after=st.sampled_from(("", *KEYS)), size=st.sampled_from((1, 2, 3, 1000)), version=st.integers(1, 2),
+    )  # fmt: skip
+    def list_objects(self, bucket: str, prefix: str, delimiter: str, after: str, size: int, version: int) -> None:
+        """Every page, in either version."""
+        call = self.place.client.list_objects if version == 1 else self.place.client.list_objects_v2
+        arguments: dict[str, Any] = {"Bucket": self.name(bucket), "Prefix": prefix, "MaxKeys": size}
+        if delimiter:
+            arguments["Delimiter"] = delimiter
+        if after:
+            arguments["Marker" if version == 1 else "StartAfter"] = after
+        self.calls += 1
+        page, entries = self.both(
+            lambda: call(**arguments), lambda: self.model.list_entries(bucket, prefix, delimiter, after)
+        )
+        while page is not None:
+            assert page["IsTruncated"] == (len(entries) > size)
+            self.check_contents(page, entries[:size])
+            if not page["IsTruncated"]:
+                return
+            last = entries[size - 1][0]
+            if version == 1:
+                # Without a delimiter S3 leaves it to the client to take the last key.
+                assert page.get("NextMarker", last) == last
+                arguments["Marker"] = last
+            else:
+                arguments["ContinuationToken"] = page["NextContinuationToken"]
+            entries = entries[size:]
+            page = call(**arguments)
+
+    # Multipart uploads.
+
+    def an_upload(self, bucket: str, choice: int) -> tuple[str, Upload] | None:
+        uploads = sorted(self.model.buckets.get(bucket, Bucket()).uploads.items())
+        return uploads[choice % len(uploads)] if uploads else None
+
+    @rule(bucket=buckets, key=keys, data=metadata)
+    def create_multipart_upload(self, bucket: str, key: str, data: tuple[tuple[str, str], ...]) -> None:
+        answer, found = self.both(
+            lambda: self.client.create_multipart_upload(Bucket=self.name(bucket), Key=key, Metadata=dict(data)),
+            lambda: self.model.bucket(bucket),
+        )
+        if found:
+            found.uploads[answer["UploadId"]] = Upload(key, data, "binary/octet-stream")
+
+    @rule(
+        bucket=buckets, choice=st.integers(0, 3), number=st.sampled_from((1, 2, 3, 10_000)),
+        size=st.sampled_from((10, 70_000, PART_SIZE_MIN, PART_SIZE_MIN)), name=st.integers(0, 5),
+    )  # fmt: skip
+    def upload_part(self, bucket: str, choice: int, number: int, size: int, name: int) -> None:
+        if found := self.an_upload(bucket, choice):
+            upload_id, upload = found
+            body = content(name, size)
+            answer = self.client.upload_part(
+                Bucket=self.name(bucket), Key=upload.key, UploadId=upload_id, PartNumber=number, Body=body
+            )
+            assert answer["ETag"] == f'"{md5(body)}"'
+            upload.parts[number] = body
+
+    @rule(bucket=buckets, choice=st.integers(0, 3), number=st.integers(1, 3), source_bucket=buckets, pick=picks,
+          whole=st.booleans())  # fmt: skip
+    def upload_part_copy(
+        self, bucket: str, choice: int, number: int, source_bucket: str, pick: int, whole: bool
+    ) -> None:
+        source = self.pick(source_bucket, pick)
+        if found := self.an_upload(bucket, choice):
+            upload_id, upload = found
+            chosen = {} if whole else {"CopySourceRange": "bytes=0-99"}
+
+            def modelled() -> bytes:
+                body = self.model.object(source_bucket, source).body
+                if not whole and len(body) < 100:
+                    raise S3Error("InvalidRange", "InvalidArgument", "InvalidRequest")
+                return body if whole else body[:100]
+
+            answer, body = self.both(
+                lambda: self.client.upload_part_copy(
+                    Bucket=self.name(bucket), Key=upload.key, UploadId=upload_id, PartNumber=number,
+                    CopySource={"Bucket": self.name(source_bucket), "Key": source}, **chosen,
+                ),
+                modelled,
+            )  # fmt: skip
+            if body is not None:
+                assert answer["CopyPartResult"]["ETag"] == f'"{md5(body)}"'
+                upload.parts[number] = body
+
+    @rule(
+        bucket=buckets,
+        choice=st.integers(0, 3),
+        numbers=st.lists(st.integers(1, 3), max_size=3),
+        every=st.sampled_from((True, True, False)),
+        condition_choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)),
+    )
+    def complete_multipart_upload(
+        self, bucket: str, choice: int, numbers: list[int], every: bool, condition_choice: int
+    ) -> None:
+        found = self.an_upload(bucket, choice)
+        if found is None:
+            return
+        upload_id, upload = found
+        numbers = sorted(upload.parts) if every else numbers
+        if not numbers:
+            return
+        arguments, condition = self.condition(bucket, upload.key, condition_choice)
+        parts = [{"PartNumber": number, "ETag": f'"{md5(upload.parts.get(number, b""))}"'} for number in numbers]
+        answer, expected = self.both(
+            lambda: self.client.complete_multipart_upload(
+                Bucket=self.name(bucket),
+                Key=upload.key,
+                UploadId=upload_id,
+                MultipartUpload={"Parts": parts},
+                **arguments,
+            ),
+            lambda: self.model.complete_multipart_upload(bucket, upload.key, upload_id, numbers, condition),
+        )
+        if expected:
+            assert answer["ETag"] == f'"{expected.etag}"'
+
+    @rule(bucket=buckets, choice=st.integers(0, 3))
+    def abort_multipart_upload(self, bucket: str, choice: int) -> None:
+        if found := self.an_upload(bucket, choice):
+            upload_id, upload = found
+            arguments = {"Bucket": self.name(bucket), "Key": upload.key, "UploadId": upload_id}
+            self.client.abort_multipart_upload(**arguments)
+            del self.model.buckets[bucket].uploads[upload_id]
+            with pytest.raises(ClientError, match="NoSuchUpload"):
+                self.client.list_parts(**arguments)
+
+    @rule(bucket=buckets, choice=st.integers(0, 3))
+    def list_parts(self, bucket: str, choice: int) -> None:
+        if found := self.an_upload(bucket, choice):
+            upload_id, upload = found
+            answer = self.client.list_parts(Bucket=self.name(bucket), Key=upload.key, UploadId=upload_id)
+            listed = [(part["PartNumber"], part["Size"], part["ETag"]) for part in answer.get("Parts", [])]
+            assert listed == [(n, len(body), f'"{md5(body)}"') for n, body in sorted(upload.parts.items())]
+
+    @rule(bucket=buckets)
+    def list_multipart_uploads(self, bucket: str) -> None:
+        answer, found = self.both(
+            lambda: self.client.list_multipart_uploads(Bucket=self.name(bucket)), lambda: self.model.bucket(bucket)
+        )
+        if found:
+            listed = sorted((entry["Key"], entry["UploadId"]) for entry in answer.get("Uploads", []))
+            assert listed == sorted((upload.key, upload_id) for upload_id, upload in found.uploads.items())
+
+    # Restarts, after which everything is compared.
+
+    @precondition(lambda self: self.calls >= CALLS_PER_RESTART)
+    @rule(kill=st.booleans())
+    def restart(self, kill: bool) -> None:
+        self.calls = 0
+        self.place.restart(kill=kill)
+        self.check_everything()
+
+    def check_everything(self) -> None:
+        for bucket, found in self.model.buckets.items():
+            self.list_objects(bucket, "", "", "", 1000, 2)
+            self.list_multipart_uploads(bucket)
+            for choice in range(len(found.uploads)):
+                self.list_parts(bucket, choice)
+            for pick in range(len(found.objects)):
+                self.get_object(bucket, pick)
+
+    @invariant()
+    def serves(self) -> None:
+        assert self.place.server._process.poll() is None
+
+    def teardown(self) -> None:
+        self.check_everything()
+        for bucket, found in self.model.buckets.items():
+            for upload_id, upload in found.uploads.items():
+                arguments = {"Bucket": self.name(bucket), "Key": upload.key, "UploadId": upload_id}
+                self.place.client.abort_multipart_upload(**arguments)
+            for key in found.objects:
+                self.place.client.delete_object(Bucket=self.name(bucket), Key=key)
+            self.place.client.delete_bucket(Bucket=self.name(bucket))
+
+
+# Shrinking a failure restarts the server many times.
+@pytest.mark.timeout(600)
+def test_the_store_is_what_the_model_says() -> None:
+    with machines() as place:
+        machine = type("Machine", (S3Machine,), {"place": place})
+        run_state_machine_as_test(machine, settings=PROFILE)

@@ -5,20 +5,11 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import pytest
-from tests.fixtures.targets import Target, running
+from tests.fixtures.targets import KINDS, Target, running
 from tests.fixtures.wire import Wire
-
-# Every kind of store on which modules run their tests, and its settings; all but `memory` are on the disk.
-KINDS: Final[dict[str, dict[str, object]]] = {
-    "disk": {},
-    "memory": {},
-    "buffered": {"durability": "buffered"},
-    # The least chunks, and every object above 1 KiB in them: bodies cross their edges everywhere.
-    "chunked": {"batch_write_enabled": False, "chunk_size": 64 * 1024, "max_batch_write_file_size": 1024},
-}
 
 
 @pytest.fixture(scope="session")

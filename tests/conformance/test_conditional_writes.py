@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from tests.fixtures.targets import MIB, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, MIB, content, keys_of, read, refusal
 
 pytestmark = [
     pytest.mark.conformance,
-    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+    pytest.mark.parametrize("target", KINDS, indirect=True),
 ]
 
 RACERS = 16

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.fixtures.checksums import checksum
-from tests.fixtures.targets import MIB, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, MIB, content, keys_of, read, refusal
 from tests.fixtures.wire import Answer, Wire, quote_key
 
 pytestmark = [
     pytest.mark.conformance,
-    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+    pytest.mark.parametrize("target", KINDS, indirect=True),
 ]
 
 SPECIAL = [

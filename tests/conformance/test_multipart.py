@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from tests.fixtures.checksums import content_md5, etag, multipart_etag
-from tests.fixtures.targets import MIB, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, MIB, content, keys_of, read, refusal
 from tests.fixtures.uploads import Upload, begin, listed_parts
 from tests.fixtures.wire import Wire
 
 pytestmark = [
     pytest.mark.conformance,
-    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+    pytest.mark.parametrize("target", KINDS, indirect=True),
 ]
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.fixtures.checksums import etag, multipart_etag
-from tests.fixtures.targets import MIB, content, read, refusal
+from tests.fixtures.targets import KINDS, MIB, content, read, refusal
 from tests.fixtures.uploads import begin
 
 pytestmark = [
     pytest.mark.conformance,
-    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+    pytest.mark.parametrize("target", KINDS, indirect=True),
 ]
 
 DATA = content(12 * MIB, seed=9)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.fixtures.checksums import content_md5, etag
-from tests.fixtures.targets import SIZES, Target, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, SIZES, Target, content, keys_of, read, refusal
 from tests.fixtures.wire import Wire
 
 pytestmark = [
     pytest.mark.conformance,
-    pytest.mark.parametrize("target", ["disk", "memory", "buffered", "chunked"], indirect=True),
+    pytest.mark.parametrize("target", KINDS, indirect=True),
 ]
 
 

@@ -7,7 +7,7 @@ calculations ... for a chunked upload"), follows no redirects, and never retries
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 import hashlib
 import hmac
 import re
@@ -135,7 +135,7 @@ class Signer:
         return Signed(method, target, headers, signature, key, scope, stamp)
 
     def _stamp(self) -> str:
-        now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=self.skew)
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.skew)
         return now.strftime("%Y%m%dT%H%M%SZ")
 
     def _signature(

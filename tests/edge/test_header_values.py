@@ -18,7 +18,8 @@ from .conftest import BUCKET, stored
 FRAMING = ("content-length", "content-type", "content-encoding", "content-md5", "content-language", "content-disposition",
            "cache-control", "expires", "date", "range", "if-match", "if-none-match", "if-modified-since",
            "if-unmodified-since", "if-range", "origin", "referer", "user-agent", "accept", "accept-encoding", "expect",
-           "connection", "upgrade", "cookie", "x-forwarded-for", "x-forwarded-host", "forwarded", "te", "trailer")  # fmt: skip
+           "connection", "upgrade", "cookie", "x-forwarded-for", "x-forwarded-host", "forwarded", "te",
+           "trailer")  # fmt: skip
 AMZ = ("acl", "bucket-object-lock-enabled", "bypass-governance-retention", "checksum-algorithm", "checksum-crc32",
        "checksum-crc32c", "checksum-crc64nvme", "checksum-mode", "checksum-sha1", "checksum-sha256", "checksum-type",
        "content-sha256", "copy-source", "copy-source-if-match", "copy-source-if-modified-since",
@@ -26,7 +27,8 @@ AMZ = ("acl", "bucket-object-lock-enabled", "bypass-governance-retention", "chec
        "decoded-content-length", "expected-bucket-owner", "grant-read", "meta-a", "meta-", "metadata-directive", "mfa",
        "move-source", "mp-object-size", "object-lock-mode", "object-ownership", "rename-source", "request-payer",
        "sdk-checksum-algorithm", "security-token", "server-side-encryption", "storage-class", "tagging",
-       "tagging-directive", "trailer", "website-redirect-location", "write-offset-bytes", "copy-source-server-side-encryption-customer-key")  # fmt: skip
+       "tagging-directive", "trailer", "website-redirect-location", "write-offset-bytes",
+       "copy-source-server-side-encryption-customer-key")  # fmt: skip
 NAMES = (*FRAMING, *(f"x-amz-{name}" for name in AMZ))
 
 Variant = Callable[[str], list[Header]]
@@ -40,7 +42,7 @@ VARIANTS: dict[str, Variant] = {
     "twice": lambda name: [(name, "a"), (name, "a")],
     "twice, different": lambda name: [(name, "1"), (name, "2")],
     "commas": lambda name: [(name, "," * 100)],
-    "quotes": lambda name: [(name, '"\'<>&;=%00%0d%0a')],
+    "quotes": lambda name: [(name, "\"'<>&;=%00%0d%0a")],
     "tab": lambda name: [(name, "a\tb")],
     "negative": lambda name: [(name, "-1")],
 }
@@ -152,7 +154,9 @@ def test_reflected_names_inject_nothing(signer: Signer, value: str) -> None:
 def test_secrets_are_nowhere(tmp_path: Path) -> None:
     """Not in the log at its most talkative, not in argv or the environment, not in files of others."""
     secret = "the-secret-that-nobody-may-see"  # long enough to be found, and known
-    with orcas.Server(tmp_path / "store", log_level="debug", root_access_key="operator", root_secret_key=secret) as server:
+    with orcas.Server(
+        tmp_path / "store", log_level="debug", root_access_key="operator", root_secret_key=secret
+    ) as server:
         signer = Signer.of(server)
         signatures = set()
         for path in ("/", "/bucket", "/bucket/key", "/bucket/\xe9\n"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -43,7 +43,9 @@ SAMPLES = {
     "HeadObject": Sample("HEAD", KEPT),
     "PutObject": Sample("PUT", KEPT, body=b"changed"),
     "DeleteObject": Sample("DELETE", KEPT),
-    "DeleteObjects": Sample("POST", f"/{BUCKET}", (("delete", ""),), (("content-md5", "xiKU9cVNfjWuR0UM0lgm+g=="),), DELETE),
+    "DeleteObjects": Sample(
+        "POST", f"/{BUCKET}", (("delete", ""),), (("content-md5", "xiKU9cVNfjWuR0UM0lgm+g=="),), DELETE
+    ),
     "CopyObject": Sample("PUT", f"/{BUCKET}/copy", headers=(SOURCE,)),
     "RenameObject": Sample("PUT", f"/{BUCKET}/new", (("renameObject", ""),), (("x-amz-rename-source", KEPT),)),
     "MoveObject": Sample("PUT", f"/{BUCKET}/new", headers=(("x-amz-move-source", KEPT),)),
@@ -85,7 +87,10 @@ def forged(request: bytes, *, where: bytes) -> bytes:
 
 
 def anonymous(signer: Signer, sample: Sample) -> bytes:
-    return framed(sample, re.sub(rb"\r\nauthorization: [^\r]*", b"", signed(signer, sample).partition(b"\r\n\r\n")[0]) + b"\r\n\r\n")
+    return framed(
+        sample,
+        re.sub(rb"\r\nauthorization: [^\r]*", b"", signed(signer, sample).partition(b"\r\n\r\n")[0]) + b"\r\n\r\n",
+    )
 
 
 FORGERIES: dict[str, Forge] = {
@@ -121,18 +126,24 @@ class Place:
 
     def state(self) -> list[bytes]:
         """All that can be seen of it, without what differs from answer to answer."""
-        asks = [("/", ()), (f"/{BUCKET}", ()), (f"/{BUCKET}", (("uploads", ""),)), (KEPT, (("uploadId", self.upload_id),)), (KEPT, ())]
+        asks = [
+            ("/", ()),
+            (f"/{BUCKET}", ()),
+            (f"/{BUCKET}", (("uploads", ""),)),
+            (KEPT, (("uploadId", self.upload_id),)),
+            (KEPT, ()),
+        ]
         return [self.signer.roundtrip(self.signer.request("GET", path, query)).body for path, query in asks]
 
 
 @pytest.fixture(scope="module")
-def place(server: orcas.Server) -> Iterator[Place]:
+def place(server: orcas.Server) -> Place:
     signer = Signer.of(server)
     for path in (f"/{BUCKET}", "/strangers-empty"):
         assert signer.roundtrip(signer.request("PUT", path)).status == 200
     assert signer.roundtrip(signer.request("PUT", KEPT, body=b"kept")).status == 200
     created = signer.roundtrip(signer.request("POST", KEPT, [("uploads", "")])).body.decode()
-    yield Place(signer, created.partition("<UploadId>")[2].partition("<")[0])
+    return Place(signer, created.partition("<UploadId>")[2].partition("<")[0])
 
 
 def test_every_operation_has_a_sample() -> None:

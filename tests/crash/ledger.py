@@ -102,7 +102,7 @@ class Ledger:
         with self._lock:
             self.changes[key] = [Change(key, value, now, now)]
 
-    def keys(self) -> list[str]:
+    def known(self) -> list[str]:
         """Every key that was ever asked for, in order."""
         with self._lock:
             return sorted(self.changes)

@@ -32,7 +32,7 @@ class Verifier:
     def read_all(self) -> dict[str, Value | None]:
         """Every key's object: whole, with the metadata it was put with, or absent."""
         found = {}
-        for key in self.ledger:
+        for key in self.ledger.known():
             try:
                 found[key] = read_value(self.ask("GET", key))
             except WrongAnswerError as error:

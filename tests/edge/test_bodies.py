@@ -56,7 +56,7 @@ def test_a_body_too_short_stores_nothing(signer: Signer, key: str, size: int, mi
         try:
             response = connection.response()
         except EndOfConnectionError as error:
-            assert error.received == b""
+            assert error.received == b""  # a server may also just close
         else:
             assert 400 <= response.status < 500
     assert not stored(signer, key)

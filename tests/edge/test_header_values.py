@@ -18,8 +18,8 @@ from .conftest import BUCKET, stored
 FRAMING = ("content-length", "content-type", "content-encoding", "content-md5", "content-language", "content-disposition",
            "cache-control", "expires", "date", "range", "if-match", "if-none-match", "if-modified-since",
            "if-unmodified-since", "if-range", "origin", "referer", "user-agent", "accept", "accept-encoding", "expect",
-           "connection", "upgrade", "cookie", "x-forwarded-for", "x-forwarded-host", "forwarded",
-           "te", "trailer")  # fmt: skip
+           "connection", "upgrade", "cookie", "x-forwarded-for", "x-forwarded-host", "forwarded", "te",
+           "trailer")  # fmt: skip
 AMZ = ("acl", "bucket-object-lock-enabled", "bypass-governance-retention", "checksum-algorithm", "checksum-crc32",
        "checksum-crc32c", "checksum-crc64nvme", "checksum-mode", "checksum-sha1", "checksum-sha256", "checksum-type",
        "content-sha256", "copy-source", "copy-source-if-match", "copy-source-if-modified-since",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -137,7 +137,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(server: orcas.Server) -> Iterator[Place]:
+def place(server: orcas.Server) -> Place:
     signer = Signer.of(server)
     for path in (f"/{BUCKET}", "/strangers-empty"):
         assert signer.roundtrip(signer.request("PUT", path)).status == 200

@@ -5,12 +5,7 @@ Deterministic: the same sequences each run. A failure prints the shortest sequen
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
@@ -27,9 +22,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-import orcas
-
-from ..wire import Signer, boto, content
+from ..wire import Signer, content
+from .machines import Machines, machines
 from .model import PART_SIZE_MIN, Bucket, Condition, Model, Object, S3Error, Upload, md5
 
 PROFILE = settings(
@@ -56,38 +50,6 @@ LUCK = 60
 picks = st.integers(0, LUCK + 10)
 bodies = st.builds(content, st.integers(0, 5), st.sampled_from(SIZES))
 metadata = st.sampled_from(((), (("color", "red"),), (("color", "blue"), ("empty", ""))))
-
-
-class Machines:
-    """The server of all sequences; each has buckets of its own."""
-
-    def __init__(self) -> None:
-        self.data = Path(tempfile.mkdtemp(prefix="orcas-model-"))
-        self.serial = itertools.count()
-        self.start()
-
-    def start(self) -> None:
-        self.server = orcas.Server(self.data / "store", chunk_size=128 << 10)
-        self.client = boto(self.server)
-
-    def restart(self, *, kill: bool) -> None:
-        self.client.close()
-        (self.server.kill if kill else self.server.stop)()
-        self.start()
-
-    def close(self) -> None:
-        self.client.close()
-        self.server.stop()
-        shutil.rmtree(self.data)
-
-
-@contextlib.contextmanager
-def machines() -> Iterator[Machines]:
-    made = Machines()
-    try:
-        yield made
-    finally:
-        made.close()
 
 
 class S3Machine(RuleBasedStateMachine):
@@ -214,14 +176,8 @@ class S3Machine(RuleBasedStateMachine):
 
         def part() -> tuple[bytes, Object]:
             found = self.model.object(bucket, key)
-            body = found.body
-            body = (
-                body[max(0, len(body) - length) :]
-                if form == 2
-                else body[first:]
-                if form
-                else body[first : first + length]
-            )
+            end = len(found.body)
+            body = found.body[(slice(first, first + length), slice(first, end), slice(max(0, end - length), end))[form]]
             if not body:
                 raise S3Error("InvalidRange")
             return body, found
@@ -415,13 +371,9 @@ class S3Machine(RuleBasedStateMachine):
                 assert answer["CopyPartResult"]["ETag"] == f'"{md5(body)}"'
                 upload.parts[number] = body
 
-    @rule(
-        bucket=buckets,
-        choice=st.integers(0, 3),
-        numbers=st.lists(st.integers(1, 3), max_size=3),
-        every=st.sampled_from((True, True, False)),
-        condition_choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)),
-    )
+    @rule(bucket=buckets, choice=st.integers(0, 3), numbers=st.lists(st.integers(1, 3), max_size=3),
+          every=st.sampled_from((True, True, False)),
+          condition_choice=st.sampled_from((0, 0, 0, 0, 1, 2, 3)))  # fmt: skip
     def complete_multipart_upload(
         self, bucket: str, choice: int, numbers: list[int], every: bool, condition_choice: int
     ) -> None:

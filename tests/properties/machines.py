@@ -1,0 +1,46 @@
+"""The server that a model test drives, through restarts and kills."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import orcas
+
+from ..wire import boto
+
+
+class Machines:
+    """The server of all sequences; each has buckets of its own."""
+
+    def __init__(self) -> None:
+        self.data = Path(tempfile.mkdtemp(prefix="orcas-model-"))
+        self.serial = itertools.count()
+        self.start()
+
+    def start(self) -> None:
+        self.server = orcas.Server(self.data / "store", chunk_size=128 << 10)
+        self.client = boto(self.server)
+
+    def restart(self, *, kill: bool) -> None:
+        self.client.close()
+        (self.server.kill if kill else self.server.stop)()
+        self.start()
+
+    def close(self) -> None:
+        self.client.close()
+        self.server.stop()
+        shutil.rmtree(self.data)
+
+
+@contextlib.contextmanager
+def machines() -> Iterator[Machines]:
+    made = Machines()
+    try:
+        yield made
+    finally:
+        made.close()

@@ -8,21 +8,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-from tests.fixtures.targets import Target, running
+from tests.fixtures.targets import KINDS, Target, running
 from tests.fixtures.wire import Wire
 
 
 @pytest.fixture(scope="session")
 def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Target]]:
-    """The server of each store kind, `disk` or `memory`, started when the first test asks for it."""
+    """The server of each of `KINDS`, started when the first test asks for it."""
     started: dict[str, Target] = {}
     with contextlib.ExitStack() as stack:
 
         def start(kind: str) -> Target:
             if kind not in started:
-                data = tmp_path_factory.mktemp("store") if kind == "disk" else None
-                started[kind] = stack.enter_context(running(data, domains=["s3.test"]))
+                data = None if kind == "memory" else tmp_path_factory.mktemp(kind)
+                started[kind] = stack.enter_context(running(data, domains=["s3.test"], **KINDS[kind]))
             return started[kind]
 
         yield start

@@ -7,7 +7,7 @@ calculations ... for a chunked upload"), follows no redirects, and never retries
 from __future__ import annotations
 
 import contextlib
-import datetime
+import datetime as dt
 import hashlib
 import hmac
 import re
@@ -30,6 +30,13 @@ Header = tuple[str, str]
 
 def _hmac(key: bytes, text: str) -> bytes:
     return hmac.new(key, text.encode(), hashlib.sha256).digest()
+
+
+def _target(path: str, query: Sequence[Header]) -> str:
+    """Path and query as they stand in a request line: encoded as AWS encodes them."""
+    uri = quote(path, safe="/-_.~")
+    arguments = "&".join(f"{quote(k, safe='-_.~')}={quote(v, safe='-_.~')}" for k, v in query)
+    return f"{uri}?{arguments}" if arguments else uri
 
 
 @dataclass
@@ -80,6 +87,8 @@ class Signer:
     access_key: str
     secret_key: str = field(repr=False)
     region: str = "us-east-1"
+    # Seconds by which its clock is ahead.
+    skew: float = 0
 
     @classmethod
     def of(cls, server: orcas.Server, secret_key: str | None = None) -> Signer:
@@ -97,16 +106,48 @@ class Signer:
     ) -> Signed:
         """Sign a request. `path` is decoded, e.g. `/bucket/a key`; `payload` a body to hash, or the hash to declare."""
         digest = hashlib.sha256(payload).hexdigest() if isinstance(payload, bytes) else payload
-        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-        uri = quote(path, safe="/-_.~")
-        arguments = "&".join(f"{quote(k, safe='-_.~')}={quote(v, safe='-_.~')}" for k, v in sorted(query))
+        stamp = self._stamp()
         own = [("host", f"{self.host}:{self.port}"), ("x-amz-content-sha256", digest), ("x-amz-date", stamp)]
         all_headers = [*own, *headers]
+        signature, names, key = self._signature(method, path, query, all_headers, digest, stamp)
+        scope = f"{stamp[:8]}/{self.region}/s3/aws4_request"
+        authorization = (
+            f"AWS4-HMAC-SHA256 Credential={self.access_key}/{scope},SignedHeaders={names},Signature={signature}"
+        )
+        target = _target(path, query)
+        return Signed(method, target, [*all_headers, ("authorization", authorization)], signature, key, scope, stamp)
+
+    def presign(self, method: str, path: str, query: Sequence[Header] = (), expires: str = "300") -> Signed:
+        """A request that is signed in its query, as a presigned URL is. `expires` in seconds."""
+        stamp = self._stamp()
+        scope = f"{stamp[:8]}/{self.region}/s3/aws4_request"
+        arguments = [
+            *query,
+            ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
+            ("X-Amz-Credential", f"{self.access_key}/{scope}"),
+            ("X-Amz-Date", stamp),
+            ("X-Amz-Expires", expires),
+            ("X-Amz-SignedHeaders", "host"),
+        ]
+        headers = [("host", f"{self.host}:{self.port}")]
+        signature, _, key = self._signature(method, path, arguments, headers, UNSIGNED, stamp)
+        target = _target(path, [*arguments, ("X-Amz-Signature", signature)])
+        return Signed(method, target, headers, signature, key, scope, stamp)
+
+    def _stamp(self) -> str:
+        now = dt.datetime.now(dt.UTC) + dt.timedelta(seconds=self.skew)
+        return now.strftime("%Y%m%dT%H%M%SZ")
+
+    def _signature(
+        self, method: str, path: str, query: Sequence[Header], headers: list[Header], digest: str, stamp: str
+    ) -> tuple[str, str, bytes]:
+        """The signature, the names of the headers that it covers, and the key that made it."""
         # Framing is between two hops, so clients leave it unsigned.
-        covered = sorted({name.lower() for name, _ in all_headers} - {"content-length", "transfer-encoding", "expect"})
+        covered = sorted({name.lower() for name, _ in headers} - {"content-length", "transfer-encoding", "expect"})
+        uri, _, arguments = _target(path, sorted(query)).partition("?")
         lines = [method, uri, arguments]
         for name in covered:
-            values = [re.sub(" +", " ", value.strip()) for other, value in all_headers if other.lower() == name]
+            values = [re.sub("[ \t]+", " ", value.strip()) for other, value in headers if other.lower() == name]
             lines.append(f"{name}:{','.join(values)}")
         names = ";".join(covered)
         canonical = "\n".join([*lines, "", names, digest]).encode("latin-1")
@@ -115,12 +156,7 @@ class Signer:
         key = f"AWS4{self.secret_key}".encode()
         for part in scope.split("/"):
             key = _hmac(key, part)
-        signature = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
-        authorization = (
-            f"AWS4-HMAC-SHA256 Credential={self.access_key}/{scope},SignedHeaders={names},Signature={signature}"
-        )
-        target = f"{uri}?{arguments}" if arguments else uri
-        return Signed(method, target, [*all_headers, ("authorization", authorization)], signature, key, scope, stamp)
+        return hmac.new(key, text.encode(), hashlib.sha256).hexdigest(), names, key
 
     def request(
         self,

@@ -21,7 +21,7 @@ from orcas.config import Settings
 from orcas.control import open_control
 from orcas.control.root import Root
 from orcas.dispatch import Dispatcher
-from orcas.edge import open_core
+from orcas.edge import close_core, open_core
 from orcas.version import orcas_version
 
 # Not a bucket name: those have no underscore. So nothing of a path-style client is shadowed.
@@ -58,7 +58,7 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
             finally:
                 dispatcher.close()
         finally:
-            await asyncio.to_thread(core.close)
+            await asyncio.to_thread(close_core, core)
 
 
 class Orcas(FastAPI):

@@ -9,13 +9,13 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from orcas._core import OPERATIONS, Core, Download, Request, Response, StoreError
-from orcas.errors import UnavailableError
+from orcas.errors import OrcasError, UnavailableError
 
 if TYPE_CHECKING:
     from orcas.config import Settings
     from orcas.control import Snapshot
 
-__all__ = ["OPERATIONS", "Core", "Download", "Request", "Response", "open_core"]
+__all__ = ["OPERATIONS", "Core", "Download", "Request", "Response", "close_core", "open_core"]
 
 # Bytes with which a log file is made, and after which a new pack is begun: large enough that making one is rare, small
 # enough that a sweep which empties one gets its space back.
@@ -23,6 +23,9 @@ _LOG_FILE_SIZE: Final = 64 << 20
 _PACK_SIZE: Final = 1 << 30
 # Free bytes under which content is refused, so that deletions and the index always have room to work.
 _RESERVE: Final = 256 << 20
+# The same for a store in memory, where every byte of a spare file and of the reserve is memory.
+_MEMORY_LOG_FILE_SIZE: Final = 8 << 20
+_MEMORY_RESERVE: Final = 32 << 20
 # Workers wait for disks more than they compute, and a sync is shared by all who wait for it.
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
@@ -51,9 +54,9 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
                 "db_max_open_conns": settings.db_max_open_conns,
                 "db_max_idle_conns": settings.db_max_idle_conns,
                 "db_conn_max_lifetime_sec": settings.db_conn_max_lifetime_sec,
-                "log_file_size": _LOG_FILE_SIZE,
+                "log_file_size": _MEMORY_LOG_FILE_SIZE if settings.memory else _LOG_FILE_SIZE,
                 "pack_size": _PACK_SIZE,
-                "reserve": _RESERVE,
+                "reserve": _MEMORY_RESERVE if settings.memory else _RESERVE,
                 "region": settings.region,
                 "strict_region": settings.strict_region,
                 "domains": list(settings.domains),
@@ -65,3 +68,15 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
         )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None
+
+
+def close_core(core: Core) -> None:
+    """Finish what was submitted, flush, and give the store back. Blocks.
+
+    Raises:
+        OrcasError: something acknowledged in a weaker mode than `sync` could not be written.
+    """
+    try:
+        core.close()
+    except StoreError as error:
+        raise OrcasError(f"The store was closed, but not everything is on the disk: {error}.") from None

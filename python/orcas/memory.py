@@ -21,8 +21,13 @@ _LOCK: Final = ".lock"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - names in it are unguessable and private
 
 
+# Containers often have 64 MiB of shared memory: too little to keep objects in.
+_ROOM_MIN: Final = 512 << 20
+
+
 def _base() -> Path:
-    return _SHARED_MEMORY if os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
+    usable = os.access(_SHARED_MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(_SHARED_MEMORY).free >= _ROOM_MIN
+    return _SHARED_MEMORY if usable else Path(tempfile.gettempdir())
 
 
 @contextlib.contextmanager

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import uuid
 from typing import Any
 
 import pytest
-
 from tests.fixtures.targets import refusal
 from tests.fixtures.wire import Wire
 
@@ -20,11 +19,11 @@ def new_name() -> str:
 
 def test_a_bucket_is_created_listed_and_deleted(s3: Any) -> None:
     name = new_name()
-    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=2)
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=2)
     created = s3.create_bucket(Bucket=name)
     assert created["Location"] == f"/{name}"
     listed = {entry["Name"]: entry for entry in s3.list_buckets()["Buckets"]}
-    assert before <= listed[name]["CreationDate"] <= datetime.datetime.now(datetime.UTC)
+    assert before <= listed[name]["CreationDate"] <= dt.datetime.now(dt.UTC)
     assert s3.head_bucket(Bucket=name)["ResponseMetadata"]["HTTPStatusCode"] == 200
     assert s3.delete_bucket(Bucket=name)["ResponseMetadata"]["HTTPStatusCode"] == 204
     assert name not in {entry["Name"] for entry in s3.list_buckets()["Buckets"]}
@@ -107,7 +106,9 @@ def test_bad_names_are_refused(wire: Wire, name: str) -> None:
     assert (answer.status, answer.code) == (400, "InvalidBucketName")
 
 
-@pytest.mark.parametrize("name", ["abc", "a" * 63, "a.b.c", "1a2", "docs", "openapi.json", "redoc", "health", "favicon.ico"])
+@pytest.mark.parametrize(
+    "name", ["abc", "a" * 63, "a.b.c", "1a2", "docs", "openapi.json", "redoc", "health", "favicon.ico"]
+)
 def test_good_names_are_buckets_whatever_they_mean_elsewhere(s3: Any, name: str) -> None:
     s3.create_bucket(Bucket=name)
     s3.put_object(Bucket=name, Key="k", Body=b"x")

@@ -5,9 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.fixtures.checksums import ALGORITHMS, checksum, composite, content_md5
-from tests.fixtures.signing import STREAMING, STREAMING_TRAILER, UNSIGNED_TRAILER, ChunkSigner, aws_chunked, signed_headers
+from tests.fixtures.signing import (
+    STREAMING,
+    STREAMING_TRAILER,
+    UNSIGNED_TRAILER,
+    ChunkSigner,
+    aws_chunked,
+    signed_headers,
+)
 from tests.fixtures.targets import MIB, Target, content, keys_of, read, refusal
 from tests.fixtures.uploads import begin
 from tests.fixtures.wire import Answer, Wire
@@ -101,7 +107,9 @@ def test_in_a_trailer(s3: Any, wire: Wire, bucket: str, algorithm: str, size: in
 @pytest.mark.parametrize("payload", [UNSIGNED_TRAILER, STREAMING_TRAILER])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_wrong_trailer_stores_nothing(s3: Any, wire: Wire, bucket: str, algorithm: str, size: int, payload: str) -> None:
+def test_a_wrong_trailer_stores_nothing(
+    s3: Any, wire: Wire, bucket: str, algorithm: str, size: int, payload: str
+) -> None:
     name = f"x-amz-checksum-{algorithm.lower()}"
     trailers = {name: checksum(algorithm, b"other")}
     answer = send_chunked(wire, f"/{bucket}/k", content(size), payload, trailers, chunk=8192)
@@ -136,7 +144,9 @@ def test_parts_in_signed_chunks(s3: Any, wire: Wire, bucket: str) -> None:
     upload = begin(s3, bucket, "k")
     data = content(300_000)
     query = f"partNumber=1&uploadId={upload.id}"
-    answer = send_chunked(wire, f"/{bucket}/k", data, STREAMING_TRAILER, {"x-amz-checksum-crc32c": checksum("CRC32C", data)}, query)
+    answer = send_chunked(
+        wire, f"/{bucket}/k", data, STREAMING_TRAILER, {"x-amz-checksum-crc32c": checksum("CRC32C", data)}, query
+    )
     assert answer.status == 200, answer.body
     upload.complete(parts=[(1, answer.headers["etag"])])
     assert read(s3, bucket, "k") == data

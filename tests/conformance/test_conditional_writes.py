@@ -8,10 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from tests.fixtures.targets import KINDS, MIB, content, keys_of, read, refusal
 
-from tests.fixtures.targets import MIB, content, keys_of, read, refusal
-
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", KINDS, indirect=True),
+]
 
 RACERS = 16
 
@@ -60,7 +62,11 @@ def test_if_match(s3: Any, bucket: str) -> None:
     assert read(s3, bucket, "k") == b"1"
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"2", IfMatch=tag)["ETag"]
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"3", IfMatch=tag.strip('"'))["ETag"]
-    assert refusal(s3.put_object, Bucket=bucket, Key="k", Body=b"4", IfMatch='"x"', IfNoneMatch="*")[0] in {400, 412, 501}
+    assert refusal(s3.put_object, Bucket=bucket, Key="k", Body=b"4", IfMatch='"x"', IfNoneMatch="*")[0] in {
+        400,
+        412,
+        501,
+    }
     assert read(s3, bucket, "k") == b"3"
 
 
@@ -70,9 +76,7 @@ def test_one_creator_wins(s3: Any, bucket: str, size: int) -> None:
     for turn in range(4):
         key = f"k{turn}"
         results = race(
-            lambda number, key=key: verdict(
-                s3.put_object, Bucket=bucket, Key=key, Body=bodies[number], IfNoneMatch="*"
-            )
+            lambda number, key=key: verdict(s3.put_object, Bucket=bucket, Key=key, Body=bodies[number], IfNoneMatch="*")
         )
         assert results.count(None) == 1, results
         assert set(results) <= {None, (412, "PreconditionFailed"), (409, "ConditionalRequestConflict")}
@@ -85,7 +89,9 @@ def test_one_replacer_wins(s3: Any, bucket: str, size: int) -> None:
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"start")["ETag"]
     for _ in range(4):
         results = race(
-            lambda number, tag=tag: verdict(s3.put_object, Bucket=bucket, Key="k", Body=bodies[number] + tag.encode(), IfMatch=tag)
+            lambda number, tag=tag: verdict(
+                s3.put_object, Bucket=bucket, Key="k", Body=bodies[number] + tag.encode(), IfMatch=tag
+            )
         )
         assert results.count(None) == 1, results
         assert read(s3, bucket, "k") == bodies[results.index(None)] + tag.encode()
@@ -101,7 +107,10 @@ def test_a_counter_kept_by_if_match_loses_nothing(s3: Any, bucket: str) -> None:
         while done < turns:
             got = s3.get_object(Bucket=bucket, Key="k")
             value = int(got["Body"].read())
-            if verdict(s3.put_object, Bucket=bucket, Key="k", Body=str(value + 1).encode(), IfMatch=got["ETag"]) is None:
+            if (
+                verdict(s3.put_object, Bucket=bucket, Key="k", Body=str(value + 1).encode(), IfMatch=got["ETag"])
+                is None
+            ):
                 done += 1
 
     with ThreadPoolExecutor(8) as pool:

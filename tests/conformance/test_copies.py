@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
 from tests.fixtures.checksums import checksum
-from tests.fixtures.targets import MIB, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, MIB, content, keys_of, read, refusal
 from tests.fixtures.wire import Answer, Wire, quote_key
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", KINDS, indirect=True),
+]
 
-SPECIAL = ["a b", "a+b", "a%20b", "a?b", "a#b&c=d", "ünï/🐋", "dir//x/", "../x", "?versionId=null", "a?versionId=1", "line\nbreak"]
+SPECIAL = [
+    "a b",
+    "a+b",
+    "a%20b",
+    "a?b",
+    "a#b&c=d",
+    "ünï/🐋",
+    "dir//x/",
+    "../x",
+    "?versionId=null",
+    "a?versionId=1",
+    "line\nbreak",
+]
 
 
 @pytest.fixture
@@ -36,7 +50,7 @@ def test_a_copy_has_the_bytes_and_the_metadata(s3: Any, bucket: str, other: str,
     for destination in (bucket, other):
         result = s3.copy_object(Bucket=destination, Key="b", CopySource=source(bucket, "a"))["CopyObjectResult"]
         assert result["ETag"] == tag
-        assert result["LastModified"] <= datetime.datetime.now(datetime.UTC)
+        assert result["LastModified"] <= dt.datetime.now(dt.UTC)
         got = s3.get_object(Bucket=destination, Key="b")
         assert (got["Body"].read(), got["ETag"], got["ContentType"], got["Metadata"]) == (data, tag, "x/y", {"m": "1"})
     s3.delete_object(Bucket=bucket, Key="a")
@@ -68,7 +82,7 @@ def test_a_copy_onto_itself_must_change_something(s3: Any, bucket: str) -> None:
 def test_conditions_on_the_source(s3: Any, bucket: str) -> None:
     tag = s3.put_object(Bucket=bucket, Key="a", Body=b"x")["ETag"]
     modified = s3.head_object(Bucket=bucket, Key="a")["LastModified"]
-    hour = datetime.timedelta(hours=1)
+    hour = dt.timedelta(hours=1)
     copy = {"Bucket": bucket, "CopySource": source(bucket, "a")}
     for number, conditions in enumerate(
         [
@@ -224,7 +238,9 @@ def test_refused_moves_move_nothing(wire: Wire, s3: Any, bucket: str, other: str
     assert move(wire, other, "b", f"{other}x"[-63:], "a").code == "NoSuchBucket"
     assert move(wire, other, "b", bucket, "a", If_None_Match="*").code == "PreconditionFailed"
     assert move(wire, other, "b", bucket, "a", If_Match='"x"').code == "PreconditionFailed"
-    both = wire("PUT", f"/{other}/c", headers={"x-amz-move-source": f"/{bucket}/a", "x-amz-copy-source": f"/{bucket}/a"})
+    both = wire(
+        "PUT", f"/{other}/c", headers={"x-amz-move-source": f"/{bucket}/a", "x-amz-copy-source": f"/{bucket}/a"}
+    )
     assert both.status == 400
     assert (read(s3, bucket, "a"), read(s3, other, "b")) == (b"a", b"b")
     assert keys_of(s3, other) == ["b"]

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
 from tests.fixtures.checksums import content_md5
 from tests.fixtures.targets import keys_of, read, refusal
 from tests.fixtures.wire import Wire

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from tests.fixtures.targets import read, refusal
 from tests.fixtures.wire import Wire, quote_key
 

@@ -10,20 +10,40 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
-
 from tests.fixtures.checksums import etag
 from tests.fixtures.targets import Target, refusal
 from tests.fixtures.wire import Wire
 
 pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
 
-WORDS = ["a", "b", "ab", "a/", "a/b", "//", "b/c/", "é", "日", "z", "~", "!", " ", "a+b", "&<>\"'", "%2F", "🐋", "\ufffd"]
+WORDS = [
+    "a",
+    "b",
+    "ab",
+    "a/",
+    "a/b",
+    "//",
+    "b/c/",
+    "é",
+    "日",
+    "z",
+    "~",
+    "!",
+    " ",
+    "a+b",
+    "&<>\"'",
+    "%2F",
+    "🐋",
+    "\ufffd",
+]
 
 
 def keys_of_a_busy_bucket() -> list[str]:
     chance = random.Random(7)
     keys = {"".join(chance.choices(WORDS, k=chance.randint(1, 6))) for _ in range(400)}
-    keys |= {f"photos/{year}/{month:02}/{day:02}.jpg" for year in (2023, 2024) for month in range(1, 7) for day in (1, 2)}
+    keys |= {
+        f"photos/{year}/{month:02}/{day:02}.jpg" for year in (2023, 2024) for month in range(1, 7) for day in (1, 2)
+    }
     return sorted(keys, key=str.encode)
 
 
@@ -45,9 +65,8 @@ def expected(keys: list[str], prefix: str, delimiter: str, after: str, limit: in
         cut = rest.find(delimiter) if delimiter else -1
         entry, grouped = (prefix + rest[: cut + len(delimiter)], True) if cut >= 0 else (key, False)
         # A prefix stands after the marker unless it was itself the last entry of the page before.
-        if entry.encode() > after.encode() and (grouped or key.encode() > after.encode()):
-            if not (grouped and after.startswith(entry)):
-                found[entry] = grouped
+        if entry.encode() > after.encode() and not (grouped and after.startswith(entry)):
+            found[entry] = grouped
     ordered = sorted(found, key=str.encode)
     page = ordered[:limit]
     return Page(
@@ -123,7 +142,9 @@ def test_pages_of_the_first_version(target: Target, busy: Any, prefix: str, deli
             marker = want.last
 
 
-@pytest.mark.parametrize("after", ["", "a", "a/", "photos/2024/02", "photos/2024/02/01.jpg", "photos0", "🐋", "\U0010ffff"])
+@pytest.mark.parametrize(
+    "after", ["", "a", "a/", "photos/2024/02", "photos/2024/02/01.jpg", "photos0", "🐋", "\U0010ffff"]
+)
 @pytest.mark.parametrize("delimiter", ["", "/"])
 def test_start_after_any_text(target: Target, busy: Any, after: str, delimiter: str) -> None:
     client, bucket = target.client(), busy(target)
@@ -163,18 +184,19 @@ def test_bad_numbers_and_tokens(wire: Wire, target: Target, busy: Any) -> None:
 def test_a_token_of_another_listing_is_harmless(target: Target, busy: Any) -> None:
     client, bucket = target.client(), busy(target)
     token = client.list_objects_v2(Bucket=bucket, MaxKeys=5)["NextContinuationToken"]
-    try:
-        keys, _ = seen(client.list_objects_v2(Bucket=bucket, Prefix="photos/", ContinuationToken=token))
-    except client.exceptions.ClientError as error:
-        assert error.response["Error"]["Code"] == "InvalidArgument"
-    else:
-        assert all(key.startswith("photos/") for key in keys)
+    keys, _ = seen(client.list_objects_v2(Bucket=bucket, Prefix="photos/", ContinuationToken=token))
+    assert keys == expected(KEYS, "photos/", "", "", 1000).keys
 
 
 def test_entries_and_echoes(target: Target, busy: Any) -> None:
     client, bucket = target.client(), busy(target)
     answer = client.list_objects_v2(Bucket=bucket, Prefix="photos/2024/", Delimiter="/", MaxKeys=9, FetchOwner=True)
-    assert (answer["Name"], answer["Prefix"], answer["Delimiter"], answer["MaxKeys"]) == (bucket, "photos/2024/", "/", 9)
+    assert (answer["Name"], answer["Prefix"], answer["Delimiter"], answer["MaxKeys"]) == (
+        bucket,
+        "photos/2024/",
+        "/",
+        9,
+    )
     answer = client.list_objects_v2(Bucket=bucket, Prefix="photos/2024/01", FetchOwner=True)
     for entry in answer["Contents"]:
         data = entry["Key"].encode()

@@ -7,13 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
 from tests.fixtures.checksums import content_md5, etag, multipart_etag
-from tests.fixtures.targets import MIB, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, MIB, content, keys_of, read, refusal
 from tests.fixtures.uploads import Upload, begin, listed_parts
 from tests.fixtures.wire import Wire
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", KINDS, indirect=True),
+]
 
 
 def test_parts_in_any_order_become_one_object(s3: Any, bucket: str) -> None:
@@ -71,7 +73,11 @@ def test_completions_that_are_refused(s3: Any, wire: Wire, bucket: str) -> None:
         b"<CompleteMultipartUpload><Part><PartNumber>x</PartNumber><ETag>x</ETag></Part></CompleteMultipartUpload>",
     ):
         answer = wire("POST", f"/{bucket}/k", f"uploadId={upload.id}", body=body)
-        assert (answer.status, answer.code) in {(400, "MalformedXML"), (400, "InvalidArgument"), (400, "InvalidRequest")}, body
+        assert (answer.status, answer.code) in {
+            (400, "MalformedXML"),
+            (400, "InvalidArgument"),
+            (400, "InvalidRequest"),
+        }, body
     assert keys_of(s3, bucket) == []
     # None of the refusals harmed the upload.
     upload.complete()
@@ -174,7 +180,12 @@ def test_parts_are_listed_in_pages(s3: Any, bucket: str) -> None:
     for number in numbers:
         upload.put(number, b"x" * number)
     answer = s3.list_parts(**upload.arguments)
-    assert (answer["Bucket"], answer["Key"], answer["UploadId"], answer["IsTruncated"]) == (bucket, "k", upload.id, False)
+    assert (answer["Bucket"], answer["Key"], answer["UploadId"], answer["IsTruncated"]) == (
+        bucket,
+        "k",
+        upload.id,
+        False,
+    )
     assert answer["Initiator"]["ID"] == answer["Owner"]["ID"]
     assert answer["StorageClass"] == "STANDARD"
     assert [(part["PartNumber"], part["Size"], part["ETag"]) for part in answer["Parts"]] == [

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-
 from tests.fixtures.checksums import etag, multipart_etag
-from tests.fixtures.targets import MIB, content, read, refusal
+from tests.fixtures.targets import KINDS, MIB, content, read, refusal
 from tests.fixtures.uploads import begin
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", KINDS, indirect=True),
+]
 
 DATA = content(12 * MIB, seed=9)
 
@@ -33,7 +35,9 @@ def test_whole_and_ranges(s3: Any, bucket: str, source: dict[str, str]) -> None:
     ranges = [None, (1, 5 * MIB + 6), (4 * MIB - 1, 10 * MIB - 1), (len(DATA) - 1, len(DATA) - 1)]
     for number, (piece, span) in enumerate(zip(pieces, ranges, strict=True), start=1):
         asked = {"CopySourceRange": f"bytes={span[0]}-{span[1]}"} if span else {}
-        result = s3.upload_part_copy(**upload.arguments, PartNumber=number, CopySource=source, **asked)["CopyPartResult"]
+        result = s3.upload_part_copy(**upload.arguments, PartNumber=number, CopySource=source, **asked)[
+            "CopyPartResult"
+        ]
         assert result["ETag"] == etag(piece)
         assert result["LastModified"].year > 2000
         upload.tags[number] = result["ETag"]
@@ -73,7 +77,7 @@ def test_ranges_outside_of_the_source(s3: Any, bucket: str, source: dict[str, st
 def test_conditions_on_the_source(s3: Any, bucket: str, source: dict[str, str]) -> None:
     upload = begin(s3, bucket, "k")
     copy: dict[str, Any] = {**upload.arguments, "PartNumber": 1, "CopySource": source}
-    hour_ago = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
+    hour_ago = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
     for conditions in (
         {"CopySourceIfMatch": '"other"'},
         {"CopySourceIfNoneMatch": etag(DATA)},

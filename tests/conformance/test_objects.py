@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import base64
-import datetime
+import datetime as dt
 import io
 from typing import Any
 
 import pytest
-
 from tests.fixtures.checksums import content_md5, etag
-from tests.fixtures.targets import SIZES, Target, content, keys_of, read, refusal
+from tests.fixtures.targets import KINDS, SIZES, Target, content, keys_of, read, refusal
 from tests.fixtures.wire import Wire
 
-pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
+pytestmark = [
+    pytest.mark.conformance,
+    pytest.mark.parametrize("target", KINDS, indirect=True),
+]
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_every_size_comes_back(s3: Any, bucket: str, size: int) -> None:
     data = content(size)
-    before = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=2)
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=2)
     put = s3.put_object(Bucket=bucket, Key="k", Body=data)
     assert put["ETag"] == etag(data)
     got = s3.get_object(Bucket=bucket, Key="k")
@@ -30,7 +32,7 @@ def test_every_size_comes_back(s3: Any, bucket: str, size: int) -> None:
         assert answer["ETag"] == etag(data)
         assert answer["ContentType"] == "binary/octet-stream"
         assert answer["AcceptRanges"] == "bytes"
-        assert before <= answer["LastModified"] <= datetime.datetime.now(datetime.UTC)
+        assert before <= answer["LastModified"] <= dt.datetime.now(dt.UTC)
     listed = s3.list_objects_v2(Bucket=bucket)["Contents"]
     assert [(entry["Key"], entry["Size"], entry["ETag"]) for entry in listed] == [("k", size, etag(data))]
     assert s3.delete_object(Bucket=bucket, Key="k")["ResponseMetadata"]["HTTPStatusCode"] == 204
@@ -52,7 +54,9 @@ def test_empty_files_between_others_on_one_connection(target: Target, bucket: st
         for size in (0, 300, 0, 0, 70_000):
             data = content(size, seed=turn)
             client.put_object(Bucket=bucket, Key="k", Body=io.BytesIO(data))
-            wrong = refusal(client.put_object, Bucket=bucket, Key="k", Body=io.BytesIO(data), ContentMD5=content_md5(b"other"))
+            wrong = refusal(
+                client.put_object, Bucket=bucket, Key="k", Body=io.BytesIO(data), ContentMD5=content_md5(b"other")
+            )
             assert wrong == (400, "BadDigest")
     assert read(client, bucket, "k") == data
 
@@ -79,7 +83,7 @@ HEADERS = {
 
 
 def test_headers_and_metadata_come_back(s3: Any, bucket: str) -> None:
-    expires = datetime.datetime(2031, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+    expires = dt.datetime(2031, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
     metadata = {"plain": "value", "with-dash": "a, b; c", "empty": "", "number": "42"}
     s3.put_object(Bucket=bucket, Key="k", Body=b"x", Metadata=metadata, Expires=expires, **HEADERS)
     for answer in (s3.get_object(Bucket=bucket, Key="k"), s3.head_object(Bucket=bucket, Key="k")):
@@ -178,7 +182,10 @@ def test_the_null_version_is_the_object(s3: Any, bucket: str) -> None:
 def test_storage_classes_and_acls(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"x", StorageClass="STANDARD", ACL="private")
     assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", StorageClass="GLACIER")[0] == 501
-    assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", StorageClass="SLOW") == (400, "InvalidStorageClass")
+    assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", StorageClass="SLOW") == (
+        400,
+        "InvalidStorageClass",
+    )
     assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", ACL="public-read")[0] == 501
     assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", ServerSideEncryption="AES256")[0] == 501
     assert refusal(s3.put_object, Bucket=bucket, Key="g", Body=b"x", Tagging="a=b")[0] == 501

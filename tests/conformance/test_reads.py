@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 from typing import Any
 
 import pytest
-
 from tests.fixtures.targets import content, refusal
 from tests.fixtures.wire import Wire
 
-pytestmark = pytest.mark.conformance
+pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "chunked"], indirect=True)]
 
 # In the version record; in a content record; in two chunks, around a block's and a chunk's end.
 SIZES = [200, 60_000, 5_000_000]
@@ -62,7 +61,13 @@ def test_ranges_across_the_edges_of_blocks_and_chunks(s3: Any, bucket: str, edge
 def test_ranges_that_cannot_be_satisfied(wire: Wire, bucket: str) -> None:
     wire("PUT", f"/{bucket}/k", body=b"0123456789")
     wire("PUT", f"/{bucket}/empty")
-    for key, header in (("k", "bytes=10-"), ("k", "bytes=10-12"), ("k", "bytes=-0"), ("empty", "bytes=0-"), ("empty", "bytes=-1")):
+    for key, header in (
+        ("k", "bytes=10-"),
+        ("k", "bytes=10-12"),
+        ("k", "bytes=-0"),
+        ("empty", "bytes=0-"),
+        ("empty", "bytes=-1"),
+    ):
         answer = wire("GET", f"/{bucket}/{key}", headers={"Range": header})
         assert (answer.status, answer.code) == (416, "InvalidRange"), header
         assert answer.error["RangeRequested"] == header
@@ -74,7 +79,8 @@ def test_ranges_that_cannot_be_satisfied(wire: Wire, bucket: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["bytes=0-1,3-4", "bytes=3-2", "bytes=-", "bytes=", "bytes", "items=1-2", "bytes=a-b", "bytes=1--2", "0-1"]
+    "header",
+    ["bytes=0-1,3-4", "bytes=3-2", "bytes=-", "bytes=", "bytes", "items=1-2", "bytes=a-b", "bytes=1--2", "0-1"],
 )
 def test_what_is_no_single_range_gives_the_whole(wire: Wire, bucket: str, header: str) -> None:
     wire("PUT", f"/{bucket}/k", body=b"0123456789")
@@ -86,7 +92,7 @@ def test_what_is_no_single_range_gives_the_whole(wire: Wire, bucket: str, header
 def test_conditional_reads(s3: Any, bucket: str) -> None:
     tag = s3.put_object(Bucket=bucket, Key="k", Body=b"x")["ETag"]
     modified = s3.head_object(Bucket=bucket, Key="k")["LastModified"]
-    hour = datetime.timedelta(hours=1)
+    hour = dt.timedelta(hours=1)
     holds: list[dict[str, Any]] = [
         {"IfMatch": tag},
         {"IfMatch": tag.strip('"')},

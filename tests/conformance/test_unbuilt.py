@@ -6,7 +6,6 @@ from typing import Any
 
 import botocore.session
 import pytest
-
 from tests.fixtures.operations import ALIASES, EXTENSIONS, IMPLEMENTED, Call, make_scene, send, unbuilt_calls
 from tests.fixtures.targets import keys_of, read, refusal
 from tests.fixtures.wire import Wire
@@ -44,7 +43,9 @@ def test_what_is_not_built_is_refused_by_name(wire: Wire, s3: Any, bucket: str, 
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "POST", "DELETE", "HEAD"])
-@pytest.mark.parametrize("query", ["bogus", "Acl", "ACL", "tagging2", "x", "acl&tagging", "uploads&delete", "website=&policy="])
+@pytest.mark.parametrize(
+    "query", ["bogus", "Acl", "ACL", "tagging2", "x", "acl&tagging", "uploads&delete", "website=&policy="]
+)
 def test_unknown_and_conflicting_sub_resources(wire: Wire, s3: Any, bucket: str, method: str, query: str) -> None:
     s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
     for path in (f"/{bucket}", f"/{bucket}/k", f"/{bucket}/new"):

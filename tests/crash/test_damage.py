@@ -194,7 +194,7 @@ BLOWS: dict[str, Callable[[Path], None]] = {"missing": Path.unlink, "cut": cut, 
 @pytest.mark.parametrize("pattern", ["log/*.log", "chunks/*.pack"])
 def test_a_file_that_is_not_what_it_was(store: Path, pattern: str, rebuild: bool, blow: Callable[[Path], None]) -> None:
     """Refuse to start, or serve what is sound and say of the rest that it is damaged: never 404, never wrong bytes."""
-    victim = sorted(store.glob(pattern))[0]
+    victim = min(store.glob(pattern))
     if pattern.startswith("log"):
         # The log file that has the objects, not a spare one.
         victim = next(path for path in sorted(store.glob(pattern)) if content("tiny", 300) in path.read_bytes())

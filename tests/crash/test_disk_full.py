@@ -31,7 +31,9 @@ def small(tmp_path: Path) -> Iterator[Path]:
     place.mkdir()
     try:
         subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "orcas-test", place], check=True, capture_output=True
+            ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=700", "orcas-test", place],
+            check=True,
+            capture_output=True,
         )
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"a file system of a given size cannot be mounted here: {error}")

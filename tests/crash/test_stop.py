@@ -119,7 +119,9 @@ def test_a_large_download_is_finished(tmp_path: Path) -> None:
     server = start(tmp_path, drain_timeout_sec=30)
     signer = Signer.of(server)
     body = content("download", 40 * MIB)
-    assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}/large", body=body, payload="UNSIGNED-PAYLOAD")).status == 200
+    assert (
+        signer.roundtrip(signer.request("PUT", f"/{BUCKET}/large", body=body, payload="UNSIGNED-PAYLOAD")).status == 200
+    )
     with signer.connect() as connection:
         connection.send(signer.request("GET", f"/{BUCKET}/large"))
         connection.buffer = connection.sock.recv(1000)
@@ -135,7 +137,9 @@ def test_a_download_that_stalls_is_cut_off_and_never_short(tmp_path: Path) -> No
     server = start(tmp_path)
     signer = Signer.of(server)
     body = content("download", 40 * MIB)
-    assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}/large", body=body, payload="UNSIGNED-PAYLOAD")).status == 200
+    assert (
+        signer.roundtrip(signer.request("PUT", f"/{BUCKET}/large", body=body, payload="UNSIGNED-PAYLOAD")).status == 200
+    )
     with signer.connect() as connection:
         connection.send(signer.request("GET", f"/{BUCKET}/large"))
         connection.buffer = connection.sock.recv(1000)

@@ -32,7 +32,7 @@ class Verifier:
     def read_all(self) -> dict[str, Value | None]:
         """Every key's object: whole, with the metadata it was put with, or absent."""
         found = {}
-        for key in self.ledger.keys():
+        for key in self.ledger:
             try:
                 found[key] = read_value(self.ask("GET", key))
             except WrongAnswerError as error:
@@ -109,7 +109,9 @@ class Verifier:
     def _finish(self, upload: Upload, listing: str) -> None:
         etags = {
             int(number): etag.replace("&quot;", '"')
-            for number, etag in re.findall(r"<Part>.*?<PartNumber>(\d+)<.*?<ETag>([^<]*)<.*?</Part>", listing, re.DOTALL)
+            for number, etag in re.findall(
+                r"<Part>.*?<PartNumber>(\d+)<.*?<ETag>([^<]*)<.*?</Part>", listing, re.DOTALL
+            )
         }
         for number, etag in upload.etags.items():
             assert etags.get(number) == etag, f"part {number} of {upload.key} was acknowledged"

@@ -153,7 +153,7 @@ def test_request_lines_that_are_none(signer: Signer, request_line: str) -> None:
         try:
             response = connection.response()
         except EndOfConnectionError as error:
-            assert error.received == b""  # noqa: PT017 - nothing was said at all, which is as good
+            assert error.received == b""
         else:
             assert 400 <= response.status < 600
             assert response.closes

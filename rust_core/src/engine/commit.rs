@@ -247,7 +247,7 @@ impl Committer {
             let window = options.write_buffer_window;
             self.publish();
             self.promised = true;
-            self.deadline.get_or_insert(now + window);
+            self.deadline = Some(self.deadline.map_or(now + window, |earlier| earlier.min(now + window)));
             Ok(())
         } else {
             let interval = options.sync_interval;

@@ -21,11 +21,13 @@ pub(super) struct StoreKeys {
     pub store_id: [u8; 16],
     pub commit_key: [u8; 32],
     scope_key: [u8; 32],
+    /// The store has had a log: without one it has lost it.
+    pub established: bool,
 }
 
 impl StoreKeys {
-    /// Reads the keys of the store in `dir`, mending a lost copy; makes them when the store is new, which the caller
-    /// knows from there being no log.
+    /// Reads the keys of the store in `dir`; makes them when the store is new, which the caller knows from there being
+    /// no log. The first of the two files is written by `establish`, once there is a log.
     ///
     /// # Errors
     /// [`Error::Missing`] when a store with a log has no keys, [`Error::Corrupt`] when neither copy can be read.
@@ -38,26 +40,37 @@ impl StoreKeys {
                 (path, read)
             })
             .collect();
+        let lost = |read: &Result<Self>| matches!(read, Err(Error::Missing { .. }));
+        let established = !lost(&copies[0].1);
         if let Some(keys) = copies.iter().find_map(|(_, read)| read.as_ref().ok()).cloned() {
-            for (path, _) in copies.iter().filter(|(_, read)| read.is_err()) {
-                keys.write(fs, dir, path)?;
+            if copies[1].1.is_err() {
+                keys.write(fs, dir, &copies[1].0)?;
             }
-            return Ok(keys);
+            return Ok(Self { established, ..keys });
         }
-        if !new {
+        if !new || copies.iter().any(|(_, read)| !lost(read)) {
             // Prefer to say that a copy is damaged: a missing one is no news when the other cannot be read.
             let damaged = copies.iter().filter_map(|(_, read)| read.as_ref().err());
             let reason = damaged.max_by_key(|error| !matches!(error, Error::Missing { .. })).cloned();
             return Err(reason.unwrap_or(Error::Missing { path: dir.join(NAMES[0]) }));
         }
-        let mut keys = Self { store_id: [0; 16], commit_key: [0; 32], scope_key: [0; 32] };
+        let mut keys = Self::blank();
         random.fill(&mut keys.store_id)?;
         random.fill(&mut keys.commit_key)?;
         random.fill(&mut keys.scope_key)?;
-        for (path, _) in &copies {
-            keys.write(fs, dir, path)?;
-        }
+        keys.write(fs, dir, &copies[1].0)?;
         Ok(keys)
+    }
+
+    /// Writes the first file if it is not there or cannot be read. To be called once a log is in force, so that the
+    /// file tells a store that lost its log from one that never had any.
+    pub fn establish(&self, fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<()> {
+        let path = dir.join(NAMES[0]);
+        if Self::read(fs, &path).is_ok() { Ok(()) } else { self.write(fs, dir, &path) }
+    }
+
+    fn blank() -> Self {
+        Self { store_id: [0; 16], commit_key: [0; 32], scope_key: [0; 32], established: false }
     }
 
     fn read(fs: &Arc<dyn FileSystem>, path: &Path) -> Result<Self> {
@@ -72,7 +85,7 @@ impl StoreKeys {
         if version != VERSION {
             return Err(Error::Version { path: path.to_owned(), found: version, supported: VERSION });
         }
-        let mut keys = Self { store_id: [0; 16], commit_key: [0; 32], scope_key: [0; 32] };
+        let mut keys = Self::blank();
         keys.store_id.copy_from_slice(&body[12..28]);
         keys.commit_key.copy_from_slice(&body[28..60]);
         keys.scope_key.copy_from_slice(&body[60..92]);

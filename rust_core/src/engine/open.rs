@@ -153,6 +153,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let store_id = keys.store_id;
     let index_path = data.join("index.db");
     let log_options = LogOptions {
+        // Packs too are made only once there is a log, and without it all of them would be removed as unborn.
+        established: keys.established || !fs.list(&chunk_dir)?.is_empty(),
         dir: log_dir,
         store_id,
         commit_key: keys.commit_key,
@@ -161,6 +163,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     };
     let opener = IndexOpener { options: &options, place, path: index_path, store_id };
     let Recovery { index, writer, log, unclean } = recover_index(&fs, &log_options, &opener)?;
+    keys.establish(&fs, &data)?;
     let packs = {
         let options =
             PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };

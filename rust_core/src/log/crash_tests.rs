@@ -49,6 +49,7 @@ impl Ledger {
 
 fn options(seed: u64) -> LogOptions {
     LogOptions {
+        established: false,
         dir: "/log".into(),
         store_id: [7; 16],
         commit_key: [9; 32],

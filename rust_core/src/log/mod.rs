@@ -45,6 +45,8 @@ pub struct LogOptions {
     pub commit_key: [u8; 32],
     /// Bytes; a file grows beyond it only for a batch that does not fit into any.
     pub file_size: u64,
+    /// Whether there has been a log: then it is an error that there is none.
+    pub established: bool,
     pub random: Arc<dyn Random>,
 }
 

@@ -54,6 +54,9 @@ pub fn recover(
     let keys = LogKeys::derive(&options.commit_key);
     let survey = Survey::take(&*fs, &options, &keys)?;
     let files = survey.files_in_force(&options.dir)?;
+    if files.is_empty() && options.established {
+        return Err(survey.lost(&options.dir).into());
+    }
     let next_number = survey.highest + 1;
 
     let mut replay = Replay { durable_end: LogPosition::ORIGIN, watermark: 0, pending: VecDeque::new(), visit };
@@ -142,6 +145,14 @@ impl Survey {
         }
         files.reverse();
         Ok(files)
+    }
+
+    /// What to say of a log without any file in force.
+    fn lost(&self, dir: &Path) -> Error {
+        match self.void.first() {
+            Some(number) => Error::corrupt(&file_path(dir, *number), 0, "no file of the log has a header"),
+            None => Error::Missing { path: file_path(dir, 1) },
+        }
     }
 
     fn remove_void(&self, fs: &dyn FileSystem, dir: &Path) -> Result<()> {

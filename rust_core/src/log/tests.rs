@@ -10,6 +10,7 @@ use super::*;
 
 fn options(dir: &Path) -> LogOptions {
     LogOptions {
+        established: false,
         dir: dir.to_owned(),
         store_id: [7; 16],
         commit_key: [9; 32],

@@ -6,7 +6,7 @@ use super::errors::{ErrorCode, S3Error};
 use super::range::{PART_NUMBER_MAX, part_number};
 use crate::block::block_crc;
 use crate::checksum::{base64_decode, base64_encode};
-use crate::http::Query;
+use crate::http::{Headers, Query};
 
 /// Entries of one listing page: the limit of S3, which bounds an answer's memory.
 pub const PAGE_LEN_MAX: u16 = 1000;
@@ -16,6 +16,26 @@ pub const BUCKETS_LEN_MAX: u16 = 10_000;
 
 /// Bytes of an upload id; longer ones name nothing here.
 pub const UPLOAD_ID_LEN_MAX: usize = 256;
+
+/// The `x-amz-` headers that a presigned address carries in its query, names in lower case: several SDKs move there
+/// what the sender will not send. A header that was sent stands before a parameter.
+pub fn hoisted_headers(query: &Query, headers: &Headers<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+    const OF_THE_SIGNATURE: [&[u8]; 8] = [
+        b"x-amz-algorithm",
+        b"x-amz-credential",
+        b"x-amz-date",
+        b"x-amz-expires",
+        b"x-amz-signedheaders",
+        b"x-amz-signature",
+        b"x-amz-security-token",
+        b"x-amz-content-sha256",
+    ];
+    let lower = query.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()));
+    lower
+        .filter(|(name, _)| name.starts_with(b"x-amz-") && !OF_THE_SIGNATURE.contains(&name.as_slice()))
+        .filter(|(name, _)| !headers.iter().any(|(sent, _)| sent == name.as_slice()))
+        .collect()
+}
 
 /// What all listings of keys share. Empty values count as absent, except that a prefix is then empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -70,9 +70,22 @@ impl Lane {
             return Err(ErrorCode::AccessForbidden.into());
         }
         let (authorized, owner) = self.authorize(head)?;
+        let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
+        let hoisted = match authorized.how {
+            Authentication::Presigned => query::hoisted_headers(&query, &head.headers),
+            Authentication::Header | Authentication::Anonymous => Vec::new(),
+        };
+        let list: Vec<(&[u8], &[u8])>;
+        let extended: RequestHead<'_>;
+        let head = if hoisted.is_empty() {
+            head
+        } else {
+            list = head.headers.iter().chain(hoisted.iter().map(|(name, value)| (&name[..], &value[..]))).collect();
+            extended = RequestHead { headers: Headers::new(&list), ..*head };
+            &extended
+        };
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(head.path, host, &self.options.domains)?;
-        let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let operation = resolve(head.method, &target, &query, &head.headers)?;
         check_supported(operation, &query, &head.headers)?;
         let reading = Reading { lane: self, head, query, owner, payload: &authorized.payload };

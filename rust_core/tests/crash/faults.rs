@@ -15,14 +15,16 @@ use crate::images::Tally;
 use crate::model::{Op, Payload};
 use crate::run::{Run, is_fault};
 use crate::workload::Workload;
-use crate::{Seed, chosen_seed};
+use crate::{Seed, seeds};
 
 /// Renames and removals happen only while a store opens.
 const OPERATIONS: [Operation; 5] =
     [Operation::Create, Operation::Write, Operation::SetLength, Operation::Sync, Operation::SyncDirectory];
 const OPENING: [Operation; 3] = [Operation::Rename, Operation::Remove, Operation::Read];
 const MODES: [Durability; 4] = [Durability::Sync, Durability::Interval, Durability::Buffered, Durability::UnsafeNone];
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 320;
+/// One in so many steps is cut.
+const CUT: u64 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum End {
@@ -34,10 +36,10 @@ enum End {
 /// Which fault a seed is about.
 fn plan(seed: u64) -> (Operation, Fault, bool, Durability) {
     let operation = OPERATIONS[(seed % 5) as usize];
-    let fault = if seed / 5 % 2 == 0 { Fault::Io } else { Fault::NoSpace };
+    let fault = if (seed / 5).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
     // Half of all runs in the mode that promises most.
     let mode = MODES[(seed / 20 % 8).saturating_sub(4) as usize];
-    (operation, fault, seed / 10 % 2 == 0, mode)
+    (operation, fault, (seed / 10).is_multiple_of(2), mode)
 }
 
 fn step(run: &mut Run, workload: &mut Workload) {
@@ -75,8 +77,8 @@ fn put(run: &mut Run) -> bool {
 fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let _named = Seed(seed);
     let (operation, fault, for_ever, mode) = plan(seed);
-    let mut run = Run::new(seed, mode, tally, 12);
-    let mixed = seed % 2 == 0;
+    let mut run = Run::new(seed, mode, tally, CUT);
+    let mixed = seed.is_multiple_of(2);
     let mut workload = Workload::new(mixed);
     for _ in 0..4 {
         step(&mut run, &mut workload);
@@ -123,18 +125,15 @@ fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
 #[test]
 fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     let tally = Arc::new(Tally::default());
-    if let Some(seed) = chosen_seed() {
-        println!("{:?}", fail(seed, &tally));
-        return;
-    }
+    let (seeds, asked) = seeds(1..=SEEDS);
     let mut ends: BTreeMap<String, BTreeMap<End, u64>> = BTreeMap::new();
-    for seed in 1..=SEEDS {
+    for seed in seeds {
         let (plan, end) = fail(seed, &tally);
         *ends.entry(plan).or_default().entry(end).or_default() += 1;
     }
     for (plan, ends) in &ends {
         println!("{plan}: {ends:?}");
-        assert!(ends.keys().any(|end| *end != End::Unharmed), "{plan} never happened");
+        assert!(asked || ends.keys().any(|end| *end != End::Unharmed), "{plan} never happened");
     }
     println!("{} distinct disk images", tally.images());
 }

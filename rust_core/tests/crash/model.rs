@@ -232,6 +232,15 @@ impl Model {
 
     pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
+            Op::CreateBucket { .. } | Op::DeleteBucket { .. } => self.apply_to_bucket(op, at),
+            Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
+            Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),
+            _ => self.apply_to_upload(op, at),
+        }
+    }
+
+    fn apply_to_bucket(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        match op {
             Op::CreateBucket { name, chunk_size, durability } => {
                 if self.buckets.contains_key(name) {
                     return Err(Refusal::BucketAlreadyOwnedByYou);
@@ -254,6 +263,12 @@ impl Model {
                 self.buckets.retain(|_, held| held.id != Some(*bucket));
                 done(true, None)
             }
+            _ => unreachable!("not about a bucket: {op:?}"),
+        }
+    }
+
+    fn apply_to_object(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        match op {
             Op::Put { bucket, key, body, headers, precondition, .. } => {
                 let objects = &mut self.live(*bucket)?.objects;
                 evaluate(objects.get(key), precondition)?;
@@ -284,6 +299,12 @@ impl Model {
                 let entries = entries.iter().map(delete).collect();
                 Ok(Verdict { effective, etag: None, entries })
             }
+            _ => unreachable!("not about an object: {op:?}"),
+        }
+    }
+
+    fn apply_to_two(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        match op {
             Op::Copy { source, bucket, key, headers, precondition } => {
                 self.live(*bucket)?;
                 let mut object = self.source(source)?;
@@ -311,7 +332,7 @@ impl Model {
                 self.live(*bucket)?.objects.insert(key.clone(), object);
                 done(true, Some(etag))
             }
-            _ => self.apply_to_upload(op, at),
+            _ => unreachable!("not about two objects: {op:?}"),
         }
     }
 

@@ -180,20 +180,20 @@ impl Run {
     fn commit(&mut self, waiting: &mut VecDeque<Op>, token: &mut u64) {
         self.recorder.enter(Phase::Commit);
         let must = self.must;
-        let (now_ms, first_draw) = (self.world.clock.now_ms(), self.world.random.drawn());
+        let (now_ms, mut draw) = (self.world.clock.now_ms(), self.world.random.drawn());
         self.stepper.commit();
         let answers = self.answers.take();
-        let decided = answers.iter().filter(|(_, answer)| !self.undecided(answer)).count() as u64;
-        assert_eq!(self.world.random.drawn() - first_draw, decided);
         let failed =
             answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !self.undecided(answer));
         let mut aside = failed.then(|| (self.model().clone(), Vec::new()));
-        for (draw, (answered, answer)) in (first_draw..).zip(answers) {
+        for (answered, answer) in answers {
             assert_eq!(answered, *token, "answers out of order");
             *token += 1;
             let op = waiting.pop_front().expect("an answer for every intent");
             self.stamp += 1;
             let at = Moment { now_ms, upload: upload_id(now_ms, draw), stamp: self.stamp };
+            // Every creation of an upload that is decided takes a draw, also one that is refused.
+            draw += u64::from(matches!(op, Op::CreateUpload { .. }) && !self.undecided(&answer));
             match &mut aside {
                 _ if self.undecided(&answer) => {}
                 Some((model, states)) => {
@@ -205,6 +205,7 @@ impl Run {
                 None => self.follow(&op, at, answer),
             }
         }
+        assert_eq!(draw, self.world.random.drawn());
         if let Some((_, states)) = aside {
             self.branches.push(Branch { base: self.history.len() - 1, states });
         } else if !self.read_only() {
@@ -386,6 +387,12 @@ impl Run {
                 key,
                 precondition,
             })),
+            _ => return self.upload_intent(op),
+        })
+    }
+
+    fn upload_intent(&mut self, op: &Op) -> Result<Intent> {
+        Ok(match op.clone() {
             Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
             Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
                 bucket,
@@ -421,6 +428,7 @@ impl Run {
                 size: None,
                 precondition,
             })),
+            _ => unreachable!("not about an upload: {op:?}"),
         })
     }
 

@@ -1,0 +1,165 @@
+"""The aws command, pointed at a server by the lines that `orcas env` prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from tests.fixtures.targets import MIB, Target, content, running
+
+pytestmark = [pytest.mark.conformance, pytest.mark.timeout(180)]
+
+_SECONDS: Final = 120
+Aws = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Target]]:
+    data = tmp_path_factory.mktemp("aws") / "store"
+    with running(data) as target:
+        yield data, target
+
+
+@pytest.fixture(scope="module")
+def variables(store: tuple[Path, Target]) -> dict[str, str]:
+    """What `eval "$(orcas env)"` sets."""
+    data, target = store
+    port = target.server.endpoint.rsplit(":", 1)[1]
+    command = [sys.executable, "-m", "orcas", "env", "--data", str(data), "--port", port]
+    lines = subprocess.run(command, capture_output=True, check=True, text=True, timeout=_SECONDS).stdout.splitlines()
+    words = [shlex.split(line) for line in lines]
+    assert {word[0] for word in words} == {"export"}
+    found = dict(word[1].split("=", 1) for word in words)
+    assert found["AWS_ENDPOINT_URL_S3"] == target.server.endpoint
+    return found
+
+
+@pytest.fixture
+def aws(variables: dict[str, str], tmp_path: Path) -> Aws:
+    """Runs `aws` with nothing of the caller's own AWS settings; its standard output."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "ORCAS_"))}
+    environment = {
+        **kept,
+        **variables,
+        "HOME": str(tmp_path),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_MAX_ATTEMPTS": "1",
+    }
+
+    def run(*arguments: str, fails: bool = False) -> str:
+        command = [sys.executable, "-m", "awscli", *arguments]
+        done = subprocess.run(
+            command, capture_output=True, check=False, text=True, timeout=_SECONDS, env=environment, cwd=tmp_path
+        )
+        assert (done.returncode != 0) == fails, (arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    return run
+
+
+@pytest.fixture
+def url(aws: Aws) -> str:
+    name = f"s3://t-{uuid.uuid4().hex}"
+    aws("s3", "mb", name)
+    return name
+
+
+def test_files_up_and_down(aws: Aws, url: str, tmp_path: Path) -> None:
+    for name, size in (("small file+ü.txt", 300), ("large.bin", 20 * MIB)):
+        (tmp_path / name).write_bytes(content(size))
+        aws("s3", "cp", name, f"{url}/dir/{name}", "--no-progress")
+        aws("s3", "cp", f"{url}/dir/{name}", "back", "--no-progress")
+        assert (tmp_path / "back").read_bytes() == content(size)
+    listing = aws("s3", "ls", f"{url}/dir/")
+    assert [line.split(maxsplit=3)[2:] for line in listing.splitlines()] == [
+        [str(20 * MIB), "large.bin"],
+        ["300", "small file+ü.txt"],
+    ]
+    assert "PRE dir/" in aws("s3", "ls", url)
+    aws("s3", "cp", f"{url}/dir/large.bin", f"{url}/copy.bin", "--no-progress")
+    aws("s3", "mv", f"{url}/copy.bin", f"{url}/moved.bin", "--no-progress")
+    aws("s3", "cp", f"{url}/moved.bin", "back", "--no-progress")
+    assert (tmp_path / "back").read_bytes() == content(20 * MIB)
+    recursive = aws("s3", "ls", url, "--recursive")
+    assert sorted(line.split(maxsplit=3)[3] for line in recursive.splitlines()) == [
+        "dir/large.bin",
+        "dir/small file+ü.txt",
+        "moved.bin",
+    ]
+
+
+def test_folders_are_kept_in_step(aws: Aws, url: str, tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    for number in range(30):
+        path = here / f"d{number % 3}" / f"f{number}"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content(number * 500))
+    aws("s3", "sync", "here", f"{url}/tree", "--no-progress")
+    assert aws("s3", "sync", "here", f"{url}/tree", "--no-progress") == ""
+    aws("s3", "sync", f"{url}/tree", "there", "--no-progress")
+    (here / "d0" / "f0").unlink()
+    assert "delete" in aws("s3", "sync", "here", f"{url}/tree", "--delete", "--no-progress")
+    aws("s3", "sync", f"{url}/tree", "there", "--delete", "--no-progress")
+
+    def files(top: Path) -> dict[str, bytes]:
+        return {str(path.relative_to(top)): path.read_bytes() for path in top.rglob("*") if path.is_file()}
+
+    assert files(there) == files(here)
+    assert len(files(here)) == 29
+    assert len(aws("s3", "rm", url, "--recursive").splitlines()) == 29
+    assert aws("s3", "ls", url, "--recursive") == ""
+    aws("s3", "rb", url)
+
+
+def test_buckets_that_are_not_empty_stay(aws: Aws, url: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x")
+    aws("s3", "cp", "f", f"{url}/f")
+    aws("s3", "rb", url, fails=True)
+    assert url.removeprefix("s3://") in aws("s3", "ls")
+    aws("s3", "rb", url, "--force")
+    assert url.removeprefix("s3://") not in aws("s3", "ls")
+
+
+def test_single_operations(aws: Aws, url: str, tmp_path: Path) -> None:
+    bucket = url.removeprefix("s3://")
+    (tmp_path / "f").write_bytes(b"0123456789")
+    at = ("--bucket", bucket, "--key", "k")
+    aws("s3api", "put-object", *at, "--body", "f", "--metadata", "a=1", "--content-type", "x/y")
+
+    def answer(*arguments: str) -> Any:
+        return json.loads(aws("s3api", *arguments))
+
+    ranged = answer("get-object", *at, "--range", "bytes=2-4", "part")
+    assert (ranged["ContentRange"], (tmp_path / "part").read_bytes()) == ("bytes 2-4/10", b"234")
+    head = answer("head-object", *at)
+    assert (head["ContentLength"], head["Metadata"], head["ContentType"]) == (10, {"a": "1"}, "x/y")
+    assert [entry["Key"] for entry in answer("list-objects-v2", "--bucket", bucket)["Contents"]] == ["k"]
+    aws("s3api", "get-object", "--bucket", bucket, "--key", "none", "out", fails=True)
+    aws("s3api", "get-bucket-acl", "--bucket", bucket, fails=True)
+
+
+def test_presigned_addresses(aws: Aws, url: str, tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"content")
+    aws("s3", "cp", "f", f"{url}/a b")
+    aws("configure", "set", "default.s3.signature_version", "s3v4")
+    address = aws("s3", "presign", f"{url}/a b", "--expires-in", "60").strip()
+    with urllib.request.urlopen(address, timeout=30) as response:
+        assert response.read() == b"content"
+
+
+def test_standard_input_and_output(aws: Aws, url: str, variables: dict[str, str], tmp_path: Path) -> None:
+    environment = {**os.environ, **variables, "HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "awscli", "s3", "cp", "-", f"{url}/stream"]
+    subprocess.run(command, input=content(9 * MIB), check=True, timeout=_SECONDS, env=environment, capture_output=True)
+    command = [sys.executable, "-m", "awscli", "s3", "cp", f"{url}/stream", "-"]
+    back = subprocess.run(command, check=True, timeout=_SECONDS, env=environment, capture_output=True)
+    assert back.stdout == content(9 * MIB)

@@ -1,0 +1,197 @@
+"""Every operation, asked for by everybody who must not: refused before the store is touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+import orcas
+from orcas.handlers import _BY_NAME
+
+from ..wire import Header, Signer
+
+BUCKET = "strangers"
+PART = b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>x</ETag></Part></CompleteMultipartUpload>"
+DELETE = b"<Delete><Object><Key>kept</Key></Object></Delete>"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One request of an operation. In `query`, UPLOAD stands for the id of the upload that exists."""
+
+    method: str
+    path: str
+    query: tuple[Header, ...] = ()
+    headers: tuple[Header, ...] = ()
+    body: bytes = b""
+
+
+KEPT = f"/{BUCKET}/kept"
+SOURCE = ("x-amz-copy-source", KEPT)
+UPLOAD = ("uploadId", "UPLOAD")
+SAMPLES = {
+    "ListBuckets": Sample("GET", "/"),
+    "CreateBucket": Sample("PUT", "/strangers-new"),
+    "HeadBucket": Sample("HEAD", f"/{BUCKET}"),
+    "DeleteBucket": Sample("DELETE", "/strangers-empty"),
+    "GetBucketLocation": Sample("GET", f"/{BUCKET}", (("location", ""),)),
+    "GetObject": Sample("GET", KEPT),
+    "HeadObject": Sample("HEAD", KEPT),
+    "PutObject": Sample("PUT", KEPT, body=b"changed"),
+    "DeleteObject": Sample("DELETE", KEPT),
+    "DeleteObjects": Sample(
+        "POST", f"/{BUCKET}", (("delete", ""),), (("content-md5", "xiKU9cVNfjWuR0UM0lgm+g=="),), DELETE
+    ),
+    "CopyObject": Sample("PUT", f"/{BUCKET}/copy", headers=(SOURCE,)),
+    "RenameObject": Sample("PUT", f"/{BUCKET}/new", (("renameObject", ""),), (("x-amz-rename-source", KEPT),)),
+    "MoveObject": Sample("PUT", f"/{BUCKET}/new", headers=(("x-amz-move-source", KEPT),)),
+    "ListObjects": Sample("GET", f"/{BUCKET}"),
+    "ListObjectsV2": Sample("GET", f"/{BUCKET}", (("list-type", "2"),)),
+    "ListMultipartUploads": Sample("GET", f"/{BUCKET}", (("uploads", ""),)),
+    "ListParts": Sample("GET", KEPT, (UPLOAD,)),
+    "CreateMultipartUpload": Sample("POST", KEPT, (("uploads", ""),)),
+    "UploadPart": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), body=b"changed"),
+    "UploadPartCopy": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), (SOURCE,)),
+    "CompleteMultipartUpload": Sample("POST", KEPT, (UPLOAD,), body=PART),
+    "AbortMultipartUpload": Sample("DELETE", KEPT, (UPLOAD,)),
+}
+
+Forge = Callable[[Signer, Sample], bytes]
+
+
+def changed(signer: Signer, **facts: object) -> Signer:
+    return dataclasses.replace(signer, **facts)  # type: ignore[arg-type]
+
+
+def framed(sample: Sample, head: bytes) -> bytes:
+    """Add the body and its length to a head."""
+    return head[:-2] + b"content-length: %d\r\n\r\n" % len(sample.body) + sample.body
+
+
+def signed(signer: Signer, sample: Sample) -> bytes:
+    return framed(sample, signer.sign(sample.method, sample.path, sample.query, sample.headers, sample.body).head())
+
+
+def presigned(signer: Signer, sample: Sample, expires: str = "300") -> bytes:
+    return framed(sample, signer.presign(sample.method, sample.path, sample.query, expires).head(sample.headers))
+
+
+def forged(request: bytes, *, where: bytes) -> bytes:
+    """Replace the last digits of the signature."""
+    at = request.index(where) + len(where) + 60
+    return request[:at] + (b"0000" if request[at : at + 4] != b"0000" else b"1111") + request[at + 4 :]
+
+
+def anonymous(signer: Signer, sample: Sample) -> bytes:
+    return framed(
+        sample,
+        re.sub(rb"\r\nauthorization: [^\r]*", b"", signed(signer, sample).partition(b"\r\n\r\n")[0]) + b"\r\n\r\n",
+    )
+
+
+FORGERIES: dict[str, Forge] = {
+    "anonymous": anonymous,
+    "wrong secret": lambda signer, sample: signed(changed(signer, secret_key="x" * 40), sample),
+    "unknown key": lambda signer, sample: signed(changed(signer, access_key="STRANGER"), sample),
+    "forged": lambda signer, sample: forged(signed(signer, sample), where=b"Signature="),
+    "clock behind": lambda signer, sample: signed(changed(signer, skew=-16 * 60), sample),
+    "clock ahead": lambda signer, sample: signed(changed(signer, skew=16 * 60), sample),
+    "presigned, wrong secret": lambda signer, sample: presigned(changed(signer, secret_key="x" * 40), sample),
+    "presigned, forged": lambda signer, sample: forged(presigned(signer, sample), where=b"X-Amz-Signature="),
+    "presigned, expired": lambda signer, sample: presigned(changed(signer, skew=-400), sample),
+    "presigned, never valid": lambda signer, sample: presigned(signer, sample, "0"),
+    "presigned for too long": lambda signer, sample: presigned(signer, sample, "604801"),
+    "header and query": lambda signer, sample: presigned(signer, sample).replace(
+        b"\r\n\r\n", b"\r\nauthorization: AWS4-HMAC-SHA256 Credential=x\r\n\r\n", 1
+    ),
+    "basic": lambda signer, sample: anonymous(signer, sample).replace(
+        b"\r\n\r\n", b"\r\nauthorization: Basic b3JjYXM6b3JjYXM=\r\n\r\n", 1
+    ),
+    "version 2": lambda signer, sample: anonymous(signer, sample).replace(
+        b"\r\n\r\n", b"\r\nauthorization: AWS %b:AAAA\r\n\r\n" % signer.access_key.encode(), 1
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store with something to lose."""
+
+    signer: Signer
+    upload_id: str
+
+    def state(self) -> list[bytes]:
+        """All that can be seen of it, without what differs from answer to answer."""
+        asks = [
+            ("/", ()),
+            (f"/{BUCKET}", ()),
+            (f"/{BUCKET}", (("uploads", ""),)),
+            (KEPT, (("uploadId", self.upload_id),)),
+            (KEPT, ()),
+        ]
+        return [self.signer.roundtrip(self.signer.request("GET", path, query)).body for path, query in asks]
+
+
+@pytest.fixture(scope="module")
+def place(server: orcas.Server) -> Iterator[Place]:
+    signer = Signer.of(server)
+    for path in (f"/{BUCKET}", "/strangers-empty"):
+        assert signer.roundtrip(signer.request("PUT", path)).status == 200
+    assert signer.roundtrip(signer.request("PUT", KEPT, body=b"kept")).status == 200
+    created = signer.roundtrip(signer.request("POST", KEPT, [("uploads", "")])).body.decode()
+    return Place(signer, created.partition("<UploadId>")[2].partition("<")[0])
+
+
+def test_every_operation_has_a_sample() -> None:
+    assert set(SAMPLES) == set(_BY_NAME)
+
+
+@pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES.keys())
+def test_no_operation_is_open(place: Place, forge: Forge) -> None:
+    before = place.state()
+    for name, sample in SAMPLES.items():
+        query = tuple((key, place.upload_id if value == "UPLOAD" else value) for key, value in sample.query)
+        request = forge(place.signer, dataclasses.replace(sample, query=query))
+        answer = place.signer.roundtrip(request, sample.method)
+        assert answer.status in (400, 403), f"{name}: {answer}"
+        assert place.signer.secret_key.encode() not in answer.body
+        # What the server computed would be a valid signature.
+        given = re.findall(rb"[0-9a-f]{64}", request)
+        for digest in re.findall(rb"[0-9a-f]{64}", answer.body):
+            assert digest in given, f"{name} tells a digest that the client does not have"
+    assert place.state() == before
+
+
+def test_the_samples_are_good(place: Place) -> None:
+    """With the right key each would have got through: the refusals above are about the key."""
+    for name, sample in SAMPLES.items():
+        if sample.method not in ("GET", "HEAD"):
+            continue
+        query = tuple((key, place.upload_id if value == "UPLOAD" else value) for key, value in sample.query)
+        good = dataclasses.replace(sample, query=query)
+        assert place.signer.roundtrip(signed(place.signer, good), sample.method).status == 200, name
+        assert place.signer.roundtrip(presigned(place.signer, good), sample.method).status == 200, name
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/_orcas/docs", "/_orcas/openapi.json", "/_orcas/redoc", "/_orcas/metrics", "/_orcas/admin", "/_orcas/", "/_orcas",
+     "/_orcas/health", "/_orcas/../edge/kept", "/_orcas/%2e%2e/edge/kept", "/docs", "/openapi.json", "/metrics",
+     "/debug", "/minio/health/live"],
+)  # fmt: skip
+def test_nothing_else_is_open(place: Place, path: str) -> None:
+    answer = place.signer.roundtrip(f"GET {path} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+    assert answer.status in (400, 403, 404)
+    assert b"kept" not in answer.body.replace(path.encode(), b"")
+
+
+def test_health_says_nothing_but_health(place: Place) -> None:
+    for check in ("live", "ready"):
+        answer = place.signer.roundtrip(f"GET /_orcas/health/{check} HTTP/1.1\r\nhost: x\r\n\r\n".encode())
+        assert answer.status == 200
+        assert place.signer.access_key.encode() not in answer.body
+        assert b"/" not in answer.body

@@ -75,13 +75,15 @@ def ratios(over: list[float], under: list[float]) -> list[float]:
     return [a / b for a, b in zip(over, under, strict=True)]
 
 
-def table(figures: list[Figure]) -> str:
-    """Rows of figure, goal, median, least and most, and whether the goal is met."""
+def table(figures: list[Figure], *, judged: bool) -> str:
+    """Rows of figure, goal, median, least and most, and, if `judged`, whether the goal is met."""
     rows: list[tuple[str, ...]] = [("figure", "goal", "median", "min", "max", "")]
     verdicts = {True: "met", False: "MISSED", None: ""}
     for figure in figures:
         numbers = (f"{value:.3g}" for value in (figure.median, min(figure.values), max(figure.values)))
-        rows.append((f"{figure.name}: {figure.what}", figure.goal_text(), *numbers, verdicts[figure.met]))
+        rows.append(
+            (f"{figure.name}: {figure.what}", figure.goal_text(), *numbers, verdicts[figure.met if judged else None])
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(6)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows

@@ -46,11 +46,15 @@ def main() -> int:
         started = time.monotonic()
         made = _MEASUREMENTS[name](plan)
         figures += made
-        print(f"{table(made)}\n{name} took {time.monotonic() - started:.0f} s\n", file=sys.stderr, flush=True)
+        print(
+            f"{table(made, judged=not plan.quick)}\n{name} took {time.monotonic() - started:.0f} s\n",
+            file=sys.stderr,
+            flush=True,
+        )
     circumstances["load_after"] = os.getloadavg()
     if plan.quick:
         print("A quick pass shows that the benchmarks run. Its figures say nothing about the goals.")
-    print(table(figures))
+    print(table(figures, judged=not plan.quick))
     if arguments.json:
         document = {"circumstances": circumstances, "figures": [figure.document() for figure in figures]}
         arguments.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")

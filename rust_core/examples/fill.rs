@@ -79,7 +79,7 @@ fn main() {
             put(&handle, &bucket, key, unique(number, arguments.size))
         };
         pump.submit(&handle, intent);
-        if arguments.die_at_lag && number % LOOK_EVERY == 0 {
+        if arguments.die_at_lag && number.is_multiple_of(LOOK_EVERY) {
             die_if_far_behind(&handle);
         }
     }

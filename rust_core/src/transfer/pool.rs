@@ -108,4 +108,16 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
     }
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn yielding_workers_are_nicer_than_their_process() {
+        let niceness = || rustix::process::getpriority_process(None).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        for pool in [Pool::new(1).unwrap(), Pool::yielding(1).unwrap()] {
+            let sender = sender.clone();
+            pool.spawn(move || sender.send(niceness()).unwrap());
+        }
+        let of_workers = [receiver.recv().unwrap(), receiver.recv().unwrap()];
+        assert_eq!(of_workers, [niceness(), (niceness() + YIELDING_NICENESS).min(19)]);
+    }
 }

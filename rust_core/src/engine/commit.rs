@@ -107,18 +107,29 @@ impl Committer {
         self.shared.intents.take(count, bytes, &mut taken);
         self.space = None;
         let mut durability = Durability::UnsafeNone;
+        let mut patience = None;
         for (intent, waiter) in taken.drain(..) {
             let asked = self.durability(&intent);
             let before = self.fresh.len();
             let answer = self.decide(intent);
             if self.fresh.len() > before {
                 durability = durability.max(asked);
+                patience = [patience, self.patience(asked)].into_iter().flatten().min();
                 self.objects += 1;
             }
             self.answers.push((waiter, answer));
         }
         self.taken = taken;
-        self.close_round(durability);
+        self.close_round(durability, patience);
+    }
+
+    /// How long a write of this mode may be acknowledged without a sync.
+    fn patience(&self, durability: Durability) -> Option<Duration> {
+        match durability {
+            Durability::Sync | Durability::UnsafeNone => None,
+            Durability::Interval => Some(self.shared.options.sync_interval),
+            Durability::Buffered => Some(self.shared.options.write_buffer_window),
+        }
     }
 
     fn round_limits(&self) -> (usize, u64) {
@@ -228,8 +239,9 @@ impl Committer {
         self.fresh.push(sequenced);
     }
 
-    /// Makes the round as durable as it has to be, publishes and answers.
-    fn close_round(&mut self, durability: Durability) {
+    /// Makes the round as durable as it has to be, publishes and answers. `patience` is that of its least patient write,
+    /// which need not be the one with the strongest mode.
+    fn close_round(&mut self, durability: Durability, patience: Option<Duration>) {
         let now = self.shared.clock.monotonic();
         let decided = !self.fresh.is_empty();
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
@@ -244,26 +256,22 @@ impl Committer {
         let outcome = if durability == Durability::Sync && decided || due || full {
             self.flush()
         } else if durability == Durability::Buffered {
-            let window = options.write_buffer_window;
-            self.publish();
-            self.promised = true;
-            self.deadline = Some(self.deadline.map_or(now + window, |earlier| earlier.min(now + window)));
+            self.promise(patience.map(|patience| now + patience));
             Ok(())
         } else {
-            let interval = options.sync_interval;
-            self.append().map(|()| {
-                self.publish();
-                self.promised = true;
-                if durability == Durability::Interval {
-                    let deadline = self.deadline.get_or_insert(now + interval);
-                    *deadline = (*deadline).min(now + interval);
-                }
-            })
+            self.append().map(|()| self.promise(patience.map(|patience| now + patience)))
         };
         if let Err(error) = outcome {
             self.fail_round(&error);
         }
         self.answer();
+    }
+
+    /// Publishes what no sync has covered and must be durable by `deadline`.
+    fn promise(&mut self, deadline: Option<Duration>) {
+        self.publish();
+        self.promised = true;
+        self.deadline = [self.deadline, deadline].into_iter().flatten().min();
     }
 
     fn answer(&mut self) {

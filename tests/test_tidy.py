@@ -33,6 +33,7 @@ RUST_ARROWS: dict[str, set[str]] = {
     "error": set(),
     "http": set(),
     "block": {"error"},
+    "calendar": set(),
     "checksum": {"http"},
     "fs": {"error"},
     "record": {"checksum", "error"},
@@ -40,8 +41,8 @@ RUST_ARROWS: dict[str, set[str]] = {
     "log": {"block", "fs", "record", "checksum", "error"},
     "chunks": {"block", "fs", "record", "checksum", "error"},
     "index": {"record", "checksum", "error"},
-    "s3": {"http", "block", "checksum"},
-    "sigv4": {"http", "checksum"},
+    "s3": {"http", "block", "calendar", "checksum"},
+    "sigv4": {"http", "calendar", "checksum"},
     "engine": {"log", "chunks", "index", "decide", "block", "fs", "record", "checksum", "error"},
     "transfer": {"engine", "decide", "s3", "sigv4", "http", "record", "checksum", "error"},
 }

@@ -5,6 +5,7 @@
 //! sync, publish, acknowledge, apply); `s3`, `sigv4`, `record`, `decide`, `checksum` and `block` are pure.
 
 pub mod block;
+pub mod calendar;
 pub mod checksum;
 pub mod chunks;
 pub mod decide;

@@ -2,6 +2,8 @@
 
 use std::time::UNIX_EPOCH;
 
+use crate::calendar::{civil_from_days, days_from_civil};
+
 /// A moment to the second, with the spelling that enters the string to sign. Years 1970 to 9999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Timestamp {
@@ -77,28 +79,4 @@ fn put_digits(out: &mut [u8], mut value: i64) {
 
 fn digits(raw: &[u8]) -> Option<i64> {
     raw.iter().try_fold(0i64, |sum, &byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
-}
-
-/// Days since 1970-01-01 to the proleptic Gregorian date (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
-}
-
-/// The inverse of `civil_from_days`, defined for any small numbers.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let month_from_march = (month + 9) % 12;
-    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }

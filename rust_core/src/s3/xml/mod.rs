@@ -10,6 +10,8 @@ pub mod results;
 
 use std::borrow::Cow;
 
+use crate::calendar::civil_from_days;
+
 /// The namespace of every answer of the S3 API.
 pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
@@ -180,19 +182,6 @@ pub fn iso_time(ms: i64) -> [u8; 24] {
     put(17, 2, seconds % 60);
     put(20, 3, millis);
     out
-}
-
-/// Proleptic Gregorian date of a day count since 1970-01-01, by 400-year eras that start in March.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

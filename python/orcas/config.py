@@ -173,6 +173,12 @@ class Settings:
         low=64 * KIB,
         high=4 * MIB,
     )
+    instant_upload_enabled: bool = _setting(True, "store identical content of one owner once", _boolean)
+    ref_level: int = _setting(
+        1,
+        "how new content is looked up: 0 not at all, 1 always, 2 only when a filter over its beginning takes it for known",
+        _integer, low=0, high=2,
+    )  # fmt: skip
     db_max_open_conns: int = _setting(
         25, "read connections of the index open at once", _integer, unit="connections", low=1, high=1000
     )

@@ -50,6 +50,7 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
                 "max_write_buffer_count": settings.max_write_buffer_count,
                 "chunk_size": settings.chunk_size,
                 "durability": settings.durability,
+                "ref_level": str(settings.ref_level) if settings.instant_upload_enabled else "off",
                 "sync_interval_ms": settings.sync_interval_ms,
                 "db_max_open_conns": settings.db_max_open_conns,
                 "db_max_idle_conns": settings.db_max_idle_conns,

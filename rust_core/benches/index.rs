@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use orcas_core::checksum::Etag;
 use orcas_core::index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
-use orcas_core::record::{Bucket, BucketId, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning};
+use orcas_core::record::{
+    Bucket, BucketId, BucketSettings, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning,
+};
 
 const OBJECTS: u64 = 1_000_000;
 const SMALL: u64 = 2_000;
@@ -111,9 +113,7 @@ impl<'i> Load<'i> {
                 created_ms: 0,
                 location: Bytes::new(),
                 versioning: Versioning::Unversioned,
-                chunk_size: None,
-                durability: None,
-                ref_level: None,
+                settings: BucketSettings::default(),
             };
             load.apply(&[(1, Record::CreateBucket(bucket))]);
         }
@@ -139,7 +139,10 @@ impl<'i> Load<'i> {
             let mut records = Vec::new();
             for number in start..objects.min(start + group) {
                 let blob = self.sequence + records.len() as u64 + 1;
-                records.push((CONTENT_KIND, Record::Content { identity: Identity([0; 32]), bytes: Bytes::new() }));
+                records.push((
+                    CONTENT_KIND,
+                    Record::Content { identity: Identity([0; 32]), shared: true, bytes: Bytes::new() },
+                ));
                 records.push((VERSION_KIND, Record::PutVersion(version(bucket, key(number, self.random), blob))));
             }
             took += self.apply(&records);
@@ -172,6 +175,7 @@ fn version(bucket: u64, key: Bytes, blob: u64) -> Version {
         modified_ms: 1_700_000_000_000,
         size: 1024,
         etag: Etag { md5: [7; 16], parts: 0 },
+        sha256: None,
         checksum: None,
         headers: ObjectHeaders::default(),
         parts: Vec::new(),

@@ -11,7 +11,7 @@ use orcas_core::checksum::Md5Hasher;
 use orcas_core::decide::{Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_core::engine::{CompletionSink, Engine, EngineOptions, Environment, Handle, IndexPlace, SystemClock, Waiter};
 use orcas_core::fs::real::{RealFileSystem, SystemRandom};
-use orcas_core::record::{Bucket, Durability, ObjectHeaders};
+use orcas_core::record::{Bucket, BucketSettings, Durability, ObjectHeaders, RefLevel};
 
 /// Opens a store with the settings of a server that was told nothing else.
 pub fn open(data: &Path, durability: Durability, batch_write_enabled: bool) -> Engine {
@@ -23,6 +23,7 @@ pub fn open(data: &Path, durability: Durability, batch_write_enabled: bool) -> E
         max_write_buffer_count: 2048,
         chunk_size: 4 << 20,
         durability,
+        ref_level: RefLevel::Full,
         sync_interval: Duration::from_millis(50),
         db_max_open: 25,
         db_max_idle: 10,
@@ -49,8 +50,7 @@ pub fn bucket(handle: &Handle, name: &str) -> Arc<Bucket> {
         name: Bytes::copy_from_slice(name.as_bytes()),
         owner: Bytes::from_static(b"benchmark"),
         location: Bytes::new(),
-        chunk_size: None,
-        durability: None,
+        settings: BucketSettings::default(),
     };
     match handle.execute(create) {
         Ok(Outcome::Bucket(bucket)) => bucket,
@@ -66,6 +66,7 @@ pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: Bytes) -> Intent
         precondition: Precondition::default(),
         size: bytes.len() as u64,
         md5: Md5Hasher::digest(&bytes),
+        sha256: None,
         checksum: None,
         headers: ObjectHeaders {
             content_type: Some(Bytes::from_static(b"binary/octet-stream")),

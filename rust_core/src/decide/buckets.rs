@@ -5,14 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::{BUCKETS_MAX, Context, Decision, Failure, Outcome, Refusal, View, live_bucket};
-use crate::record::{Bucket, BucketId, Durability, Record, Versioning};
+use crate::record::{Bucket, BucketId, BucketSettings, Record, Versioning};
 
 pub(super) struct NewBucket {
     pub name: Bytes,
     pub owner: Bytes,
     pub location: Bytes,
-    pub chunk_size: Option<u32>,
-    pub durability: Option<Durability>,
+    pub settings: BucketSettings,
 }
 
 pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
@@ -31,9 +30,7 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
         created_ms: context.now_ms,
         location: new.location,
         versioning: Versioning::Unversioned,
-        chunk_size: new.chunk_size,
-        durability: new.durability,
-        ref_level: None,
+        settings: new.settings,
     };
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
     Ok(Decision { outcome, records: vec![Record::CreateBucket(bucket)] })

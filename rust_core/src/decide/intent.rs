@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use crate::record::{Bucket, BucketId, Durability, Identity, ObjectHeaders, Sequence, UploadId};
+use crate::record::{Bucket, BucketId, BucketSettings, Identity, ObjectHeaders, Sequence, UploadId};
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
 #[derive(Clone, Debug)]
@@ -14,8 +14,7 @@ pub enum Intent {
         name: Bytes,
         owner: Bytes,
         location: Bytes,
-        chunk_size: Option<u32>,
-        durability: Option<Durability>,
+        settings: BucketSettings,
     },
     DeleteBucket {
         bucket: BucketId,
@@ -55,19 +54,41 @@ pub enum Body {
     /// At most `record::INLINE_MAX` bytes, kept in the version record.
     Inline(Bytes),
     /// At most `record::CONTENT_MAX` bytes, kept as a record of its own.
-    Content { identity: Identity, bytes: Bytes },
+    Content { identity: Identity, sharing: Sharing, bytes: Bytes },
     /// Durable in packs, in the order of the content.
     Chunks(Vec<PlacedChunk>),
 }
 
+/// Whether a blob may be named by bodies that come later, and whether this body asks for an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// It stands for itself.
+    Off,
+    /// It is known to be new, as far as a hint can tell.
+    Offered,
+    /// A blob with the same identity is taken instead, if there is one.
+    Sought,
+}
+
+/// Keeps what it stands for in its place until the decision that needs it was made.
+pub type Pin = Arc<dyn std::any::Any + Send + Sync>;
+
+#[derive(Clone, Debug)]
 pub struct PlacedChunk {
     pub identity: Identity,
-    pub pack: u64,
-    /// Of the chunk's frame in its pack.
-    pub offset: u64,
+    pub sharing: Sharing,
     /// Content bytes.
     pub length: u32,
+    pub place: ChunkPlace,
+    pub pin: Option<Pin>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkPlace {
+    /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`crate::record::head_of`] its bytes.
+    New { head: u64, pack: u64, offset: u64 },
+    /// Not written: the blob with this identity was found and is pinned.
+    Known,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +98,7 @@ pub struct PutObject {
     pub precondition: Precondition,
     pub size: u64,
     pub md5: [u8; 16],
+    pub sha256: Option<[u8; 32]>,
     pub checksum: Option<Checksum>,
     pub headers: ObjectHeaders,
     pub body: Body,

@@ -1,9 +1,9 @@
 //! Manifests: which extents a version or part names, when they move into segments, and how a range of one manifest
 //! becomes another.
 
-use super::{Body, View};
+use super::{Body, ChunkPlace, PlacedChunk, Sharing, View};
 use crate::error::{Error, Result};
-use crate::record::{Extent, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence};
+use crate::record::{Extent, Identity, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence};
 
 /// The records of a decision as they are drafted; each knows the sequence it will get.
 pub(super) struct Draft {
@@ -28,31 +28,54 @@ impl Draft {
     }
 
     /// Drafts the records that hold `body` and returns the manifest that names them.
-    pub fn store(&mut self, body: Body) -> Vec<Extent> {
+    ///
+    /// # Errors
+    /// When a blob cannot be looked up, or one that was pinned has gone all the same.
+    pub fn store(&mut self, view: &dyn View, body: Body) -> Result<Vec<Extent>> {
         match body {
-            Body::Inline(bytes) if bytes.is_empty() => Vec::new(),
-            Body::Inline(bytes) => vec![Extent::Inline(bytes)],
-            Body::Content { identity, bytes } => {
+            Body::Inline(bytes) if bytes.is_empty() => Ok(Vec::new()),
+            Body::Inline(bytes) => Ok(vec![Extent::Inline(bytes)]),
+            Body::Content { identity, sharing, bytes } => {
                 let length = bytes.len() as u32;
-                let blob = self.push(Record::Content { identity, bytes });
-                vec![Extent::Blob { blob, start: 0, length }]
+                let blob = match self.known(view, &identity, sharing, length)? {
+                    Some(blob) => blob,
+                    None => self.push(Record::Content { identity, shared: sharing != Sharing::Off, bytes }),
+                };
+                Ok(vec![Extent::Blob { blob, start: 0, length }])
             }
             Body::Chunks(chunks) => {
-                let extents = chunks
-                    .into_iter()
-                    .map(|chunk| {
-                        let length = chunk.length;
-                        let blob = self.push(Record::Chunk {
-                            identity: chunk.identity,
-                            pack: chunk.pack,
-                            offset: chunk.offset,
-                            length,
-                        });
-                        Extent::Blob { blob, start: 0, length }
-                    })
-                    .collect();
-                self.segmented(extents)
+                let extents = chunks.iter().map(|chunk| self.chunk(view, chunk)).collect::<Result<_>>()?;
+                Ok(self.segmented(extents))
             }
+        }
+    }
+
+    fn chunk(&mut self, view: &dyn View, chunk: &PlacedChunk) -> Result<Extent> {
+        let PlacedChunk { identity, sharing, length, .. } = *chunk;
+        let blob = match (self.known(view, &identity, sharing, length)?, chunk.place) {
+            (Some(blob), _) => blob,
+            (None, ChunkPlace::New { head, pack, offset }) => {
+                let shared = sharing != Sharing::Off;
+                self.push(Record::Chunk { identity, shared, head, pack, offset, length })
+            }
+            (None, ChunkPlace::Known) => return Err(Error::Record { reason: "a pinned chunk is gone" }),
+        };
+        Ok(Extent::Blob { blob, start: 0, length })
+    }
+
+    /// The blob that holds these bytes already, in this draft or before it.
+    fn known(&self, view: &dyn View, wanted: &Identity, sharing: Sharing, length: u32) -> Result<Option<Sequence>> {
+        if sharing != Sharing::Sought {
+            return Ok(None);
+        }
+        let first = self.next - self.records.len() as u64;
+        let drafted = self.records.iter().zip(first..).find_map(|(record, sequence)| match record {
+            Record::Chunk { identity, shared: true, .. } if identity == wanted => Some(sequence),
+            _ => None,
+        });
+        match drafted {
+            Some(blob) => Ok(Some(blob)),
+            None => Ok(view.shared_blob(wanted)?.filter(|(_, found)| *found == length).map(|(blob, _)| blob)),
         }
     }
 

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::record::{Bucket, BucketId, Extent, Object, Part, Record, Sequence, Upload, UploadId};
+use crate::record::{Bucket, BucketId, Extent, Identity, Object, Part, Record, Sequence, Upload, UploadId};
 
 pub use intent::{
-    Body, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
-    PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, SourceConditions,
+    Body, ChunkPlace, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
+    Pin, PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, Sharing, SourceConditions,
 };
 pub use uploads::PART_SIZE_MIN;
 
@@ -38,6 +38,8 @@ pub trait View {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
+    /// The blob that a body with this identity may name, and its length in bytes.
+    fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
     /// How `id` was completed, while that is remembered.
@@ -95,8 +97,8 @@ impl From<Refusal> for Failure {
 /// [`Failure::Refused`] by a rule of S3, [`Failure::Engine`] when the state could not be read.
 pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Decision, Failure> {
     match intent {
-        Intent::CreateBucket { name, owner, location, chunk_size, durability } => {
-            buckets::create(view, context, buckets::NewBucket { name, owner, location, chunk_size, durability })
+        Intent::CreateBucket { name, owner, location, settings } => {
+            buckets::create(view, context, buckets::NewBucket { name, owner, location, settings })
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
         Intent::PutObject(put) => objects::put(view, context, *put),

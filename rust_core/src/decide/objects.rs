@@ -16,7 +16,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
     live_bucket(view, put.bucket)?;
     check_precondition(view, put.bucket, &put.key, &put.precondition)?;
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.store(put.body);
+    let manifest = draft.store(view, put.body)?;
     let version = Version {
         bucket: put.bucket,
         key: put.key,
@@ -25,6 +25,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
         modified_ms: context.now_ms,
         size: put.size,
         etag: Etag { md5: put.md5, parts: 0 },
+        sha256: put.sha256,
         checksum: put.checksum.map(ObjectChecksum::full),
         headers: put.headers,
         parts: Vec::new(),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
-use crate::record::{Identity, ObjectHeaders, Version, VersionId};
+use crate::record::{BucketSettings, Identity, ObjectHeaders, Version, VersionId};
 
 const BUCKET: BucketId = BucketId(1);
 
@@ -40,6 +40,9 @@ impl View for State {
     }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
+    }
+    fn shared_blob(&self, _identity: &Identity) -> Result<Option<(Sequence, u32)>> {
+        Ok(None)
     }
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
         Ok(self.uploads.get(&id).cloned())
@@ -92,7 +95,17 @@ impl State {
                 self.completed.insert(upload, Completed { request, bucket, key, etag, checksum });
                 self.put(version);
             }
-            Record::Content { .. } | Record::Chunk { .. } | Record::CreatePack { .. } => {}
+            // What decisions never ask about.
+            Record::UpdateBucket(_)
+            | Record::Content { .. }
+            | Record::Chunk { .. }
+            | Record::CreatePack { .. }
+            | Record::RememberUpload { .. }
+            | Record::CondemnBlobs { .. }
+            | Record::MoveChunks { .. }
+            | Record::RetirePack { .. }
+            | Record::MoveContents { .. }
+            | Record::ReplaceLog { .. } => {}
         }
     }
 
@@ -108,16 +121,17 @@ impl State {
 
 fn create_bucket(name: &'static str) -> Intent {
     let (name, owner, location) = (name.into(), "root".into(), Bytes::new());
-    Intent::CreateBucket { name, owner, location, chunk_size: None, durability: None }
+    Intent::CreateBucket { name, owner, location, settings: BucketSettings::default() }
 }
 
 fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent {
     let identity = Identity([0; 32]);
     let chunks = (0..size.div_ceil(4 << 20)).map(|at| PlacedChunk {
         identity,
-        pack: 1,
-        offset: at * 8,
+        sharing: Sharing::Off,
         length: (size - (at << 22)).min(4 << 20) as u32,
+        place: ChunkPlace::New { head: 0, pack: 1, offset: at * 8 },
+        pin: None,
     });
     Intent::PutObject(Box::new(PutObject {
         bucket: BUCKET,
@@ -125,6 +139,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         precondition,
         size,
         md5: [size as u8; 16],
+        sha256: None,
         checksum: None,
         headers: ObjectHeaders::default(),
         body: Body::Chunks(chunks.collect()),

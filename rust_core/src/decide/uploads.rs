@@ -36,7 +36,7 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
     let upload = open_upload(view, put.bucket, &put.key, put.upload)?;
     check_part_checksum(&upload, put.checksum.as_ref())?;
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.store(put.body);
+    let manifest = draft.store(view, put.body)?;
     let part = Part {
         upload: put.upload,
         number: put.number,
@@ -140,6 +140,7 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         modified_ms: context.now_ms,
         size,
         etag,
+        sha256: None,
         checksum,
         headers: upload.headers.clone(),
         parts: chosen

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Shared;
 use super::keys::identity;
 use crate::chunks::{ChunkWriter, WrittenChunk};
-use crate::decide::{Body, PlacedChunk};
+use crate::decide::{Body, ChunkPlace, PlacedChunk, Sharing};
 use crate::error::{Error, Result};
 use crate::record::{Bucket, INLINE_MAX, Identity};
 
@@ -18,7 +18,7 @@ impl Shared {
         if bytes.len() <= INLINE_MAX {
             return Body::Inline(bytes);
         }
-        Body::Content { identity: identity(&self.scope(&bucket.owner), &bytes), bytes }
+        Body::Content { identity: identity(&self.scope(&bucket.owner), &bytes), sharing: Sharing::Off, bytes }
     }
 }
 
@@ -35,7 +35,7 @@ pub struct BodyWriter {
 
 impl BodyWriter {
     pub(super) fn new(shared: Arc<Shared>, bucket: &Bucket, length: u64) -> Self {
-        let chunk_size = u64::from(bucket.chunk_size.unwrap_or(shared.options.chunk_size));
+        let chunk_size = u64::from(bucket.settings.chunk_size.unwrap_or(shared.options.chunk_size));
         let scope = shared.scope(&bucket.owner);
         Self { shared, scope, chunk_size, remaining: length, chunk: None, written: Vec::new() }
     }
@@ -86,9 +86,10 @@ impl BodyWriter {
         self.shared.packs.sync(&self.written)?;
         let placed = |chunk: &WrittenChunk| PlacedChunk {
             identity: Identity(chunk.identity),
-            pack: chunk.pack,
-            offset: chunk.offset,
+            sharing: Sharing::Off,
             length: chunk.length,
+            place: ChunkPlace::New { head: 0, pack: chunk.pack, offset: chunk.offset },
+            pin: None,
         };
         Ok(Body::Chunks(self.written.iter().map(placed).collect()))
     }

@@ -16,12 +16,12 @@ pub(super) struct BucketTable {
 impl BucketTable {
     /// Whether `record` changes this table.
     pub fn concerns(record: &Record) -> bool {
-        matches!(record, Record::CreateBucket(_) | Record::DeleteBucket { .. })
+        matches!(record, Record::CreateBucket(_) | Record::UpdateBucket(_) | Record::DeleteBucket { .. })
     }
 
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::CreateBucket(bucket) => self.insert(Arc::new(bucket.clone())),
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => self.insert(Arc::new(bucket.clone())),
             Record::DeleteBucket { bucket } => {
                 if let Some(bucket) = self.by_id.remove(bucket) {
                     self.by_name.remove(&bucket.name);

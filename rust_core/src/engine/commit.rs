@@ -14,7 +14,7 @@ use super::overlay::Overlay;
 use super::queue::{AppendedBatch, Sequenced};
 use super::view::SequencerView;
 use super::{Shared, Task, Waiter};
-use crate::decide::{Body, Context, Decision, Failure, Intent, Outcome, decide};
+use crate::decide::{Body, ChunkPlace, Context, Decision, Failure, Intent, Outcome, decide};
 use crate::error::{Error, Result};
 use crate::log::{Batch, Log, LogPosition};
 use crate::record::{self, BucketId, Durability, Record, Sequence, UploadId};
@@ -146,7 +146,10 @@ impl Committer {
 
     fn durability(&self, intent: &Intent) -> Durability {
         let of_bucket = |bucket: BucketId| {
-            self.buckets.by_id(bucket).and_then(|bucket| bucket.durability).unwrap_or(self.shared.options.durability)
+            self.buckets
+                .by_id(bucket)
+                .and_then(|bucket| bucket.settings.durability)
+                .unwrap_or(self.shared.options.durability)
         };
         let of_body = |bucket, body: &Body| match body {
             Body::Chunks(_) => Durability::Sync,
@@ -203,7 +206,10 @@ impl Committer {
         };
         let Body::Chunks(chunks) = body else { return Vec::new() };
         let mut unborn = self.shared.packs.unborn();
-        unborn.retain(|pack| chunks.iter().any(|chunk| chunk.pack == *pack) && !self.births.contains(pack));
+        unborn.retain(|pack| {
+            chunks.iter().any(|chunk| matches!(chunk.place, ChunkPlace::New { pack: of, .. } if of == *pack))
+                && !self.births.contains(pack)
+        });
         unborn
     }
 
@@ -219,8 +225,8 @@ impl Committer {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let (kind, payload, frame) = match &record {
-            Record::Content { identity, bytes } => {
-                let kind = record::CONTENT_KIND;
+            Record::Content { identity, shared, bytes } => {
+                let kind = record::content_kind(*shared);
                 (kind, Bytes::new(), self.batch.push(sequence, kind, &[&identity.0, bytes]))
             }
             _ => {

@@ -38,7 +38,7 @@ use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Random};
 use crate::index::Index;
 use crate::log::{LogReader, SpareMaker};
-use crate::record::{Bucket, BucketId, Durability, Object};
+use crate::record::{Bucket, BucketId, Durability, Object, RefLevel};
 
 use buckets::BucketTable;
 use cache::ObjectCache;
@@ -71,6 +71,8 @@ pub struct EngineOptions {
     /// Bytes; for buckets that have no chunk size of their own.
     pub chunk_size: u32,
     pub durability: Durability,
+    /// For buckets that have no reference level of their own.
+    pub ref_level: RefLevel,
     /// How long `interval` writes may wait for their sync.
     pub sync_interval: Duration,
     /// Read connections of the index.

@@ -313,7 +313,7 @@ fn load_buckets(index: &Index) -> Result<BucketTable> {
     let mut table = BucketTable::default();
     for stored in index.read()?.buckets()? {
         match record::decode(stored.kind, &stored.record)? {
-            Record::CreateBucket(bucket) => table.insert(Arc::new(bucket)),
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => table.insert(Arc::new(bucket)),
             _ => return Err(Error::Record { reason: "the record of a bucket is of another type" }),
         }
     }

@@ -44,7 +44,16 @@ impl Overlay {
     pub fn insert(&mut self, sequence: Sequence, record: &Record) {
         match record {
             // Buckets and packs have tables of their own, complete in memory.
-            Record::CreateBucket(_) | Record::DeleteBucket { .. } | Record::CreatePack { .. } => {}
+            Record::CreateBucket(_)
+            | Record::UpdateBucket(_)
+            | Record::DeleteBucket { .. }
+            | Record::CreatePack { .. }
+            | Record::RememberUpload { .. }
+            | Record::CondemnBlobs { .. }
+            | Record::MoveChunks { .. }
+            | Record::RetirePack { .. }
+            | Record::MoveContents { .. }
+            | Record::ReplaceLog { .. } => {}
             Record::Content { bytes, .. } => {
                 self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
             }
@@ -106,7 +115,15 @@ impl Overlay {
     pub fn trim(&mut self, sequence: Sequence, record: &Record) {
         self.trimmed = self.trimmed.max(sequence);
         match record {
-            Record::CreateBucket(_) | Record::CreatePack { .. } => {}
+            Record::CreateBucket(_)
+            | Record::UpdateBucket(_)
+            | Record::CreatePack { .. }
+            | Record::RememberUpload { .. }
+            | Record::CondemnBlobs { .. }
+            | Record::MoveChunks { .. }
+            | Record::RetirePack { .. }
+            | Record::MoveContents { .. }
+            | Record::ReplaceLog { .. } => {}
             Record::DeleteBucket { bucket } => {
                 self.heads.remove(bucket);
             }
@@ -218,6 +235,13 @@ pub(super) fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes
             (Some((*from_bucket, from_key)), Some((version.bucket, &version.key)))
         }
         Record::CreateBucket(_)
+        | Record::UpdateBucket(_)
+        | Record::RememberUpload { .. }
+        | Record::CondemnBlobs { .. }
+        | Record::MoveChunks { .. }
+        | Record::RetirePack { .. }
+        | Record::MoveContents { .. }
+        | Record::ReplaceLog { .. }
         | Record::DeleteBucket { .. }
         | Record::CreatePack { .. }
         | Record::Content { .. }

@@ -11,7 +11,7 @@ use super::overlay::Overlay;
 use super::reads::part_of;
 use crate::decide::{Completed, View};
 use crate::error::Result;
-use crate::record::{Bucket, BucketId, Extent, Object, Part, Sequence, Upload, UploadId};
+use crate::record::{Bucket, BucketId, Extent, Identity, Object, Part, Sequence, Upload, UploadId};
 
 pub(super) struct SequencerView<'a> {
     pub shared: &'a Shared,
@@ -69,6 +69,10 @@ impl View for SequencerView<'_> {
             Some(extents) => Ok(Arc::clone(extents)),
             None => self.shared.segment(segment),
         }
+    }
+
+    fn shared_blob(&self, _identity: &Identity) -> Result<Option<(Sequence, u32)>> {
+        Ok(None)
     }
 
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {

@@ -193,6 +193,13 @@ impl Apply<'_> {
             Record::CreateUpload(upload) => uploads::create(conn, applied, upload),
             Record::PutPart(part) => uploads::put_part(conn, applied, part),
             Record::AbortUpload { upload } => uploads::delete(conn, *upload),
+            Record::UpdateBucket(_)
+            | Record::RememberUpload { .. }
+            | Record::CondemnBlobs { .. }
+            | Record::MoveChunks { .. }
+            | Record::RetirePack { .. }
+            | Record::MoveContents { .. }
+            | Record::ReplaceLog { .. } => Err(failure("a record of reclamation")),
             Record::CompleteUpload { upload, request, version } => {
                 uploads::delete(conn, *upload)?;
                 versions.put(self.tallies, applied, version)?;

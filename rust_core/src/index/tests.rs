@@ -92,9 +92,7 @@ fn bucket(id: u64) -> Record {
         created_ms: 1,
         location: Bytes::new(),
         versioning: Versioning::Unversioned,
-        chunk_size: None,
-        durability: None,
-        ref_level: None,
+        settings: BucketSettings::default(),
     })
 }
 
@@ -107,6 +105,7 @@ fn version(bucket: u64, key: &[u8], size: u64) -> Version {
         modified_ms: 1_700_000_000_000 + size % 1000,
         size,
         etag: Etag { md5: [size as u8; 16], parts: 0 },
+        sha256: None,
         checksum: None,
         headers: ObjectHeaders::default(),
         parts: Vec::new(),

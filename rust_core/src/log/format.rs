@@ -8,7 +8,7 @@ use crate::record::Sequence;
 
 use super::LogPosition;
 
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 /// The first frame stands here; the header's sector is thus never rewritten by a batch.
 pub const FILE_HEADER: u64 = 4096;
 pub const FILE_HEADER_ENCODED: usize = 168;

@@ -16,7 +16,7 @@ use crate::engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock}
 use crate::error::Error;
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::http::{Headers, RequestHead};
-use crate::record::Durability;
+use crate::record::{Durability, RefLevel};
 use crate::sigv4::Credential;
 use crate::transfer::problem::Problem;
 use crate::transfer::{AccessKey, Answer, Event, Identities, Lane, LaneOptions};
@@ -51,6 +51,11 @@ fn durability(name: &str) -> PyResult<Durability> {
     Durability::from_name(name).ok_or_else(unknown)
 }
 
+fn ref_level(name: &str) -> PyResult<RefLevel> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown reference level {name}"));
+    RefLevel::from_name(name).ok_or_else(unknown)
+}
+
 /// Settings of the engine and the lane, as the control plane hands them over.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -63,6 +68,7 @@ struct Options {
     max_write_buffer_count: u32,
     chunk_size: u32,
     durability: String,
+    ref_level: String,
     sync_interval_ms: u64,
     db_max_open_conns: u32,
     db_max_idle_conns: u32,
@@ -87,6 +93,7 @@ impl Options {
             max_write_buffer_count: self.max_write_buffer_count,
             chunk_size: self.chunk_size,
             durability: durability(&self.durability)?,
+            ref_level: ref_level(&self.ref_level)?,
             sync_interval: Duration::from_millis(self.sync_interval_ms),
             db_max_open: self.db_max_open_conns,
             db_max_idle: self.db_max_idle_conns,

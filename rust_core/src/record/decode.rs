@@ -13,11 +13,18 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
     let mut input = Input { rest: payload.clone() };
     let record = match kind {
         CREATE_BUCKET => Record::CreateBucket(input.bucket()?),
+        UPDATE_BUCKET => Record::UpdateBucket(input.bucket()?),
         DELETE_BUCKET => Record::DeleteBucket { bucket: BucketId(input.u64()?) },
         CREATE_PACK => Record::CreatePack { pack: input.u64()? },
-        CONTENT => Record::Content { identity: Identity(input.array()?), bytes: input.take(input.rest.len())? },
+        CONTENT | UNSHARED_CONTENT => Record::Content {
+            identity: Identity(input.array()?),
+            shared: kind == CONTENT,
+            bytes: input.take(input.rest.len())?,
+        },
         CHUNK => Record::Chunk {
             identity: Identity(input.array()?),
+            shared: input.flag()?,
+            head: input.u64()?,
             pack: input.u64()?,
             offset: input.u64()?,
             length: input.u32()?,
@@ -40,6 +47,26 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
             let version = input.version()?;
             Record::CompleteUpload { upload: UploadId(input.array()?), request: input.array()?, version }
         }
+        REMEMBER_UPLOAD => Record::RememberUpload {
+            upload: UploadId(input.array()?),
+            request: input.array()?,
+            bucket: BucketId(input.u64()?),
+            key: input.bytes()?,
+            version_id: input.version_id()?,
+            etag: input.etag()?,
+            checksum: input.object_checksum()?,
+        },
+        CONDEMN_BLOBS => Record::CondemnBlobs { blobs: input.list(8, Input::u64)? },
+        MOVE_CHUNKS => Record::MoveChunks {
+            moves: input
+                .list(24, |input| Ok(ChunkMove { blob: input.u64()?, pack: input.u64()?, offset: input.u64()? }))?,
+        },
+        RETIRE_PACK => Record::RetirePack { pack: input.u64()? },
+        MOVE_CONTENTS => Record::MoveContents {
+            file: input.u64()?,
+            moves: input.list(16, |input| Ok(ContentMove { blob: input.u64()?, offset: input.u64()? }))?,
+        },
+        REPLACE_LOG => Record::ReplaceLog { file: input.u64()?, first: input.u64()?, last: input.u64()? },
         _ => return Err(Error::Record { reason: "unknown record type" }),
     };
     input.end()?;
@@ -93,6 +120,31 @@ impl Input {
 
     fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn flag(&mut self) -> Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::Record { reason: "a flag is neither 0 nor 1" }),
+        }
+    }
+
+    /// A counted list whose entries take `length` bytes each.
+    fn list<T>(&mut self, length: usize, read: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let count = self.u32()? as usize;
+        if count > self.rest.len() / length {
+            return Err(Error::Record { reason: "more entries than the payload can hold" });
+        }
+        (0..count).map(|_| read(self)).collect()
+    }
+
+    fn etag(&mut self) -> Result<Etag> {
+        Ok(Etag { md5: self.array()?, parts: self.u16()? })
+    }
+
+    fn sha256(&mut self) -> Result<Option<[u8; 32]>> {
+        if self.flag()? { self.array().map(Some) } else { Ok(None) }
     }
 
     fn bytes(&mut self) -> Result<Bytes> {
@@ -182,7 +234,8 @@ impl Input {
             delete_marker: self.u8()? != 0,
             modified_ms: self.u64()?,
             size: self.u64()?,
-            etag: Etag { md5: self.array()?, parts: self.u16()? },
+            etag: self.etag()?,
+            sha256: self.sha256()?,
             checksum: self.object_checksum()?,
             headers: self.headers()?,
             parts: self.completed_parts()?,
@@ -209,6 +262,12 @@ impl Input {
                 2 => Versioning::Suspended,
                 _ => return Err(Error::Record { reason: "unknown versioning state" }),
             },
+            settings: self.settings()?,
+        })
+    }
+
+    fn settings(&mut self) -> Result<BucketSettings> {
+        Ok(BucketSettings {
             chunk_size: Some(self.u32()?).filter(|&size| size != 0),
             durability: match self.u8()? {
                 0 => None,
@@ -218,7 +277,20 @@ impl Input {
                 4 => Some(Durability::Sync),
                 _ => return Err(Error::Record { reason: "unknown durability" }),
             },
-            ref_level: self.u8()?.checked_sub(1),
+            ref_level: match self.u8()? {
+                0 => None,
+                1 => Some(RefLevel::Off),
+                2 => Some(RefLevel::Full),
+                3 => Some(RefLevel::Fast),
+                _ => return Err(Error::Record { reason: "unknown reference level" }),
+            },
+            chunking: match self.u8()? {
+                0 => None,
+                1 => Some(Chunking::Fixed),
+                2 => Some(Chunking::ContentDefined),
+                _ => return Err(Error::Record { reason: "unknown chunking" }),
+            },
+            keep_sha256: self.flag()?,
         })
     }
 

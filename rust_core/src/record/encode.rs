@@ -11,6 +11,10 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             put_bucket(bucket, out);
             CREATE_BUCKET
         }
+        Record::UpdateBucket(bucket) => {
+            put_bucket(bucket, out);
+            UPDATE_BUCKET
+        }
         Record::DeleteBucket { bucket } => {
             put_u64(out, bucket.0);
             DELETE_BUCKET
@@ -19,13 +23,15 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             put_u64(out, *pack);
             CREATE_PACK
         }
-        Record::Content { identity, bytes } => {
+        Record::Content { identity, shared, bytes } => {
             out.extend_from_slice(&identity.0);
             out.extend_from_slice(bytes);
-            CONTENT
+            content_kind(*shared)
         }
-        Record::Chunk { identity, pack, offset, length } => {
+        Record::Chunk { identity, shared, head, pack, offset, length } => {
             out.extend_from_slice(&identity.0);
+            out.push(u8::from(*shared));
+            put_u64(out, *head);
             put_u64(out, *pack);
             put_u64(out, *offset);
             put_u32(out, *length);
@@ -69,6 +75,61 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
             out.extend_from_slice(request);
             COMPLETE_UPLOAD
         }
+        Record::RememberUpload { upload, request, bucket, key, version_id, etag, checksum } => {
+            out.extend_from_slice(&upload.0);
+            out.extend_from_slice(request);
+            put_u64(out, bucket.0);
+            put_bytes(out, key);
+            put_version_id(*version_id, out);
+            put_etag(etag, out);
+            put_object_checksum(checksum.as_ref(), out);
+            REMEMBER_UPLOAD
+        }
+        Record::CondemnBlobs { .. }
+        | Record::MoveChunks { .. }
+        | Record::RetirePack { .. }
+        | Record::MoveContents { .. }
+        | Record::ReplaceLog { .. } => encode_reclamation(record, out),
+    }
+}
+
+/// The records of reclamation; empty for any other.
+fn encode_reclamation(record: &Record, out: &mut Vec<u8>) -> u8 {
+    match record {
+        Record::CondemnBlobs { blobs } => {
+            put_u32(out, blobs.len() as u32);
+            blobs.iter().for_each(|blob| put_u64(out, *blob));
+            CONDEMN_BLOBS
+        }
+        Record::MoveChunks { moves } => {
+            put_u32(out, moves.len() as u32);
+            for moved in moves {
+                put_u64(out, moved.blob);
+                put_u64(out, moved.pack);
+                put_u64(out, moved.offset);
+            }
+            MOVE_CHUNKS
+        }
+        Record::MoveContents { file, moves } => {
+            put_u64(out, *file);
+            put_u32(out, moves.len() as u32);
+            for moved in moves {
+                put_u64(out, moved.blob);
+                put_u64(out, moved.offset);
+            }
+            MOVE_CONTENTS
+        }
+        Record::RetirePack { pack } => {
+            put_u64(out, *pack);
+            RETIRE_PACK
+        }
+        Record::ReplaceLog { file, first, last } => {
+            put_u64(out, *file);
+            put_u64(out, *first);
+            put_u64(out, *last);
+            REPLACE_LOG
+        }
+        _ => 0,
     }
 }
 
@@ -160,6 +221,16 @@ fn singles(headers: &ObjectHeaders) -> [Option<&Bytes>; 6] {
     ]
 }
 
+fn put_etag(etag: &Etag, out: &mut Vec<u8>) {
+    out.extend_from_slice(&etag.md5);
+    put_u16(out, etag.parts);
+}
+
+fn put_object_checksum(checksum: Option<&ObjectChecksum>, out: &mut Vec<u8>) {
+    put_checksum(checksum.map(|whole| &whole.checksum), out);
+    put_u16(out, checksum.map_or(0, |whole| whole.parts));
+}
+
 fn put_version(version: &Version, out: &mut Vec<u8>) {
     put_u64(out, version.bucket.0);
     put_bytes(out, &version.key);
@@ -167,10 +238,10 @@ fn put_version(version: &Version, out: &mut Vec<u8>) {
     out.push(u8::from(version.delete_marker));
     put_u64(out, version.modified_ms);
     put_u64(out, version.size);
-    out.extend_from_slice(&version.etag.md5);
-    put_u16(out, version.etag.parts);
-    put_checksum(version.checksum.as_ref().map(|whole| &whole.checksum), out);
-    put_u16(out, version.checksum.map_or(0, |whole| whole.parts));
+    put_etag(&version.etag, out);
+    out.push(u8::from(version.sha256.is_some()));
+    out.extend_from_slice(version.sha256.as_ref().map_or(&[], |digest| &digest[..]));
+    put_object_checksum(version.checksum.as_ref(), out);
     put_headers(&version.headers, out);
     put_u16(out, version.parts.len() as u16);
     for part in &version.parts {
@@ -192,15 +263,30 @@ fn put_bucket(bucket: &Bucket, out: &mut Vec<u8>) {
         Versioning::Enabled => 1,
         Versioning::Suspended => 2,
     });
-    put_u32(out, bucket.chunk_size.unwrap_or(0));
-    out.push(match bucket.durability {
+    put_settings(&bucket.settings, out);
+}
+
+fn put_settings(settings: &BucketSettings, out: &mut Vec<u8>) {
+    put_u32(out, settings.chunk_size.unwrap_or(0));
+    out.push(match settings.durability {
         None => 0,
         Some(Durability::UnsafeNone) => 1,
         Some(Durability::Buffered) => 2,
         Some(Durability::Interval) => 3,
         Some(Durability::Sync) => 4,
     });
-    out.push(bucket.ref_level.map_or(0, |level| level + 1));
+    out.push(match settings.ref_level {
+        None => 0,
+        Some(RefLevel::Off) => 1,
+        Some(RefLevel::Full) => 2,
+        Some(RefLevel::Fast) => 3,
+    });
+    out.push(match settings.chunking {
+        None => 0,
+        Some(Chunking::Fixed) => 1,
+        Some(Chunking::ContentDefined) => 2,
+    });
+    out.push(u8::from(settings.keep_sha256));
 }
 
 fn put_upload(upload: &Upload, out: &mut Vec<u8>) {

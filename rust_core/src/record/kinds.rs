@@ -3,8 +3,7 @@
 pub(super) const CREATE_BUCKET: u8 = 1;
 pub(super) const DELETE_BUCKET: u8 = 2;
 pub(super) const CREATE_PACK: u8 = 3;
-/// The frame type of [`Record::Content`], whose payload the log takes in two pieces.
-pub const CONTENT: u8 = 4;
+pub(super) const CONTENT: u8 = 4;
 pub(super) const CHUNK: u8 = 5;
 pub(super) const SEGMENT: u8 = 6;
 pub(super) const PUT_VERSION: u8 = 7;
@@ -14,3 +13,16 @@ pub(super) const CREATE_UPLOAD: u8 = 10;
 pub(super) const PUT_PART: u8 = 11;
 pub(super) const ABORT_UPLOAD: u8 = 12;
 pub(super) const COMPLETE_UPLOAD: u8 = 13;
+pub(super) const UPDATE_BUCKET: u8 = 14;
+pub(super) const UNSHARED_CONTENT: u8 = 15;
+pub(super) const REMEMBER_UPLOAD: u8 = 16;
+pub(super) const CONDEMN_BLOBS: u8 = 17;
+pub(super) const MOVE_CHUNKS: u8 = 18;
+pub(super) const RETIRE_PACK: u8 = 19;
+pub(super) const MOVE_CONTENTS: u8 = 20;
+pub(super) const REPLACE_LOG: u8 = 21;
+
+/// The frame type of [`Record::Content`], whose payload the log takes in two pieces.
+pub const fn content_kind(shared: bool) -> u8 {
+    if shared { CONTENT } else { UNSHARED_CONTENT }
+}

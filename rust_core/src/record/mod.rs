@@ -17,7 +17,7 @@ use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChe
 
 pub use decode::{decode, decode_extents};
 pub use encode::{encode, encode_extents};
-pub use kinds::CONTENT as CONTENT_KIND;
+pub use kinds::content_kind;
 
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;
@@ -103,6 +103,8 @@ pub struct Version {
     pub modified_ms: u64,
     pub size: u64,
     pub etag: Etag,
+    /// Of all bytes, when it was verified on the way in or the bucket asks for it; what an instant upload names.
+    pub sha256: Option<[u8; 32]>,
     pub checksum: Option<ObjectChecksum>,
     pub headers: ObjectHeaders,
     /// Empty unless the object was completed from parts.
@@ -120,12 +122,74 @@ pub struct Bucket {
     /// As the client named it in LocationConstraint; empty for us-east-1.
     pub location: Bytes,
     pub versioning: Versioning,
-    /// Bytes; the store's default when `None`.
+    pub settings: BucketSettings,
+}
+
+/// What a bucket may decide for itself; the store's default where it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketSettings {
+    /// Bytes.
     pub chunk_size: Option<u32>,
-    /// The store's default when `None`.
     pub durability: Option<Durability>,
-    /// 0 OFF, 1 FULL, 2 FAST; the store's default when `None`.
-    pub ref_level: Option<u8>,
+    pub ref_level: Option<RefLevel>,
+    /// Content-defined instead of fixed boundaries.
+    pub chunking: Option<Chunking>,
+    /// The SHA-256 of every upload is computed and kept.
+    pub keep_sha256: bool,
+}
+
+/// Whether new content is looked up among what its owner has stored before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefLevel {
+    Off,
+    /// Every content and chunk.
+    Full,
+    /// Only what a filter over the first bytes takes for known.
+    Fast,
+}
+
+impl RefLevel {
+    const ALL: [Self; 3] = [Self::Off, Self::Full, Self::Fast];
+
+    /// As settings and headers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Full => "full",
+            Self::Fast => "fast",
+        }
+    }
+
+    /// The number or the name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|level| level.name() == name)
+            .or_else(|| Self::ALL.get(name.parse::<usize>().ok()?).copied())
+    }
+}
+
+/// Where a large body is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunking {
+    /// Every chunk size bytes.
+    Fixed,
+    /// Where the content says so (FastCDC), so that an insertion moves no later boundary.
+    ContentDefined,
+}
+
+impl Chunking {
+    /// As settings and headers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::ContentDefined => "content-defined",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Fixed, Self::ContentDefined].into_iter().find(|chunking| chunking.name() == name)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +253,8 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     CreateBucket(Bucket),
+    /// Replaces the record of the bucket; id, name, owner and creation stay.
+    UpdateBucket(Bucket),
     DeleteBucket {
         bucket: BucketId,
     },
@@ -199,11 +265,17 @@ pub enum Record {
     /// A small body, stored in the log itself. At most `CONTENT_MAX` bytes.
     Content {
         identity: Identity,
+        /// Later bodies with the same identity may name this blob.
+        shared: bool,
         bytes: Bytes,
     },
     /// A chunk that is durable in a pack at `offset` (of its frame), `length` content bytes.
     Chunk {
         identity: Identity,
+        /// As for contents.
+        shared: bool,
+        /// Hint of what the chunk begins with: see [`head_of`].
+        head: u64,
         pack: u64,
         offset: u64,
         length: u32,
@@ -238,6 +310,69 @@ pub enum Record {
         request: [u8; 32],
         version: Version,
     },
+    /// What is left of `CompleteUpload` when its version is gone: the answer for a repeated request.
+    RememberUpload {
+        upload: UploadId,
+        request: [u8; 32],
+        bucket: BucketId,
+        key: Bytes,
+        version_id: VersionId,
+        etag: Etag,
+        checksum: Option<ObjectChecksum>,
+    },
+    /// Nothing refers to these blobs and nothing will: from here on their identities are unknown and their bytes may
+    /// be destroyed. Ascending.
+    CondemnBlobs {
+        blobs: Vec<Sequence>,
+    },
+    /// Chunks that are durable in another pack now; a blob that is not there any more is passed over.
+    MoveChunks {
+        moves: Vec<ChunkMove>,
+    },
+    /// No chunk that counts is in the pack any more; its file goes.
+    RetirePack {
+        pack: u64,
+    },
+    /// Contents that are durable in the compacted log file `file` now.
+    MoveContents {
+        file: u64,
+        moves: Vec<ContentMove>,
+    },
+    /// The compacted log file `file` holds everything that counts of the records `first..=last`; the files that held
+    /// them go.
+    ReplaceLog {
+        file: u64,
+        first: Sequence,
+        last: Sequence,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkMove {
+    pub blob: Sequence,
+    pub pack: u64,
+    /// Of the frame.
+    pub offset: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentMove {
+    pub blob: Sequence,
+    /// Of the frame.
+    pub offset: u64,
+}
+
+/// Entries of one `CondemnBlobs`, `MoveChunks` or `MoveContents` record.
+pub const MOVES_MAX: usize = 4_096;
+
+/// Bytes that the head of a blob covers.
+pub const HEAD_LENGTH: usize = 100 * 1024;
+
+/// The head of a blob: the first eight bytes of the keyed BLAKE3 of its first `HEAD_LENGTH` bytes. Of a blob that is
+/// not longer, that is its identity's beginning. A hint, never an identity.
+pub fn head_of(hash: &[u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *hash;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// The largest body that is stored as a content in the log, bytes.

@@ -13,6 +13,7 @@ fn version() -> Version {
         modified_ms: 1_700_000_000_123,
         size: 5 << 30,
         etag: Etag { md5: [3; 16], parts: 2 },
+        sha256: Some([8; 32]),
         checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Crc32c, b"x"), parts: 2 }),
         headers: ObjectHeaders {
             content_type: Some(Bytes::from_static(b"text/plain")),
@@ -44,14 +45,19 @@ fn samples() -> Vec<Record> {
             created_ms: 1,
             location: Bytes::new(),
             versioning: Versioning::Suspended,
-            chunk_size: Some(65_536),
-            durability: Some(Durability::Interval),
-            ref_level: Some(0),
+            settings: BucketSettings {
+                chunk_size: Some(65_536),
+                durability: Some(Durability::Interval),
+                ref_level: Some(RefLevel::Fast),
+                chunking: Some(Chunking::ContentDefined),
+                keep_sha256: true,
+            },
         }),
         Record::DeleteBucket { bucket },
         Record::CreatePack { pack: 3 },
-        Record::Content { identity: Identity([1; 32]), bytes: Bytes::from_static(b"body") },
-        Record::Chunk { identity: Identity([1; 32]), pack: 1, offset: 2, length: 3 },
+        Record::Content { identity: Identity([1; 32]), shared: true, bytes: Bytes::from_static(b"body") },
+        Record::Content { identity: Identity([1; 32]), shared: false, bytes: Bytes::from_static(b"body") },
+        Record::Chunk { identity: Identity([1; 32]), shared: true, head: 6, pack: 1, offset: 2, length: 3 },
         Record::Segment { extents: vec![Extent::Blob { blob: 1, start: 0, length: 9 }] },
         Record::PutVersion(version()),
         Record::DeleteVersion { bucket, key: key.clone(), version_id: VersionId::Null },
@@ -75,6 +81,20 @@ fn samples() -> Vec<Record> {
         }),
         Record::AbortUpload { upload },
         Record::CompleteUpload { upload, request: [4; 32], version: version() },
+        Record::RememberUpload {
+            upload,
+            request: [4; 32],
+            bucket,
+            key: Bytes::from_static(b"k"),
+            version_id: VersionId::Null,
+            etag: Etag { md5: [3; 16], parts: 2 },
+            checksum: None,
+        },
+        Record::CondemnBlobs { blobs: vec![3, 9] },
+        Record::MoveChunks { moves: vec![ChunkMove { blob: 3, pack: 2, offset: 4096 }] },
+        Record::RetirePack { pack: 2 },
+        Record::MoveContents { file: 4, moves: vec![ContentMove { blob: 3, offset: 4096 }] },
+        Record::ReplaceLog { file: 4, first: 1, last: 99 },
     ]
 }
 
@@ -104,7 +124,7 @@ fn a_cut_or_longer_payload_is_refused() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_without_a_panic(kind in 0u8..20, payload in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_are_read_without_a_panic(kind in 0u8..30, payload in proptest::collection::vec(any::<u8>(), 0..300)) {
         let _ = decode(kind, &Bytes::from(payload));
     }
 }

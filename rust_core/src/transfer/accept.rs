@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::answer::{Answer, Envelope};
-use super::buckets::{CreateBucket, chunk_size, durability};
+use super::buckets::{CreateBucket, settings};
 use super::copies::{CopyObject, MoveObject, Source, UploadPartCopy};
 use super::deletes::{DeleteObject, DeleteObjects};
 use super::intake::{Promise, transfer_encoded};
@@ -146,8 +146,7 @@ impl Reading<'_> {
             Target::Bucket(name) if operation == Operation::CreateBucket => Ok(Input::CreateBucket(CreateBucket {
                 name: name.clone(),
                 owner: self.owner.clone(),
-                chunk_size: chunk_size(self.headers())?,
-                durability: durability(self.headers())?,
+                settings: settings(self.headers())?,
             })),
             Target::Bucket(name) => self.on_bucket(operation, self.bucket(name)?),
             Target::Object { bucket, key } => {

@@ -10,7 +10,7 @@ use super::problem::Problem;
 use super::request::Request;
 use crate::decide::Intent;
 use crate::http::Headers;
-use crate::record::{Bucket, Durability};
+use crate::record::{Bucket, BucketSettings, Durability};
 use crate::s3::xml::requests::create_bucket_region;
 use crate::s3::xml::results::location_constraint;
 use crate::s3::{ErrorCode, S3Error};
@@ -18,8 +18,7 @@ use crate::s3::{ErrorCode, S3Error};
 pub struct CreateBucket {
     pub name: String,
     pub owner: String,
-    pub chunk_size: Option<u32>,
-    pub durability: Option<Durability>,
+    pub settings: BucketSettings,
 }
 
 /// Extensions of CreateBucket: what a bucket has for itself instead of the store's settings. Under `x-amz-`, so that a
@@ -30,8 +29,16 @@ const DURABILITY: &str = "x-amz-orcas-durability";
 /// Bytes that a chunk may have: smaller ones cost more in records than they hold, larger ones more memory than a body may.
 const CHUNK_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=64 * 1024 * 1024;
 
-/// Reads the bucket's own chunk size.
-pub fn chunk_size(headers: &Headers<'_>) -> Result<Option<u32>, S3Error> {
+/// Reads the settings that the bucket shall have for itself.
+pub fn settings(headers: &Headers<'_>) -> Result<BucketSettings, S3Error> {
+    Ok(BucketSettings {
+        chunk_size: chunk_size(headers)?,
+        durability: durability(headers)?,
+        ..BucketSettings::default()
+    })
+}
+
+fn chunk_size(headers: &Headers<'_>) -> Result<Option<u32>, S3Error> {
     let Some(value) = headers.get(CHUNK_SIZE) else { return Ok(None) };
     let size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     match size.filter(|size| CHUNK_SIZES.contains(size)) {
@@ -40,8 +47,7 @@ pub fn chunk_size(headers: &Headers<'_>) -> Result<Option<u32>, S3Error> {
     }
 }
 
-/// Reads the bucket's own durability.
-pub fn durability(headers: &Headers<'_>) -> Result<Option<Durability>, S3Error> {
+fn durability(headers: &Headers<'_>) -> Result<Option<Durability>, S3Error> {
     let Some(value) = headers.get(DURABILITY) else { return Ok(None) };
     match std::str::from_utf8(value).ok().and_then(Durability::from_name) {
         Some(durability) => Ok(Some(durability)),
@@ -58,8 +64,7 @@ impl CreateBucket {
             name: Bytes::copy_from_slice(self.name.as_bytes()),
             owner: Bytes::copy_from_slice(self.owner.as_bytes()),
             location: Bytes::from(region),
-            chunk_size: self.chunk_size,
-            durability: self.durability,
+            settings: self.settings,
         })
     }
 
@@ -100,10 +105,10 @@ impl Request {
         let mut headers = HeaderList::new();
         push(&mut headers, "x-amz-bucket-region", region_of(&self.lane, bucket).as_bytes().to_vec());
         push(&mut headers, "content-type", b"application/xml".to_vec());
-        if let Some(size) = bucket.chunk_size {
+        if let Some(size) = bucket.settings.chunk_size {
             push(&mut headers, CHUNK_SIZE, size.to_string().into_bytes());
         }
-        if let Some(durability) = bucket.durability {
+        if let Some(durability) = bucket.settings.durability {
             push(&mut headers, DURABILITY, durability.name().as_bytes().to_vec());
         }
         self.envelope.empty(200, headers)

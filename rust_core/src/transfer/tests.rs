@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::http::{Headers, RequestHead};
-use crate::record::Durability;
+use crate::record::{Durability, RefLevel};
 use crate::sigv4::{Credential, Signer, sha256_hex};
 use crate::transfer::lane::{Reply, now_ms};
 use crate::transfer::stream::Flow;
@@ -34,6 +34,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         max_write_buffer_count: 2048,
         chunk_size: 1 << 20,
         durability: Durability::Sync,
+        ref_level: RefLevel::Full,
         sync_interval: Duration::from_millis(50),
         db_max_open: 4,
         db_max_idle: 2,

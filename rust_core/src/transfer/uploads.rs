@@ -38,7 +38,17 @@ impl Upload {
         match &self.becomes {
             Becomes::Object { condition, headers } => {
                 let (precondition, headers) = (precondition(condition), ObjectHeaders::clone(headers));
-                Intent::PutObject(Box::new(PutObject { bucket, key, precondition, size, md5, checksum, headers, body }))
+                Intent::PutObject(Box::new(PutObject {
+                    bucket,
+                    key,
+                    precondition,
+                    size,
+                    md5,
+                    sha256: None,
+                    checksum,
+                    headers,
+                    body,
+                }))
             }
             Becomes::Part { upload, number } => {
                 let (upload, number) = (*upload, *number);

@@ -13,7 +13,7 @@ const PAGE: usize = 3;
 pub fn observe(handle: &Handle) -> Result<String> {
     let mut out = String::new();
     for bucket in handle.buckets() {
-        bucket_line(&mut out, &bucket.name, bucket.created_ms, bucket.chunk_size, bucket.durability);
+        bucket_line(&mut out, &bucket.name, bucket.created_ms, bucket.settings.chunk_size, bucket.settings.durability);
         objects(handle, &bucket, &mut out)?;
         uploads(handle, &bucket, &mut out)?;
     }
@@ -84,6 +84,7 @@ fn as_object(bucket: &Bucket, part: &Part) -> Object {
         modified_ms: part.modified_ms,
         size: part.size,
         etag: Etag::simple(part.md5),
+        sha256: None,
         checksum: None,
         headers: Default::default(),
         parts: Vec::new(),

@@ -12,7 +12,7 @@ use orcas_core::decide::{
 use orcas_core::engine::{Clock, EngineOptions, Handle, Stepper, Waiter};
 use orcas_core::error::{Error, Result};
 use orcas_core::fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
-use orcas_core::record::{BucketId, Durability};
+use orcas_core::record::{BucketId, BucketSettings, Durability};
 
 use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
 use crate::model::{Model, Moment, Op, Payload, Verdict};
@@ -354,8 +354,7 @@ impl Run {
                 name,
                 owner: "root".into(),
                 location: Default::default(),
-                chunk_size,
-                durability,
+                settings: BucketSettings { chunk_size, durability, ..BucketSettings::default() },
             },
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
             Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
@@ -364,6 +363,7 @@ impl Run {
                 precondition,
                 size: body.bytes.len() as u64,
                 md5: body.md5,
+                sha256: None,
                 checksum: None,
                 headers,
                 body: self.body(bucket, &body, chunked)?,

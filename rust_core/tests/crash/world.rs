@@ -10,7 +10,7 @@ use orcas_core::engine::{Clock, CompletionSink, EngineOptions, Environment, Inde
 use orcas_core::error::Result;
 use orcas_core::fs::Random;
 use orcas_core::fs::sim::{SimDisk, SimRandom, SimRng};
-use orcas_core::record::{Durability, UploadId};
+use orcas_core::record::{Durability, RefLevel, UploadId};
 use parking_lot::Mutex;
 
 const EPOCH_MS: u64 = 1_700_000_000_000;
@@ -103,6 +103,7 @@ impl World {
             max_write_buffer_count: 2 + rng.below(12) as u32,
             chunk_size: 12 << 10,
             durability,
+            ref_level: RefLevel::Full,
             sync_interval: INTERVAL,
             db_max_open: 1,
             db_max_idle: 1,

@@ -14,7 +14,7 @@ use crate::decide::{
 use crate::error::Result;
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::index::{Index, IndexOptions};
-use crate::record::{Bucket, Durability, ObjectHeaders, UploadId};
+use crate::record::{Bucket, BucketSettings, Durability, ObjectHeaders, RefLevel, UploadId};
 
 pub fn options(data: &Path) -> EngineOptions {
     EngineOptions {
@@ -25,6 +25,7 @@ pub fn options(data: &Path) -> EngineOptions {
         max_write_buffer_count: 2048,
         chunk_size: 4 << 20,
         durability: Durability::Sync,
+        ref_level: RefLevel::Full,
         sync_interval: Duration::from_millis(50),
         db_max_open: 4,
         db_max_idle: 2,
@@ -110,8 +111,7 @@ impl Store {
             name: Bytes::copy_from_slice(name.as_bytes()),
             owner: Bytes::from_static(b"root"),
             location: Bytes::new(),
-            chunk_size: None,
-            durability: None,
+            settings: BucketSettings::default(),
         };
         match self.handle().execute(create) {
             Ok(Outcome::Bucket(bucket)) => bucket,
@@ -138,6 +138,7 @@ impl Store {
             precondition: Precondition::default(),
             size: bytes.len() as u64,
             md5: Md5Hasher::digest(bytes),
+            sha256: None,
             checksum: None,
             headers: ObjectHeaders::default(),
             body: self.body(bucket, bytes).unwrap(),

@@ -161,9 +161,9 @@ fn named_versions_keep_their_history() {
 fn contents_chunks_segments_and_packs_are_found_by_sequence() {
     let identity = Identity([1; 32]);
     let index = applied(&sequenced([
-        Record::Content { identity, bytes: Bytes::from_static(b"twelve bytes") },
+        Record::Content { identity, shared: true, bytes: Bytes::from_static(b"twelve bytes") },
         Record::CreatePack { pack: 4 },
-        Record::Chunk { identity, pack: 4, offset: 4096, length: 77 },
+        Record::Chunk { identity, shared: true, head: 0, pack: 4, offset: 4096, length: 77 },
         Record::Segment { extents: Vec::new() },
         Record::CreatePack { pack: 2 },
     ]));
@@ -301,8 +301,8 @@ fn records_that_do_not_fit_the_index_are_refused_whole() {
     fails(&sequenced([bucket(1), Record::AbortUpload { upload: UploadId([1; 16]) }]));
     fails(&sequenced([bucket(u64::MAX)]));
     fails(&sequenced([bucket(1), put(1, b"k", u64::MAX)]));
-    let content = Owned::new(1, Record::Content { identity: Identity([0; 32]), bytes: Bytes::new() });
+    let content = Owned::new(1, Record::Content { identity: Identity([0; 32]), shared: true, bytes: Bytes::new() });
     fails(&[content.clone(), content]);
-    let placeless = Record::Content { identity: Identity([0; 32]), bytes: Bytes::new() };
+    let placeless = Record::Content { identity: Identity([0; 32]), shared: true, bytes: Bytes::new() };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use crate::record::{Bucket, BucketId, BucketSettings, Identity, ObjectHeaders, Sequence, UploadId};
+use crate::record::{
+    Bucket, BucketId, BucketSettings, ChunkMove, ContentMove, Identity, ObjectHeaders, Sequence, UploadId,
+};
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
 #[derive(Clone, Debug)]
@@ -46,6 +48,35 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
+    /// Everything decided before becomes durable; with `seal` the log goes on in a new file.
+    Barrier {
+        seal: bool,
+    },
+    /// Blobs that nothing seems to refer to.
+    CondemnBlobs {
+        blobs: Vec<Sequence>,
+    },
+    /// Chunks of one pack that are durable in others now.
+    MoveChunks {
+        from: u64,
+        moves: Vec<ChunkMove>,
+        pins: Vec<Pin>,
+    },
+    /// A pack that nothing seems to need.
+    RetirePack {
+        pack: u64,
+    },
+    ReplaceLog(Box<ReplaceLog>),
+}
+
+/// A compacted log file that stands for the records `first..=last`.
+#[derive(Clone, Debug)]
+pub struct ReplaceLog {
+    pub file: u64,
+    pub first: Sequence,
+    pub last: Sequence,
+    /// Where the contents stand in it.
+    pub moves: Vec<ContentMove>,
 }
 
 /// Stored bytes that a version or part will name.
@@ -81,6 +112,16 @@ pub struct PlacedChunk {
     pub length: u32,
     pub place: ChunkPlace,
     pub pin: Option<Pin>,
+}
+
+impl PlacedChunk {
+    /// The pack that it was written to for this body.
+    pub fn new_pack(&self) -> Option<u64> {
+        match self.place {
+            ChunkPlace::New { pack, .. } => Some(pack),
+            ChunkPlace::Known => None,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,6 +276,12 @@ pub enum Outcome {
     Upload(UploadId),
     Part(Put),
     Completed(Completed),
+    Reclaimed {
+        /// The blobs, pack or file that were given up or moved.
+        entries: Vec<u64>,
+        /// Sequence of the last record, one less than the next when there was none.
+        last: Sequence,
+    },
 }
 
 /// A completed upload: what its answer says, and which request it answered.

@@ -6,6 +6,7 @@ mod buckets;
 mod intent;
 mod manifest;
 mod objects;
+mod reclaim;
 mod uploads;
 
 #[cfg(test)]
@@ -19,7 +20,7 @@ use crate::record::{Bucket, BucketId, Extent, Identity, Object, Part, Record, Se
 
 pub use intent::{
     Body, ChunkPlace, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
-    Pin, PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, Sharing, SourceConditions,
+    Pin, PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, ReplaceLog, Sharing, SourceConditions,
 };
 pub use uploads::PART_SIZE_MIN;
 
@@ -40,6 +41,12 @@ pub trait View {
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     /// The blob that a body with this identity may name, and its length in bytes.
     fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>>;
+    /// Whether nothing refers to `blob` or asks for it, and nothing has since it was chosen. If so nothing ever will.
+    fn condemn(&self, blob: Sequence) -> Result<bool>;
+    /// Whether the bytes of `blob` stand in `pack`.
+    fn chunk_is_in(&self, blob: Sequence, pack: u64) -> Result<bool>;
+    /// Whether `pack` exists, holds nothing that counts, and nothing is on its way into it.
+    fn pack_is_free(&self, pack: u64) -> Result<bool>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
     /// How `id` was completed, while that is remembered.
@@ -113,6 +120,11 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),
         Intent::AbortUpload { bucket, key, upload } => uploads::abort(view, bucket, &key, upload),
         Intent::CompleteUpload(complete) => uploads::complete(view, context, *complete),
+        Intent::Barrier { .. } => Ok(reclaim::barrier(context)),
+        Intent::CondemnBlobs { blobs } => Ok(reclaim::condemn(view, context, blobs)?),
+        Intent::MoveChunks { from, moves, .. } => Ok(reclaim::move_chunks(view, context, from, moves)?),
+        Intent::RetirePack { pack } => Ok(reclaim::retire_pack(view, context, pack)?),
+        Intent::ReplaceLog(replacement) => Ok(reclaim::replace_log(context, *replacement)),
     }
 }
 

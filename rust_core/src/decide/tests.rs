@@ -44,6 +44,15 @@ impl View for State {
     fn shared_blob(&self, _identity: &Identity) -> Result<Option<(Sequence, u32)>> {
         Ok(None)
     }
+    fn condemn(&self, _blob: Sequence) -> Result<bool> {
+        Ok(false)
+    }
+    fn chunk_is_in(&self, _blob: Sequence, _pack: u64) -> Result<bool> {
+        Ok(false)
+    }
+    fn pack_is_free(&self, _pack: u64) -> Result<bool> {
+        Ok(false)
+    }
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
         Ok(self.uploads.get(&id).cloned())
     }

@@ -40,7 +40,7 @@ impl Applier {
         self.writer.apply(&records, &last.position.encode())?;
         self.shared.trim(&batches, TRIM_RECORDS);
         let bytes = batches.iter().map(|batch| batch.bytes).sum();
-        self.shared.applies.applied(bytes, records.len());
+        self.shared.applies.applied(bytes, records.len(), last.position.sequence);
         self.shared.note_applied(bytes);
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, RandomState};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::reads::Found;
+use super::reads::Placed;
 use crate::record::{BucketId, Object};
 
 const SHARDS: usize = 16;
@@ -32,7 +32,7 @@ struct Shard {
 }
 
 struct Entry {
-    found: Found,
+    placed: Placed,
     bytes: usize,
     used: bool,
 }
@@ -53,21 +53,21 @@ impl ObjectCache {
         self.hasher.hash_one((bucket, key)) as usize % SHARDS
     }
 
-    pub fn get(&self, bucket: BucketId, key: &Bytes) -> Result<Found, Ticket> {
+    pub fn get(&self, bucket: BucketId, key: &Bytes) -> Result<Placed, Ticket> {
         let at = self.shard(bucket, key);
         let mut shard = self.shards[at].lock();
         let generation = shard.generation;
         match shard.entries.get_mut(&(bucket, key.clone())) {
             Some(entry) => {
                 entry.used = true;
-                Ok(entry.found.clone())
+                Ok(entry.placed.clone())
             }
             None => Err(Ticket { shard: at, generation }),
         }
     }
 
-    pub fn insert(&self, ticket: Ticket, found: &Found) {
-        let bytes = cost(&found.object);
+    pub fn insert(&self, ticket: Ticket, placed: &Placed) {
+        let bytes = cost(&placed.object);
         if bytes > ENTRY_BYTES_MAX {
             return;
         }
@@ -75,13 +75,21 @@ impl ObjectCache {
         if shard.generation != ticket.generation {
             return;
         }
-        let at = (found.object.version.bucket, found.object.version.key.clone());
+        let at = (placed.object.version.bucket, placed.object.version.key.clone());
         shard.bytes += bytes;
-        match shard.entries.insert(at.clone(), Entry { found: found.clone(), bytes, used: false }) {
+        match shard.entries.insert(at.clone(), Entry { placed: placed.clone(), bytes, used: false }) {
             Some(replaced) => shard.bytes -= replaced.bytes,
             None => shard.order.push_back(at),
         }
         shard.evict();
+    }
+
+    /// Called when bytes have moved: every place in here may be an old one.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            *shard = Shard { generation: shard.generation + 1, ..Shard::default() };
+        }
     }
 
     /// Called for every key that a publication changes, after the overlay has the change.

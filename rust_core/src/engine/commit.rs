@@ -14,7 +14,7 @@ use super::overlay::Overlay;
 use super::queue::{AppendedBatch, Sequenced};
 use super::view::SequencerView;
 use super::{Shared, Task, Waiter};
-use crate::decide::{Body, ChunkPlace, Context, Decision, Failure, Intent, Outcome, decide};
+use crate::decide::{Body, Context, Decision, Failure, Intent, Outcome, PlacedChunk, decide};
 use crate::error::{Error, Result};
 use crate::log::{Batch, Log, LogPosition};
 use crate::record::{self, BucketId, Durability, Record, Sequence, UploadId};
@@ -106,9 +106,13 @@ impl Committer {
         let mut taken = std::mem::take(&mut self.taken);
         self.shared.intents.take(count, bytes, &mut taken);
         self.space = None;
+        let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
         for (intent, waiter) in taken.drain(..) {
+            if let Intent::Barrier { seal: sealing } = intent {
+                (barrier, seal) = (true, seal || sealing);
+            }
             let asked = self.durability(&intent);
             let before = self.fresh.len();
             let answer = self.decide(intent);
@@ -120,7 +124,11 @@ impl Committer {
             self.answers.push((waiter, answer));
         }
         self.taken = taken;
-        self.close_round(durability, patience);
+        self.close_round(durability, patience, barrier);
+        if seal {
+            self.seal();
+        }
+        self.answer();
     }
 
     /// How long a write of this mode may be acknowledged without a sync.
@@ -156,7 +164,14 @@ impl Committer {
             Body::Inline(_) | Body::Content { .. } => of_bucket(bucket),
         };
         match intent {
-            Intent::CreateBucket { .. } | Intent::DeleteBucket { .. } | Intent::CompleteUpload(_) => Durability::Sync,
+            Intent::CreateBucket { .. }
+            | Intent::DeleteBucket { .. }
+            | Intent::CompleteUpload(_)
+            | Intent::Barrier { .. }
+            | Intent::CondemnBlobs { .. }
+            | Intent::MoveChunks { .. }
+            | Intent::RetirePack { .. }
+            | Intent::ReplaceLog(_) => Durability::Sync,
             Intent::PutObject(put) => of_body(put.bucket, &put.body),
             Intent::PutPart(put) => of_body(put.bucket, &put.body),
             Intent::DeleteObject { bucket, .. }
@@ -199,17 +214,21 @@ impl Committer {
 
     /// Packs of the intent's chunks that no record has named yet.
     fn unborn_packs(&self, intent: &Intent) -> Vec<u64> {
-        let body = match intent {
-            Intent::PutObject(put) => &put.body,
-            Intent::PutPart(put) => &put.body,
+        let chunks = |body: &Body| match body {
+            Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
+            Body::Inline(_) | Body::Content { .. } => Vec::new(),
+        };
+        let named: Vec<u64> = match intent {
+            Intent::PutObject(put) => chunks(&put.body),
+            Intent::PutPart(put) => chunks(&put.body),
+            Intent::MoveChunks { moves, .. } => moves.iter().map(|entry| entry.pack).collect(),
             _ => return Vec::new(),
         };
-        let Body::Chunks(chunks) = body else { return Vec::new() };
+        if named.is_empty() {
+            return Vec::new();
+        }
         let mut unborn = self.shared.packs.unborn();
-        unborn.retain(|pack| {
-            chunks.iter().any(|chunk| matches!(chunk.place, ChunkPlace::New { pack: of, .. } if of == *pack))
-                && !self.births.contains(pack)
-        });
+        unborn.retain(|pack| named.contains(pack) && !self.births.contains(pack));
         unborn
     }
 
@@ -236,6 +255,7 @@ impl Committer {
                 (kind, Bytes::from(payload), frame)
             }
         };
+        self.shared.candidates.mentioned(&record);
         if BucketTable::concerns(&record) {
             Arc::make_mut(&mut self.buckets).apply(&record);
         }
@@ -245,21 +265,21 @@ impl Committer {
         self.fresh.push(sequenced);
     }
 
-    /// Makes the round as durable as it has to be, publishes and answers. `patience` is that of its least patient write,
+    /// Makes the round as durable as it has to be and publishes it. `patience` is that of its least patient write,
     /// which need not be the one with the strongest mode.
-    fn close_round(&mut self, durability: Durability, patience: Option<Duration>) {
+    fn close_round(&mut self, durability: Durability, patience: Option<Duration>, barrier: bool) {
         let now = self.shared.clock.monotonic();
         let decided = !self.fresh.is_empty();
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
-        if !decided && !due {
-            self.answer();
+        let open = !self.batch.is_empty() || !self.unsynced.is_empty();
+        if !decided && !due && !(barrier && open) {
             return;
         }
         let options = &self.shared.options;
         let full = self.batch.len() as u64 >= options.max_write_buffer_size
             || self.objects >= options.max_write_buffer_count as usize
             || self.unsynced_bytes + self.batch.len() as u64 >= UNSYNCED_BYTES_MAX.max(options.max_write_buffer_size);
-        let outcome = if durability == Durability::Sync && decided || due || full {
+        let outcome = if durability == Durability::Sync && decided || due || full || barrier {
             self.flush()
         } else if durability == Durability::Buffered {
             self.promise(patience.map(|patience| now + patience));
@@ -270,7 +290,21 @@ impl Committer {
         if let Err(error) = outcome {
             self.fail_round(&error);
         }
-        self.answer();
+    }
+
+    /// Continues in a new log file; everything so far is durable. Should that fail, it goes on in the present one or,
+    /// when that one was given up, in a third.
+    fn seal(&mut self) {
+        if self.log.needs_fail_over() || self.log.position() != self.durable {
+            return;
+        }
+        match self.log.roll().and_then(|()| self.log.sync()) {
+            Ok(()) => self.durable = self.log.position(),
+            Err(_) if self.log.needs_fail_over() && self.log.fail_over(&self.durable).is_err() => {
+                self.stop("writing the log failed and no new file could be made");
+            }
+            Err(_) => {}
+        }
     }
 
     /// Publishes what no sync has covered and must be durable by `deadline`.

@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 
-use super::Handle;
+use super::{Found, Handle};
 use crate::checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use crate::decide::{Copy, CopyPart, Failure, Intent, Outcome, Refusal, SourceConditions};
-use crate::record::{BucketId, Object, UploadId};
+use crate::record::{BucketId, UploadId};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -41,7 +41,7 @@ impl Handle {
         let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
         retry(|| {
             let source = self.source(&request.source)?;
-            let size = source.version.size;
+            let size = source.object.version.size;
             let (first, last) = request.range.unwrap_or((0, size.saturating_sub(1)));
             if request.range.is_some() && (first > last || last >= size) {
                 return Err(Refusal::InvalidRange { size }.into());
@@ -49,7 +49,7 @@ impl Handle {
             let (md5, checksum) = self.digests(&source, first, last, algorithm)?;
             self.execute(Intent::CopyPart(Box::new(CopyPart {
                 source: request.source.clone(),
-                source_sequence: source.sequence,
+                source_sequence: source.object.sequence,
                 source_conditions: request.source_conditions.clone(),
                 range: request.range,
                 bucket: request.bucket,
@@ -69,13 +69,13 @@ impl Handle {
             let mut copy = request.copy.clone();
             if let Some(algorithm) = request.algorithm {
                 let source = self.source(&copy.source)?;
-                let stored = source.version.checksum.filter(|whole| whole.parts == 0);
+                let stored = source.object.version.checksum.filter(|whole| whole.parts == 0);
                 copy.checksum = Some(match stored.filter(|whole| whole.checksum.algorithm() == algorithm) {
-                    Some(whole) => (source.sequence, whole.checksum),
+                    Some(whole) => (source.object.sequence, whole.checksum),
                     None => {
-                        let last = source.version.size.saturating_sub(1);
+                        let last = source.object.version.size.saturating_sub(1);
                         let (_, checksum) = self.digests(&source, 0, last, Some(algorithm))?;
-                        (source.sequence, checksum.ok_or(Refusal::SourceChanged)?)
+                        (source.object.sequence, checksum.ok_or(Refusal::SourceChanged)?)
                     }
                 });
             }
@@ -83,20 +83,19 @@ impl Handle {
         })
     }
 
-    fn source(&self, (bucket, key): &(BucketId, Bytes)) -> Result<std::sync::Arc<Object>, Failure> {
-        let found = self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?;
-        Ok(found.object)
+    fn source(&self, (bucket, key): &(BucketId, Bytes)) -> Result<Found, Failure> {
+        Ok(self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?)
     }
 
     /// MD5, and the checksum if one is asked for, of a range; not computed again where they are stored.
     fn digests(
         &self,
-        source: &Object,
+        source: &Found,
         first: u64,
         last: u64,
         algorithm: Option<ChecksumAlgorithm>,
     ) -> Result<([u8; 16], Option<Checksum>), Failure> {
-        let version = &source.version;
+        let version = &source.object.version;
         let whole = version.size == 0 || (first == 0 && last + 1 == version.size);
         if whole && algorithm.is_none() && version.etag.parts == 0 {
             return Ok((version.etag.md5, None));

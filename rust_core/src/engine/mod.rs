@@ -10,12 +10,14 @@ mod buckets;
 mod cache;
 mod commit;
 mod copy;
+mod epochs;
 mod keys;
 mod list;
 mod open;
 mod overlay;
 mod queue;
 mod reads;
+mod reclaim;
 mod stepper;
 mod uploads;
 mod view;
@@ -38,20 +40,25 @@ use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Random};
 use crate::index::Index;
 use crate::log::{LogReader, SpareMaker};
-use crate::record::{Bucket, BucketId, Durability, Object, RefLevel};
+use crate::record::{Bucket, BucketId, Durability, RefLevel};
 
 use buckets::BucketTable;
 use cache::ObjectCache;
+use epochs::Epochs;
 use keys::StoreKeys;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
+use reclaim::{Candidates, Requests};
+use sharing::Pins;
 
 pub use body::BodyWriter;
 pub use copy::{CopyPartRequest, CopyRequest};
+pub use epochs::EpochPin;
 pub use list::{ListEntry, ListObjects, ListPage};
 pub use open::{Engine, IndexPlace};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
+pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
 
@@ -83,6 +90,8 @@ pub struct EngineOptions {
     pub log_file_size: u64,
     /// Bytes after which a new pack is begun.
     pub pack_size: u64,
+    /// Bytes a second that background reclamation reads and writes at most; 0 for no bound.
+    pub reclaim_rate: u64,
     /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
     pub reserve: u64,
 }
@@ -170,9 +179,13 @@ struct Shared {
     scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
     intents: IntentQueue,
     applies: ApplyQueue,
+    candidates: Candidates,
+    pins: Arc<Pins>,
+    reclaim: Requests,
     overlay: RwLock<Overlay>,
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,
+    epochs: Arc<Epochs>,
     index: Index,
     log_reader: LogReader,
     spares: SpareMaker,
@@ -318,8 +331,8 @@ impl Handle {
     }
 
     /// Bytes `first..=last` of an object, which must lie inside it.
-    pub fn reader(&self, object: &Object, first: u64, last: u64) -> ObjectReader {
-        ObjectReader::new(Arc::clone(&self.shared), object, first, last)
+    pub fn reader(&self, found: &Found, first: u64, last: u64) -> ObjectReader {
+        ObjectReader::new(Arc::clone(&self.shared), found, first, last)
     }
 
     /// A page of objects. Blocking.

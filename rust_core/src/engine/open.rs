@@ -16,12 +16,13 @@ use super::commit::Committer;
 use super::keys::StoreKeys;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
+use super::reclaim::{self, Candidates, Requests};
 use super::{EngineOptions, Environment, Handle, Shared, Task};
 use crate::chunks::{PackOptions, Packs};
 use crate::error::{Error, Result};
 use crate::fs::FileSystem;
 use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
-use crate::log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
+use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use crate::record::{self, Record};
 
 /// Where the index lives.
@@ -41,6 +42,7 @@ pub(super) struct Opened {
     pub shared: Arc<Shared>,
     pub committer: Committer,
     pub applier: Applier,
+    pub logs: LogFiles,
     pub tasks: crossbeam_channel::Receiver<Task>,
     pub lock: Box<dyn Send + Sync>,
     /// What had to be replayed or was torn: the last process did not close the store.
@@ -52,6 +54,7 @@ pub struct Engine {
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
     maintenance: Option<JoinHandle<()>>,
+    reclamation: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
 }
 
@@ -63,7 +66,7 @@ impl Engine {
     /// when something acknowledged could be lost by going on, [`Error::Version`] for another format.
     pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
         let opened = open(options, environment)?;
-        let Opened { shared, committer, applier, tasks, lock, unclean } = opened;
+        let Opened { shared, committer, applier, logs, tasks, lock, unclean } = opened;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
             spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
@@ -74,8 +77,16 @@ impl Engine {
             spawn("orcas-commit", Box::new(move || committer.run()))?,
             spawn("orcas-apply", Box::new(move || applier.run()))?,
         ];
+        let for_reclamation = Arc::clone(&shared);
+        let reclamation = spawn("orcas-reclaim", Box::new(move || reclaim::run(&for_reclamation, logs)))?;
         shared.request(Task::Spare);
-        Ok(Self { handle: Handle { shared }, threads, maintenance: Some(maintenance), lock: Some(lock) })
+        Ok(Self {
+            handle: Handle { shared },
+            threads,
+            maintenance: Some(maintenance),
+            reclamation: Some(reclamation),
+            lock: Some(lock),
+        })
     }
 
     pub fn handle(&self) -> Handle {
@@ -96,6 +107,11 @@ impl Engine {
 
     fn shut(&mut self) {
         let shared = &self.handle.shared;
+        // It waits for commits, so it ends before they do.
+        shared.reclaim.stop();
+        if let Some(reclamation) = self.reclamation.take() {
+            let _ = reclamation.join();
+        }
         shared.intents.close();
         // The committer is first in the list: the applier's queue is complete when it has ended.
         for thread in self.threads.drain(..) {
@@ -162,7 +178,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         random: Arc::clone(&random),
     };
     let opener = IndexOpener { options: &options, place, path: index_path, store_id };
-    let Recovery { index, writer, log, unclean } = recover_index(&fs, &log_options, &opener)?;
+    let Recovery { index, writer, mut log, unclean } = recover_index(&fs, &log_options, &opener)?;
+    log.keep(&index.read()?.log_files()?.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
     keys.establish(&fs, &data)?;
     let packs = {
         let options =
@@ -180,9 +197,13 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         keys,
         scopes: Mutex::new(HashMap::new()),
         intents: IntentQueue::default(),
-        applies: ApplyQueue::default(),
+        applies: ApplyQueue::new(log.position().sequence),
+        candidates: Candidates::default(),
+        pins: Arc::default(),
+        reclaim: Requests::default(),
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
+        epochs: Arc::default(),
         index,
         packs,
         stopped: AtomicBool::new(false),
@@ -191,9 +212,10 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         since_checkpoint: AtomicU64::new(0),
         options,
     });
+    let logs = log.files();
     let committer = Committer::new(Arc::clone(&shared), log);
     let applier = Applier::new(Arc::clone(&shared), writer);
-    Ok(Opened { shared, committer, applier, tasks, lock, unclean })
+    Ok(Opened { shared, committer, applier, logs, tasks, lock, unclean })
 }
 
 struct IndexOpener<'a> {

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 
-use super::Waiter;
-use crate::decide::{Body, Intent};
+use super::{CompletionSink, Waiter};
+use crate::decide::{Body, Failure, Intent, Outcome};
 use crate::index::BlobLocation;
 use crate::log::LogPosition;
 use crate::record::{Record, Sequence};
@@ -128,6 +128,24 @@ impl IntentQueue {
     }
 }
 
+/// Holds the answer of an intent until somebody looks.
+#[derive(Default)]
+pub(super) struct Answer {
+    answer: Mutex<Option<Result<Outcome, Failure>>>,
+}
+
+impl Answer {
+    pub fn get(&self) -> Option<Result<Outcome, Failure>> {
+        self.answer.lock().take()
+    }
+}
+
+impl CompletionSink for Answer {
+    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
+        *self.answer.lock() = Some(result);
+    }
+}
+
 /// How far the index may stay behind the durable log before writers wait.
 pub const LAG_BYTES_MAX: u64 = 16 << 20;
 pub const LAG_RECORDS_MAX: usize = 100_000;
@@ -143,6 +161,8 @@ struct Batches {
     /// Of everything not yet applied, the transaction under way included.
     bytes: u64,
     records: usize,
+    /// Sequence of the last record in the index.
+    applied: Sequence,
     closed: bool,
     failed: bool,
 }
@@ -157,13 +177,17 @@ impl Batches {
     }
 }
 
-#[derive(Default)]
 pub(super) struct ApplyQueue {
     batches: Mutex<Batches>,
     changed: Condvar,
 }
 
 impl ApplyQueue {
+    /// The index holds everything up to `applied`.
+    pub fn new(applied: Sequence) -> Self {
+        Self { batches: Mutex::new(Batches { applied, ..Batches::default() }), changed: Condvar::new() }
+    }
+
     pub fn push(&self, batch: AppendedBatch) {
         let mut batches = self.batches.lock();
         batches.bytes += batch.bytes;
@@ -221,12 +245,18 @@ impl ApplyQueue {
         true
     }
 
-    pub fn applied(&self, bytes: u64, records: usize) {
+    /// Records up to `last` are in the index and have left the overlay.
+    pub fn applied(&self, bytes: u64, records: usize, last: Sequence) {
         let mut batches = self.batches.lock();
+        batches.applied = last;
         batches.bytes -= bytes;
         batches.records -= records;
         drop(batches);
         self.changed.notify_all();
+    }
+
+    pub fn applied_to(&self) -> Sequence {
+        self.batches.lock().applied
     }
 
     pub fn fail(&self) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Shared;
+use super::epochs::EpochPin;
 use super::overlay::{BlobPlace, Overlay};
 use crate::decide::Completed;
 use crate::error::{Error, Result};
@@ -13,11 +14,32 @@ use crate::index::{BlobLocation, Stored};
 use crate::log::ContentLocation;
 use crate::record::{self, BucketId, Extent, Object, Part, Record, Sequence, Upload, UploadId, Version};
 
-/// An object as it was found, with the place of its content when that is a single blob.
+/// An object as it was found. While this lives, everything that the object refers to stays readable.
 #[derive(Clone)]
 pub struct Found {
     pub object: Arc<Object>,
-    pub(super) place: Option<BlobPlace>,
+    place: Option<BlobPlace>,
+    pin: EpochPin,
+}
+
+/// An object with the place of its content when that is a single blob.
+#[derive(Clone)]
+pub(super) struct Placed {
+    pub object: Arc<Object>,
+    pub place: Option<BlobPlace>,
+}
+
+impl Placed {
+    fn pinned(self, pin: EpochPin) -> Found {
+        Found { object: self.object, place: self.place, pin }
+    }
+}
+
+impl Found {
+    /// An object that was looked up some other way while `pin` was held.
+    pub fn new(object: Arc<Object>, pin: EpochPin) -> Self {
+        Self { object, place: None, pin }
+    }
 }
 
 /// The blob that holds all of a small object's content.
@@ -28,9 +50,9 @@ fn single_blob(version: &Version) -> Option<Sequence> {
     }
 }
 
-fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> Found {
+fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> Placed {
     let place = single_blob(&object.version).and_then(|blob| overlay.blob(blob)).cloned();
-    Found { object: Arc::clone(object), place }
+    Placed { object: Arc::clone(object), place }
 }
 
 /// The version in any record that brings one.
@@ -60,17 +82,23 @@ pub(super) fn upload_of(kind: u8, payload: &Bytes) -> Result<Upload> {
 impl Shared {
     /// From memory, or `None` when the index must be asked or a publication is under way.
     pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
+        let pin = self.epochs.pin();
         {
             let overlay = self.overlay.try_read()?;
             if let Some(change) = overlay.object(bucket, key) {
-                return Some(change.value.as_ref().map(|object| in_overlay(&overlay, object)));
+                return Some(change.value.as_ref().map(|object| in_overlay(&overlay, object).pinned(pin)));
             }
         }
-        self.cache.get(bucket, key).ok().map(Some)
+        self.cache.get(bucket, key).ok().map(|placed| Some(placed.pinned(pin)))
     }
 
     /// May read the index from the disk.
     pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+        let pin = self.epochs.pin();
+        Ok(self.lookup(bucket, key)?.map(|placed| placed.pinned(pin)))
+    }
+
+    fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Placed>> {
         {
             let overlay = self.overlay.read();
             if let Some(change) = overlay.object(bucket, key) {
@@ -78,7 +106,7 @@ impl Shared {
             }
         }
         let ticket = match self.cache.get(bucket, key) {
-            Ok(found) => return Ok(Some(found)),
+            Ok(placed) => return Ok(Some(placed)),
             Err(ticket) => ticket,
         };
         let reader = self.index.read()?;
@@ -88,9 +116,9 @@ impl Shared {
             Some(blob) => reader.blob(blob)?.map(BlobPlace::At),
             None => None,
         };
-        let found = Found { object: Arc::new(Object { sequence: stored.sequence, version }), place };
-        self.cache.insert(ticket, &found);
-        Ok(Some(found))
+        let placed = Placed { object: Arc::new(Object { sequence: stored.sequence, version }), place };
+        self.cache.insert(ticket, &placed);
+        Ok(Some(placed))
     }
 
     pub fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
@@ -183,6 +211,8 @@ pub struct ObjectReader {
     remaining: u64,
     /// The blob in hand, so that its place is looked up once.
     blob: Option<(Sequence, BlobPlace)>,
+    /// Held until the last byte.
+    _pin: EpochPin,
 }
 
 struct Level {
@@ -193,10 +223,12 @@ struct Level {
 }
 
 impl ObjectReader {
-    pub(super) fn new(shared: Arc<Shared>, object: &Object, first: u64, last: u64) -> Self {
-        let extents: Arc<[Extent]> = object.version.manifest.as_slice().into();
-        let remaining = if object.version.size == 0 { 0 } else { last - first + 1 };
-        Self { shared, levels: vec![Level { extents, next: 0, skip: first }], remaining, blob: None }
+    pub(super) fn new(shared: Arc<Shared>, found: &Found, first: u64, last: u64) -> Self {
+        let version = &found.object.version;
+        let extents: Arc<[Extent]> = version.manifest.as_slice().into();
+        let remaining = if version.size == 0 { 0 } else { last - first + 1 };
+        let levels = vec![Level { extents, next: 0, skip: first }];
+        Self { shared, levels, remaining, blob: None, _pin: found.pin.clone() }
     }
 
     /// Bytes still to come.

@@ -1,8 +1,11 @@
 //! The same pipeline without threads: whoever holds the stepper decides what happens next. For simulations and tests.
 
+use std::sync::Arc;
+
 use super::apply::Applier;
 use super::commit::Committer;
 use super::open::{Opened, open};
+use super::reclaim::{Policy, Reclaimer, Step};
 use super::{EngineOptions, Environment, Handle};
 use crate::error::Result;
 
@@ -10,6 +13,7 @@ pub struct Stepper {
     handle: Handle,
     committer: Committer,
     applier: Applier,
+    reclaimer: Reclaimer,
     _lock: Box<dyn Send + Sync>,
     _tasks: crossbeam_channel::Receiver<super::Task>,
 }
@@ -18,8 +22,9 @@ impl Stepper {
     /// # Errors
     /// As [`super::Engine::open`].
     pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
-        let Opened { shared, committer, applier, tasks, lock, .. } = open(options, environment)?;
-        Ok(Self { handle: Handle { shared }, committer, applier, _lock: lock, _tasks: tasks })
+        let Opened { shared, committer, applier, logs, tasks, lock, .. } = open(options, environment)?;
+        let reclaimer = Reclaimer::new(Arc::clone(&shared), logs, Arc::clone(&shared.reclaim.done));
+        Ok(Self { handle: Handle { shared }, reclaimer, committer, applier, _lock: lock, _tasks: tasks })
     }
 
     pub fn handle(&self) -> &Handle {
@@ -40,6 +45,22 @@ impl Stepper {
     /// When the index cannot be written.
     pub fn apply(&mut self) -> Result<()> {
         self.applier.step()
+    }
+
+    /// The next piece of reclamation.
+    ///
+    /// # Errors
+    /// As [`Reclaimer::step`].
+    pub fn reclaim(&mut self, policy: &Policy) -> Result<Step> {
+        self.reclaimer.step(policy)
+    }
+
+    /// Looks at everything again; with `seal` the log file in use can be compacted too.
+    pub fn refresh_reclamation(&mut self, seal: bool) {
+        self.reclaimer.refresh();
+        if seal {
+            self.reclaimer.seal_log();
+        }
     }
 
     /// Makes the next log file ready.

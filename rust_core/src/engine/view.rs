@@ -11,6 +11,7 @@ use super::overlay::Overlay;
 use super::reads::part_of;
 use crate::decide::{Completed, View};
 use crate::error::Result;
+use crate::index::BlobLocation;
 use crate::record::{Bucket, BucketId, Extent, Identity, Object, Part, Sequence, Upload, UploadId};
 
 pub(super) struct SequencerView<'a> {
@@ -73,6 +74,40 @@ impl View for SequencerView<'_> {
 
     fn shared_blob(&self, _identity: &Identity) -> Result<Option<(Sequence, u32)>> {
         Ok(None)
+    }
+
+    fn condemn(&self, blob: Sequence) -> Result<bool> {
+        // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
+        // in the index, which was waited for.
+        if !self.shared.candidates.contains(blob) {
+            return Ok(false);
+        }
+        let reader = self.shared.index.read()?;
+        if reader.blob_refs(blob)? != Some(0) {
+            return Ok(false);
+        }
+        // An upload that has found the blob by its identity and is not decided yet holds a pin on it.
+        Ok(reader.blob_identity(blob)?.is_none_or(|identity| self.shared.pins.condemn(identity, blob)))
+    }
+
+    fn chunk_is_in(&self, blob: Sequence, wanted: u64) -> Result<bool> {
+        if self.pending.is_condemned(blob) || self.shared.overlay.read().is_condemned(blob) {
+            return Ok(false);
+        }
+        let place = self.shared.index.read()?.blob(blob)?;
+        Ok(matches!(place, Some(BlobLocation::Pack { pack, .. }) if pack == wanted))
+    }
+
+    fn pack_is_free(&self, pack: u64) -> Result<bool> {
+        // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
+        if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
+            return Ok(false);
+        }
+        if self.shared.overlay.read().pack_in_use(pack) {
+            return Ok(false);
+        }
+        let reader = self.shared.index.read()?;
+        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, 0, 1)?.is_empty())
     }
 
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {

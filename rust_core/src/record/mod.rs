@@ -347,6 +347,20 @@ pub enum Record {
     },
 }
 
+impl Record {
+    /// The extents that the record brings: a manifest or a segment.
+    pub fn extents(&self) -> &[Extent] {
+        match self {
+            Self::PutVersion(version) | Self::MoveVersion { version, .. } | Self::CompleteUpload { version, .. } => {
+                &version.manifest
+            }
+            Self::PutPart(part) => &part.manifest,
+            Self::Segment { extents } => extents,
+            _ => &[],
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkMove {
     pub blob: Sequence,

@@ -147,7 +147,7 @@ impl Request {
     /// Reads a small body; blocks.
     fn read_whole(&self, found: &Found, first: u64, length: usize) -> Result<Vec<u8>, Problem> {
         let mut content = vec![0; length];
-        let mut reader = self.lane.engine.reader(&found.object, first, first + length as u64 - 1);
+        let mut reader = self.lane.engine.reader(found, first, first + length as u64 - 1);
         let mut at = 0;
         while at < length {
             match reader.read(&mut content[at..])? {
@@ -160,7 +160,7 @@ impl Request {
 
     /// Reads a large body piece by piece.
     fn source(&self, found: &Found, first: u64, length: u64) -> Source {
-        let mut reader = self.lane.engine.reader(&found.object, first, first + length - 1);
+        let mut reader = self.lane.engine.reader(found, first, first + length - 1);
         Box::new(move |piece| {
             let wanted = reader.remaining().min(PIECE_LEN as u64) as usize;
             piece.resize(wanted, 0);

@@ -182,7 +182,7 @@ impl Store {
     pub fn get_range(&self, bucket: &Bucket, key: &str, first: u64, last: u64) -> Vec<u8> {
         let handle = self.handle();
         let found = handle.object(bucket.id, &Bytes::copy_from_slice(key.as_bytes())).unwrap().unwrap();
-        let mut reader = handle.reader(&found.object, first, last);
+        let mut reader = handle.reader(&found, first, last);
         let (mut out, mut buf) = (Vec::new(), vec![0; 50_000]);
         loop {
             match reader.read(&mut buf).unwrap() {

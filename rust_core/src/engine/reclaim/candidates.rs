@@ -1,0 +1,48 @@
+//! Blobs that were seen without references and wait for their condemnation. A record that names one takes it off.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::record::{Extent, Record, Sequence};
+
+#[derive(Default)]
+pub(in crate::engine) struct Candidates {
+    blobs: Mutex<HashSet<Sequence>>,
+    /// Whether there are any, so that a write asks for no lock when nothing is dead.
+    any: AtomicBool,
+}
+
+impl Candidates {
+    pub fn choose(&self, blobs: impl Iterator<Item = Sequence>) {
+        let mut set = self.blobs.lock();
+        set.extend(blobs);
+        self.any.store(!set.is_empty(), Ordering::Release);
+    }
+
+    pub fn drop(&self, blobs: impl Iterator<Item = Sequence>) {
+        let mut set = self.blobs.lock();
+        blobs.for_each(|blob| drop(set.remove(&blob)));
+        self.any.store(!set.is_empty(), Ordering::Release);
+    }
+
+    /// Called by the sequencer for every record before anybody can see it.
+    pub fn mentioned(&self, record: &Record) {
+        let extents = record.extents();
+        if extents.is_empty() || !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let mut set = self.blobs.lock();
+        for extent in extents {
+            if let Extent::Blob { blob, .. } = extent {
+                set.remove(blob);
+            }
+        }
+        self.any.store(!set.is_empty(), Ordering::Release);
+    }
+
+    pub fn contains(&self, blob: Sequence) -> bool {
+        self.blobs.lock().contains(&blob)
+    }
+}

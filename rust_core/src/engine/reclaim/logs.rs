@@ -1,0 +1,213 @@
+//! Compaction of the log: which run of sealed files is worth rewriting, and the rewriting, file by file.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::keep::{Scope, Verdict};
+use super::{Policy, Shared};
+use crate::decide::ReplaceLog;
+use crate::error::{Error, Result};
+use crate::log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
+use crate::record::{self, ContentMove, Record};
+
+/// What still counts of a file is estimated anew after this time; what was condemned meanwhile is known at once.
+const REFRESH: Duration = Duration::from_secs(600);
+/// Bytes of log beside the payload of a record: frame header, one block checksum, its share of padding and commits.
+const FRAME_OVERHEAD: u64 = 36;
+/// Bytes that one compaction writes at most, so that it ends some time.
+const OUTPUT_MAX: u64 = 256 << 20;
+/// Adjacent files smaller than this share of a log file are put together when there are `SMALL_FILES_MIN` of them.
+const SMALL_SHARE: u64 = 8;
+const SMALL_FILES_MIN: usize = 4;
+
+/// What is known of one sealed file.
+struct Estimate {
+    /// Bytes that would be written again.
+    live: u64,
+    /// Bytes that were no longer counted when the file was made, and yet were kept: what ended something in an older
+    /// file. Only a run from the beginning of the log can drop them.
+    kept: u64,
+    at: Duration,
+}
+
+/// What the sealed files hold, as far as it was looked at.
+#[derive(Default)]
+pub(super) struct Estimates {
+    files: HashMap<u64, Estimate>,
+}
+
+impl Estimates {
+    /// A content of `bytes` in `file` was condemned.
+    pub fn condemned(&mut self, file: u64, bytes: u64) {
+        if let Some(estimate) = self.files.get_mut(&file) {
+            estimate.live = estimate.live.saturating_sub(bytes + FRAME_OVERHEAD + 32);
+        }
+    }
+
+    /// Looks at one file that was not looked at lately. False when there is none.
+    pub fn refresh(&mut self, shared: &Shared, sealed: &[SealedLog], now: Duration) -> Result<bool> {
+        self.files.retain(|file, _| sealed.iter().any(|log| log.file == *file));
+        let stale = |log: &&SealedLog| {
+            self.files.get(&log.file).is_none_or(|estimate| now.saturating_sub(estimate.at) > REFRESH)
+        };
+        let Some(log) = sealed.iter().find(stale) else { return Ok(false) };
+        let live = if log.last < log.first {
+            0
+        } else {
+            let usage = shared.index.read()?.log_usage(log.first, log.last)?;
+            usage.content_bytes
+                + usage.record_bytes
+                + usage.contents * (FRAME_OVERHEAD + 32)
+                + usage.records * FRAME_OVERHEAD
+        };
+        let live = live.min(log.bytes);
+        // What a compaction has left is not looked at as garbage.
+        let kept = match self.files.get(&log.file) {
+            Some(known) => known.kept,
+            None if log.compacted => log.bytes - live,
+            None => 0,
+        };
+        self.files.insert(log.file, Estimate { live, kept, at: now });
+        Ok(true)
+    }
+
+    pub fn forget(&mut self) {
+        self.files.values_mut().for_each(|estimate| estimate.at = Duration::ZERO);
+        self.files.retain(|_, estimate| estimate.kept > 0);
+    }
+
+    /// The run of adjacent files whose compaction gives back most, with the bytes it would write.
+    pub fn choose(&self, sealed: &[SealedLog], policy: &Policy, small: u64) -> Option<Vec<u64>> {
+        let mut best: Option<(u64, Vec<u64>)> = None;
+        let mut run = Run::default();
+        for (position, log) in sealed.iter().enumerate() {
+            let candidate = self.files.get(&log.file).filter(|estimate| {
+                let kept = if position == 0 || run.prefix { 0 } else { estimate.kept };
+                let worth = (estimate.live + kept) as f64 <= log.bytes as f64 * policy.live_max;
+                worth || log.bytes < small
+            });
+            match candidate {
+                Some(estimate) if run.live + estimate.live <= policy.output_max.min(OUTPUT_MAX) => {
+                    run.add(position, log, estimate, small);
+                }
+                candidate => {
+                    run.close(policy, &mut best);
+                    if let Some(estimate) = candidate.filter(|estimate| estimate.live <= policy.output_max) {
+                        run.add(position, log, estimate, small);
+                    }
+                }
+            }
+        }
+        run.close(policy, &mut best);
+        best.map(|(_, files)| files)
+    }
+}
+
+#[derive(Default)]
+struct Run {
+    files: Vec<u64>,
+    prefix: bool,
+    live: u64,
+    freed: u64,
+    small: usize,
+}
+
+impl Run {
+    fn add(&mut self, position: usize, log: &SealedLog, estimate: &Estimate, small: u64) {
+        self.prefix |= position == 0;
+        self.files.push(log.file);
+        self.live += estimate.live;
+        let kept = if self.prefix { 0 } else { estimate.kept };
+        self.freed += log.bytes.saturating_sub(estimate.live + kept);
+        self.small += usize::from(log.bytes < small);
+    }
+
+    /// Ends the run; it is taken when it beats the best so far.
+    fn close(&mut self, policy: &Policy, best: &mut Option<(u64, Vec<u64>)>) {
+        let run = std::mem::take(self);
+        let many = run.small == run.files.len() && run.small >= SMALL_FILES_MIN;
+        let worth = run.freed >= policy.freed_min || many;
+        if !run.files.is_empty() && worth && best.as_ref().is_none_or(|(freed, _)| run.freed > *freed) {
+            *best = Some((run.freed, run.files));
+        }
+    }
+}
+
+/// The bytes under which a sealed file is small.
+pub(super) fn small(log_file_size: u64) -> u64 {
+    log_file_size / SMALL_SHARE
+}
+
+/// A compaction under way.
+pub(super) struct Compaction {
+    logs: LogFiles,
+    files: Vec<u64>,
+    next: usize,
+    prefix: bool,
+    in_force: HashSet<u64>,
+    output: LogCompaction,
+    moves: Vec<ContentMove>,
+}
+
+impl Compaction {
+    pub fn begin(shared: &Shared, logs: &LogFiles, files: Vec<u64>) -> Result<Self> {
+        let prefix = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
+        let in_force = shared.index.read()?.log_files()?.iter().map(|row| row.file);
+        let in_force = in_force.filter(|file| !files.contains(file)).collect();
+        let output = logs.compact(&files)?;
+        Ok(Self { logs: logs.clone(), files, next: 0, prefix, in_force, output, moves: Vec::new() })
+    }
+
+    /// Rewrites the next file and returns the bytes that were written; `None` when all are done.
+    pub fn step(&mut self, shared: &Shared) -> Result<Option<u64>> {
+        let Some(&file) = self.files.get(self.next) else { return Ok(None) };
+        self.next += 1;
+        let before = self.output.bytes();
+        let logs = self.logs.clone();
+        logs.scan(file, &mut |batch| {
+            // A reader for each batch: none is kept while the disk is waited for.
+            let reader = shared.index.read()?;
+            let scope = Scope { reader: &reader, prefix: self.prefix, in_force: &self.in_force };
+            for recovered in &batch.records {
+                rewrite(&scope, recovered, &mut self.output, &mut self.moves)?;
+            }
+            Ok(())
+        })?;
+        Ok(Some(self.output.bytes() - before))
+    }
+
+    /// Makes the new file durable.
+    pub fn finish(self) -> Result<(CompactedLog, ReplaceLog)> {
+        let compacted = self.output.finish()?;
+        let (file, first, last) = (compacted.file, compacted.first, compacted.last);
+        Ok((compacted, ReplaceLog { file, first, last, moves: self.moves }))
+    }
+}
+
+fn rewrite(
+    scope: &Scope<'_>,
+    recovered: &RecoveredRecord,
+    output: &mut LogCompaction,
+    moves: &mut Vec<ContentMove>,
+) -> Result<()> {
+    let RecoveredRecord { sequence, kind, ref payload, .. } = *recovered;
+    let record = record::decode(kind, payload)?;
+    match scope.verdict(sequence, &record)? {
+        Verdict::Drop => {}
+        Verdict::Keep => {
+            let offset = output.push(sequence, kind, &[payload])?;
+            if matches!(record, Record::Content { .. }) {
+                moves.push(ContentMove { blob: sequence, offset });
+            }
+        }
+        Verdict::Rewrite(Record::Content { .. }) => {
+            return Err(Error::Record { reason: "a content is never rewritten" });
+        }
+        Verdict::Rewrite(record) => {
+            let mut payload = Vec::with_capacity(256);
+            let kind = record::encode(&record, &mut payload);
+            output.push(sequence, kind, &[&payload])?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,384 @@
+//! Reclamation: condemns what nothing refers to, rewrites what is left of log files and packs that hold little, and
+//! destroys files that nobody needs. One thread drives it, or a test, step by step; it never holds up the committer
+//! for longer than one small decision.
+//!
+//! Invariants. A blob is chosen when the index counts no reference to it, then everybody who may have found it through
+//! an object is waited for, then the sequencer condemns it if nothing has referred to it since. Bytes move only into
+//! files that are durable before the record that says so. A file is destroyed only after that record is durable and
+//! applied, nothing in memory leads to the file any more, and every reader of that time is gone.
+
+mod candidates;
+mod driver;
+mod keep;
+mod logs;
+mod packs;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::queue::Answer;
+use super::{Shared, Waiter};
+use crate::decide::{Intent, Outcome};
+use crate::error::{Error, Result};
+use crate::index::BlobLocation;
+use crate::log::{CompactedLog, LogFiles};
+use crate::record::Sequence;
+
+pub(super) use candidates::Candidates;
+pub use driver::{Effort, ReclaimProgress, Reclaimed};
+pub(super) use driver::{Requests, run};
+use logs::{Compaction, Estimates};
+use packs::{Move, Sweep, Task};
+
+/// Blobs that one decision condemns: a millisecond of the sequencer's time.
+const CONDEMN_AT_A_TIME: usize = 256;
+/// Blobs chosen at a time.
+const CHOSEN_AT_A_TIME: usize = 16_384;
+
+/// What is worth doing.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy {
+    /// A file is rewritten when at most this share of it still counts.
+    pub live_max: f64,
+    /// Bytes that must be gained.
+    pub freed_min: u64,
+    /// Bytes that may be written at a time; less when the disk is nearly full.
+    pub output_max: u64,
+    /// Log files and packs are rewritten, not only given up when nothing in them counts.
+    pub compact: bool,
+}
+
+/// What a step did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing is worth doing.
+    Idle,
+    /// Bytes were read or written, or something was submitted.
+    Worked { bytes: u64 },
+    /// For a commit, the index or a reader.
+    Waiting,
+}
+
+/// What waits for readers to go.
+enum Grave {
+    Log(u64),
+    Pack(u64),
+    /// Condemned blobs that a lookup from before may still know.
+    Blobs(Vec<Sequence>),
+}
+
+/// What is done once a submitted intent is applied.
+enum After {
+    Condemned(Vec<(Sequence, BlobLocation)>),
+    /// Everything that had been decided before is in the index.
+    Settled(Vec<(Sequence, BlobLocation)>),
+    Moved,
+    Retired(u64),
+    Replaced(Box<CompactedLog>),
+    Sealed,
+}
+
+enum State {
+    Idle,
+    /// Everybody of `epoch` may know these blobs through an object.
+    Chosen {
+        epoch: u64,
+        blobs: Vec<(Sequence, BlobLocation)>,
+    },
+    Submitted {
+        answer: Arc<Answer>,
+        after: After,
+        then: Box<State>,
+    },
+    Rewriting(Box<Compaction>),
+    Emptying(Move),
+    Sweeping(Sweep),
+}
+
+/// The state of reclamation between two steps.
+pub struct Reclaimer {
+    shared: Arc<Shared>,
+    logs: LogFiles,
+    state: State,
+    graves: Vec<(u64, Grave)>,
+    estimates: Estimates,
+    /// Where the next look for dead blobs begins.
+    cursor: Sequence,
+    swept: HashSet<u64>,
+    passed: HashSet<u64>,
+    done: Arc<Mutex<Reclaimed>>,
+}
+
+impl Reclaimer {
+    pub(super) fn new(shared: Arc<Shared>, logs: LogFiles, done: Arc<Mutex<Reclaimed>>) -> Self {
+        Self {
+            shared,
+            logs,
+            state: State::Idle,
+            graves: Vec::new(),
+            estimates: Estimates::default(),
+            cursor: 0,
+            swept: HashSet::new(),
+            passed: HashSet::new(),
+            done,
+        }
+    }
+
+    /// Looks at everything again, also at what was not worth it.
+    pub fn refresh(&mut self) {
+        self.cursor = 0;
+        self.swept.clear();
+        self.passed.clear();
+        self.estimates.forget();
+    }
+
+    /// Does the next piece of work. Blocks only for files, never for a commit or a reader.
+    ///
+    /// # Errors
+    /// What reading or writing a file ran into, and `ReadOnly`; the work under way is given up, nothing is lost.
+    pub fn step(&mut self, policy: &Policy) -> Result<Step> {
+        self.shared.check_writable()?;
+        if self.bury()? {
+            return Ok(Step::Worked { bytes: 0 });
+        }
+        match std::mem::replace(&mut self.state, State::Idle) {
+            State::Idle => self.choose(policy),
+            State::Chosen { epoch, blobs } => Ok(self.condemn(epoch, blobs)),
+            State::Submitted { answer, after, then } => self.submitted(answer, after, then),
+            State::Rewriting(compaction) => self.rewrite(compaction),
+            State::Emptying(moving) => self.empty(moving),
+            State::Sweeping(sweep) => self.sweep(sweep),
+        }
+    }
+
+    /// Destroys one thing that nobody can be reading any more.
+    fn bury(&mut self) -> Result<bool> {
+        let Some(at) = self.graves.iter().position(|(epoch, _)| self.shared.epochs.is_over(*epoch)) else {
+            return Ok(false);
+        };
+        let (_, grave) = self.graves.swap_remove(at);
+        match grave {
+            Grave::Log(file) => self.logs.remove(file)?,
+            Grave::Pack(pack) => self.shared.packs.retire(pack)?,
+            Grave::Blobs(blobs) => self.shared.pins.forget(&blobs),
+        }
+        Ok(true)
+    }
+
+    fn choose(&mut self, policy: &Policy) -> Result<Step> {
+        if let Some(step) = self.choose_blobs()? {
+            return Ok(step);
+        }
+        if let Some(step) = self.choose_pack(policy)? {
+            return Ok(step);
+        }
+        if policy.compact
+            && let Some(step) = self.choose_logs(policy)?
+        {
+            return Ok(step);
+        }
+        Ok(if self.graves.is_empty() { Step::Idle } else { Step::Waiting })
+    }
+
+    /// Blobs without references become candidates. What refers to them from now on takes them off; what was decided
+    /// before is waited for, so that the index knows of it.
+    fn choose_blobs(&mut self) -> Result<Option<Step>> {
+        let dead = self.shared.index.read()?.dead_blobs(self.cursor, CHOSEN_AT_A_TIME)?;
+        let Some((last, _)) = dead.last() else {
+            // From the beginning next time: what was passed over may be free by then.
+            self.cursor = 0;
+            return Ok(None);
+        };
+        self.cursor = *last;
+        self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
+        Ok(Some(self.submit(Intent::Barrier { seal: false }, After::Settled(dead), State::Idle)))
+    }
+
+    fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
+        if !self.shared.epochs.is_over(epoch) {
+            self.state = State::Chosen { epoch, blobs };
+            return Step::Waiting;
+        }
+        let rest = blobs.split_off(blobs.len().min(CONDEMN_AT_A_TIME));
+        let then = if rest.is_empty() { State::Idle } else { State::Chosen { epoch, blobs: rest } };
+        let intent = Intent::CondemnBlobs { blobs: blobs.iter().map(|(blob, _)| *blob).collect() };
+        self.submit(intent, After::Condemned(blobs), then)
+    }
+
+    fn submit(&mut self, intent: Intent, after: After, then: State) -> Step {
+        let answer = Arc::new(Answer::default());
+        let waiter = Waiter { sink: Arc::clone(&answer) as Arc<dyn super::CompletionSink>, token: 0 };
+        match self.shared.intents.push(intent, waiter) {
+            Ok(()) => {
+                self.state = State::Submitted { answer, after, then: Box::new(then) };
+                Step::Worked { bytes: 0 }
+            }
+            Err(_) => Step::Idle,
+        }
+    }
+
+    fn submitted(&mut self, answer: Arc<Answer>, after: After, then: Box<State>) -> Result<Step> {
+        let Some(outcome) = answer.get() else {
+            self.state = State::Submitted { answer, after, then };
+            return Ok(Step::Waiting);
+        };
+        let (entries, last) = match outcome {
+            Ok(Outcome::Reclaimed { entries, last }) => (entries, last),
+            Ok(_) => (Vec::new(), 0),
+            Err(failure) => {
+                if let After::Replaced(compacted) = &after {
+                    self.give_up(compacted);
+                }
+                return Err(failure.into_error());
+            }
+        };
+        if self.shared.applies.applied_to() < last {
+            self.state = State::Submitted { answer, after, then };
+            return Ok(Step::Waiting);
+        }
+        self.state = *then;
+        self.applied(after, &entries);
+        Ok(Step::Worked { bytes: 0 })
+    }
+
+    /// The commit failed: whether its record is on the disk is decided at the next start, which needs the file then.
+    fn give_up(&mut self, compacted: &CompactedLog) {
+        self.passed.extend(&compacted.replaced);
+    }
+
+    /// The records are in the index: nothing that is looked up from now on leads to the old places.
+    fn applied(&mut self, after: After, entries: &[u64]) {
+        match after {
+            After::Condemned(blobs) => self.condemned(&blobs, entries),
+            // Who found an object that led to them did so in this epoch at the latest.
+            After::Settled(blobs) => self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs },
+            After::Moved => self.shared.cache.clear(),
+            After::Retired(pack) if entries.is_empty() => drop(self.passed.insert(pack)),
+            After::Retired(pack) => {
+                self.done.lock().packs += 1;
+                self.dig([Grave::Pack(pack)]);
+            }
+            After::Replaced(compacted) => {
+                self.logs.replace(&compacted);
+                self.done.lock().log_files += compacted.replaced.len() as u64;
+                self.dig(compacted.replaced.into_iter().map(Grave::Log));
+            }
+            After::Sealed => {}
+        }
+    }
+
+    fn condemned(&mut self, blobs: &[(Sequence, BlobLocation)], entries: &[u64]) {
+        let mut done = self.done.lock();
+        for (_, location) in blobs.iter().filter(|(blob, _)| entries.binary_search(blob).is_ok()) {
+            done.blobs += 1;
+            match *location {
+                BlobLocation::Log { file, length, .. } => {
+                    done.condemned_bytes += u64::from(length);
+                    self.estimates.condemned(file, u64::from(length));
+                }
+                BlobLocation::Pack { pack, length, .. } => {
+                    done.condemned_bytes += u64::from(length);
+                    self.swept.remove(&pack);
+                    self.passed.remove(&pack);
+                }
+            }
+        }
+        drop(done);
+        self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
+        self.dig([Grave::Blobs(entries.to_vec())]);
+    }
+
+    fn dig(&mut self, graves: impl IntoIterator<Item = Grave>) {
+        self.shared.cache.clear();
+        let epoch = self.shared.epochs.end();
+        self.graves.extend(graves.into_iter().map(|grave| (epoch, grave)));
+    }
+
+    fn choose_pack(&mut self, policy: &Policy) -> Result<Option<Step>> {
+        let task = packs::choose(&self.shared, policy, &self.swept, &self.passed)?;
+        Ok(Some(match task {
+            None => return Ok(None),
+            Some(Task::Retire(pack)) => self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle),
+            Some(Task::Seal(pack)) => {
+                self.shared.packs.seal(pack);
+                // Somebody still writes into it: later.
+                if !self.shared.packs.is_idle(pack) {
+                    self.passed.insert(pack);
+                }
+                Step::Worked { bytes: 0 }
+            }
+            Some(Task::Sweep(pack)) => {
+                self.swept.insert(pack);
+                self.state = State::Sweeping(Sweep::new(pack));
+                Step::Worked { bytes: 0 }
+            }
+            Some(Task::Empty(pack)) if policy.compact => {
+                self.state = State::Emptying(Move::new(pack));
+                Step::Worked { bytes: 0 }
+            }
+            Some(Task::Empty(pack)) => {
+                self.passed.insert(pack);
+                Step::Worked { bytes: 0 }
+            }
+        }))
+    }
+
+    fn sweep(&mut self, mut sweep: Sweep) -> Result<Step> {
+        let more = sweep.step(&self.shared)?;
+        if more {
+            self.state = State::Sweeping(sweep);
+        } else {
+            self.done.lock().punched_bytes += sweep.freed;
+        }
+        Ok(Step::Worked { bytes: 0 })
+    }
+
+    fn empty(&mut self, mut moving: Move) -> Result<Step> {
+        let pack = moving.pack;
+        match moving.step(&self.shared)? {
+            Some((intent, bytes)) => {
+                self.done.lock().moved_bytes += bytes;
+                self.submit(intent, After::Moved, State::Emptying(moving));
+                Ok(Step::Worked { bytes: 2 * bytes })
+            }
+            None => Ok(self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle)),
+        }
+    }
+
+    fn choose_logs(&mut self, policy: &Policy) -> Result<Option<Step>> {
+        let mut sealed = self.logs.sealed();
+        let applied = self.shared.applies.applied_to();
+        sealed.retain(|log| log.last <= applied);
+        let now = self.shared.clock.monotonic();
+        if self.estimates.refresh(&self.shared, &sealed, now)? {
+            return Ok(Some(Step::Worked { bytes: 0 }));
+        }
+        let small = logs::small(self.shared.options.log_file_size);
+        let Some(files) = self.estimates.choose(&sealed, policy, small) else { return Ok(None) };
+        if files.iter().any(|file| self.passed.contains(file)) {
+            return Ok(None);
+        }
+        let compaction = Compaction::begin(&self.shared, &self.logs, files)?;
+        self.state = State::Rewriting(Box::new(compaction));
+        Ok(Some(Step::Worked { bytes: 0 }))
+    }
+
+    fn rewrite(&mut self, mut compaction: Box<Compaction>) -> Result<Step> {
+        if let Some(bytes) = compaction.step(&self.shared)? {
+            self.state = State::Rewriting(compaction);
+            return Ok(Step::Worked { bytes });
+        }
+        let (compacted, replacement) = compaction.finish()?;
+        self.done.lock().moved_bytes += compacted.bytes;
+        self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Replaced(Box::new(compacted)), State::Idle);
+        Ok(Step::Worked { bytes: 0 })
+    }
+
+    /// Closes the log file that is being written, so that it can be compacted.
+    pub fn seal_log(&mut self) -> Step {
+        let then = std::mem::replace(&mut self.state, State::Idle);
+        self.submit(Intent::Barrier { seal: true }, After::Sealed, then)
+    }
+}

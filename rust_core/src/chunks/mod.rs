@@ -22,6 +22,7 @@ use std::sync::Arc;
 use crate::fs::Random;
 
 pub use format::CHUNK_LENGTH_MAX;
+pub use format::frame_length;
 pub use packs::Packs;
 pub use upkeep::{ChunkInfo, PackFile};
 pub use writer::{ChunkWriter, WrittenChunk};

@@ -11,7 +11,7 @@ use crate::block::{BLOCK_SIZE, field};
 use crate::error::{Error, Result};
 use crate::fs::{File, Open};
 
-use super::format::{CHUNK_HEADER, ChunkHeader, FRAME_ALIGN, blocks_match, content_start, frame_length};
+use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length};
 use super::packs::Packs;
 use super::reader::{Front, OpenPack, open_pack};
 use super::writer::WrittenChunk;
@@ -88,6 +88,26 @@ impl Packs {
             return Ok(0);
         }
         Ok(hole)
+    }
+
+    /// Gives back the whole pages of an idle pack between `from` and `until`, in which no chunk that counts has a byte.
+    /// `u64::MAX` stands for the end of the file. Not durable by itself: it is about space only.
+    pub fn punch_range(&self, pack: u64, from: u64, until: u64) -> Result<()> {
+        if !self.is_idle(pack) {
+            return Err(Error::Record { reason: "a pack that is in use cannot be swept" });
+        }
+        let (file, _) = self.writable(pack)?;
+        let from = from.max(FILE_HEADER).next_multiple_of(FRAME_ALIGN);
+        let until = until.min(file.len()?) / FRAME_ALIGN * FRAME_ALIGN;
+        if from < until && !file.punch(from, until - from)? {
+            self.no_holes.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the disk that a pack takes.
+    pub fn allocated(&self, pack: u64) -> Result<u64> {
+        self.fs.open(&self.path(pack), Open::Read)?.allocated()
     }
 
     /// `false` once a `punch` was refused because the file system cannot: then only copying the other chunks and

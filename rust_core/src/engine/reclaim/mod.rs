@@ -67,6 +67,17 @@ enum Grave {
     Pack(u64),
     /// Condemned blobs that a lookup from before may still know.
     Blobs(Vec<Sequence>),
+    /// Chunks were moved out of this pack: what they leave is no gap before their readers are gone.
+    Moved(u64),
+}
+
+impl Grave {
+    fn vacated(&self) -> Option<u64> {
+        match self {
+            Self::Moved(pack) | Self::Pack(pack) => Some(*pack),
+            Self::Log(_) | Self::Blobs(_) => None,
+        }
+    }
 }
 
 /// What is done once a submitted intent is applied.
@@ -74,10 +85,10 @@ enum After {
     Condemned(Vec<(Sequence, BlobLocation)>),
     /// Everything that had been decided before is in the index.
     Settled(Vec<(Sequence, BlobLocation)>),
-    Moved,
+    Moved(u64),
     Retired(u64),
     Replaced(Box<CompactedLog>),
-    Sealed,
+    Nothing,
 }
 
 enum State {
@@ -163,6 +174,7 @@ impl Reclaimer {
             Grave::Log(file) => self.logs.remove(file)?,
             Grave::Pack(pack) => self.shared.packs.retire(pack)?,
             Grave::Blobs(blobs) => self.shared.pins.forget(&blobs),
+            Grave::Moved(_) => {}
         }
         Ok(true)
     }
@@ -254,7 +266,7 @@ impl Reclaimer {
             After::Condemned(blobs) => self.condemned(&blobs, entries),
             // Who found an object that led to them did so in this epoch at the latest.
             After::Settled(blobs) => self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs },
-            After::Moved => self.shared.cache.clear(),
+            After::Moved(pack) => self.dig([Grave::Moved(pack)]),
             After::Retired(pack) if entries.is_empty() => drop(self.passed.insert(pack)),
             After::Retired(pack) => {
                 self.done.lock().packs += 1;
@@ -265,7 +277,7 @@ impl Reclaimer {
                 self.done.lock().log_files += compacted.replaced.len() as u64;
                 self.dig(compacted.replaced.into_iter().map(Grave::Log));
             }
-            After::Sealed => {}
+            After::Nothing => {}
         }
     }
 
@@ -297,7 +309,9 @@ impl Reclaimer {
     }
 
     fn choose_pack(&mut self, policy: &Policy) -> Result<Option<Step>> {
-        let task = packs::choose(&self.shared, policy, &self.swept, &self.passed)?;
+        let left: HashSet<u64> = self.graves.iter().filter_map(|(_, grave)| grave.vacated()).collect();
+        let passed = |pack| self.passed.contains(&pack) || left.contains(&pack);
+        let task = packs::choose(&self.shared, policy, &self.swept, &passed)?;
         Ok(Some(match task {
             None => return Ok(None),
             Some(Task::Retire(pack)) => self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle),
@@ -309,14 +323,15 @@ impl Reclaimer {
                 }
                 Step::Worked { bytes: 0 }
             }
+            // The pack is idle, so nothing new comes into it; what was decided before is waited for, since neither a pin
+            // nor the index shows it.
             Some(Task::Sweep(pack)) => {
                 self.swept.insert(pack);
-                self.state = State::Sweeping(Sweep::new(pack));
-                Step::Worked { bytes: 0 }
+                let sweep = Sweep::new(&self.shared, pack)?;
+                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Sweeping(sweep))
             }
             Some(Task::Empty(pack)) if policy.compact => {
-                self.state = State::Emptying(Move::new(pack));
-                Step::Worked { bytes: 0 }
+                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Emptying(Move::new(pack)))
             }
             Some(Task::Empty(pack)) => {
                 self.passed.insert(pack);
@@ -326,11 +341,9 @@ impl Reclaimer {
     }
 
     fn sweep(&mut self, mut sweep: Sweep) -> Result<Step> {
-        let more = sweep.step(&self.shared)?;
-        if more {
-            self.state = State::Sweeping(sweep);
-        } else {
-            self.done.lock().punched_bytes += sweep.freed;
+        match sweep.step(&self.shared)? {
+            Some(freed) => self.done.lock().punched_bytes += freed,
+            None => self.state = State::Sweeping(sweep),
         }
         Ok(Step::Worked { bytes: 0 })
     }
@@ -340,7 +353,7 @@ impl Reclaimer {
         match moving.step(&self.shared)? {
             Some((intent, bytes)) => {
                 self.done.lock().moved_bytes += bytes;
-                self.submit(intent, After::Moved, State::Emptying(moving));
+                self.submit(intent, After::Moved(pack), State::Emptying(moving));
                 Ok(Step::Worked { bytes: 2 * bytes })
             }
             None => Ok(self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle)),
@@ -379,6 +392,6 @@ impl Reclaimer {
     /// Closes the log file that is being written, so that it can be compacted.
     pub fn seal_log(&mut self) -> Step {
         let then = std::mem::replace(&mut self.state, State::Idle);
-        self.submit(Intent::Barrier { seal: true }, After::Sealed, then)
+        self.submit(Intent::Barrier { seal: true }, After::Nothing, then)
     }
 }

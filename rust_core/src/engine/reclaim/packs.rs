@@ -36,12 +36,12 @@ pub(super) fn choose(
     shared: &Shared,
     policy: &Policy,
     swept: &HashSet<u64>,
-    passed: &HashSet<u64>,
+    passed: &dyn Fn(u64) -> bool,
 ) -> Result<Option<Task>> {
     let usage = shared.index.read()?.pack_usage()?;
     let files = shared.packs.files()?;
     let mut best: Option<(u64, Task)> = None;
-    for pack in usage.iter().filter(|pack| !passed.contains(&pack.pack)) {
+    for pack in usage.iter().filter(|pack| !passed(pack.pack)) {
         let Some(file) = files.iter().find(|file| file.pack == pack.pack) else { continue };
         let Some((gain, task)) = task(pack, file, policy, swept.contains(&pack.pack)) else { continue };
         if best.is_none_or(|(most, _)| gain > most) {
@@ -110,30 +110,31 @@ impl Move {
 }
 
 /// Punches out what stands between the chunks of an idle pack: condemned chunks, and bodies that never were objects.
-/// Nothing new comes to stand there, so every blob of the pack is in the index already or was never decided.
+/// The caller has waited until every record that was decided is in the index.
 pub(super) struct Sweep {
-    pub pack: u64,
+    pack: u64,
     /// Everything before was looked at.
     at: u64,
-    pub freed: u64,
+    allocated: u64,
 }
 
 impl Sweep {
-    pub fn new(pack: u64) -> Self {
-        Self { pack, at: 0, freed: 0 }
+    pub fn new(shared: &Shared, pack: u64) -> Result<Self> {
+        Ok(Self { pack, at: 0, allocated: shared.packs.allocated(pack)? })
     }
 
-    /// Looks at the next gaps. False when the end is reached.
-    pub fn step(&mut self, shared: &Shared) -> Result<bool> {
+    /// Looks at the next gaps. The bytes that were given back when the end is reached.
+    pub fn step(&mut self, shared: &Shared) -> Result<Option<u64>> {
         let rows = shared.index.read()?.blobs_in_pack(self.pack, self.at, SWEEP_CHUNKS)?;
         for row in &rows {
-            self.freed += shared.packs.punch_range(self.pack, self.at, row.offset)?;
+            shared.packs.punch_range(self.pack, self.at, row.offset)?;
             self.at = row.offset + crate::chunks::frame_length(row.length);
         }
         if rows.len() == SWEEP_CHUNKS {
-            return Ok(true);
+            return Ok(None);
         }
-        self.freed += shared.packs.punch_range(self.pack, self.at, u64::MAX)?;
-        Ok(false)
+        shared.packs.punch_range(self.pack, self.at, u64::MAX)?;
+        shared.packs.sync_pack(self.pack)?;
+        Ok(Some(self.allocated.saturating_sub(shared.packs.allocated(self.pack)?)))
     }
 }

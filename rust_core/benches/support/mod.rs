@@ -30,6 +30,7 @@ pub fn open(data: &Path, durability: Durability, batch_write_enabled: bool) -> E
         db_lifetime: Duration::from_secs(3600),
         log_file_size: 64 << 20,
         pack_size: 1 << 30,
+        reclaim_rate: 0,
         reserve: 256 << 20,
     };
     let environment = Environment {

@@ -100,6 +100,7 @@ impl Options {
             db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
             log_file_size: self.log_file_size,
             pack_size: self.pack_size,
+            reclaim_rate: 100 << 20,
             reserve: self.reserve,
         })
     }

@@ -41,6 +41,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         db_lifetime: Duration::from_secs(3600),
         log_file_size: 4 << 20,
         pack_size: 64 << 20,
+        reclaim_rate: 0,
         reserve: 0,
     }
 }

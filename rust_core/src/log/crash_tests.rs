@@ -67,10 +67,11 @@ fn new_disk() -> SimDisk {
 
 fn open(disk: &SimDisk, seed: u64, applied: Option<&LogPosition>) -> Result<(Log, Vec<RecoveredBatch>), RecoverError> {
     let mut batches = Vec::new();
-    let recovered = recover(Arc::new(disk.clone()), options(seed), applied, &mut |batch| {
+    let mut recovered = recover(Arc::new(disk.clone()), options(seed), applied, &mut |batch| {
         batches.push(batch);
         Ok(())
     })?;
+    recovered.log.keep(&[])?;
     Ok((recovered.log, batches))
 }
 

@@ -1,4 +1,4 @@
-//! Bytes of log files: file header, frames, commit records. Encoding and decoding only, no I/O.
+//! Bytes of log files: frames and commit records. Encoding and decoding only, no I/O.
 //!
 //! A length is trusted only after the checksum over it held. All integers are little-endian. The tables in
 //! `docs/format.md` are the specification.
@@ -6,13 +6,8 @@
 use crate::block::{BLOCK_SIZE, block_count, block_crc, field};
 use crate::record::Sequence;
 
-use super::LogPosition;
-
-pub const FORMAT_VERSION: u32 = 2;
 /// The first frame stands here; the header's sector is thus never rewritten by a batch.
 pub const FILE_HEADER: u64 = 4096;
-pub const FILE_HEADER_ENCODED: usize = 168;
-const MAGIC: [u8; 8] = *b"ORCASLOG";
 
 pub const FRAME_HEADER: usize = 24;
 pub const FRAME_ALIGN: usize = 8;
@@ -37,6 +32,10 @@ impl LogKeys {
             chain: blake3::derive_key("orcas log v1 chain", commit_key),
             mac: blake3::derive_key("orcas log v1 mac", commit_key),
         }
+    }
+
+    pub fn header_mac(&self, covered: &[u8]) -> blake3::Hash {
+        blake3::keyed_hash(&self.mac, covered)
     }
 
     /// Feed it the batch's frames, then the chained part of the commit payload.
@@ -82,88 +81,6 @@ impl FileSeal {
         covered[40..48].copy_from_slice(&offset.to_le_bytes());
         covered[48..].copy_from_slice(&frame[..FRAME_HEADER + COMMIT_SIGNED]);
         blake3::keyed_hash(&keys.mac, &covered)
-    }
-}
-
-/// Format: magic 8 | version u32 | header bytes u32 | store id 16 | file number u64 | salt 16 | predecessor's file u64 |
-/// its end u64 | its last sequence u64 | its chain 32 | zero 16 | MAC 32 | CRC u32 over all before | zero 4.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileHeader {
-    pub store_id: [u8; 16],
-    pub number: u64,
-    pub salt: [u8; 16],
-    /// Bytes of the predecessor beyond this are void.
-    pub predecessor: LogPosition,
-}
-
-/// Why bytes are not a file header of this store.
-#[derive(Debug, PartialEq, Eq)]
-pub enum HeaderFault {
-    Damaged,
-    Version(u32),
-    Foreign(&'static str),
-}
-
-impl FileHeader {
-    pub fn encode(&self, keys: &LogKeys) -> [u8; FILE_HEADER_ENCODED] {
-        let mut out = [0; FILE_HEADER_ENCODED];
-        out[0..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        out[12..16].copy_from_slice(&(FILE_HEADER as u32).to_le_bytes());
-        out[16..32].copy_from_slice(&self.store_id);
-        out[32..40].copy_from_slice(&self.number.to_le_bytes());
-        out[40..56].copy_from_slice(&self.salt);
-        out[56..64].copy_from_slice(&self.predecessor.file.to_le_bytes());
-        out[64..72].copy_from_slice(&self.predecessor.offset.to_le_bytes());
-        out[72..80].copy_from_slice(&self.predecessor.sequence.to_le_bytes());
-        out[80..112].copy_from_slice(&self.predecessor.chain);
-        let mac = blake3::keyed_hash(&keys.mac, &out[..128]);
-        out[128..160].copy_from_slice(mac.as_bytes());
-        let crc = block_crc(&out[..160]);
-        out[160..164].copy_from_slice(&crc.to_le_bytes());
-        out
-    }
-
-    /// `number` is the one in the file's name.
-    pub fn decode(
-        bytes: &[u8; FILE_HEADER_ENCODED],
-        keys: &LogKeys,
-        store_id: &[u8; 16],
-        number: u64,
-    ) -> Result<Self, HeaderFault> {
-        if bytes[..8] != MAGIC || u32::from_le_bytes(field(bytes, 160)) != block_crc(&bytes[..160]) {
-            return Err(HeaderFault::Damaged);
-        }
-        let version = u32::from_le_bytes(field(bytes, 8));
-        if version != FORMAT_VERSION {
-            return Err(HeaderFault::Version(version));
-        }
-        let number_at = |offset| u64::from_le_bytes(field(bytes, offset));
-        let header = Self {
-            store_id: field(bytes, 16),
-            number: number_at(32),
-            salt: field(bytes, 40),
-            predecessor: LogPosition {
-                file: number_at(56),
-                offset: number_at(64),
-                sequence: number_at(72),
-                chain: field(bytes, 80),
-            },
-        };
-        if header.store_id != *store_id {
-            return Err(HeaderFault::Foreign("it carries the id of another store"));
-        }
-        if blake3::keyed_hash(&keys.mac, &bytes[..128]) != blake3::Hash::from_bytes(field(bytes, 128)) {
-            return Err(HeaderFault::Foreign("it was made with another commit key"));
-        }
-        if header.number != number {
-            return Err(HeaderFault::Foreign("it is another file of this store under this name"));
-        }
-        Ok(header)
-    }
-
-    pub fn seal(&self) -> FileSeal {
-        FileSeal::new(&self.store_id, self.number, &self.salt)
     }
 }
 

@@ -3,16 +3,21 @@
 //! Invariants. A batch counts only if its commit record continues the chain. A file is left only after it was synced
 //! whole or its end was sealed by the header of the next one, so only the last file can have an undurable tail. After
 //! a failed write or sync nothing more is written to or read for recovery from behind the last good batch of that
-//! file. Frames are opaque: this module must not know record types, packs, the index or the engine.
-//! `docs/format.md` specifies every byte.
+//! file. A compacted file stands for a run of files that were left; which of both is in force the records say, so
+//! nothing goes before `Log::keep` heard of it. Frames are opaque: this module must not know record types, packs, the
+//! index or the engine. `docs/format.md` specifies every byte.
 
+mod compaction;
 #[cfg(test)]
 mod crash_tests;
+mod files;
 mod format;
+mod header;
 mod reader;
 mod recovery;
 mod scan;
 mod spare;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -22,6 +27,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use compaction::{CompactedLog, LogCompaction};
+pub use files::{LogFiles, SealedLog};
 pub use format::FRAME_PAYLOAD_MAX;
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
@@ -80,9 +87,12 @@ impl LogPosition {
 
     /// `None` for anything but `ENCODED` bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; Self::ENCODED] = bytes.try_into().ok()?;
+        bytes.try_into().ok().map(Self::decode_whole)
+    }
+
+    fn decode_whole(bytes: &[u8; Self::ENCODED]) -> Self {
         let number = |at| u64::from_le_bytes(crate::block::field(bytes, at));
-        Some(Self { file: number(0), offset: number(8), sequence: number(16), chain: crate::block::field(bytes, 24) })
+        Self { file: number(0), offset: number(8), sequence: number(16), chain: crate::block::field(bytes, 24) }
     }
 }
 

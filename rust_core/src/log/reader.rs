@@ -3,7 +3,7 @@
 //! A frame header is checked before its length is believed, and every 64 KiB block before a byte of it is handed out.
 //! The chain is recovery's business, not a read's.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
 
 use super::format::{
-    FILE_HEADER_ENCODED, FORMAT_VERSION, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileHeader, FileSeal, FrameClass,
-    FrameHeader, HeaderFault, LogKeys, blocks_match, payload_start,
+    FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match, payload_start,
 };
+use super::header::{HEADER_ENCODED, Header};
 use super::{CONTENT_PREFIX, ContentLocation, LogOptions, file_path};
 
 /// Log files that readers keep open at most: the share of the process's descriptors that the log may take.
-const OPEN_FILES_MAX: usize = 64;
+const OPEN_FILES_MAX: usize = 256;
 
 #[derive(Clone)]
 pub struct LogReader {
@@ -31,8 +31,15 @@ struct Shared {
     fs: Arc<dyn FileSystem>,
     options: Arc<LogOptions>,
     keys: LogKeys,
-    /// Oldest first.
-    open: Mutex<VecDeque<Arc<OpenLog>>>,
+    open: Mutex<OpenFiles>,
+}
+
+#[derive(Default)]
+struct OpenFiles {
+    /// By number, with the moment at which each was opened.
+    files: HashMap<u64, (u64, Arc<OpenLog>)>,
+    /// Files opened so far.
+    moment: u64,
 }
 
 struct OpenLog {
@@ -99,31 +106,35 @@ impl LogReader {
 
     fn open(&self, number: u64) -> Result<Arc<OpenLog>> {
         let shared = &*self.shared;
-        if let Some(found) = shared.open.lock().iter().find(|log| log.seal.number == number) {
+        if let Some((_, found)) = shared.open.lock().files.get(&number) {
             return Ok(Arc::clone(found));
         }
         let path = file_path(&shared.options.dir, number);
         let file = shared.fs.open(&path, Open::Read)?;
-        let mut encoded = [0; FILE_HEADER_ENCODED];
+        let mut encoded = [0; HEADER_ENCODED];
         file.read_at(0, &mut encoded)?;
-        let header = FileHeader::decode(&encoded, &shared.keys, &shared.options.store_id, number)
+        let header = Header::decode(&encoded, &shared.keys, &shared.options.store_id, number)
             .map_err(|fault| fault.into_error(&path))?;
         let log = Arc::new(OpenLog { file, seal: header.seal(), path });
-        let mut open = shared.open.lock();
-        if open.len() == OPEN_FILES_MAX {
-            open.pop_front();
-        }
-        open.push_back(Arc::clone(&log));
+        shared.open.lock().insert(number, Arc::clone(&log));
         Ok(log)
+    }
+
+    /// The file is gone: gives its space back by closing it.
+    pub(super) fn forget(&self, number: u64) {
+        self.shared.open.lock().files.remove(&number);
     }
 }
 
-impl HeaderFault {
-    pub(super) fn into_error(self, path: &std::path::Path) -> Error {
-        match self {
-            Self::Damaged => Error::corrupt(path, 0, "the file header does not match its checksum"),
-            Self::Version(found) => Error::Version { path: path.to_owned(), found, supported: FORMAT_VERSION },
-            Self::Foreign(reason) => Error::Foreign { path: path.to_owned(), reason },
+impl OpenFiles {
+    /// Closes the file that was opened first when there are too many.
+    fn insert(&mut self, number: u64, log: Arc<OpenLog>) {
+        self.moment += 1;
+        self.files.insert(number, (self.moment, log));
+        if self.files.len() > OPEN_FILES_MAX
+            && let Some(first) = self.files.iter().min_by_key(|(_, (moment, _))| *moment).map(|(number, _)| *number)
+        {
+            self.files.remove(&first);
         }
     }
 }

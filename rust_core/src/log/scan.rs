@@ -14,9 +14,9 @@ use crate::fs::File;
 use crate::record::Sequence;
 
 use super::format::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileHeader, FileSeal, FrameClass, FrameHeader,
-    LogKeys,
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
 };
+use super::header::Header;
 use super::{LogPosition, RecoveredBatch, RecoveredRecord};
 
 /// Bytes read at a time.
@@ -43,8 +43,8 @@ pub struct Scanner {
 
 impl Scanner {
     /// Begins behind the file's header.
-    pub fn new(file: Arc<dyn File>, path: PathBuf, keys: LogKeys, header: &FileHeader) -> Result<Self> {
-        let position = LogPosition { file: header.number, offset: FILE_HEADER, ..header.predecessor.clone() };
+    pub fn new(file: Arc<dyn File>, path: PathBuf, keys: LogKeys, header: &Header) -> Result<Self> {
+        let position = LogPosition { file: header.number(), offset: FILE_HEADER, ..header.from().clone() };
         let length = file.len()?;
         Ok(Self { file, path, keys, seal: header.seal(), length, position, block: Bytes::new(), block_start: 0 })
     }

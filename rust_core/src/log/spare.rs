@@ -1,7 +1,8 @@
 //! Preallocated log files, made ahead of need by any thread.
 //!
 //! A file is handed out only after its zeros and its directory entry are durable, so that a later sync of an append
-//! changes no metadata and a full disk shows here, not in an acknowledgement. Numbers are never used twice.
+//! changes no metadata and a full disk shows here, not in an acknowledgement. Numbers are never used twice, nor are
+//! those of compacted files, which come from here too.
 
 use std::sync::Arc;
 
@@ -51,6 +52,13 @@ impl SpareMaker {
     /// Whether the next roll will find a file.
     pub fn is_ready(&self) -> bool {
         self.slot.lock().ready.is_some()
+    }
+
+    /// A number that no other file has or will have.
+    pub(super) fn number(&self) -> u64 {
+        let mut slot = self.slot.lock();
+        slot.next_number += 1;
+        slot.next_number - 1
     }
 
     pub(super) fn take(&self) -> Result<Spare> {

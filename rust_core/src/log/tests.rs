@@ -24,10 +24,11 @@ fn open_at(
     applied: Option<&LogPosition>,
 ) -> Result<(Recovered, Vec<RecoveredBatch>), RecoverError> {
     let mut batches = Vec::new();
-    let recovered = recover(Arc::new(RealFileSystem), options, applied, &mut |batch| {
+    let mut recovered = recover(Arc::new(RealFileSystem), options, applied, &mut |batch| {
         batches.push(batch);
         Ok(())
     })?;
+    recovered.log.keep(&[])?;
     Ok((recovered, batches))
 }
 

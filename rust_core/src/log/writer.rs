@@ -12,12 +12,15 @@ use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
 use crate::record::Sequence;
 
+use super::files::{Link, LogFiles, Place};
 use super::format::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileHeader, FileSeal, FrameClass,
-    FrameHeader, LogKeys, payload_start,
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader,
+    LogKeys, payload_start,
 };
+use super::header::{FileHeader, Header};
 use super::reader::LogReader;
 use super::spare::{Spare, SpareMaker};
+use super::survey::Survey;
 use super::{LogOptions, LogPosition, file_path};
 
 /// Bytes of one batch: keeps frame offsets within 32 bits.
@@ -91,7 +94,7 @@ impl Batch {
     }
 
     /// Binds every frame to its place in the file and closes the batch with its commit record.
-    fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
+    pub(super) fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
         self.bytes.truncate(self.frames_end);
         let salt_change = self.salt ^ seal.crc_salt();
         self.salt = seal.crc_salt();
@@ -122,6 +125,11 @@ impl Batch {
         self.bytes.extend_from_slice(&commit.encode(keys, seal, from.offset + self.frames_end as u64));
         commit
     }
+
+    /// What `seal` made ready to be written.
+    pub(super) fn sealed_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Where a batch went.
@@ -141,42 +149,52 @@ pub struct Log {
     position: LogPosition,
     /// Set by a failed write or sync: this file is never written or synced again.
     failed: Option<Error>,
-    /// The end that the present file's header names, until that header is durable.
-    left: Option<LogPosition>,
+    /// The end of the chain that the present file's header names, until that header is durable.
+    left: Vec<Link>,
     fs: Arc<dyn FileSystem>,
     spares: SpareMaker,
     reader: LogReader,
+    files: LogFiles,
+    /// Until `keep` has said which files are in force.
+    found: Option<Found>,
 }
 
 struct Current {
     file: Arc<dyn File>,
+    header: FileHeader,
     seal: FileSeal,
 }
 
+/// What recovery hands over to the writer.
+pub(super) struct Found {
+    pub survey: Survey,
+    /// The chain as it was replayed.
+    pub links: Vec<Link>,
+    /// Where it ends and the new file begins.
+    pub end: LogPosition,
+}
+
 impl Log {
-    /// Continues after `end` in a file whose zeros and directory entry are durable. `first` batches are written and
+    /// Continues after the end of what was found in a file whose zeros and directory entry are durable. `first` batches are written and
     /// made durable before the header, and the header before this returns: a cut in between leaves the log as it was.
-    pub(super) fn start(
-        fs: Arc<dyn FileSystem>,
-        options: Arc<LogOptions>,
-        keys: LogKeys,
-        next_number: u64,
-        end: &LogPosition,
-        first: &mut dyn FnMut(&mut Self) -> Result<()>,
-    ) -> Result<Self> {
-        let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), next_number);
+    pub(super) fn start(place: Place, found: Found, first: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<Self> {
+        let Place { fs, options, keys } = place.clone();
+        let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
         let spare = spares.take()?;
-        let header = new_header(&options, &spare, end)?;
+        let header = new_header(&options, &spare, &found.end)?;
+        let reader = LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone());
         let mut log = Self {
-            reader: LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone()),
+            files: LogFiles::new(place, spares.clone(), reader.clone(), found.links.clone()),
+            reader,
             fs,
-            current: Current { file: spare.file, seal: header.seal() },
-            position: LogPosition { file: spare.number, offset: FILE_HEADER, ..end.clone() },
+            position: LogPosition { file: spare.number, offset: FILE_HEADER, ..found.end.clone() },
+            current: Current { file: spare.file, seal: header.seal(), header: header.clone() },
             failed: None,
-            left: None,
+            left: Vec::new(),
             options,
             keys,
             spares,
+            found: Some(found),
         };
         first(&mut log)?;
         if log.position.offset > FILE_HEADER {
@@ -184,6 +202,9 @@ impl Log {
         }
         log.current.file.write_at(0, &header.encode(&log.keys))?;
         log.current.file.sync_data()?;
+        if let Some(found) = &log.found {
+            found.survey.give_back(&*log.fs, &log.options.dir, &found.links);
+        }
         Ok(log)
     }
 
@@ -197,7 +218,7 @@ impl Log {
         }
         let empty = self.position.offset == FILE_HEADER;
         if !empty && self.position.offset + (batch.len() + COMMIT_FRAME) as u64 > self.options.file_size {
-            self.roll()?;
+            self.leave()?;
         }
         self.append_here(batch, durable)
     }
@@ -225,8 +246,9 @@ impl Log {
         self.check()?;
         let synced = self.current.file.sync_data();
         self.note(synced)?;
-        if let Some(end) = self.left.take() {
-            give_back(&*self.fs, &self.options.dir, end.file, end.offset);
+        if let Some(link) = self.left.last() {
+            give_back(&*self.fs, &self.options.dir, link.end.file, link.end.offset);
+            self.files.append(self.left.drain(..));
         }
         Ok(())
     }
@@ -236,6 +258,34 @@ impl Log {
     pub fn fail_over(&mut self, end: &LogPosition) -> Result<()> {
         debug_assert!(end.sequence <= self.position.sequence);
         self.continue_after(end.clone())
+    }
+
+    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed. Nothing
+    /// when the present one has no batch.
+    pub fn roll(&mut self) -> Result<()> {
+        self.check()?;
+        if self.position.offset == FILE_HEADER {
+            return Ok(());
+        }
+        self.leave()?;
+        self.sync()
+    }
+
+    /// Once, after recovery and before anything is compacted: `compacted` (file, first and last sequence) are the
+    /// compacted files in force, as the records say. All others go, and so do the files these stand for.
+    ///
+    /// # Errors
+    /// `Missing` when a file in force is not there, `Corrupt` when it is not what the records say; nothing was removed.
+    pub fn keep(&mut self, compacted: &[(u64, Sequence, Sequence)]) -> Result<()> {
+        let Some(found) = &self.found else {
+            let kind = std::io::ErrorKind::InvalidInput;
+            return Err(Error::io("keep", &self.options.dir, kind.into()));
+        };
+        let links = found.survey.chain(&self.options.dir, &found.end, compacted)?;
+        found.survey.remove_others(&*self.fs, &self.options.dir, &links)?;
+        self.files.settle(links);
+        self.found = None;
+        Ok(())
     }
 
     /// Whether a write or sync failed, so that only `fail_over` is possible.
@@ -252,12 +302,16 @@ impl Log {
         self.reader.clone()
     }
 
+    pub fn files(&self) -> LogFiles {
+        self.files.clone()
+    }
+
     pub fn spare_maker(&self) -> SpareMaker {
         self.spares.clone()
     }
 
     /// A file is left only after it was synced whole: its successor's header says that its end is durable.
-    fn roll(&mut self) -> Result<()> {
+    fn leave(&mut self) -> Result<()> {
         self.sync()?;
         self.continue_after(self.position.clone())
     }
@@ -268,9 +322,15 @@ impl Log {
         // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
         let written = spare.file.write_at(0, &header.encode(&self.keys));
         self.note(written)?;
-        self.left = (end.file > 0).then(|| end.clone());
+        // A file that begins behind the end holds nothing and is not named; the end of the one before may be earlier.
+        let current = Header::Plain(self.current.header.clone());
+        self.left.push(Link { header: current, end: self.position.clone() });
+        self.left.retain(|link| link.header.number() <= end.file);
+        if let Some(last) = self.left.last_mut() {
+            last.end = end.clone();
+        }
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
-        self.current = Current { file: spare.file, seal: header.seal() };
+        self.current = Current { file: spare.file, seal: header.seal(), header };
         self.failed = None;
         Ok(())
     }

@@ -1,0 +1,197 @@
+//! Headers of log files, of both sorts: plain files, which were appended to, and compacted ones, each of which stands
+//! for a run of others. Encoding and decoding only, no I/O; `docs/format.md` has the tables.
+
+use std::path::Path;
+
+use crate::block::{block_crc, field};
+use crate::error::Error;
+
+use super::LogPosition;
+use super::format::{FILE_HEADER, FileSeal, LogKeys};
+
+const FORMAT_VERSION: u32 = 2;
+const MAGIC: [u8; 8] = *b"ORCASLOG";
+const MAGIC_COMPACTED: [u8; 8] = *b"ORCASCMP";
+
+/// Bytes of a header of either sort, within one sector; those that a plain one does not use are zero.
+pub const HEADER_ENCODED: usize = 264;
+const PLAIN_SIGNED: usize = 128;
+const COMPACTED_SIGNED: usize = 224;
+
+/// Format: magic 8 | version u32 | header bytes u32 | store id 16 | file number u64 | salt 16 | predecessor's file u64 |
+/// its end u64 | its last sequence u64 | its chain 32 | zero 16 | MAC 32 | CRC u32 over all before | zero 4.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileHeader {
+    pub store_id: [u8; 16],
+    pub number: u64,
+    pub salt: [u8; 16],
+    /// Bytes of the predecessor beyond this are void.
+    pub predecessor: LogPosition,
+}
+
+/// Format: as `FileHeader` up to the salt | from: position 56 | end: position 56 | end of the own batches u64 | their
+/// last chain value 32 | zero 16 | MAC 32 | CRC u32 over all before | zero 4.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactedHeader {
+    pub store_id: [u8; 16],
+    pub number: u64,
+    pub salt: [u8; 16],
+    /// Where the run begins that the file stands for, as the first file of the run names it.
+    pub from: LogPosition,
+    /// Where the run ends, as the file behind the run names it.
+    pub end: LogPosition,
+    /// Where the batches in this file end.
+    pub own_end: u64,
+    /// Chain value there; that of `from` when there is none.
+    pub own_chain: [u8; 32],
+}
+
+/// Of a valid file, either sort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Header {
+    Plain(FileHeader),
+    Compacted(CompactedHeader),
+}
+
+/// Why bytes are not a file header of this store.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HeaderFault {
+    Damaged,
+    /// Of a compacted file: of no consequence while what it stands for is there.
+    CompactedDamaged,
+    Version(u32),
+    Foreign(&'static str),
+}
+
+impl FileHeader {
+    pub fn encode(&self, keys: &LogKeys) -> [u8; HEADER_ENCODED] {
+        let mut out = begin(MAGIC, &self.store_id, self.number, &self.salt);
+        out[56..112].copy_from_slice(&self.predecessor.encode());
+        sign(&mut out, keys, PLAIN_SIGNED);
+        out
+    }
+
+    pub fn seal(&self) -> FileSeal {
+        FileSeal::new(&self.store_id, self.number, &self.salt)
+    }
+}
+
+impl CompactedHeader {
+    pub fn encode(&self, keys: &LogKeys) -> [u8; HEADER_ENCODED] {
+        let mut out = begin(MAGIC_COMPACTED, &self.store_id, self.number, &self.salt);
+        out[56..112].copy_from_slice(&self.from.encode());
+        out[112..168].copy_from_slice(&self.end.encode());
+        out[168..176].copy_from_slice(&self.own_end.to_le_bytes());
+        out[176..208].copy_from_slice(&self.own_chain);
+        sign(&mut out, keys, COMPACTED_SIGNED);
+        out
+    }
+
+    pub fn seal(&self) -> FileSeal {
+        FileSeal::new(&self.store_id, self.number, &self.salt)
+    }
+}
+
+impl Header {
+    /// `number` is the one in the file's name.
+    pub fn decode(
+        bytes: &[u8; HEADER_ENCODED],
+        keys: &LogKeys,
+        store_id: &[u8; 16],
+        number: u64,
+    ) -> Result<Self, HeaderFault> {
+        let (signed, damaged) = match field(bytes, 0) {
+            MAGIC => (PLAIN_SIGNED, HeaderFault::Damaged),
+            MAGIC_COMPACTED => (COMPACTED_SIGNED, HeaderFault::CompactedDamaged),
+            _ => return Err(HeaderFault::Damaged),
+        };
+        let crc_at = signed + 32;
+        if u32::from_le_bytes(field(bytes, crc_at)) != block_crc(&bytes[..crc_at]) {
+            return Err(damaged);
+        }
+        let version = u32::from_le_bytes(field(bytes, 8));
+        if version != FORMAT_VERSION {
+            return Err(HeaderFault::Version(version));
+        }
+        let found_store: [u8; 16] = field(bytes, 16);
+        if found_store != *store_id {
+            return Err(HeaderFault::Foreign("it carries the id of another store"));
+        }
+        if keys.header_mac(&bytes[..signed]) != blake3::Hash::from_bytes(field(bytes, signed)) {
+            return Err(match damaged {
+                HeaderFault::Damaged => HeaderFault::Foreign("it was made with another commit key"),
+                other => other,
+            });
+        }
+        if u64::from_le_bytes(field(bytes, 32)) != number {
+            return Err(HeaderFault::Foreign("it is another file of this store under this name"));
+        }
+        let (store_id, salt, from) = (*store_id, field(bytes, 40), position(bytes, 56));
+        if signed == PLAIN_SIGNED {
+            return Ok(Self::Plain(FileHeader { store_id, number, salt, predecessor: from }));
+        }
+        let (end, own_end) = (position(bytes, 112), u64::from_le_bytes(field(bytes, 168)));
+        // Whoever walks back along the ends relies on this to arrive.
+        if from.file >= end.file || from.sequence > end.sequence || own_end < FILE_HEADER {
+            return Err(damaged);
+        }
+        let own_chain = field(bytes, 176);
+        Ok(Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain }))
+    }
+
+    pub fn number(&self) -> u64 {
+        match self {
+            Self::Plain(header) => header.number,
+            Self::Compacted(header) => header.number,
+        }
+    }
+
+    /// Where what the file stands for begins; its first batch chains from here.
+    pub fn from(&self) -> &LogPosition {
+        match self {
+            Self::Plain(header) => &header.predecessor,
+            Self::Compacted(header) => &header.from,
+        }
+    }
+
+    pub fn seal(&self) -> FileSeal {
+        match self {
+            Self::Plain(header) => header.seal(),
+            Self::Compacted(header) => header.seal(),
+        }
+    }
+}
+
+impl HeaderFault {
+    pub fn into_error(self, path: &Path) -> Error {
+        match self {
+            Self::Damaged | Self::CompactedDamaged => {
+                Error::corrupt(path, 0, "the file header does not match its checksum")
+            }
+            Self::Version(found) => Error::Version { path: path.to_owned(), found, supported: FORMAT_VERSION },
+            Self::Foreign(reason) => Error::Foreign { path: path.to_owned(), reason },
+        }
+    }
+}
+
+fn begin(magic: [u8; 8], store_id: &[u8; 16], number: u64, salt: &[u8; 16]) -> [u8; HEADER_ENCODED] {
+    let mut out = [0; HEADER_ENCODED];
+    out[0..8].copy_from_slice(&magic);
+    out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    out[12..16].copy_from_slice(&(FILE_HEADER as u32).to_le_bytes());
+    out[16..32].copy_from_slice(store_id);
+    out[32..40].copy_from_slice(&number.to_le_bytes());
+    out[40..56].copy_from_slice(salt);
+    out
+}
+
+fn sign(out: &mut [u8; HEADER_ENCODED], keys: &LogKeys, signed: usize) {
+    let mac = keys.header_mac(&out[..signed]);
+    out[signed..signed + 32].copy_from_slice(mac.as_bytes());
+    let crc = block_crc(&out[..signed + 32]);
+    out[signed + 32..signed + 36].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn position(bytes: &[u8; HEADER_ENCODED], at: usize) -> LogPosition {
+    LogPosition::decode_whole(&field(bytes, at))
+}

@@ -101,6 +101,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
             buckets::create(view, context, buckets::NewBucket { name, owner, location, settings })
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
+        Intent::UpdateBucket { bucket, settings } => buckets::update(view, bucket, settings),
         Intent::PutObject(put) => objects::put(view, context, *put),
         Intent::DeleteObject { bucket, key, precondition } => objects::delete(view, bucket, key, &precondition),
         Intent::DeleteObjects { bucket, entries } => objects::delete_many(view, bucket, entries),

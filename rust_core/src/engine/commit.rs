@@ -156,7 +156,10 @@ impl Committer {
             Body::Inline(_) | Body::Content { .. } => of_bucket(bucket),
         };
         match intent {
-            Intent::CreateBucket { .. } | Intent::DeleteBucket { .. } | Intent::CompleteUpload(_) => Durability::Sync,
+            Intent::CreateBucket { .. }
+            | Intent::DeleteBucket { .. }
+            | Intent::UpdateBucket { .. }
+            | Intent::CompleteUpload(_) => Durability::Sync,
             Intent::PutObject(put) => of_body(put.bucket, &put.body),
             Intent::PutPart(put) => of_body(put.bucket, &put.body),
             Intent::DeleteObject { bucket, .. }

@@ -10,6 +10,7 @@ mod buckets;
 mod cache;
 mod commit;
 mod copy;
+mod instant;
 mod keys;
 mod list;
 mod open;
@@ -320,6 +321,14 @@ impl Handle {
     /// Bytes `first..=last` of an object, which must lie inside it.
     pub fn reader(&self, object: &Object, first: u64, last: u64) -> ObjectReader {
         ObjectReader::new(Arc::clone(&self.shared), object, first, last)
+    }
+
+    /// A current object of `owner` with these bytes, to make another of. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Arc<Object>>> {
+        self.shared.instant_source(owner, sha256, size)
     }
 
     /// A page of objects. Blocking.

@@ -173,6 +173,7 @@ impl Apply<'_> {
         let (conn, sequence) = (self.conn, applied.sequence);
         match applied.record {
             Record::CreateBucket(bucket) => buckets::create(conn, applied, bucket),
+            Record::UpdateBucket(bucket) => buckets::update(conn, applied, bucket),
             Record::DeleteBucket { bucket } => buckets::delete(conn, self.tallies, *bucket),
             Record::CreatePack { pack } => blobs.create_pack(sequence, *pack),
             Record::Content { .. } => {
@@ -193,8 +194,7 @@ impl Apply<'_> {
             Record::CreateUpload(upload) => uploads::create(conn, applied, upload),
             Record::PutPart(part) => uploads::put_part(conn, applied, part),
             Record::AbortUpload { upload } => uploads::delete(conn, *upload),
-            Record::UpdateBucket(_)
-            | Record::RememberUpload { .. }
+            Record::RememberUpload { .. }
             | Record::CondemnBlobs { .. }
             | Record::MoveChunks { .. }
             | Record::RetirePack { .. }

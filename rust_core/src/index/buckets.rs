@@ -99,6 +99,17 @@ pub(super) fn create(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) 
     Ok(())
 }
 
+/// Replaces the record of a bucket; name, owner and creation stay.
+pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+    let mut update =
+        conn.prepare_cached("UPDATE buckets SET sequence = ?2, kind = ?3, record = ?4 WHERE id = ?1 AND name = ?5")?;
+    let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
+    match update.execute((id, sequence, applied.kind, &applied.payload[..], &bucket.name[..]))? {
+        1 => Ok(()),
+        _ => Err(failure("a record changes a bucket that is not there")),
+    }
+}
+
 /// Removes an empty bucket with its uploads and their parts.
 pub(super) fn delete(conn: &Connection, tallies: &mut Tallies, bucket: BucketId) -> Result<()> {
     let id = stored_int(bucket.0)?;

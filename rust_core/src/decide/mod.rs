@@ -21,6 +21,7 @@ pub use intent::{
     Body, ChunkPlace, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
     Pin, PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, Sharing, SourceConditions,
 };
+pub use objects::{check_copy, check_source};
 pub use uploads::PART_SIZE_MIN;
 
 /// Largest object that one PUT, one part or one copy may bring: 5 GiB (Amazon S3 user guide, quotas).

@@ -75,10 +75,12 @@ impl Mentions {
         self.condemned.contains_key(&blob)
     }
 
+    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
     pub fn mentions(&self, blob: Sequence) -> bool {
         self.blobs.contains_key(&blob)
     }
 
+    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
     pub fn pack_in_use(&self, pack: u64) -> bool {
         self.packs.contains_key(&pack)
     }
@@ -114,9 +116,9 @@ fn each_mention(sequence: Sequence, record: &Record, visit: &mut dyn FnMut(Seque
     let extents = match record {
         Record::Content { .. } | Record::Chunk { .. } => return visit(sequence),
         Record::Segment { extents } => extents,
-        Record::PutVersion(version)
-        | Record::MoveVersion { version, .. }
-        | Record::CompleteUpload { version, .. } => &version.manifest,
+        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
+            &version.manifest
+        }
         Record::PutPart(part) => &part.manifest,
         Record::CreateBucket(_)
         | Record::UpdateBucket(_)
@@ -167,9 +169,7 @@ pub(super) fn shared_head(record: &Record) -> Option<u64> {
 /// The version in a record that an instant upload could name.
 fn digest(record: &Record) -> Option<([u8; 32], &Version)> {
     match record {
-        Record::PutVersion(version)
-        | Record::MoveVersion { version, .. }
-        | Record::CompleteUpload { version, .. } => {
+        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
             version.sha256.filter(|_| version.size >= INSTANT_SIZE_MIN).map(|sha256| (sha256, version))
         }
         _ => None,

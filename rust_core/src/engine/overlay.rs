@@ -208,11 +208,13 @@ impl Overlay {
 
     /// Whether a record here brings the blob or names it. Whoever also asks the index for its references asks here
     /// first: what leaves this meanwhile is counted there by then.
+    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
     pub fn mentions(&self, blob: Sequence) -> bool {
         self.mentions.mentions(blob)
     }
 
     /// Whether a record here places a chunk in the pack.
+    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
     pub fn pack_in_use(&self, pack: u64) -> bool {
         self.mentions.pack_in_use(pack)
     }

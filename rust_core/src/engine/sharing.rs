@@ -8,7 +8,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -76,7 +76,7 @@ impl Pins {
     }
 
     /// The blobs are gone from the index, or were not condemned after all.
-    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation calls it"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
     pub fn forget(&self, blobs: &[Sequence]) {
         let mut state = self.state.lock();
         for blob in blobs {
@@ -100,6 +100,8 @@ const HEADS_MAX: u64 = 1 << 25;
 #[derive(Default)]
 pub(super) struct Heads {
     state: RwLock<HeadState>,
+    /// A larger filter was asked for.
+    wanted: AtomicBool,
 }
 
 #[derive(Default)]
@@ -150,7 +152,7 @@ impl Heads {
         }
     }
 
-    /// Takes heads in. True when the filter should be made anew.
+    /// Takes heads in. True, once, when the filter should be made anew.
     fn note(&self, heads: impl Iterator<Item = u64>) -> bool {
         let state = self.state.read();
         let ready = match &state.progress {
@@ -160,7 +162,7 @@ impl Heads {
         for head in heads {
             ready.into_iter().chain(&state.filling).for_each(|counted| counted.insert(head));
         }
-        state.filling.is_none() && ready.is_some_and(|counted| counted.is_over_full())
+        ready.is_some_and(|counted| counted.is_over_full()) && !self.wanted.swap(true, Ordering::Relaxed)
     }
 }
 
@@ -172,6 +174,7 @@ impl Heads {
 pub(super) fn fill(shared: &Shared) -> Result<()> {
     let filled = fill_next(shared);
     let mut state = shared.heads.state.write();
+    shared.heads.wanted.store(false, Ordering::Relaxed);
     let filling = state.filling.take();
     if filled.is_ok()
         && let Some(filling) = filling

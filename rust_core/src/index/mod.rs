@@ -12,6 +12,7 @@ mod heads;
 mod pool;
 mod reader;
 mod schema;
+mod sharing_stub;
 #[cfg(test)]
 mod tests;
 mod uploads;

@@ -93,7 +93,7 @@ impl Pins {
 }
 
 /// Heads that the filter is made for at first, and at most. Beyond that it only says "maybe" more often.
-const HEADS_MIN: u64 = 1 << 18;
+const HEADS_MIN: u64 = if cfg!(test) { 1 << 5 } else { 1 << 18 };
 const HEADS_MAX: u64 = 1 << 25;
 
 /// The filter over the heads of shared blobs. Bounded by `HEADS_MAX`.
@@ -226,6 +226,11 @@ impl HeldBytes {
     pub fn take(self: &Arc<Self>, bytes: u64) -> Option<Room> {
         let mut room = Room { of: Arc::clone(self), bytes: 0 };
         room.grow(bytes).then_some(room)
+    }
+
+    #[cfg(test)]
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
     }
 
     /// Room for a chunk that cannot go on without, even when too much is held.

@@ -12,7 +12,6 @@ mod heads;
 mod pool;
 mod reader;
 mod schema;
-mod sharing_stub;
 #[cfg(test)]
 mod tests;
 mod uploads;

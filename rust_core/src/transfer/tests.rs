@@ -65,6 +65,7 @@ impl Fixture {
             whole_body_max: 64 * 1024,
             body_budget: 8 << 20,
             workers: 4,
+            instant_upload: true,
         };
         let key = |secret: &[u8], owner: &str| AccessKey {
             credential: Credential { secret: secret.into(), generation: 0 },

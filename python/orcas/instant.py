@@ -77,6 +77,7 @@ class _Challenge:
     ranges: list[tuple[int, int]]
 
     def answer(self, content: _Content) -> str:
+        """What the server expects of somebody who has the content."""
         digest = hashlib.sha256(self.nonce)
         for first, last in self.ranges:
             for block in content.blocks(first, last - first + 1):

@@ -135,7 +135,7 @@ fn ranges(size: u64, random: &[u8; 32]) -> Vec<(u64, u64)> {
             let mut word = [0; 8];
             places.fill(&mut word);
             // The high half of the product is uniform up to one in 2^31 for the sizes of one upload.
-            let first = (u128::from(u64::from_be_bytes(word)) * starts >> 64) as u64;
+            let first = ((u128::from(u64::from_be_bytes(word)) * starts) >> 64) as u64;
             (first, first + RANGE_LENGTH - 1)
         })
         .collect();

@@ -200,8 +200,12 @@ impl Request {
         let given = parse_hex(&proof.answer).ok_or_else(wrong)?;
         for _ in 0..ATTEMPTS_MAX {
             let Some(source) = upload.source(lane)? else { return Ok(self.instant_send()) };
-            if !self.is_answer(&challenge, &source, &given)? {
-                return Err(wrong());
+            match self.is_answer(&challenge, &source, &given) {
+                Ok(true) => {}
+                Ok(false) => return Err(wrong()),
+                // Its bytes may have gone with it.
+                Err(_) if !self.stands(&source)? => continue,
+                Err(problem) => return Err(problem),
             }
             match lane.engine.execute(upload.copy(&source)) {
                 Err(Failure::Refused(Refusal::SourceChanged)) => {}

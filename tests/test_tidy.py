@@ -35,6 +35,8 @@ RUST_ARROWS: dict[str, set[str]] = {
     "block": {"error"},
     "calendar": set(),
     "checksum": {"http"},
+    "chunker": {"chunks"},
+    "filter": set(),
     "fs": {"error"},
     "record": {"checksum", "error"},
     "decide": {"record", "checksum", "error"},
@@ -43,7 +45,7 @@ RUST_ARROWS: dict[str, set[str]] = {
     "index": {"record", "checksum", "error"},
     "s3": {"http", "block", "calendar", "checksum"},
     "sigv4": {"http", "calendar", "checksum"},
-    "engine": {"log", "chunks", "index", "decide", "block", "fs", "record", "checksum", "error"},
+    "engine": {"log", "chunks", "chunker", "filter", "index", "decide", "block", "fs", "record", "checksum", "error"},
     "transfer": {"engine", "decide", "s3", "sigv4", "http", "record", "checksum", "error"},
 }
 

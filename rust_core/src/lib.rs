@@ -2,15 +2,18 @@
 //!
 //! `python` joins everything below it and is the only module that knows Python; `transfer` moves bodies between
 //! a request and the `engine`; `engine` joins `log`, `chunks` and `index` and owns the commit order (decide, append,
-//! sync, publish, acknowledge, apply); `s3`, `sigv4`, `record`, `decide`, `checksum` and `block` are pure.
+//! sync, publish, acknowledge, apply); `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`, `chunker` and `filter` are
+//! pure.
 
 pub mod block;
 pub mod calendar;
 pub mod checksum;
+pub mod chunker;
 pub mod chunks;
 pub mod decide;
 pub mod engine;
 pub mod error;
+pub mod filter;
 pub mod fs;
 pub mod http;
 pub mod index;

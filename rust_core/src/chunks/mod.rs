@@ -2,15 +2,18 @@
 //!
 //! Invariants. A chunk counts only if a committed manifest names it; its place is handed to the log only after a sync
 //! that began when all its bytes were written. A pack whose sync failed takes no more chunks and is never synced
-//! again. A pack's name and header are durable before a chunk in it is. This module must not know records, the log,
-//! the index or the engine. `docs/format.md` specifies every byte.
+//! again. A pack's name and header are durable before a chunk in it is. This module must not know records (but for what
+//! the head of a blob is), the log, the index or the engine. `docs/format.md` specifies every byte.
 
 #[cfg(test)]
 mod crash_tests;
 mod format;
+mod pack;
+mod packs;
 mod reader;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -19,7 +22,9 @@ use std::sync::Arc;
 use crate::fs::Random;
 
 pub use format::CHUNK_LENGTH_MAX;
-pub use writer::{ChunkWriter, Packs, WrittenChunk};
+pub use packs::Packs;
+pub use upkeep::{ChunkInfo, PackFile};
+pub use writer::{ChunkWriter, WrittenChunk};
 
 /// Bytes at which a new pack is begun when the caller has no reason for another size.
 pub const PACK_SIZE: u64 = 1024 * 1024 * 1024;

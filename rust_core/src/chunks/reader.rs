@@ -44,7 +44,14 @@ pub(super) struct OpenPack {
 /// A read at an offset: `false` when it would have to wait.
 pub(super) type ReadAt<'a> = &'a dyn Fn(&dyn File, u64, &mut [u8]) -> Result<bool>;
 
-/// The verified front of a chunk.
+/// The front of a chunk, verified.
+pub(super) struct Front {
+    pub header: ChunkHeader,
+    /// Salted, one for each block.
+    pub crcs: Vec<u32>,
+}
+
+/// What a read needs of a front.
 struct Table {
     length: u32,
     crcs: Vec<u32>,
@@ -105,6 +112,35 @@ impl Reader {
         if let Some(found) = self.tables.lock().by_place.get(&place) {
             return Ok(Some(Arc::clone(found)));
         }
+        let Some(front) = Front::read(pack, offset, read_at)? else { return Ok(None) };
+        let table = Arc::new(Table { length: front.header.length, crcs: front.crcs });
+        self.tables.lock().insert(place, &table);
+        Ok(Some(table))
+    }
+
+    pub fn open(&self, number: u64) -> Result<Arc<OpenPack>> {
+        if let Some(found) = self.open.lock().iter().find(|pack| pack.number == number) {
+            return Ok(Arc::clone(found));
+        }
+        let pack = Arc::new(open_pack(&*self.fs, &self.options, number, Open::Read)?);
+        let mut open = self.open.lock();
+        if open.len() == OPEN_PACKS_MAX {
+            open.pop_front();
+        }
+        open.push_back(Arc::clone(&pack));
+        Ok(pack)
+    }
+
+    /// Lets go of everything that is kept of a pack.
+    pub fn forget(&self, number: u64) {
+        self.open.lock().retain(|pack| pack.number != number);
+        self.tables.lock().forget(number);
+    }
+}
+
+impl Front {
+    /// `None` when `read_at` would have waited.
+    pub fn read(pack: &OpenPack, offset: u64, read_at: ReadAt<'_>) -> Result<Option<Self>> {
         let corrupt = |reason| Error::corrupt(&pack.path, offset, reason);
         let guess = pack.file.len()?.saturating_sub(offset).min(FRONT_GUESS as u64) as usize;
         let mut front = vec![0; guess.max(CHUNK_HEADER)];
@@ -124,22 +160,7 @@ impl Reader {
         let crcs = header
             .decode_table(&front[CHUNK_HEADER..end], pack.crc_salt)
             .ok_or_else(|| corrupt("the checksum table does not match"))?;
-        let table = Arc::new(Table { length: header.length, crcs });
-        self.tables.lock().insert(place, &table);
-        Ok(Some(table))
-    }
-
-    fn open(&self, number: u64) -> Result<Arc<OpenPack>> {
-        if let Some(found) = self.open.lock().iter().find(|pack| pack.number == number) {
-            return Ok(Arc::clone(found));
-        }
-        let pack = Arc::new(open_pack(&*self.fs, &self.options, number)?);
-        let mut open = self.open.lock();
-        if open.len() == OPEN_PACKS_MAX {
-            open.pop_front();
-        }
-        open.push_back(Arc::clone(&pack));
-        Ok(pack)
+        Ok(Some(Self { header, crcs }))
     }
 }
 
@@ -162,12 +183,18 @@ impl Tables {
             self.bytes -= self.by_place.remove(&oldest).map_or(0, |table| table.memory());
         }
     }
+
+    fn forget(&mut self, pack: u64) {
+        self.order.retain(|(number, _)| *number != pack);
+        let gone = self.by_place.extract_if(|(number, _), _| *number == pack);
+        self.bytes -= gone.map(|(_, table)| table.memory()).sum::<usize>();
+    }
 }
 
-/// Opens a pack for reading after checking that it is what its name says.
-pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64) -> Result<OpenPack> {
+/// Opens a pack after checking that it is what its name says.
+pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64, mode: Open) -> Result<OpenPack> {
     let path = pack_path(&options.dir, number);
-    let file = fs.open(&path, Open::Read)?;
+    let file = fs.open(&path, mode)?;
     let mut encoded = [0; FILE_HEADER_ENCODED];
     file.read_at(0, &mut encoded)?;
     let header = PackHeader::decode(&encoded, &options.store_id, number).map_err(|fault| match fault {

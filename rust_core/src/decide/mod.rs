@@ -21,6 +21,7 @@ pub use intent::{
     Body, ChunkPlace, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
     Pin, PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, Sharing, SourceConditions,
 };
+pub use objects::{check_copy, check_source};
 pub use uploads::PART_SIZE_MIN;
 
 /// Largest object that one PUT, one part or one copy may bring: 5 GiB (Amazon S3 user guide, quotas).
@@ -38,8 +39,8 @@ pub trait View {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
-    /// The blob that a body with this identity may name, and its length in bytes.
-    fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>>;
+    /// The blob that a body of `length` bytes with this identity may name.
+    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
     /// How `id` was completed, while that is remembered.

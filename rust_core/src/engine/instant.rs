@@ -4,38 +4,50 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{ListObjects, Shared};
+use super::Shared;
+use super::reads::version_of;
 use crate::error::Result;
-use crate::record::{Bucket, Object, RefLevel};
+use crate::record::{BucketId, INSTANT_SIZE_MIN, Object};
 
-/// Smaller objects are quicker sent than looked up.
-const SIZE_MIN: u64 = 65_536;
-const PAGE: usize = 1_000;
+/// Versions with the same SHA-256 that are looked at: any that is current will do.
+const CANDIDATES_MAX: usize = 64;
 
 impl Shared {
-    /// Walks over the objects of `owner`.
+    /// A current object of `owner` with `size` bytes of this SHA-256.
     pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Arc<Object>>> {
-        if size < SIZE_MIN || self.options.ref_level == RefLevel::Off {
+        if size < INSTANT_SIZE_MIN {
             return Ok(None);
         }
-        let buckets: Vec<Arc<Bucket>> = self.buckets.read().all().filter(|b| b.owner == *owner).cloned().collect();
-        for bucket in buckets {
-            let mut list =
-                ListObjects { bucket: bucket.id, prefix: Bytes::new(), delimiter: None, after: None, max_keys: PAGE };
-            loop {
-                let page = self.list_objects(&list)?;
-                for entry in page.entries.iter().filter(|entry| entry.size == size) {
-                    let found = self.object(bucket.id, &entry.key)?.map(|found| found.object);
-                    if let Some(object) = found.filter(|found| found.version.sha256 == Some(*sha256)) {
-                        return Ok(Some(object));
-                    }
-                }
-                list.after = page.last;
-                if !page.truncated {
-                    break;
-                }
+        // The overlay first: what it loses meanwhile is in the index by then.
+        let recent = self.overlay.read().with_sha256(sha256).cloned();
+        if let Some((bucket, key)) = recent
+            && let Some(object) = self.instant_candidate(owner, sha256, size, bucket, &key)?
+        {
+            return Ok(Some(object));
+        }
+        let stored = self.index.read()?.versions_by_sha256(sha256, CANDIDATES_MAX)?;
+        for stored in &stored {
+            let version = version_of(stored)?;
+            if let Some(object) = self.instant_candidate(owner, sha256, size, version.bucket, &version.key)? {
+                return Ok(Some(object));
             }
         }
         Ok(None)
+    }
+
+    /// The object at this place, if it is what is wanted: what was found there may have been replaced since.
+    fn instant_candidate(
+        &self,
+        owner: &Bytes,
+        sha256: &[u8; 32],
+        size: u64,
+        bucket: BucketId,
+        key: &Bytes,
+    ) -> Result<Option<Arc<Object>>> {
+        if self.buckets.read().by_id(bucket).is_none_or(|bucket| bucket.owner != *owner) {
+            return Ok(None);
+        }
+        let found = self.object(bucket, key)?.map(|found| found.object);
+        Ok(found.filter(|found| found.version.sha256.as_ref() == Some(sha256) && found.version.size == size))
     }
 }

@@ -13,10 +13,12 @@ mod copy;
 mod instant;
 mod keys;
 mod list;
+mod mentions;
 mod open;
 mod overlay;
 mod queue;
 mod reads;
+mod sharing;
 mod stepper;
 mod uploads;
 mod view;
@@ -46,6 +48,7 @@ use cache::ObjectCache;
 use keys::StoreKeys;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
+use sharing::{Heads, HeldBytes, Pins};
 
 pub use body::BodyWriter;
 pub use copy::{CopyPartRequest, CopyRequest};
@@ -156,6 +159,8 @@ pub struct Health {
 enum Task {
     Spare,
     Checkpoint,
+    /// The filter of shared blobs is wanted, or wanted larger.
+    Heads,
     Stop,
 }
 
@@ -174,6 +179,9 @@ struct Shared {
     overlay: RwLock<Overlay>,
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,
+    pins: Arc<Pins>,
+    heads: Heads,
+    held: Arc<HeldBytes>,
     index: Index,
     log_reader: LogReader,
     spares: SpareMaker,
@@ -187,6 +195,7 @@ struct Shared {
 impl Shared {
     /// Makes records visible: the overlay first, then what the cache has of their keys goes.
     fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>) {
+        self.note_heads(records);
         {
             let mut overlay = self.overlay.write();
             for record in records {

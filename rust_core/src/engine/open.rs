@@ -16,6 +16,7 @@ use super::commit::Committer;
 use super::keys::StoreKeys;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
+use super::sharing::{Heads, fill};
 use super::{EngineOptions, Environment, Handle, Shared, Task};
 use crate::chunks::{PackOptions, Packs};
 use crate::error::{Error, Result};
@@ -75,6 +76,7 @@ impl Engine {
             spawn("orcas-apply", Box::new(move || applier.run()))?,
         ];
         shared.request(Task::Spare);
+        shared.request(Task::Heads);
         Ok(Self { handle: Handle { shared }, threads, maintenance: Some(maintenance), lock: Some(lock) })
     }
 
@@ -129,6 +131,8 @@ fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean:
             Task::Spare => drop(shared.spares.make()),
             // A later one will do as well; meanwhile the WAL grows.
             Task::Checkpoint => drop(shared.index.checkpoint()),
+            // Without the filter everything counts as maybe known.
+            Task::Heads => drop(fill(shared)),
             Task::Stop => return,
         }
     }
@@ -183,6 +187,9 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         applies: ApplyQueue::default(),
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
+        pins: Arc::default(),
+        heads: Heads::default(),
+        held: Arc::default(),
         index,
         packs,
         stopped: AtomicBool::new(false),

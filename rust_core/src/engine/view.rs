@@ -71,8 +71,12 @@ impl View for SequencerView<'_> {
         }
     }
 
-    fn shared_blob(&self, _identity: &Identity) -> Result<Option<(Sequence, u32)>> {
-        Ok(None)
+    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>> {
+        let condemned = |blob| self.pending.is_condemned(blob);
+        match self.pending.shared_blob(identity) {
+            Some((blob, found)) if found == length && !condemned(blob) => Ok(Some(blob)),
+            _ => self.shared.published_blob(identity, length, &condemned),
+        }
     }
 
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {

@@ -11,6 +11,9 @@ use std::sync::Arc;
 
 use crate::error::Result;
 
+/// What file systems give back is whole pages of this many bytes.
+pub const PUNCH_ALIGN: u64 = 4096;
+
 /// How to open a file. Nothing here truncates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
@@ -53,12 +56,23 @@ pub trait File: Send + Sync {
         Ok(self.len()? == 0)
     }
     fn set_len(&self, length: u64) -> Result<()>;
+    /// Zeros that take no space; the file's length stays. Both numbers are multiples of `PUNCH_ALIGN`. `false` when the
+    /// file system cannot: then nothing changed. Durable only after a sync; until then a power cut leaves any part of
+    /// the old bytes.
+    fn punch(&self, offset: u64, length: u64) -> Result<bool>;
+    /// Bytes of the disk that the file takes.
+    fn allocated(&self) -> Result<u64>;
     /// Data and the metadata needed to read it back. After an error the state of every unsynced byte is unknown.
     fn sync_data(&self) -> Result<()>;
     /// Hint: begin to write this range to the disk.
     fn start_writeback(&self, offset: u64, length: u64);
     /// Hint: this range need not stay in memory.
     fn drop_cache(&self, offset: u64, length: u64);
+}
+
+/// Whether a hole may be punched there.
+fn is_punchable(offset: u64, length: u64) -> bool {
+    offset.is_multiple_of(PUNCH_ALIGN) && length.is_multiple_of(PUNCH_ALIGN) && offset.checked_add(length).is_some()
 }
 
 /// Where salts come from; injected so that a simulated run repeats exactly.

@@ -2,14 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::FlockOperation;
 
-use super::{File, FileSystem, Open, Random};
+use super::{File, FileSystem, Open, Random, is_punchable};
 use crate::error::{Error, Result};
 
 pub struct RealFileSystem;
@@ -130,6 +129,25 @@ impl File for RealFile {
         self.file.set_len(length).map_err(|error| Error::io("set length", &self.path, error))
     }
 
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        if !is_punchable(offset, length) {
+            return Err(Error::io("punch", &self.path, io::ErrorKind::InvalidInput.into()));
+        }
+        if length == 0 {
+            return Ok(true);
+        }
+        match punch_hole(&self.file, offset, length) {
+            Ok(()) => Ok(true),
+            Err(error) if is_unsupported(&error) => Ok(false),
+            Err(error) => Err(Error::io("punch", &self.path, error)),
+        }
+    }
+
+    fn allocated(&self) -> Result<u64> {
+        // The unit of this count is 512 bytes, whatever the block size of the file system is.
+        Ok(self.file.metadata().map_err(|error| Error::io("stat", &self.path, error))?.blocks().saturating_mul(512))
+    }
+
     fn sync_data(&self) -> Result<()> {
         self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
     }
@@ -149,6 +167,41 @@ impl File for RealFile {
 
     #[cfg(not(target_os = "linux"))]
     fn drop_cache(&self, _offset: u64, _length: u64) {}
+}
+
+#[cfg(target_os = "linux")]
+fn punch_hole(file: &fs::File, offset: u64, length: u64) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, mode, offset, length))?)
+}
+
+#[cfg(target_os = "macos")]
+#[allow(unsafe_code, reason = "F_PUNCHHOLE has no safe wrapper")]
+fn punch_hole(file: &fs::File, offset: u64, length: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd as _;
+    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+    let hole = libc::fpunchhole_t {
+        fp_flags: 0,
+        reserved: 0,
+        fp_offset: offset.try_into().map_err(invalid)?,
+        fp_length: length.try_into().map_err(invalid)?,
+    };
+    // SAFETY: `file` keeps the descriptor open; F_PUNCHHOLE reads one fpunchhole_t, which lives across the call.
+    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PUNCHHOLE, &raw const hole) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn punch_hole(_file: &fs::File, _offset: u64, _length: u64) -> io::Result<()> {
+    Err(rustix::io::Errno::OPNOTSUPP.into())
+}
+
+/// Whether the error says that this file system or kernel has no holes, rather than that something went wrong.
+fn is_unsupported(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let unsupported = [Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS, Errno::NOTTY];
+    Errno::from_io_error(error).is_some_and(|errno| unsupported.contains(&errno))
 }
 
 #[cfg(test)]
@@ -174,6 +227,41 @@ mod tests {
         file.start_writeback(0, 8);
         assert_eq!(disk.list(dir.path()).unwrap(), ["file"]);
         assert!(disk.free_bytes(dir.path()).unwrap() > 0);
+    }
+
+    #[test]
+    fn a_punched_range_reads_as_zeros_and_takes_no_space() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealFileSystem.open(&dir.path().join("file"), Open::Create).unwrap();
+        let length = 1024 * 1024;
+        file.write_at(0, &vec![7; length]).unwrap();
+        file.sync_data().unwrap();
+        let before = file.allocated().unwrap();
+        assert!(before >= length as u64);
+        assert!(matches!(file.punch(512, 4096), Err(Error::Io { .. })));
+        assert!(matches!(file.punch(4096, 100), Err(Error::Io { .. })));
+        assert!(file.punch(8192, 0).unwrap());
+        if !file.punch(4096, 512 * 1024).unwrap() {
+            println!("this file system has no holes");
+            return;
+        }
+        file.sync_data().unwrap();
+        assert!(file.allocated().unwrap() <= before - 512 * 1024);
+        assert_eq!(file.len().unwrap(), length as u64);
+        let mut bytes = vec![1; length];
+        file.read_at(0, &mut bytes).unwrap();
+        for (at, byte) in bytes.iter().enumerate() {
+            let punched = (4096..4096 + 512 * 1024).contains(&at);
+            assert_eq!(*byte, if punched { 0 } else { 7 }, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_file_opened_for_reading_cannot_be_punched() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        RealFileSystem.open(&path, Open::Create).unwrap().write_at(0, &[7; 8192]).unwrap();
+        assert!(matches!(RealFileSystem.open(&path, Open::Read).unwrap().punch(0, 4096), Err(Error::Io { .. })));
     }
 
     #[test]

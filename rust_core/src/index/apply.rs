@@ -1,5 +1,7 @@
 //! The writer: records of durable batches in, one transaction with the position they reach to. The same records give
 //! the same rows however they are grouped. A failed apply ends the writer, so that no position is ever skipped.
+//! A record that does not fit the rows fails the apply; only a rebuild passes over what refers to something that log
+//! compaction dropped.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -7,12 +9,13 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 
-use super::blobs::{BlobLocation, BlobWriter};
-use super::buckets::{self, Tallies};
+use super::blobs::{self, BlobLocation, Placed};
+use super::references::{self, Gathered};
+use super::uploads::Answer;
 use super::versions::VersionWriter;
-use super::{Applied, Backing, Shared, failure, schema, uploads};
+use super::{Applied, Backing, Shared, buckets, failure, packs, rebuild, reclaim, schema, stored_int, uploads};
 use crate::error::Result;
-use crate::record::Record;
+use crate::record::{BucketId, Record, Version, head_of};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
 const BULK_RECORDS: usize = 400_000;
@@ -25,17 +28,20 @@ pub struct Writer {
     shared: Arc<Shared>,
     /// `None` in memory, where the one connection serves.
     conn: Option<Connection>,
-    tallies: Tallies,
+    gathered: Gathered,
     /// Rows in `completed_uploads`.
     answers: u64,
     bulk: Option<Bulk>,
     failed: bool,
 }
 
-#[derive(Default)]
 struct Bulk {
     /// Records in the open transaction; there is none when 0.
     pending: usize,
+    /// Records in one transaction.
+    limit: usize,
+    /// The index says that it is unfinished.
+    marked: bool,
 }
 
 impl Drop for Writer {
@@ -66,8 +72,11 @@ impl Writer {
             Some(path) => Some(schema::open_writable(path, shared.options.synchronous_off)?),
             None => None,
         };
-        let answers = with(&shared, conn.as_ref(), uploads::completed_count)?;
-        Ok(Self { shared, conn, tallies: Tallies::default(), answers, bulk: None, failed: false })
+        let answers = with(&shared, conn.as_ref(), |conn| {
+            rebuild::refuse_unfinished(conn)?;
+            uploads::completed_count(conn)
+        })?;
+        Ok(Self { shared, conn, gathered: Gathered::default(), answers, bulk: None, failed: false })
     }
 
     /// Applies `records`, which follow what was applied before without a gap, and sets the position. Atomic.
@@ -78,18 +87,22 @@ impl Writer {
         if self.failed {
             return Err(failure("the index stopped after a failed apply"));
         }
-        let Self { shared, conn, tallies, answers, bulk, .. } = self;
+        let Self { shared, conn, gathered, answers, bulk, .. } = self;
         let applied = with(shared, conn.as_ref(), |conn| {
             let begun = bulk.as_ref().is_some_and(|bulk| bulk.pending > 0);
             if !begun {
                 conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             }
-            let mut apply = Apply { conn, tallies, answers };
+            let mut apply = Apply { conn, gathered, answers };
             let commit = match bulk {
                 None => true,
                 Some(bulk) => {
+                    if !bulk.marked {
+                        rebuild::mark(conn)?;
+                        bulk.marked = true;
+                    }
                     bulk.pending += records.len();
-                    bulk.pending >= BULK_RECORDS
+                    bulk.pending >= bulk.limit
                 }
             };
             let outcome = apply.all(records, position).and_then(|()| if commit { apply.commit() } else { Ok(()) });
@@ -100,7 +113,7 @@ impl Writer {
         });
         self.failed = applied.is_err();
         if let Some(bulk) = &mut self.bulk
-            && (self.failed || bulk.pending >= BULK_RECORDS)
+            && (self.failed || bulk.pending >= bulk.limit)
         {
             bulk.pending = 0;
             if !self.failed {
@@ -110,29 +123,46 @@ impl Writer {
         applied
     }
 
-    /// Starts a rebuild: transactions span many `apply` calls and a larger page cache is in use until `end_bulk`. What
-    /// a crash leaves is an earlier position, as always.
+    /// Starts a rebuild, a replay of the log from its beginning into an empty index: transactions span many `apply` calls
+    /// and a larger page cache is in use until `end_bulk`. Records may name what log compaction dropped. An index that a
+    /// crash leaves in the middle is refused by `Index::open`; before the first transaction was written it is empty.
     pub fn begin_bulk(&mut self) -> Result<()> {
+        self.begin_bulk_of(BULK_RECORDS)
+    }
+
+    /// The same with so many records in one transaction.
+    pub(super) fn begin_bulk_of(&mut self, limit: usize) -> Result<()> {
+        if self.bulk.is_some() {
+            return Ok(());
+        }
         with(&self.shared, self.conn.as_ref(), |conn| schema::set_cache(conn, BULK_CACHE_KIB))?;
-        self.bulk.get_or_insert_default();
+        self.gathered.ledger.rebuild = Some(rebuild::Rebuild::default());
+        self.bulk = Some(Bulk { pending: 0, limit, marked: false });
         Ok(())
     }
 
     /// Commits what is open and goes back to one transaction an `apply`.
     ///
     /// # Errors
-    /// As `apply`.
+    /// As `apply`; `Index` too when something that is named is not there, although the log was replayed to its end.
     pub fn end_bulk(&mut self) -> Result<()> {
         let Some(bulk) = self.bulk.take() else { return Ok(()) };
-        let Self { shared, conn, tallies, answers, .. } = self;
+        if self.failed {
+            return Err(failure("the index stopped after a failed apply"));
+        }
+        let Self { shared, conn, gathered, answers, .. } = self;
         let ended = with(shared, conn.as_ref(), |conn| {
-            if bulk.pending > 0 {
-                let outcome = Apply { conn, tallies, answers }.commit();
+            if bulk.marked {
+                if bulk.pending == 0 {
+                    conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+                }
+                let outcome = Apply { conn, gathered, answers }.finish();
                 if outcome.is_err() && !conn.is_autocommit() {
                     conn.execute_batch("ROLLBACK")?;
                 }
                 outcome?;
             }
+            gathered.ledger.rebuild = None;
             schema::restore_cache(conn)
         });
         self.failed |= ended.is_err();
@@ -148,68 +178,135 @@ impl Writer {
 
 struct Apply<'w> {
     conn: &'w Connection,
-    tallies: &'w mut Tallies,
+    gathered: &'w mut Gathered,
     answers: &'w mut u64,
 }
 
 impl Apply<'_> {
     fn all(&mut self, records: &[Applied<'_>], position: &[u8]) -> Result<()> {
         let mut versions = VersionWriter::new(self.conn)?;
-        let mut blobs = BlobWriter::new(self.conn)?;
         for applied in records {
-            self.one(&mut versions, &mut blobs, applied)?;
+            self.one(&mut versions, applied)?;
+            if self.gathered.is_full() {
+                self.gathered.write_references(self.conn)?;
+            }
         }
         let mut set = self.conn.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('position', ?1)")?;
         set.execute([position])?;
         Ok(())
     }
 
-    fn one(
-        &mut self,
-        versions: &mut VersionWriter<'_>,
-        blobs: &mut BlobWriter<'_>,
-        applied: &Applied<'_>,
-    ) -> Result<()> {
+    fn one(&mut self, versions: &mut VersionWriter<'_>, applied: &Applied<'_>) -> Result<()> {
         let (conn, sequence) = (self.conn, applied.sequence);
         match applied.record {
             Record::CreateBucket(bucket) => buckets::create(conn, applied, bucket),
+            Record::UpdateBucket(bucket) if self.is_gone(bucket.id)? => Ok(()),
             Record::UpdateBucket(bucket) => buckets::update(conn, applied, bucket),
-            Record::DeleteBucket { bucket } => buckets::delete(conn, self.tallies, *bucket),
-            Record::CreatePack { pack } => blobs.create_pack(sequence, *pack),
-            Record::Content { .. } => {
-                blobs.put(sequence, applied.location.ok_or_else(|| failure("a content comes without its place"))?)
-            }
-            Record::Chunk { pack, offset, length, .. } => {
-                blobs.put(sequence, BlobLocation::Pack { pack: *pack, offset: *offset, length: *length })
-            }
-            Record::Segment { .. } => blobs.put_segment(sequence, applied.payload),
-            Record::PutVersion(version) => versions.put(self.tallies, applied, version),
+            Record::DeleteBucket { bucket } if self.is_gone(*bucket)? => Ok(()),
+            Record::DeleteBucket { bucket } => buckets::delete(conn, self.gathered, *bucket),
+            Record::CreatePack { pack } => packs::create(conn, &mut self.gathered.ledger.rebuild, sequence, *pack),
+            Record::Content { .. } | Record::Chunk { .. } => self.blob(applied),
+            Record::Segment { .. } => blobs::put_segment(conn, sequence, applied.payload),
+            Record::PutVersion(version) => self.put(versions, applied, version),
+            Record::DeleteVersion { bucket, .. } if self.is_gone(*bucket)? => Ok(()),
             Record::DeleteVersion { bucket, key, version_id } => {
-                versions.delete(self.tallies, *bucket, key, *version_id)
+                versions.delete(self.gathered, *bucket, key, *version_id)
             }
             Record::MoveVersion { from_bucket, from_key, version } => {
-                versions.delete(self.tallies, *from_bucket, from_key, version.version_id)?;
-                versions.put(self.tallies, applied, version)
+                if !self.is_gone(*from_bucket)? {
+                    versions.delete(self.gathered, *from_bucket, from_key, version.version_id)?;
+                }
+                self.put(versions, applied, version)
             }
-            Record::CreateUpload(upload) => uploads::create(conn, applied, upload),
-            Record::PutPart(part) => uploads::put_part(conn, applied, part),
-            Record::AbortUpload { upload } => uploads::delete(conn, *upload),
-            Record::RememberUpload { .. }
-            | Record::CondemnBlobs { .. }
-            | Record::MoveChunks { .. }
-            | Record::RetirePack { .. }
-            | Record::MoveContents { .. }
-            | Record::ReplaceLog { .. } => Err(failure("a record of reclamation")),
+            Record::CreateUpload(upload) if self.is_gone(upload.bucket)? => Ok(()),
+            Record::CreateUpload(upload) => {
+                self.gathered.ledger.buckets.of(conn, stored_int(upload.bucket.0)?)?;
+                uploads::create(conn, applied, upload)
+            }
+            Record::PutPart(part) => uploads::put_part(conn, self.gathered, applied, part),
+            Record::AbortUpload { upload } => uploads::delete(conn, self.gathered, *upload),
             Record::CompleteUpload { upload, request, version } => {
-                uploads::delete(conn, *upload)?;
-                versions.put(self.tallies, applied, version)?;
-                uploads::keep_answer(conn, self.answers, sequence, (*upload, *request), version)
+                // What the version takes from the parts is counted up before it is counted down.
+                self.put(versions, applied, version)?;
+                self.end_upload(&Answer {
+                    sequence,
+                    upload: *upload,
+                    request,
+                    bucket: version.bucket,
+                    key: &version.key,
+                    version_id: version.version_id,
+                    etag: version.etag,
+                    checksum: version.checksum.as_ref(),
+                })
+            }
+            Record::RememberUpload { upload, request, bucket, key, version_id, etag, checksum } => {
+                self.end_upload(&Answer {
+                    sequence,
+                    upload: *upload,
+                    request,
+                    bucket: *bucket,
+                    key,
+                    version_id: *version_id,
+                    etag: *etag,
+                    checksum: checksum.as_ref(),
+                })
+            }
+            Record::CondemnBlobs { blobs } => reclaim::condemn(conn, self.gathered, blobs),
+            Record::MoveChunks { moves } => reclaim::move_chunks(conn, self.gathered, moves),
+            Record::RetirePack { pack } => reclaim::retire_pack(conn, self.gathered, *pack),
+            Record::MoveContents { file, moves } => reclaim::move_contents(conn, self.gathered, *file, moves),
+            Record::ReplaceLog { file, first, last } => {
+                reclaim::replace_log(conn, self.gathered, *file, (*first, *last))
             }
         }
     }
 
+    /// Whether this is a rebuild and the bucket is not there: then what a record says about it is passed over.
+    fn is_gone(&mut self, bucket: BucketId) -> Result<bool> {
+        if self.gathered.ledger.rebuild.is_none() {
+            return Ok(false);
+        }
+        Ok(self.gathered.ledger.buckets.find(self.conn, stored_int(bucket.0)?)?.is_none())
+    }
+
+    fn blob(&mut self, applied: &Applied<'_>) -> Result<()> {
+        let (location, identity, shared, head) = match applied.record {
+            Record::Content { identity, shared, .. } => {
+                let location = applied.location.ok_or_else(|| failure("a content comes without its place"))?;
+                (location, identity, *shared, head_of(&identity.0))
+            }
+            Record::Chunk { identity, shared, head, pack, offset, length } => {
+                (BlobLocation::Pack { pack: *pack, offset: *offset, length: *length }, identity, *shared, *head)
+            }
+            _ => return Err(failure("a record brings no blob")),
+        };
+        let shared = shared.then_some(blobs::Shared { identity: *identity, head });
+        self.gathered.add_blob(stored_int(applied.sequence)?, Placed::new(location)?, shared)
+    }
+
+    fn put(&mut self, versions: &mut VersionWriter<'_>, applied: &Applied<'_>, version: &Version) -> Result<()> {
+        if self.is_gone(version.bucket)? { Ok(()) } else { versions.put(self.gathered, applied, version) }
+    }
+
+    fn end_upload(&mut self, answer: &Answer<'_>) -> Result<()> {
+        uploads::delete(self.conn, self.gathered, answer.upload)?;
+        uploads::keep_answer(self.conn, self.answers, answer)
+    }
+
     fn commit(&mut self) -> Result<()> {
-        self.tallies.flush(self.conn)?;
+        self.gathered.write(self.conn)?;
+        self.conn.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
+    }
+
+    /// The last transaction of a rebuild.
+    fn finish(&mut self) -> Result<()> {
+        self.gathered.write(self.conn)?;
+        references::drop_unheld_segments(self.conn)?;
+        if let Some(rebuild) = &self.gathered.ledger.rebuild {
+            rebuild.finish(self.conn)?;
+        }
+        rebuild::unmark(self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }

@@ -8,9 +8,18 @@
 mod apply;
 mod blobs;
 mod buckets;
+mod digests;
+mod dump;
 mod heads;
+mod ledger;
+mod maintenance;
+mod numbers;
+mod packs;
 mod pool;
 mod reader;
+mod rebuild;
+mod reclaim;
+mod references;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -31,21 +40,19 @@ pub use apply::Writer;
 pub use blobs::BlobLocation;
 pub use buckets::Counts;
 pub use heads::HeadRow;
+pub use ledger::Totals;
+pub use maintenance::WalState;
+pub use packs::{PackUsage, PackedBlob};
 pub use reader::{Reader, Snapshot};
+pub use reclaim::{LogFileRow, LogUsage};
 pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
 
 use crate::error::{Error, Result};
-use crate::record::{Record, Sequence};
+use crate::record::{Record, Sequence, head_of};
 use pool::Pool;
 
 /// How long a connection waits for another one's lock, and a caller for a free reader.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long a checkpoint holds the writer up while it waits for readers. Far below what the writer waits.
-const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// A WAL of more pages than this (64 MiB) starts over after `checkpoint`, even if the writer has to wait for it.
-const WAL_PAGES_MAX: u64 = 16_384;
 
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
@@ -82,15 +89,6 @@ pub struct Stored {
     pub record: Bytes,
 }
 
-/// What a checkpoint left behind.
-#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WalState {
-    /// Pages in the WAL file since it was last restarted.
-    pub pages: u64,
-    /// Of these, the ones not yet in the database file.
-    pub pending: u64,
-}
-
 enum Backing {
     File {
         pool: Pool,
@@ -104,20 +102,6 @@ struct Shared {
     options: IndexOptions,
     backing: Backing,
     writer_out: AtomicBool,
-}
-
-impl Shared {
-    fn checkpoint(&self) -> Result<WalState> {
-        let Backing::File { keeper, .. } = &self.backing else { return Ok(WalState::default()) };
-        let keeper = keeper.lock();
-        let state = wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(PASSIVE)")?;
-        if state.pages <= WAL_PAGES_MAX {
-            return Ok(state);
-        }
-        // The WAL starts over only when all of it was moved, and a busy writer is always a few pages ahead: with
-        // little left to move, let it wait this once, or the file grows without end.
-        wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(RESTART)")
-    }
 }
 
 /// The index of one store.
@@ -143,7 +127,7 @@ impl Index {
         } else {
             schema::verify(&keeper, &path, store_id)?;
         }
-        keeper.busy_timeout(CHECKPOINT_TIMEOUT)?;
+        keeper.busy_timeout(maintenance::CHECKPOINT_TIMEOUT)?;
         let pool = Pool::new(path, &options);
         Ok(Self::with_backing(options, Backing::File { pool, keeper: Mutex::new(keeper) }))
     }
@@ -219,28 +203,6 @@ impl Index {
         opened
     }
 
-    /// Moves pages from the WAL into the database, beside readers and the writer. In memory there is nothing to do.
-    pub fn checkpoint(&self) -> Result<WalState> {
-        self.shared.checkpoint()
-    }
-
-    /// How much of the WAL waits for a checkpoint. Moves nothing; waits for a checkpoint that is running.
-    pub fn wal_state(&self) -> Result<WalState> {
-        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState::default()) };
-        wal_checkpoint(&keeper.lock(), "PRAGMA wal_checkpoint(NOOP)")
-    }
-
-    /// Reads the whole database and checks its structure.
-    ///
-    /// # Errors
-    /// `Index` with the first finding.
-    pub fn quick_check(&self) -> Result<()> {
-        self.read()?.with(|conn| {
-            let finding: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            if finding == "ok" { Ok(()) } else { Err(failure(&finding)) }
-        })
-    }
-
     /// The whole state of an index in memory, for `open_serialized`. Not between `begin_bulk` and `end_bulk`.
     ///
     /// # Errors
@@ -253,20 +215,6 @@ impl Index {
         let mut conn = guard.try_borrow_mut().map_err(|_| failure("the in-memory index is in use"))?;
         Ok(conn.serialize(MAIN_DB)?.to_vec())
     }
-
-    /// Every row of every table as text, in key order: equal exactly when two indexes hold the same state.
-    pub fn dump(&self) -> Result<String> {
-        self.read()?.begin()?.with(schema::dump)
-    }
-}
-
-/// Runs one form of `PRAGMA wal_checkpoint`, whose row is (busy, pages in the WAL, pages moved).
-fn wal_checkpoint(conn: &Connection, pragma: &str) -> Result<WalState> {
-    let (pages, moved): (i64, i64) =
-        conn.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
-    // Both are -1 when there is no WAL yet.
-    let (pages, moved) = (u64::try_from(pages).unwrap_or(0), u64::try_from(moved).unwrap_or(0));
-    Ok(WalState { pages, pending: pages.saturating_sub(moved) })
 }
 
 fn remove_if_present(path: &Path) -> Result<()> {
@@ -302,6 +250,11 @@ impl From<rusqlite::Error> for Error {
 /// Reads a record from a row that has its sequence and payload in these columns.
 fn stored(row: &rusqlite::Row<'_>, sequence: usize, kind: u8, record: usize) -> Result<Stored> {
     Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)? })
+}
+
+/// The first eight bytes of an identity or digest, as tables find it by them.
+fn beginning(hash: &[u8; 32]) -> i64 {
+    head_of(hash).cast_signed()
 }
 
 fn blob_bytes(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes> {

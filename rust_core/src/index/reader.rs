@@ -10,11 +10,11 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::pool::{Pool, Pooled};
 use super::{
-    BlobLocation, Completed, Counts, HeadRow, PartRow, Stored, UploadFrom, UploadRow, blobs, buckets, heads, uploads,
-    versions,
+    BlobLocation, Completed, Counts, HeadRow, LogFileRow, LogUsage, PackUsage, PackedBlob, PartRow, Stored, Totals,
+    UploadFrom, UploadRow, blobs, buckets, digests, heads, ledger, packs, reclaim, uploads, versions,
 };
 use crate::error::Result;
-use crate::record::{BucketId, Sequence, UploadId, VersionId};
+use crate::record::{BucketId, Identity, Sequence, UploadId, VersionId};
 
 enum Lease<'i> {
     /// `None` only while being dropped.
@@ -108,9 +108,76 @@ impl<'i> Reader<'i> {
         self.with(|conn| versions::version(conn, bucket, key, id))
     }
 
+    /// Whether the version that this record brought is there, current or not.
+    pub fn has_version(&self, sequence: Sequence) -> Result<bool> {
+        self.with(|conn| versions::exists(conn, sequence))
+    }
+
+    /// Versions of at least `INSTANT_SIZE_MIN` bytes that keep this SHA-256, oldest first.
+    pub fn versions_by_sha256(&self, sha256: &[u8; 32], limit: usize) -> Result<Vec<Stored>> {
+        self.with(|conn| digests::find(conn, sha256, limit))
+    }
+
     /// Where the bytes of a content or chunk stand.
     pub fn blob(&self, blob: Sequence) -> Result<Option<BlobLocation>> {
         self.with(|conn| blobs::blob(conn, blob))
+    }
+
+    /// The oldest shared blob with this identity, and its length; nothing may refer to it.
+    pub fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>> {
+        self.with(|conn| blobs::shared(conn, identity))
+    }
+
+    /// References to a blob; `None` when it is not there.
+    pub fn blob_refs(&self, blob: Sequence) -> Result<Option<u64>> {
+        self.with(|conn| blobs::refs(conn, blob))
+    }
+
+    /// `None` when the blob is not there or not shared.
+    pub fn blob_identity(&self, blob: Sequence) -> Result<Option<Identity>> {
+        self.with(|conn| blobs::identity(conn, blob))
+    }
+
+    /// Blobs after `after` that nothing refers to, ascending.
+    pub fn dead_blobs(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, BlobLocation)>> {
+        self.with(|conn| blobs::dead(conn, after, limit))
+    }
+
+    /// Shows the head of every shared blob, in pages that are read transactions of their own unless in a snapshot.
+    pub fn scan_heads_of_shared(&self, visit: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut from = Some(0);
+        while let Some(after) = from {
+            from = self.with(|conn| blobs::heads_page(conn, after, visit))?;
+        }
+        Ok(())
+    }
+
+    /// Chunks of a pack by offset, from `from` on.
+    pub fn blobs_in_pack(&self, pack: u64, from: u64, limit: usize) -> Result<Vec<PackedBlob>> {
+        self.with(|conn| packs::blobs(conn, pack, from, limit))
+    }
+
+    /// Every pack that exists, ascending, also those in which nothing stands.
+    pub fn pack_usage(&self) -> Result<Vec<PackUsage>> {
+        self.with(packs::usage)
+    }
+
+    pub fn has_pack(&self, pack: u64) -> Result<bool> {
+        self.with(|conn| packs::exists(conn, super::stored_int(pack)?))
+    }
+
+    /// What still counts of the records `first..=last`. Costs what it counts.
+    pub fn log_usage(&self, first: Sequence, last: Sequence) -> Result<LogUsage> {
+        self.with(|conn| reclaim::log_usage(conn, first, last))
+    }
+
+    /// The compacted log files in force, in the order of their records.
+    pub fn log_files(&self) -> Result<Vec<LogFileRow>> {
+        self.with(reclaim::log_files)
+    }
+
+    pub fn has_segment(&self, segment: Sequence) -> Result<bool> {
+        self.with(|conn| blobs::has_segment(conn, super::stored_int(segment)?))
     }
 
     /// The payload of a segment record.
@@ -120,7 +187,7 @@ impl<'i> Reader<'i> {
 
     /// The packs born so far, ascending.
     pub fn packs(&self) -> Result<Vec<u64>> {
-        self.with(blobs::packs)
+        self.with(packs::all)
     }
 
     /// All buckets, in the order of their ids.
@@ -131,6 +198,16 @@ impl<'i> Reader<'i> {
     /// Exact numbers of a bucket; `None` when there is no such bucket.
     pub fn counts(&self, bucket: BucketId) -> Result<Option<Counts>> {
         self.with(|conn| buckets::counts(conn, bucket))
+    }
+
+    /// The sequence of a bucket's newest record; `None` when there is no such bucket.
+    pub fn bucket_sequence(&self, bucket: BucketId) -> Result<Option<Sequence>> {
+        self.with(|conn| buckets::sequence(conn, bucket))
+    }
+
+    /// Exact numbers of the store.
+    pub fn totals(&self) -> Result<Totals> {
+        self.with(ledger::totals)
     }
 
     /// Whether a bucket holds no version of any kind, delete markers included. Uploads do not count.

@@ -1,11 +1,9 @@
 //! Tables, connection settings, and what makes a file an index of this store. Raising `SCHEMA` is the whole migration:
 //! an index of another schema is deleted and rebuilt from the log.
 
-use std::fmt::Write as _;
 use std::path::Path;
 
 use rusqlite::config::DbConfig;
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
 use super::{BUSY_TIMEOUT, failure};
@@ -13,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// "ORCI", in the database header.
 const APPLICATION_ID: i32 = 0x4f52_4349;
-const SCHEMA: i32 = 1;
+const SCHEMA: i32 = 2;
 
 /// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches. Twice as much gains
 /// nothing that can be measured at 1,000,000 objects.
@@ -24,14 +22,19 @@ const READER_CACHE_KIB: u32 = 1024;
 /// The WAL file shrinks to this once it was emptied, bytes.
 const WAL_SIZE_KEPT: u32 = 64 * 1024 * 1024;
 /// More than there are statements in this module, so that none is prepared twice.
-const STATEMENTS_CACHED: usize = 64;
+const STATEMENTS_CACHED: usize = 128;
 
 const TABLES: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE buckets (
     id INTEGER PRIMARY KEY, name BLOB NOT NULL UNIQUE, sequence INTEGER NOT NULL, kind INTEGER NOT NULL,
-    record BLOB NOT NULL, objects INTEGER NOT NULL, bytes INTEGER NOT NULL, history INTEGER NOT NULL
+    record BLOB NOT NULL, objects INTEGER NOT NULL, bytes INTEGER NOT NULL, history INTEGER NOT NULL,
+    logical INTEGER NOT NULL, stored INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE totals (
+    id INTEGER PRIMARY KEY CHECK (id = 0), logical INTEGER NOT NULL, stored INTEGER NOT NULL, dead INTEGER NOT NULL
+) STRICT;
+INSERT INTO totals VALUES (0, 0, 0, 0);
 CREATE TABLE heads (
     bucket INTEGER NOT NULL, key BLOB NOT NULL, sequence INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
     size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, version_id BLOB, PRIMARY KEY (bucket, key)
@@ -45,39 +48,42 @@ CREATE INDEX history_by_id ON history (bucket, key, version_id);
 CREATE TABLE versions (sequence INTEGER PRIMARY KEY, kind INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
 CREATE TABLE blobs (
     sequence INTEGER PRIMARY KEY, place INTEGER NOT NULL, file INTEGER NOT NULL, offset INTEGER NOT NULL,
-    length INTEGER NOT NULL
+    length INTEGER NOT NULL, refs INTEGER NOT NULL, bucket INTEGER, tag INTEGER, identity BLOB, head INTEGER
 ) STRICT;
+CREATE INDEX blobs_by_tag ON blobs (tag) WHERE tag IS NOT NULL;
+CREATE INDEX blobs_in_packs ON blobs (file, offset) WHERE place = 1;
+CREATE INDEX blobs_dead ON blobs (sequence) WHERE refs = 0;
+CREATE TABLE holdings (
+    blob INTEGER NOT NULL, bucket INTEGER NOT NULL, refs INTEGER NOT NULL, PRIMARY KEY (blob, bucket)
+) STRICT, WITHOUT ROWID;
 CREATE TABLE segments (sequence INTEGER PRIMARY KEY, record BLOB NOT NULL) STRICT;
-CREATE TABLE packs (pack INTEGER PRIMARY KEY, sequence INTEGER NOT NULL) STRICT;
+CREATE TABLE segment_holdings (
+    segment INTEGER NOT NULL, bucket INTEGER NOT NULL, refs INTEGER NOT NULL, PRIMARY KEY (segment, bucket)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE digests (
+    tag INTEGER NOT NULL, sequence INTEGER NOT NULL, PRIMARY KEY (tag, sequence)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE packs (
+    pack INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, blobs INTEGER NOT NULL, live INTEGER NOT NULL,
+    dead INTEGER NOT NULL
+) STRICT;
+CREATE TABLE log_files (file INTEGER PRIMARY KEY, first INTEGER NOT NULL, last INTEGER NOT NULL) STRICT;
 CREATE TABLE uploads (
     id BLOB PRIMARY KEY, bucket INTEGER NOT NULL, key BLOB NOT NULL, initiated_ms INTEGER NOT NULL,
     sequence INTEGER NOT NULL, kind INTEGER NOT NULL, record BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX uploads_in_order ON uploads (bucket, key, initiated_ms, id);
+CREATE INDEX uploads_in_log ON uploads (sequence);
 CREATE TABLE parts (
     upload BLOB NOT NULL, number INTEGER NOT NULL, sequence INTEGER NOT NULL, kind INTEGER NOT NULL,
     record BLOB NOT NULL, PRIMARY KEY (upload, number)
 ) STRICT, WITHOUT ROWID;
+CREATE INDEX parts_in_log ON parts (sequence);
 CREATE TABLE completed_uploads (
     sequence INTEGER PRIMARY KEY, upload BLOB NOT NULL UNIQUE, request BLOB NOT NULL, bucket INTEGER NOT NULL,
     key BLOB NOT NULL, version_id BLOB, etag BLOB NOT NULL, checksum INTEGER, checksum_value BLOB
 ) STRICT;
 ";
-
-/// Every table with the columns that order its dump.
-const DUMPED: [(&str, &str); 11] = [
-    ("meta", "name"),
-    ("buckets", "id"),
-    ("heads", "bucket, key"),
-    ("history", "bucket, key, sequence"),
-    ("versions", "sequence"),
-    ("blobs", "sequence"),
-    ("segments", "sequence"),
-    ("packs", "pack"),
-    ("uploads", "id"),
-    ("parts", "upload, number"),
-    ("completed_uploads", "sequence"),
-];
 
 /// A connection that may write: the writer's, and the one that checkpoints.
 pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
@@ -171,47 +177,7 @@ pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Resu
     let found: Option<Vec<u8>> = conn.query_row(select, [], |row| row.get(0)).optional()?;
     match found {
         None => Err(failure("the index names no store")),
-        Some(id) if id == store_id => Ok(()),
+        Some(id) if id == store_id => super::rebuild::refuse_unfinished(conn),
         Some(_) => Err(Error::Foreign { path: path.to_owned(), reason: "the index was made for another store" }),
-    }
-}
-
-/// One line a row: table, then the columns; blobs in hexadecimal.
-pub(super) fn dump(conn: &Connection) -> Result<String> {
-    let mut out = String::new();
-    for (table, order) in DUMPED {
-        let mut statement = conn.prepare(&format!("SELECT * FROM {table} ORDER BY {order}"))?;
-        let columns = statement.column_count();
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            out.push_str(table);
-            for column in 0..columns {
-                push_value(&mut out, row.get_ref(column)?);
-            }
-            out.push('\n');
-        }
-    }
-    Ok(out)
-}
-
-fn push_value(out: &mut String, value: ValueRef<'_>) {
-    out.push(' ');
-    match value {
-        ValueRef::Null => out.push('-'),
-        ValueRef::Integer(number) => {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "{number}");
-        }
-        ValueRef::Real(number) => {
-            let _ = write!(out, "{number}");
-        }
-        ValueRef::Text(text) => out.push_str(&String::from_utf8_lossy(text)),
-        ValueRef::Blob(bytes) => {
-            out.push_str("x'");
-            for byte in bytes {
-                let _ = write!(out, "{byte:02x}");
-            }
-            out.push('\'');
-        }
     }
 }

@@ -24,10 +24,11 @@ fn memory() -> Index {
     Index::open(memory_options(), STORE).expect("an index in memory")
 }
 
-/// A record with a payload that tells it apart; the index must not look into it.
+/// A record as the engine hands it over.
 #[derive(Clone, Debug)]
 struct Owned {
     sequence: Sequence,
+    kind: u8,
     record: Record,
     payload: Bytes,
     location: Option<BlobLocation>,
@@ -41,26 +42,19 @@ impl Owned {
             }
             _ => None,
         };
-        Self { sequence, payload: Bytes::from(format!("payload {sequence}")), record, location }
+        let mut payload = Vec::new();
+        let kind = encode(&record, &mut payload);
+        Self { sequence, kind, payload: payload.into(), record, location }
     }
 
     fn applied(&self) -> Applied<'_> {
         Applied {
             sequence: self.sequence,
-            kind: kind_of(&self.record),
+            kind: self.kind,
             record: &self.record,
             payload: &self.payload,
             location: self.location,
         }
-    }
-}
-
-fn kind_of(record: &Record) -> u8 {
-    match record {
-        Record::PutVersion(_) => 7,
-        Record::MoveVersion { .. } => 9,
-        Record::CompleteUpload { .. } => 13,
-        _ => 99,
     }
 }
 

@@ -2,14 +2,15 @@
 //! then id, as ListMultipartUploads shows them.
 
 use bytes::Bytes;
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::heads::{StoredEtag, load_checksum, load_etag, store_checksum};
+use super::references::Gathered;
 use super::versions::store_version_id;
 use super::{Applied, Stored, failure, loaded_int, stored_int};
 use crate::checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use crate::error::Result;
-use crate::record::{BucketId, Part, Sequence, Upload, UploadId, Version, VersionId};
+use crate::record::{self, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
 
 /// Answers kept for repeated CompleteMultipartUpload requests. Bounds what a client that completes uploads for ever
 /// leaves behind.
@@ -176,25 +177,68 @@ pub(super) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) 
     Ok(())
 }
 
-/// Adds or replaces a part. The upload must be there: a part without one would never be removed.
-pub(super) fn put_part(conn: &Connection, applied: &Applied<'_>, part: &Part) -> Result<()> {
+/// Adds or replaces a part. The upload must be there: a part without one would never be removed. In a rebuild such a part
+/// is passed over: its upload has ended.
+pub(super) fn put_part(conn: &Connection, gathered: &mut Gathered, applied: &Applied<'_>, part: &Part) -> Result<()> {
+    let mut find = conn.prepare_cached(
+        "SELECT u.bucket, p.kind, p.record FROM uploads u LEFT JOIN parts p ON p.upload = u.id AND p.number = ?2 \
+         WHERE u.id = ?1",
+    )?;
+    let mut rows = find.query((part.upload.0, part.number))?;
+    let Some(row) = rows.next()? else {
+        return absent(gathered, "a record adds a part to an upload that is not there");
+    };
+    let bucket: i64 = row.get(0)?;
+    if row.get::<_, Option<u8>>(1)?.is_some() {
+        gathered.release(conn, bucket, &decoded(row, 1)?.manifest)?;
+    }
+    drop(rows);
     let mut insert = conn.prepare_cached(
-        "INSERT OR REPLACE INTO parts (upload, number, sequence, kind, record) \
-         SELECT id, ?2, ?3, ?4, ?5 FROM uploads WHERE id = ?1",
+        "INSERT OR REPLACE INTO parts (upload, number, sequence, kind, record) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?;
     let sequence = stored_int(applied.sequence)?;
-    let added = insert.execute((part.upload.0, part.number, sequence, applied.kind, &applied.payload[..]))?;
-    if added == 1 { Ok(()) } else { Err(failure("a record adds a part to an upload that is not there")) }
+    insert.execute((part.upload.0, part.number, sequence, applied.kind, &applied.payload[..]))?;
+    gathered.hold(conn, bucket, &part.manifest)
 }
 
-/// Removes an upload and its parts.
-pub(super) fn delete(conn: &Connection, upload: UploadId) -> Result<()> {
+/// Fails, unless a rebuild runs, in which what a record refers to may have been dropped.
+fn absent(gathered: &Gathered, reason: &str) -> Result<()> {
+    if gathered.ledger.rebuild.is_some() { Ok(()) } else { Err(failure(reason)) }
+}
+
+/// Reads the part whose kind and record stand in a row from column `first` on.
+fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
+    match record::decode(row.get(first)?, &super::blob_bytes(row, first + 1)?) {
+        Ok(Record::PutPart(part)) => Ok(part),
+        _ => Err(failure("the record of a part cannot be read")),
+    }
+}
+
+/// Removes an upload and its parts, with what they refer to.
+pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, upload: UploadId) -> Result<()> {
+    let mut delete = conn.prepare_cached("DELETE FROM uploads WHERE id = ?1 RETURNING bucket")?;
+    let Some(bucket) = delete.query_row([upload.0], |row| row.get::<_, i64>(0)).optional()? else {
+        return absent(gathered, "a record ends an upload that is not there");
+    };
+    let mut parts = conn.prepare_cached("SELECT kind, record FROM parts WHERE upload = ?1")?;
+    let mut rows = parts.query([upload.0])?;
+    while let Some(row) = rows.next()? {
+        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+    }
+    drop(rows);
     conn.prepare_cached("DELETE FROM parts WHERE upload = ?1")?.execute([upload.0])?;
-    let gone = conn.prepare_cached("DELETE FROM uploads WHERE id = ?1")?.execute([upload.0])?;
-    if gone == 1 { Ok(()) } else { Err(failure("a record ends an upload that is not there")) }
+    Ok(())
 }
 
-pub(super) fn delete_of_bucket(conn: &Connection, bucket: i64) -> Result<()> {
+pub(super) fn delete_of_bucket(conn: &Connection, gathered: &mut Gathered, bucket: i64) -> Result<()> {
+    let mut parts = conn.prepare_cached(
+        "SELECT p.kind, p.record FROM uploads u CROSS JOIN parts p ON p.upload = u.id WHERE u.bucket = ?1",
+    )?;
+    let mut rows = parts.query([bucket])?;
+    while let Some(row) = rows.next()? {
+        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+    }
+    drop(rows);
     conn.prepare_cached("DELETE FROM parts WHERE upload IN (SELECT id FROM uploads WHERE bucket = ?1)")?
         .execute([bucket])?;
     conn.prepare_cached("DELETE FROM uploads WHERE bucket = ?1")?.execute([bucket])?;
@@ -206,30 +250,35 @@ pub(super) fn completed_count(conn: &Connection) -> Result<u64> {
     loaded_int(conn.query_row("SELECT count(*) FROM completed_uploads", [], |row| row.get(0))?)
 }
 
+/// An answer on its way into the table.
+pub(super) struct Answer<'a> {
+    pub(super) sequence: Sequence,
+    pub(super) upload: UploadId,
+    pub(super) request: &'a [u8; 32],
+    pub(super) bucket: BucketId,
+    pub(super) key: &'a [u8],
+    pub(super) version_id: VersionId,
+    pub(super) etag: Etag,
+    pub(super) checksum: Option<&'a ObjectChecksum>,
+}
+
 /// Keeps the answer of a completed upload. Pruned after each one, oldest first, so that the rows do not depend on how
 /// records were grouped.
-pub(super) fn keep_answer(
-    conn: &Connection,
-    kept: &mut u64,
-    sequence: Sequence,
-    (upload, request): (UploadId, [u8; 32]),
-    version: &Version,
-) -> Result<()> {
+pub(super) fn keep_answer(conn: &Connection, kept: &mut u64, answer: &Answer<'_>) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO completed_uploads (sequence, upload, request, bucket, key, version_id, etag, checksum, \
          checksum_value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
-    let checksum = version.checksum.as_ref();
     insert.execute((
-        stored_int(sequence)?,
-        upload.0,
-        request,
-        stored_int(version.bucket.0)?,
-        &version.key[..],
-        store_version_id(version.version_id),
-        StoredEtag::new(version.etag),
-        checksum.map(store_checksum),
-        checksum.map(|sum| sum.checksum.as_bytes()),
+        stored_int(answer.sequence)?,
+        answer.upload.0,
+        answer.request,
+        stored_int(answer.bucket.0)?,
+        answer.key,
+        store_version_id(answer.version_id),
+        StoredEtag::new(answer.etag),
+        answer.checksum.map(store_checksum),
+        answer.checksum.map(|sum| sum.checksum.as_bytes()),
     ))?;
     *kept += 1;
     if *kept > COMPLETED_MAX {

@@ -2,15 +2,17 @@
 //!
 //! The newest version of a key stands in `heads` unless it is a delete marker; all others stand in `history`. So a
 //! bucket that never was versioned has no rows in `history`, and pays nothing for it. `versions` holds the payload of
-//! each version in either table, and of no other.
+//! each version in either table, and of no other: a version that goes is read from there once more, so that what its
+//! manifest refers to is counted down.
 
+use bytes::Bytes;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
-use super::buckets::Tallies;
 use super::heads::{self, HeadColumns};
-use super::{Applied, Stored, failure, loaded_int, stored_int};
+use super::references::Gathered;
+use super::{Applied, Stored, digests, failure, loaded_int, stored_int};
 use crate::error::Result;
-use crate::record::{BucketId, Version, VersionId};
+use crate::record::{self, BucketId, Record, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
      WHERE h.bucket = ?1 AND h.key = ?2";
@@ -41,11 +43,25 @@ pub(super) fn version(conn: &Connection, bucket: BucketId, key: &[u8], id: Versi
     rows.next()?.map(stored_version).transpose()
 }
 
-fn stored_version(row: &Row<'_>) -> Result<Stored> {
+pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
     // A head without its record is damage: reported as absence, it would be a lost object that nobody notices.
     let kind: Option<u8> = row.get(1)?;
     let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
     super::stored(row, 0, kind, 2)
+}
+
+/// The version in a record that `versions` holds.
+pub(super) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
+    match record::decode(kind, record) {
+        Ok(
+            Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. },
+        ) => Ok(version),
+        _ => Err(failure("the record of a version cannot be read")),
+    }
+}
+
+pub(super) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM versions WHERE sequence = ?1")?.exists([stored_int(sequence)?])?)
 }
 
 /// The statements that every small put needs, fetched once for a transaction.
@@ -75,27 +91,28 @@ impl<'c> VersionWriter<'c> {
     }
 
     /// The version becomes the newest of its key; one with the same id goes.
-    pub(super) fn put(&mut self, tallies: &mut Tallies, applied: &Applied<'_>, version: &Version) -> Result<()> {
+    pub(super) fn put(&mut self, gathered: &mut Gathered, applied: &Applied<'_>, version: &Version) -> Result<()> {
         let row = heads::columns(version, applied.sequence)?;
-        if version.delete_marker || tallies.of(self.conn, row.bucket)?.history > 0 {
-            self.put_beside_history(tallies, &row, version)?;
+        if version.delete_marker || gathered.ledger.buckets.of(self.conn, row.bucket)?.history > 0 {
+            self.put_beside_history(gathered, &row, version)?;
         } else if self.insert_head.execute(&row.bind()[..])? == 1 {
             // A fresh key, the common case, costs one descent of the tree: a conflict is found on the way.
-            tallies.of(self.conn, row.bucket)?.add_head(version.size);
+            gathered.ledger.buckets.of(self.conn, row.bucket)?.add_head(version.size);
         } else {
-            self.replace_head(tallies, &row, version)?;
+            self.replace_head(gathered, &row, version)?;
         }
         self.insert_version.execute((row.sequence, applied.kind, &applied.payload[..]))?;
-        Ok(())
+        digests::add(self.conn, row.sequence, version)?;
+        gathered.hold(self.conn, row.bucket, &version.manifest)
     }
 
     /// The key has a head and the bucket no history: the head is replaced, or becomes the first row of the history.
-    fn replace_head(&mut self, tallies: &mut Tallies, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
+    fn replace_head(&mut self, gathered: &mut Gathered, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
         let former =
             self.find_head(row.bucket, row.key)?.ok_or_else(|| failure("a head is both present and absent"))?;
         if former.version_id == row.version_id {
-            self.forget(former.sequence)?;
-            let tally = tallies.of(self.conn, row.bucket)?;
+            self.forget(gathered, row.bucket, former.sequence)?;
+            let tally = gathered.ledger.buckets.of(self.conn, row.bucket)?;
             tally.remove_head(former.size);
             tally.add_head(version.size);
             let mut update = self.conn.prepare_cached(
@@ -105,44 +122,50 @@ impl<'c> VersionWriter<'c> {
             update.execute(&row.bind()[..])?;
             return Ok(());
         }
-        self.put_beside_history(tallies, row, version)
+        self.put_beside_history(gathered, row, version)
     }
 
     /// The general case, for buckets with versions or delete markers.
-    fn put_beside_history(&mut self, tallies: &mut Tallies, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
-        self.take(tallies, row.bucket, row.key, row.version_id)?;
-        self.archive_head(tallies, row.bucket, row.key)?;
+    fn put_beside_history(&mut self, gathered: &mut Gathered, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
+        self.take(gathered, row.bucket, row.key, row.version_id)?;
+        self.archive_head(gathered, row.bucket, row.key)?;
         if version.delete_marker {
             let mut insert = self.conn.prepare_cached(
                 "INSERT INTO history (bucket, key, sequence, modified_ms, size, etag, checksum, version_id, \
                  delete_marker) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)",
             )?;
             insert.execute(&row.bind()[..])?;
-            tallies.of(self.conn, row.bucket)?.history += 1;
+            gathered.ledger.buckets.of(self.conn, row.bucket)?.history += 1;
         } else {
             self.insert_head.execute(&row.bind()[..])?;
-            tallies.of(self.conn, row.bucket)?.add_head(version.size);
+            gathered.ledger.buckets.of(self.conn, row.bucket)?.add_head(version.size);
         }
         Ok(())
     }
 
     /// Removes one version; nothing happens when there is none. The newest that is left becomes the head.
-    pub(super) fn delete(&mut self, tallies: &mut Tallies, bucket: BucketId, key: &[u8], id: VersionId) -> Result<()> {
+    pub(super) fn delete(
+        &mut self,
+        gathered: &mut Gathered,
+        bucket: BucketId,
+        key: &[u8],
+        id: VersionId,
+    ) -> Result<()> {
         let bucket = stored_int(bucket.0)?;
-        self.take(tallies, bucket, key, store_version_id(id))?;
-        self.promote(tallies, bucket, key)
+        self.take(gathered, bucket, key, store_version_id(id))?;
+        self.promote(gathered, bucket, key)
     }
 
     /// Removes the version with this id, wherever it stands, and its record.
-    fn take(&mut self, tallies: &mut Tallies, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
+    fn take(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
         let mut from_heads = self.conn.prepare_cached(
             "DELETE FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 RETURNING sequence, size, version_id",
         )?;
         if let Some(former) = first_former(&mut from_heads, (bucket, key, id))? {
-            tallies.of(self.conn, bucket)?.remove_head(former.size);
-            return self.forget(former.sequence);
+            gathered.ledger.buckets.of(self.conn, bucket)?.remove_head(former.size);
+            return self.forget(gathered, bucket, former.sequence);
         }
-        if tallies.of(self.conn, bucket)?.history == 0 {
+        if gathered.ledger.buckets.of(self.conn, bucket)?.history == 0 {
             return Ok(());
         }
         let mut from_history = self.conn.prepare_cached(
@@ -150,26 +173,26 @@ impl<'c> VersionWriter<'c> {
              RETURNING sequence, size, version_id",
         )?;
         if let Some(former) = first_former(&mut from_history, (bucket, key, id))? {
-            tallies.of(self.conn, bucket)?.history -= 1;
-            self.forget(former.sequence)?;
+            gathered.ledger.buckets.of(self.conn, bucket)?.history -= 1;
+            self.forget(gathered, bucket, former.sequence)?;
         }
         Ok(())
     }
 
-    fn archive_head(&mut self, tallies: &mut Tallies, bucket: i64, key: &[u8]) -> Result<()> {
+    fn archive_head(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8]) -> Result<()> {
         let Some(former) = self.find_head(bucket, key)? else { return Ok(()) };
         let copy = format!("INSERT INTO history SELECT {COLUMNS}, 0 FROM heads WHERE bucket = ?1 AND key = ?2");
         self.conn.prepare_cached(&copy)?.execute((bucket, key))?;
         self.remove_head(bucket, key)?;
-        let tally = tallies.of(self.conn, bucket)?;
+        let tally = gathered.ledger.buckets.of(self.conn, bucket)?;
         tally.remove_head(former.size);
         tally.history += 1;
         Ok(())
     }
 
     /// Gives a key without head the newest version of its history, unless that is a delete marker.
-    fn promote(&mut self, tallies: &mut Tallies, bucket: i64, key: &[u8]) -> Result<()> {
-        if tallies.of(self.conn, bucket)?.history == 0 || self.find_head(bucket, key)?.is_some() {
+    fn promote(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8]) -> Result<()> {
+        if gathered.ledger.buckets.of(self.conn, bucket)?.history == 0 || self.find_head(bucket, key)?.is_some() {
             return Ok(());
         }
         let mut newest = self.conn.prepare_cached(
@@ -186,7 +209,7 @@ impl<'c> VersionWriter<'c> {
         let mut remove =
             self.conn.prepare_cached("DELETE FROM history WHERE bucket = ?1 AND key = ?2 AND sequence = ?3")?;
         remove.execute((bucket, key, sequence))?;
-        let tally = tallies.of(self.conn, bucket)?;
+        let tally = gathered.ledger.buckets.of(self.conn, bucket)?;
         tally.history -= 1;
         tally.add_head(loaded_int(size)?);
         Ok(())
@@ -203,9 +226,14 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    fn forget(&self, sequence: i64) -> Result<()> {
-        let gone = self.conn.prepare_cached("DELETE FROM versions WHERE sequence = ?1")?.execute([sequence])?;
-        if gone == 1 { Ok(()) } else { Err(failure("a version lacks its record")) }
+    /// Removes the record of a version and what it refers to.
+    fn forget(&self, gathered: &mut Gathered, bucket: i64, sequence: i64) -> Result<()> {
+        let mut delete = self.conn.prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record")?;
+        let mut rows = delete.query([sequence])?;
+        let row = rows.next()?.ok_or_else(|| failure("a version lacks its record"))?;
+        let version = decoded(row.get(0)?, &super::blob_bytes(row, 1)?)?;
+        digests::remove(self.conn, sequence, &version)?;
+        gathered.release(self.conn, bucket, &version.manifest)
     }
 }
 

@@ -375,6 +375,10 @@ pub fn head_of(hash: &[u8; 32]) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
+/// Objects from this size on are found by the SHA-256 that their version keeps, bytes: smaller ones are sent as fast as
+/// asked for.
+pub const INSTANT_SIZE_MIN: u64 = 65_536;
+
 /// The largest body that is stored as a content in the log, bytes.
 pub const CONTENT_MAX: usize = 1024 * 1024;
 

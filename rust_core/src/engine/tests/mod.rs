@@ -1,6 +1,8 @@
 //! The engine through its own interface, on a real directory.
 
 mod listing;
+mod sharing;
+mod steps;
 mod support;
 
 use bytes::Bytes;

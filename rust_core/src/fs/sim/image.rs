@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{CrashPolicy, SimRng};
+use crate::fs::PUNCH_ALIGN;
 
 /// A disk writes this many bytes at once or not at all.
 pub const SECTOR: usize = 512;
@@ -270,6 +271,23 @@ impl Image {
             inode.note(now, Change::Sector(index, sector));
         }
         inode.note(now, Change::Length(length));
+    }
+
+    /// Zeros, sector by sector as at a write, but never beyond the end. Whole sectors only.
+    pub fn punch(&mut self, file: u64, offset: u64, length: u64) {
+        let now = self.tick();
+        let Some(inode) = self.files.get_mut(&file).map(Arc::make_mut) else { return };
+        let range = offset / SECTOR as u64..(offset + length) / SECTOR as u64;
+        let punched: Vec<u64> = inode.seen.sectors.range(range).map(|(index, _)| *index).collect();
+        punched.into_iter().for_each(|index| inode.note(now, Change::Sector(index, None)));
+    }
+
+    /// The pages with a byte that is not zero: less than a real file system has where zeros were written.
+    pub fn allocated(&self, file: u64) -> u64 {
+        let Some(inode) = self.files.get(&file) else { return 0 };
+        let mut pages: Vec<u64> = inode.seen.sectors.keys().map(|index| index * SECTOR as u64 / PUNCH_ALIGN).collect();
+        pages.dedup();
+        pages.len() as u64 * PUNCH_ALIGN
     }
 
     /// A failed sync (`succeeds` is false) turns the dirty pages clean without writing them.

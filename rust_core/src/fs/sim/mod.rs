@@ -17,7 +17,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::image::Image;
-use super::{File, FileSystem, Open, Random};
+use super::{File, FileSystem, Open, Random, is_punchable};
 use crate::error::{Error, Result};
 
 pub use self::image::SECTOR;
@@ -30,6 +30,8 @@ pub enum Operation {
     Read,
     Write,
     SetLength,
+    /// Of a hole.
+    Punch,
     Sync,
     SyncDirectory,
     Rename,
@@ -123,6 +125,7 @@ struct State {
     faults: Vec<PlannedFault>,
     hook: Option<Hook>,
     free_bytes: u64,
+    has_holes: bool,
 }
 
 struct PlannedFault {
@@ -154,6 +157,7 @@ impl SimDisk {
             faults: Vec::new(),
             hook: None,
             free_bytes: 1 << 40,
+            has_holes: true,
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -203,6 +207,11 @@ impl SimDisk {
         self.state.lock().hook = Some(Box::new(hook));
     }
 
+    /// From now on this is a file system that cannot punch holes.
+    pub fn refuse_holes(&self) {
+        self.state.lock().has_holes = false;
+    }
+
     pub fn set_free_bytes(&self, bytes: u64) {
         self.state.lock().free_bytes = bytes;
     }
@@ -245,6 +254,7 @@ impl PlannedFault {
             Operation::Read => "read",
             Operation::Write => "write",
             Operation::SetLength => "set length",
+            Operation::Punch => "punch",
             Operation::Sync => "sync",
             Operation::SyncDirectory => "sync directory",
             Operation::Rename => "rename",
@@ -396,6 +406,31 @@ impl File for SimFile {
                 Ok(())
             }
         })
+    }
+
+    fn punch(&self, offset: u64, length: u64) -> Result<bool> {
+        self.check_writable()?;
+        if !is_punchable(offset, length) {
+            return Err(refused("punch", &self.path, io::ErrorKind::InvalidInput));
+        }
+        if !self.disk.state.lock().has_holes {
+            return Ok(false);
+        }
+        self.disk.step(Operation::Punch, &self.path, |image, fault| match fault {
+            // It may have got some way before it failed.
+            Some(error) => {
+                image.punch(self.inode, offset, (length / 2).next_multiple_of(SECTOR as u64));
+                Err(error)
+            }
+            None => {
+                image.punch(self.inode, offset, length);
+                Ok(true)
+            }
+        })
+    }
+
+    fn allocated(&self) -> Result<u64> {
+        Ok(self.disk.state.lock().image.allocated(self.inode))
     }
 
     fn sync_data(&self) -> Result<()> {

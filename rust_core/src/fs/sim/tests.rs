@@ -184,6 +184,37 @@ fn shortening_a_file_may_be_lost_too() {
 }
 
 #[test]
+fn a_hole_is_there_for_sure_only_after_a_sync_and_tears_at_sectors() {
+    let disk = SimDisk::new();
+    let file = write(&disk, "a", 0, &[1; 3 * 4096]);
+    file.sync_data().unwrap();
+    disk.sync_dir(Path::new("/")).unwrap();
+    assert_eq!(file.allocated().unwrap(), 3 * 4096);
+    assert!(matches!(file.punch(0, 512), Err(Error::Io { .. })));
+    assert!(matches!(disk.open(&path("a"), Open::Read).unwrap().punch(0, 4096), Err(Error::Io { .. })));
+    assert!(file.punch(4096, 3 * 4096).unwrap());
+    assert_eq!((file.allocated().unwrap(), file.len().unwrap()), (4096, 3 * 4096));
+    assert_eq!(disk.count(Operation::Punch), 1);
+    let hole = [vec![1; 4096], vec![0; 2 * 4096]].concat();
+    assert_eq!(read(&disk, "a").unwrap(), hole);
+    assert_eq!(read(&crash(&disk, CrashPolicy::Drop), "a").unwrap(), [1; 3 * 4096]);
+    assert_eq!(read(&crash(&disk, CrashPolicy::Keep), "a").unwrap(), hole);
+    let mut torn = 0;
+    for seed in 0..50 {
+        let after = read(&disk.crash(&mut SimRng::new(seed), CrashPolicy::Scatter), "a").unwrap();
+        assert!(after[..4096].iter().all(|byte| *byte == 1));
+        let sectors: BTreeSet<_> = after[4096..].chunks(SECTOR).map(|sector| sector[0]).collect();
+        torn += usize::from(sectors.len() == 2);
+    }
+    assert!(torn > 40, "{torn}");
+    file.sync_data().unwrap();
+    assert_eq!(read(&crash(&disk, CrashPolicy::Drop), "a").unwrap(), hole);
+    disk.refuse_holes();
+    assert!(!file.punch(0, 4096).unwrap());
+    assert_eq!(read(&disk, "a").unwrap(), hole);
+}
+
+#[test]
 fn a_lock_dies_with_its_holder() {
     let disk = SimDisk::new();
     let held = disk.lock(&path("lock")).unwrap();

@@ -95,6 +95,7 @@ fn check(index: &Index, model: &Model) -> Result<(), TestCaseError> {
             objects,
             bytes: heads.iter().map(|head| head.2).sum(),
             history: versions.sum::<usize>() as u64 - objects,
+            ..Counts::default()
         };
         prop_assert_eq!(reader.counts(BucketId(bucket)).expect("read"), Some(expected));
         let mut listed = Vec::new();

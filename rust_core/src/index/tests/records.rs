@@ -42,6 +42,11 @@ fn part(id: u8, number: u16) -> Record {
     })
 }
 
+/// The payload that the record of this sequence was applied with.
+fn payload(records: &[Owned], sequence: usize) -> Bytes {
+    records[sequence - 1].payload.clone()
+}
+
 fn fails(records: &[Owned]) {
     let index = memory();
     let mut writer = index.writer().expect("the writer");
@@ -59,7 +64,8 @@ fn a_put_is_head_record_and_count() {
         checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Sha1, b"parts"), parts: 10_000 }),
         ..version(1, b"k", 17)
     };
-    let index = applied(&sequenced([bucket(1), Record::PutVersion(stored)]));
+    let records = sequenced([bucket(1), Record::PutVersion(stored)]);
+    let index = applied(&records);
     let reader = index.read().expect("a reader");
     let expected = HeadRow {
         key: b"k".into(),
@@ -71,19 +77,19 @@ fn a_put_is_head_record_and_count() {
     };
     assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected.clone()));
     assert_eq!(reader.first_head(BucketId(1), b"", true).expect("read"), Some(expected));
-    let record = Stored { sequence: 2, kind: 7, record: Bytes::from_static(b"payload 2") };
+    let record = Stored { sequence: 2, kind: 7, record: payload(&records, 2) };
     assert_eq!(object(&index, 1, b"k"), Some(record.clone()));
     assert_eq!(reader.version(BucketId(1), b"k", VersionId::Null).expect("read"), Some(record));
     assert_eq!(reader.version(BucketId(1), b"k", VersionId::Named([0; 16])).expect("read"), None);
     assert_eq!(object(&index, 1, b"other"), None);
-    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 17, history: 0 });
+    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 17, history: 0, ..Counts::default() });
 }
 
 #[test]
 fn a_replaced_version_leaves_no_row() {
     let index = applied(&sequenced([bucket(1), put(1, b"k", 10), put(1, b"k", 3)]));
     assert_eq!(object(&index, 1, b"k").expect("the object").sequence, 3);
-    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 3, history: 0 });
+    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 3, history: 0, ..Counts::default() });
     let dump = index.dump().expect("a dump");
     assert_eq!(dump.lines().filter(|line| line.starts_with("versions ")).count(), 1);
 }
@@ -104,12 +110,13 @@ fn a_move_takes_the_object_along() {
         from_key: Bytes::copy_from_slice(from),
         version: version(2, to, 10),
     };
-    let index = applied(&sequenced([bucket(1), bucket(2), put(1, b"a", 10), put(2, b"b", 99), moved(b"a", b"b")]));
+    let records = sequenced([bucket(1), bucket(2), put(1, b"a", 10), put(2, b"b", 99), moved(b"a", b"b")]);
+    let index = applied(&records);
     assert_eq!(object(&index, 1, b"a"), None);
-    let expected = Stored { sequence: 5, kind: 9, record: Bytes::from_static(b"payload 5") };
+    let expected = Stored { sequence: 5, kind: 9, record: payload(&records, 5) };
     assert_eq!(object(&index, 2, b"b"), Some(expected));
     assert_eq!(counts(&index, 1), Counts::default());
-    assert_eq!(counts(&index, 2), Counts { objects: 1, bytes: 10, history: 0 });
+    assert_eq!(counts(&index, 2), Counts { objects: 1, bytes: 10, history: 0, ..Counts::default() });
 }
 
 #[test]
@@ -118,7 +125,7 @@ fn a_move_onto_itself_keeps_the_object() {
         Record::MoveVersion { from_bucket: BucketId(1), from_key: b"a"[..].into(), version: version(1, b"a", 10) };
     let index = applied(&sequenced([bucket(1), put(1, b"a", 10), onto_itself]));
     assert_eq!(object(&index, 1, b"a").expect("the object").sequence, 3);
-    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 10, history: 0 });
+    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 10, history: 0, ..Counts::default() });
 }
 
 #[test]
@@ -134,7 +141,7 @@ fn named_versions_keep_their_history() {
     let mut writer = index.writer().expect("the writer");
     apply(&mut writer, &records).expect("applied");
     assert_eq!(object(&index, 1, b"k"), None, "a delete marker hides the object");
-    assert_eq!(counts(&index, 1), Counts { objects: 0, bytes: 0, history: 3 });
+    assert_eq!(counts(&index, 1), Counts { objects: 0, bytes: 0, history: 3, ..Counts::default() });
     assert!(keys(&index, 1, b"", true, None, 10).is_empty());
     let reader = index.read().expect("a reader");
     assert!(!reader.bucket_is_empty(BucketId(1)).expect("read"));
@@ -145,12 +152,12 @@ fn named_versions_keep_their_history() {
     records = vec![Owned::new(5, delete_named(2))];
     apply(&mut writer, &records).expect("applied");
     assert_eq!(object(&index, 1, b"k").expect("the newest again").sequence, 3);
-    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 10, history: 1 });
+    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 10, history: 1, ..Counts::default() });
 
     // The null version is replaced wherever it stands, and becomes the newest.
     apply(&mut writer, &[Owned::new(6, put(1, b"k", 4))]).expect("applied");
     assert_eq!(object(&index, 1, b"k").expect("the newest").sequence, 6);
-    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 4, history: 1 });
+    assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 4, history: 1, ..Counts::default() });
 
     apply(&mut writer, &[Owned::new(7, delete(1, b"k")), Owned::new(8, delete_named(1))]).expect("applied");
     assert_eq!(counts(&index, 1), Counts::default());
@@ -160,27 +167,28 @@ fn named_versions_keep_their_history() {
 #[test]
 fn contents_chunks_segments_and_packs_are_found_by_sequence() {
     let identity = Identity([1; 32]);
-    let index = applied(&sequenced([
+    let records = sequenced([
         Record::Content { identity, shared: true, bytes: Bytes::from_static(b"twelve bytes") },
         Record::CreatePack { pack: 4 },
         Record::Chunk { identity, shared: true, head: 0, pack: 4, offset: 4096, length: 77 },
-        Record::Segment { extents: Vec::new() },
+        Record::Segment { extents: vec![Extent::Blob { blob: 1, start: 0, length: 12 }] },
         Record::CreatePack { pack: 2 },
-    ]));
+    ]);
+    let index = applied(&records);
     let reader = index.read().expect("a reader");
     let blob = |sequence| reader.blob(sequence).expect("read");
     assert_eq!(blob(1), Some(BlobLocation::Log { file: 3, offset: 8, length: 12 }));
     assert_eq!(blob(3), Some(BlobLocation::Pack { pack: 4, offset: 4096, length: 77 }));
     assert_eq!(blob(2), None);
-    assert_eq!(reader.segment(4).expect("read"), Some(Bytes::from_static(b"payload 4")));
+    assert_eq!(reader.segment(4).expect("read"), Some(payload(&records, 4)));
     assert_eq!(reader.segment(3).expect("read"), None);
     assert_eq!(reader.packs().expect("read"), [2, 4]);
 }
 
 #[test]
 fn parts_are_replaced_and_paged_by_number() {
-    let index =
-        applied(&sequenced([bucket(1), upload(1, 1, b"k", 5), part(1, 2), part(1, 10_000), part(1, 1), part(1, 2)]));
+    let records = sequenced([bucket(1), upload(1, 1, b"k", 5), part(1, 2), part(1, 10_000), part(1, 1), part(1, 2)]);
+    let index = applied(&records);
     let reader = index.read().expect("a reader");
     let id = UploadId([1; 16]);
     let page = |after, limit| -> Vec<_> {
@@ -190,7 +198,7 @@ fn parts_are_replaced_and_paged_by_number() {
     assert_eq!(page(0, 100), [(1, 5), (2, 6), (10_000, 4)]);
     assert_eq!(page(1, 1), [(2, 6)]);
     assert!(page(10_000, 1).is_empty());
-    assert_eq!(reader.part(id, 2).expect("read").expect("the part").part.record, "payload 6");
+    assert_eq!(reader.part(id, 2).expect("read").expect("the part").part.record, payload(&records, 6));
     assert_eq!(reader.part(id, 3).expect("read"), None);
     assert_eq!(reader.upload(id).expect("read").expect("the upload").sequence, 2);
 }
@@ -240,7 +248,7 @@ fn only_the_newest_answers_are_kept() {
 
 #[test]
 fn uploads_are_scanned_by_key_then_start_then_id() {
-    let index = applied(&sequenced([
+    let records = sequenced([
         bucket(1),
         bucket(2),
         upload(9, 1, b"a", 7),
@@ -249,12 +257,13 @@ fn uploads_are_scanned_by_key_then_start_then_id() {
         upload(3, 1, b"a", 7),
         upload(4, 2, b"a", 1),
         upload(5, 1, b"a\0", 1),
-    ]));
+    ]);
+    let index = applied(&records);
     let reader = index.read().expect("a reader");
     let page = |from, until: Option<&[u8]>, limit| {
         let mut ids = Vec::new();
         let visit = &mut |row: UploadRow<'_>| {
-            assert_eq!(row.record, format!("payload {}", row.sequence).as_bytes());
+            assert_eq!(row.record, payload(&records, row.sequence as usize));
             ids.push(row.id.0[0]);
             true
         };

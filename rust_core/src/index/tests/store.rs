@@ -330,5 +330,5 @@ fn the_wal_starts_over_beside_readers_and_the_writer() {
         assert_eq!(state.pending, 0);
     }
     let wal = std::fs::metadata(path.with_extension("db-wal")).expect("the WAL").len();
-    assert!(largest > 0 && wal < 3 * WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
+    assert!(largest > 0 && wal < 3 * maintenance::WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
 }

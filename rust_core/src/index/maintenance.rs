@@ -1,0 +1,122 @@
+//! What keeps the files of an index in shape beside readers and the writer: checkpoints, vacuum, checks. All of it runs on
+//! a connection of its own, which never waits long, so that the writer does not either.
+
+use rusqlite::{Connection, ErrorCode};
+
+use super::{Backing, Index, Shared, dump, failure};
+use crate::error::Result;
+use std::time::Duration;
+
+/// How long a checkpoint holds the writer up while it waits for readers. Far below what the writer waits.
+pub(super) const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A WAL of more pages than this (64 MiB) starts over after `checkpoint`, even if the writer has to wait for it.
+pub(super) const WAL_PAGES_MAX: u64 = 16_384;
+
+/// What a checkpoint left behind.
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WalState {
+    /// Pages in the WAL file since it was last restarted.
+    pub pages: u64,
+    /// Of these, the ones not yet in the database file.
+    pub pending: u64,
+}
+
+impl Shared {
+    pub(super) fn checkpoint(&self) -> Result<WalState> {
+        let Backing::File { keeper, .. } = &self.backing else { return Ok(WalState::default()) };
+        let keeper = keeper.lock();
+        let state = wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(PASSIVE)")?;
+        if state.pages <= WAL_PAGES_MAX {
+            return Ok(state);
+        }
+        // The WAL starts over only when all of it was moved, and a busy writer is always a few pages ahead: with
+        // little left to move, let it wait this once, or the file grows without end.
+        wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(RESTART)")
+    }
+}
+
+impl Index {
+    /// Moves pages from the WAL into the database, beside readers and the writer. In memory there is nothing to do.
+    pub fn checkpoint(&self) -> Result<WalState> {
+        self.shared.checkpoint()
+    }
+
+    /// How much of the WAL waits for a checkpoint. Moves nothing; waits for a checkpoint that is running.
+    pub fn wal_state(&self) -> Result<WalState> {
+        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState::default()) };
+        wal_checkpoint(&keeper.lock(), "PRAGMA wal_checkpoint(NOOP)")
+    }
+
+    /// Reads the whole database and checks its structure.
+    ///
+    /// # Errors
+    /// `Index` with the first finding.
+    pub fn quick_check(&self) -> Result<()> {
+        self.read()?.with(|conn| {
+            let finding: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            if finding == "ok" { Ok(()) } else { Err(failure(&finding)) }
+        })
+    }
+
+    /// Gives at most so many free pages of the database file back, in one short transaction; true when there may be
+    /// more. When the writer is busy nothing is given back. A checkpoint then shortens the file. In memory there is
+    /// nothing to do.
+    pub fn vacuum(&self, pages: u32) -> Result<bool> {
+        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(false) };
+        let keeper = keeper.lock();
+        if free_pages(&keeper)? == 0 {
+            return Ok(false);
+        }
+        // Each step of the statement gives one page back.
+        let mut statement = keeper.prepare(&format!("PRAGMA incremental_vacuum({})", pages.max(1)))?;
+        let mut rows = statement.query([])?;
+        loop {
+            match rows.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        drop(rows);
+        drop(statement);
+        Ok(free_pages(&keeper)? > 0)
+    }
+
+    /// Empties the WAL and cuts its file, unless a reader or the writer is in the way. In memory there is nothing to do.
+    pub fn truncate_wal(&self) -> Result<()> {
+        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(()) };
+        wal_checkpoint(&keeper.lock(), "PRAGMA wal_checkpoint(TRUNCATE)").map(drop)
+    }
+
+    /// Every row of every table in key order, for comparing two indexes without holding either in memory.
+    pub fn each_row(&self, visit: &mut dyn FnMut(&'static str, &str) -> Result<()>) -> Result<()> {
+        self.read()?.begin()?.with(|conn| dump::each_row(conn, visit))
+    }
+
+    /// Every row as a line of text, in key order: equal exactly when two indexes hold the same state.
+    pub fn dump(&self) -> Result<String> {
+        let mut out = String::new();
+        self.each_row(&mut |table, row| {
+            for piece in [table, " ", row, "\n"] {
+                out.push_str(piece);
+            }
+            Ok(())
+        })?;
+        Ok(out)
+    }
+}
+
+fn free_pages(conn: &Connection) -> Result<i64> {
+    Ok(conn.query_row("PRAGMA freelist_count", [], |row| row.get(0))?)
+}
+
+/// Runs one form of `PRAGMA wal_checkpoint`, whose row is (busy, pages in the WAL, pages moved).
+fn wal_checkpoint(conn: &Connection, pragma: &str) -> Result<WalState> {
+    let (pages, moved): (i64, i64) =
+        conn.prepare_cached(pragma)?.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    // Both are -1 when there is no WAL yet.
+    let (pages, moved) = (u64::try_from(pages).unwrap_or(0), u64::try_from(moved).unwrap_or(0));
+    Ok(WalState { pages, pending: pages.saturating_sub(moved) })
+}

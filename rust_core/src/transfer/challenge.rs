@@ -1,8 +1,9 @@
 //! The challenge of an instant upload: proof that a client has the bytes whose hash it names, without sending them.
 //!
-//! Stateless: a token carries when it expires and the randomness that nonce and ranges come from, authenticated together
-//! with all that it was issued for. The key lives in memory only, so a restart makes every token a foreign one. Whoever
-//! knows no more than the hash cannot answer, and an answer to one challenge answers no other. Knows nothing of the store.
+//! Stateless: a token carries when it expires and the randomness that nonce and ranges come from, authenticated
+//! together with all that it was issued for. The key lives in memory only, so a restart makes every token a foreign
+//! one. Whoever knows no more than the hash cannot answer, and an answer to one challenge answers no other. Knows
+//! nothing of the store.
 
 use sha2::{Digest as _, Sha256};
 

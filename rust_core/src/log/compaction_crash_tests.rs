@@ -11,8 +11,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::Result;
-use crate::fs::FileSystem;
 use crate::fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
+use crate::fs::{FileSystem, Open};
 use crate::record::Sequence;
 
 use super::*;
@@ -282,10 +282,29 @@ fn record_images(disk: &SimDisk, promise: &Arc<Mutex<Promise>>) -> Images {
     images
 }
 
+fn assert_headers_stand_for_whole_files(disk: &SimDisk) {
+    let keys = format::LogKeys::derive(&options(0).commit_key);
+    let place = files::Place { fs: Arc::new(disk.clone()), options: Arc::new(options(0)), keys };
+    for number in disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)) {
+        let file = disk.open(&file_path(Path::new("/log"), number), Open::Read).unwrap();
+        let mut encoded = [0; header::HEADER_ENCODED];
+        if file.read_at(0, &mut encoded).is_err() {
+            continue;
+        }
+        if let Ok(header::Header::Compacted(header)) =
+            header::Header::decode(&encoded, &place.keys, &place.options.store_id, number)
+        {
+            let link = files::Link { end: header.end.clone(), header: header::Header::Compacted(header) };
+            link.replay(&mut place.scanner(&link.header).unwrap(), &mut |_| Ok(())).unwrap();
+        }
+    }
+}
+
 /// Cuts power at `image`, recovers and cleans up, cuts power again at some step of that, recovers again.
 fn check_image(image: &SimDisk, promise: &Promise, rng: &mut SimRng) {
     let policy = POLICIES[rng.below(4) as usize];
     let disk = if rng.below(5) == 0 { image.kill() } else { image.crash(rng, policy) };
+    assert_headers_stand_for_whole_files(&disk);
     let states = promise.states.len() as u64;
     let survived = match rng.below(3) {
         0 => &promise.states[0],

@@ -283,6 +283,9 @@ fn a_replay_begins_at_any_place_that_is_still_there() {
                 assert!(!(7..18).contains(&applied.sequence));
                 let expected = (applied.sequence + 1..=32).filter(|n| !(7..=18).contains(n) || even(*n));
                 assert_eq!(sequences(&batches), expected.collect::<Vec<_>>());
+                // The end of the compacted file is the end of what it stands for, however often that is compacted.
+                let end = batches.iter().find(|batch| batch.position.sequence == 18);
+                assert!(end.is_none_or(|batch| batch.position == ends[17]));
                 // Every place that a replay tells is one to go on from.
                 for (at, batch) in batches.iter().enumerate().rev() {
                     let (_, rest) = open_at(dir.path(), Some(&batch.position), &kept).unwrap();
@@ -364,6 +367,28 @@ fn damage_in_a_compacted_file_is_refused_unless_what_it_stands_for_is_there() {
         flip(dir.path(), at);
         assert!(matches!(refusal(dir.path(), &kept), Error::Corrupt { .. }));
         assert_eq!(on_disk(dir.path()).intersection(&on_disk(whole.path())).count(), on_disk(whole.path()).len());
+    }
+    // Genuine headers that do not fit what is in the file or before and behind it.
+    let keys = format::LogKeys::derive(&options(dir.path()).commit_key);
+    let decoded = header::Header::decode(&crate::block::field(&good, 0), &keys, &[7; 16], compacted.file);
+    let header::Header::Compacted(genuine) = decoded.unwrap() else { panic!("a plain header") };
+    let lies: [&dyn Fn(&mut header::CompactedHeader); 7] = [
+        &|header| header.own_chain[3] ^= 1,
+        &|header| header.own_end -= 8,
+        &|header| header.own_end += 8,
+        &|header| header.own_end = 4096,
+        &|header| header.end.chain[0] ^= 1,
+        &|header| header.from.chain[0] ^= 1,
+        &|header| header.from.offset -= 8,
+    ];
+    for (at, lie) in lies.iter().enumerate() {
+        let mut header = genuine.clone();
+        lie(&mut header);
+        let mut bad = good.clone();
+        bad[..header::HEADER_ENCODED].copy_from_slice(&header.encode(&keys));
+        std::fs::write(file_path(dir.path(), compacted.file), bad).unwrap();
+        let refused = refusal(dir.path(), &kept);
+        assert!(matches!(refused, Error::Corrupt { .. } | Error::Missing { .. }), "{at}: {refused}");
     }
     // Another file under its name is never a matter of indifference.
     let dir = copy_dir(whole.path());

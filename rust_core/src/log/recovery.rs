@@ -43,7 +43,8 @@ pub struct Recovered {
 type Visit<'a> = &'a mut dyn FnMut(RecoveredBatch) -> Result<()>;
 
 /// Replays what stands behind `applied` (everything for `None`) in order through `visit`, each batch after it is known
-/// to be durable, and continues in a new file. The store's lock must be held.
+/// to be durable, and continues in a new file. The store's lock must be held. Files that are not in force stay until
+/// `Log::keep`; of a run that was compacted, the file may be visited or the ones it stands for.
 ///
 /// Errors: `Corrupt` for damage to anything that may have been acknowledged, `Missing` and `Foreign` for files,
 /// `Version` for a newer format.

@@ -260,8 +260,8 @@ impl Log {
         self.continue_after(end.clone())
     }
 
-    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed. Nothing
-    /// when the present one has no batch.
+    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed;
+    /// `position` is durable then. Nothing when the present one has no batch.
     pub fn roll(&mut self) -> Result<()> {
         self.check()?;
         if self.position.offset == FILE_HEADER {

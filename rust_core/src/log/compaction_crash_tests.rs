@@ -1,8 +1,8 @@
 //! Compaction of the log on a disk that loses power at any step of it, and of the recovery and clean-up behind it.
 //!
 //! The oracle: an index that is folded from the records (where each stands, which compacted files are in force) finds
-//! every acknowledged record that counts, wherever it was cut, whichever older state of the index survived, and whatever
-//! part of the replaced files had gone by then.
+//! every acknowledged record that counts, wherever it was cut, whichever older state of the index survived, and
+//! whatever part of the replaced files had gone by then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -109,7 +109,7 @@ pub(super) fn sequences(batches: &[RecoveredBatch]) -> Vec<Sequence> {
 }
 
 pub(super) fn even(sequence: Sequence) -> bool {
-    sequence % 2 == 0
+    sequence.is_multiple_of(2)
 }
 
 pub(super) fn copy_dir(from: &Path) -> tempfile::TempDir {

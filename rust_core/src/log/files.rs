@@ -167,8 +167,8 @@ impl LogFiles {
     /// Begins the replacement of a run of adjacent sealed files, first to last.
     ///
     /// # Errors
-    /// `Io` with `ResourceBusy` while another compaction has one of the files, with `InvalidInput` when they are no run,
-    /// stand for no records, or `Log::keep` has not settled yet what is in force.
+    /// `Io` with `ResourceBusy` while another compaction has one of the files, with `InvalidInput` when they are no
+    /// run, stand for no records, or `Log::keep` has not settled yet what is in force.
     pub fn compact(&self, files: &[u64]) -> Result<LogCompaction> {
         self.remove_abandoned(files)?;
         let number = self.shared.spares.number();

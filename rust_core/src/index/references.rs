@@ -1,9 +1,8 @@
 //! Who refers to what. Every extent counts: the references of a blob are the extents that name it in manifests of live
 //! versions, in manifests of parts of open uploads, and in segments, here once for each bucket that holds the segment. A
 //! bucket holds a segment while an extent of its manifests names it; with the last one of all buckets the segment goes.
-//!
-//! The home of a blob is the smallest bucket that refers to it and has no row in `holdings`: its references are what
-//! is left of `refs`. So a blob of one bucket is one row.
+//! The home of a blob is the smallest bucket that refers to it and has no row in `holdings`: its references are what is
+//! left of `refs`. So a blob of one bucket is one row.
 //!
 //! A transaction gathers changes in memory and writes them between two records, at its end or earlier: since they are
 //! sums, the rows do not depend on when. A blob that is new is inserted then, once.

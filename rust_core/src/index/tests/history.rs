@@ -333,7 +333,7 @@ impl World {
         let dead: Vec<_> = dead.into_iter().filter(|_| self.dice.roll(3) > 0).collect();
         if !dead.is_empty() {
             self.emit(Record::CondemnBlobs { blobs: dead.clone() });
-            dead.iter().for_each(|blob| drop(self.blobs.remove(blob)));
+            self.blobs.retain(|blob, _| !dead.contains(blob));
         }
     }
 

@@ -323,3 +323,47 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_identity_is_not_condemned_and_a_condemned_blob_is_remembered() {
+        let pins = Arc::new(Pins::default());
+        let (one, two) = (Identity([1; 32]), Identity([2; 32]));
+        let holds = [pins.hold(one), pins.hold(one)];
+        for hold in holds {
+            assert!(!pins.condemn(one, 7));
+            assert!(!pins.is_condemned(7));
+            drop(hold);
+        }
+        assert!(pins.condemn(one, 7));
+        let _held = pins.hold(two);
+        // Whoever comes later sees it.
+        let _late = pins.hold(one);
+        assert!(pins.is_condemned(7) && !pins.is_condemned(8));
+        let before = pins.forgotten();
+        pins.forget(&[7, 9]);
+        assert!(!pins.is_condemned(7));
+        assert_ne!(pins.forgotten(), before);
+    }
+
+    /// Either the worker learns that the blob is condemned or the sequencer that it is held.
+    #[test]
+    fn a_worker_and_the_sequencer_never_both_have_their_way() {
+        let identity = Identity([3; 32]);
+        for blob in 0..2_000 {
+            let pins = Arc::new(Pins::default());
+            let (taken, condemned) = std::thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    let pin = pins.hold(identity);
+                    (!pins.is_condemned(blob)).then_some(pin)
+                });
+                let condemned = pins.condemn(identity, blob);
+                (worker.join().unwrap().is_some(), condemned)
+            });
+            assert!(!(taken && condemned), "blob {blob}");
+        }
+    }
+}

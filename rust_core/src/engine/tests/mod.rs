@@ -1,6 +1,7 @@
 //! The engine through its own interface, on a real directory.
 
 mod listing;
+mod scopes;
 mod sharing;
 mod steps;
 mod support;

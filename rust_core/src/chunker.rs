@@ -64,18 +64,25 @@ impl Chunker {
     /// The next bytes of the stream. `Some(n)`: a chunk ends after the first `n` of them; the rest must be given again.
     /// `None`: all were taken and no chunk ends yet.
     pub fn next(&mut self, bytes: &[u8]) -> Option<usize> {
-        let before = self.length;
-        let mut taken = self.skip(bytes, self.shortest - WINDOW);
-        // Warms the hash up, so that the first place that may be a cut has its 64 bytes as any other.
-        let _ = self.scan(bytes, &mut taken, self.shortest - 1, u64::MAX, false);
-        let found = self.scan(bytes, &mut taken, self.average, self.mask_before, true)
-            || self.scan(bytes, &mut taken, self.longest, self.mask_after, true)
-            || self.length == self.longest;
-        debug_assert_eq!(self.length - before, taken);
-        found.then(|| {
-            (self.length, self.hash) = (0, 0);
-            taken
-        })
+        let mut taken = self.until(self.shortest - WINDOW, bytes).len();
+        self.length += taken;
+        // Warms the hash up, so that the first place that may be a cut has its 64 bytes like any other.
+        let warming = self.until(self.shortest - 1, &bytes[taken..]);
+        self.hash = warming.iter().fold(self.hash, |hash, byte| step(self.gear, hash, *byte));
+        taken += warming.len();
+        self.length += warming.len();
+        for (until, mask) in [(self.average, self.mask_before), (self.longest, self.mask_after)] {
+            let rest = self.until(until, &bytes[taken..]);
+            let cut = self.scan(rest, mask);
+            let passed = cut.unwrap_or(rest.len());
+            taken += passed;
+            self.length += passed;
+            if cut.is_some() || self.length == self.longest {
+                (self.length, self.hash) = (0, 0);
+                return Some(taken);
+            }
+        }
+        None
     }
 
     /// The longest chunk, bytes.
@@ -83,32 +90,157 @@ impl Chunker {
         self.longest
     }
 
-    /// Passes bytes by while the chunk is shorter than `until`.
-    fn skip(&mut self, bytes: &[u8], until: usize) -> usize {
-        let taken = until.saturating_sub(self.length).min(bytes.len());
-        self.length += taken;
-        taken
+    /// Of `bytes` those with which the chunk is not longer than `length`.
+    fn until<'a>(&self, length: usize, bytes: &'a [u8]) -> &'a [u8] {
+        &bytes[..length.saturating_sub(self.length).min(bytes.len())]
     }
 
-    /// Hashes on while the chunk is shorter than `until`; `true` when it ends where `mask` says so.
-    fn scan(&mut self, bytes: &[u8], taken: &mut usize, until: usize, mask: u64, cuts: bool) -> bool {
-        let rest = &bytes[*taken..];
-        let rest = &rest[..until.saturating_sub(self.length).min(rest.len())];
+    /// Behind which of the next bytes the chunk may end.
+    fn scan(&mut self, bytes: &[u8], mask: u64) -> Option<usize> {
         let (mut hash, gear) = (self.hash, self.gear);
-        let mut seen = rest.len();
-        for (at, byte) in rest.iter().enumerate() {
-            hash = (hash << 1).wrapping_add(gear[usize::from(*byte)]);
-            if cuts && hash & mask == 0 {
-                seen = at + 1;
-                self.hash = hash;
-                self.length += seen;
-                *taken += seen;
-                return true;
+        for (at, byte) in bytes.iter().enumerate() {
+            hash = step(gear, hash, *byte);
+            if hash & mask == 0 {
+                return Some(at + 1);
             }
         }
         self.hash = hash;
-        self.length += seen;
-        *taken += seen;
-        false
+        None
+    }
+}
+
+fn step(gear: &[u64; 256], hash: u64, byte: u8) -> u64 {
+    (hash << 1).wrapping_add(gear[usize::from(byte)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Random bytes that repeat with the seed.
+    fn noise(seed: u64, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
+        bytes
+    }
+
+    /// Lengths of the chunks when the bytes come in pieces of these sizes, over and over; the last one is what is left.
+    fn lengths(average: u32, bytes: &[u8], pieces: &[usize]) -> Vec<usize> {
+        let mut chunker = Chunker::new(average);
+        let (mut lengths, mut length, mut rest) = (Vec::new(), 0, bytes);
+        for piece in pieces.iter().cycle() {
+            let (mut now, later) = rest.split_at(rest.len().min(*piece));
+            while let Some(end) = chunker.next(now) {
+                lengths.push(length + end);
+                (length, now) = (0, &now[end..]);
+            }
+            length += now.len();
+            rest = later;
+            if rest.is_empty() {
+                lengths.extend((length > 0).then_some(length));
+                return lengths;
+            }
+        }
+        lengths
+    }
+
+    fn chunks(average: u32, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+        let mut rest = bytes;
+        lengths(average, bytes, &[bytes.len()]).into_iter().map(move |length| {
+            let (chunk, later) = rest.split_at(length);
+            rest = later;
+            chunk
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn the_cuts_do_not_depend_on_how_the_bytes_arrive(
+            seed: u64,
+            average in 256u32..4096,
+            pieces in prop::collection::vec(1usize..5000, 1..20),
+            dull in 0usize..30_000,
+        ) {
+            let mut bytes = noise(seed, 40_000);
+            bytes[5_000..5_000 + dull].fill(0);
+            let whole = lengths(average, &bytes, &[bytes.len()]);
+            prop_assert_eq!(&lengths(average, &bytes, &[1]), &whole);
+            prop_assert_eq!(&lengths(average, &bytes, &pieces), &whole);
+            prop_assert_eq!(whole.iter().sum::<usize>(), bytes.len());
+        }
+
+        #[test]
+        fn no_chunk_is_too_long_or_too_short(seed: u64, average in 0u32..20_000, dull in 0usize..100_000) {
+            let mut bytes = noise(seed, 200_000);
+            bytes[50_000..50_000 + dull].fill(seed as u8);
+            let counted = average.max(256) as usize;
+            let found = lengths(average, &bytes, &[bytes.len()]);
+            prop_assert_eq!(Chunker::new(average).longest(), counted * 4);
+            prop_assert!(found.iter().all(|length| *length <= counted * 4));
+            prop_assert!(found[..found.len() - 1].iter().all(|length| *length >= counted / 4));
+        }
+    }
+
+    #[test]
+    fn the_average_is_about_what_was_asked_for() {
+        for (seed, average) in
+            [1 << 10, 3000, 1 << 14, 23_170, 46_340, 100_000, 1 << 18, 1 << 20].into_iter().enumerate()
+        {
+            let bytes = noise(seed as u64, 200 * average);
+            let found = lengths(average as u32, &bytes, &[bytes.len()]);
+            let mean = bytes.len() as f64 / found.len() as f64 / average as f64;
+            println!("average {average}: {mean:.3} of it, longest {:?}", found.iter().max());
+            assert!((0.7..=1.6).contains(&mean), "{average}: {mean}");
+        }
+    }
+
+    #[test]
+    fn after_an_insertion_the_chunks_are_the_same_again() {
+        let (seed, average) = (7, 1 << 20);
+        let bytes = noise(seed, 64 << 20);
+        let insertion = noise(seed + 1, 1 << 20);
+        let known: std::collections::HashSet<&[u8]> = chunks(average, &bytes).collect();
+        for at in [0, 1000, 20 << 20] {
+            let changed = [&bytes[..at], &insertion, &bytes[at..]].concat();
+            let new: Vec<usize> =
+                chunks(average, &changed).filter(|chunk| !known.contains(chunk)).map(<[u8]>::len).collect();
+            println!("at {at}: {new:?}");
+            assert!(new.iter().sum::<usize>() <= insertion.len() + 4 * average as usize, "{at}: {new:?}");
+            // All of them stand together: behind them everything is as it was.
+            let unknown: Vec<bool> = chunks(average, &changed).map(|chunk| !known.contains(chunk)).collect();
+            let first = unknown.iter().position(|new| *new).unwrap();
+            assert!(unknown[first + new.len()..].iter().all(|new| !*new));
+        }
+    }
+
+    #[test]
+    fn extreme_averages_are_brought_into_range() {
+        for average in [0, 1, u32::MAX] {
+            let chunker = Chunker::new(average);
+            assert!(chunker.shortest >= WINDOW && chunker.longest <= CHUNK_LENGTH_MAX as usize);
+            assert!(chunker.shortest < chunker.average && chunker.average < chunker.longest);
+        }
+    }
+
+    /// A change of these would make content that is stored already be stored once more.
+    #[test]
+    fn the_cuts_are_those_of_earlier_builds() {
+        assert_eq!(GEAR[0], 12_605_729_912_631_156_668);
+        let found = lengths(4096, &noise(1, 40_000), &[40_000]);
+        assert_eq!(found, [4303, 5090, 1750, 5154, 4636, 3263, 4570, 4332, 4687, 2215]);
+    }
+
+    #[test]
+    #[ignore = "a figure, not a test"]
+    fn speed() {
+        let bytes = noise(1, 256 << 20);
+        for average in [64 << 10, 1 << 20, 4 << 20] {
+            let start = std::time::Instant::now();
+            let found = lengths(average, &bytes, &[1 << 20]).len();
+            let seconds = start.elapsed().as_secs_f64();
+            println!("average {average}: {:.2} GB/s, {found} chunks", bytes.len() as f64 / seconds / 1e9);
+        }
     }
 }

@@ -15,6 +15,7 @@ const BLOCKS_MAX: u64 = 1 << 24;
 #[repr(align(64))]
 struct Block([AtomicU64; WORDS]);
 
+/// A set of hashes that may hold more than was inserted, never less.
 pub struct Filter {
     blocks: Box<[Block]>,
 }
@@ -22,9 +23,7 @@ pub struct Filter {
 impl Filter {
     /// Up to `entries` different hashes it takes at most 2 % of the others for known.
     pub fn with_capacity(entries: u64) -> Self {
-        let bits = entries.saturating_mul(BITS_PER_ENTRY);
-        let blocks = bits.div_ceil(64 * WORDS as u64).clamp(1, BLOCKS_MAX);
-        Self { blocks: (0..blocks).map(|_| Block::default()).collect() }
+        Self { blocks: (0..blocks_for(entries)).map(|_| Block::default()).collect() }
     }
 
     pub fn insert(&self, hash: u64) {
@@ -56,9 +55,77 @@ impl Filter {
     }
 }
 
+fn blocks_for(entries: u64) -> u64 {
+    entries.saturating_mul(BITS_PER_ENTRY).div_ceil(64 * WORDS as u64).clamp(1, BLOCKS_MAX)
+}
+
 /// The finalizer of MurmurHash3: every bit of the input changes every bit of the output half of the time.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     hash ^ (hash >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(filter: &Filter, others: impl Iterator<Item = u64>) -> f64 {
+        let (mut asked, mut wrong) = (0u32, 0u32);
+        for hash in others {
+            asked += 1;
+            wrong += u32::from(filter.contains(hash));
+        }
+        f64::from(wrong) / f64::from(asked)
+    }
+
+    #[test]
+    fn a_full_filter_knows_all_that_is_in_it_and_little_else() {
+        for entries in [100u64, 10_000, 1_000_000] {
+            // Hashes that are all alike in their lower or upper half are mixed as well as random ones.
+            for hash in [mix, |i| i, |i| i << 40] as [fn(u64) -> u64; 3] {
+                let filter = Filter::with_capacity(entries);
+                assert_eq!(wrong(&filter, (0..1000).map(hash)), 0.0, "an empty filter knows nothing");
+                (0..entries).for_each(|i| filter.insert(hash(i)));
+                assert!((0..entries).all(|i| filter.contains(hash(i))));
+                let rate = wrong(&filter, (entries..entries + 200_000).map(hash));
+                println!("{entries} entries: {:.3} %", rate * 100.0);
+                assert!(rate <= 0.02, "{entries}: {rate}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_thread_has_inserted_all_others_find() {
+        let filter = Filter::with_capacity(40_000);
+        let (sender, inserted) = crossbeam_channel::unbounded();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (filter, sender) = (&filter, sender.clone());
+                scope.spawn(move || {
+                    for hash in (0..10_000).map(|i| mix(thread << 32 | i)) {
+                        filter.insert(hash);
+                        sender.send(hash).unwrap();
+                    }
+                });
+            }
+            drop(sender);
+            for _ in 0..2 {
+                let (filter, inserted) = (&filter, inserted.clone());
+                scope.spawn(move || inserted.iter().for_each(|hash| assert!(filter.contains(hash))));
+            }
+        });
+        assert!((0..4).flat_map(|thread| (0..10_000).map(move |i| thread << 32 | i)).all(|i| filter.contains(mix(i))));
+    }
+
+    #[test]
+    fn its_size_follows_from_the_capacity_and_is_bounded() {
+        assert_eq!(Filter::with_capacity(0).bytes(), 64);
+        assert_eq!(Filter::with_capacity(1_000_000).bytes(), 1_500_032);
+        assert_eq!(std::mem::align_of::<Block>(), 64);
+        assert_eq!(blocks_for(u64::MAX), BLOCKS_MAX);
+        let filter = Filter::with_capacity(0);
+        (0..10_000).for_each(|hash| filter.insert(hash));
+        assert!((0..20_000).all(|hash| filter.contains(hash)), "too full, it takes everything for known");
+    }
 }

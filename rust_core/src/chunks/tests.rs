@@ -1,10 +1,13 @@
 //! Packs on a real file system.
 
+mod upkeep;
+
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fs::real::{RealFileSystem, SystemRandom};
+use crate::record::{HEAD_LENGTH, head_of};
 
 use super::*;
 
@@ -61,6 +64,51 @@ fn chunks_round_trip_in_any_range_and_after_reopening() {
             }
             assert!(matches!(get(&packs, chunk, bytes.len(), 1), Err(Error::Corrupt { .. })));
         }
+    }
+}
+
+#[test]
+fn a_written_chunk_carries_the_head_of_its_content() {
+    let dir = tempfile::tempdir().unwrap();
+    let packs = open(dir.path(), &[]).unwrap();
+    for length in [0, 1, HEAD_LENGTH - 1, HEAD_LENGTH, HEAD_LENGTH + 1, 3 * HEAD_LENGTH + 5] {
+        let bytes = content(4, length);
+        let covered = blake3::keyed_hash(&KEY, &bytes[..length.min(HEAD_LENGTH)]);
+        for piece in [999, HEAD_LENGTH - 1, HEAD_LENGTH, HEAD_LENGTH + 1, 4 * HEAD_LENGTH] {
+            let chunk = put(&packs, &bytes, piece);
+            assert_eq!(chunk.head, head_of(covered.as_bytes()), "{length} bytes in pieces of {piece}");
+            assert_eq!(chunk.identity, *blake3::keyed_hash(&KEY, &bytes).as_bytes());
+        }
+    }
+}
+
+#[test]
+fn the_place_of_an_abandoned_chunk_is_taken_again_when_it_is_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let packs = open(dir.path(), &[]).unwrap();
+    let first = put(&packs, &content(1, 5000), 5000);
+    let mut abandoned = packs.reserve(100_000, &KEY).unwrap();
+    abandoned.write(&[0xee; 60_000]).unwrap();
+    drop(abandoned);
+    // Also when it was written to the end but for its header.
+    let mut abandoned = packs.reserve(9000, &KEY).unwrap();
+    abandoned.write(&[0xdd; 9000]).unwrap();
+    drop(abandoned);
+    let next = put(&packs, &content(2, 30_000), 1000);
+    assert_eq!(next.offset, first.offset + format::frame_length(5000));
+    // A chunk behind it keeps its place: then it is dead space.
+    let mut abandoned = packs.reserve(20_000, &KEY).unwrap();
+    abandoned.write(&[0xcc; 20_000]).unwrap();
+    let behind = put(&packs, &content(3, 70_000), 70_000);
+    drop(abandoned);
+    let last = put(&packs, &content(4, 10_000), 10_000);
+    assert_eq!(behind.offset, next.offset + format::frame_length(30_000) + format::frame_length(20_000));
+    assert_eq!(last.offset, behind.offset + format::frame_length(70_000));
+    let chunks = [first, next, behind, last];
+    packs.sync(&chunks).unwrap();
+    for (seed, chunk) in (1..).zip(&chunks) {
+        let length = chunk.length as usize;
+        assert_eq!(get(&packs, chunk, 0, length).unwrap(), content(seed, length));
     }
 }
 

@@ -1,0 +1,3 @@
+//! What reclamation does to the rows, record by record.
+
+use super::*;

@@ -7,13 +7,13 @@ use bytes::Bytes;
 use super::Shared;
 use super::reads::version_of;
 use crate::error::Result;
-use crate::record::{BucketId, INSTANT_SIZE_MIN, Object};
+use crate::record::{Bucket, BucketId, INSTANT_SIZE_MIN, Object, RefLevel};
 
 /// Versions with the same SHA-256 that are looked at: any that is current will do.
 const CANDIDATES_MAX: usize = 64;
 
 impl Shared {
-    /// A current object of `owner` with `size` bytes of this SHA-256.
+    /// A current object of `owner` with `size` bytes of this SHA-256, in a bucket that shares what it holds.
     pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Arc<Object>>> {
         if size < INSTANT_SIZE_MIN {
             return Ok(None);
@@ -44,7 +44,8 @@ impl Shared {
         bucket: BucketId,
         key: &Bytes,
     ) -> Result<Option<Arc<Object>>> {
-        if self.buckets.read().by_id(bucket).is_none_or(|bucket| bucket.owner != *owner) {
+        let offers = |bucket: &Arc<Bucket>| bucket.owner == *owner && self.ref_level(bucket) != RefLevel::Off;
+        if !self.buckets.read().by_id(bucket).is_some_and(offers) {
             return Ok(None);
         }
         let found = self.object(bucket, key)?.map(|found| found.object);

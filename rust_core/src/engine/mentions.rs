@@ -75,12 +75,10 @@ impl Mentions {
         self.condemned.contains_key(&blob)
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
     pub fn mentions(&self, blob: Sequence) -> bool {
         self.blobs.contains_key(&blob)
     }
 
-    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
     pub fn pack_in_use(&self, pack: u64) -> bool {
         self.packs.contains_key(&pack)
     }

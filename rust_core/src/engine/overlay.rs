@@ -214,7 +214,7 @@ impl Overlay {
     }
 
     /// Whether a record here places a chunk in the pack.
-    #[cfg_attr(not(test), expect(dead_code, reason = "reclamation asks"))]
+    #[expect(dead_code, reason = "reclamation asks")]
     pub fn pack_in_use(&self, pack: u64) -> bool {
         self.mentions.pack_in_use(pack)
     }

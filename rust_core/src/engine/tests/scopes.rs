@@ -8,7 +8,7 @@ use super::steps::Steps;
 use super::support::{Store, noise};
 use crate::checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use crate::decide::{Copy, EtagMatch, Failure, Intent, Outcome, Precondition, Refusal, SourceConditions};
-use crate::record::{Bucket, BucketSettings, Extent, INSTANT_SIZE_MIN, ObjectHeaders};
+use crate::record::{Bucket, BucketSettings, Extent, INSTANT_SIZE_MIN, ObjectHeaders, RefLevel};
 
 fn blobs(store: &Store, bucket: &Bucket, key: &'static str) -> Vec<Extent> {
     let found = store.handle().object(bucket.id, &Bytes::from_static(key.as_bytes())).unwrap().unwrap();
@@ -154,6 +154,11 @@ fn an_instant_source_is_a_current_object_of_its_owner() {
         assert_eq!(find(&steps, "somebody", size), None);
         let short = Sha256::digest(&bytes[1..]).into();
         assert!(steps.handle().instant_source(&"root".into(), &short, size - 1).unwrap().is_none());
+        let off = BucketSettings { ref_level: Some(RefLevel::Off), ..BucketSettings::default() };
+        for (settings, found) in [(off, None), (BucketSettings::default(), Some("a"))] {
+            steps.run(Intent::UpdateBucket { bucket: mine.id, settings }).unwrap();
+            assert_eq!(find(&steps, "root", size).as_deref(), found);
+        }
         // Replaced by something else, it is found no more, but under its copy.
         put(&mut steps, &mine, "b", &bytes);
         apply(&mut steps);

@@ -188,9 +188,11 @@ fn a_hit_keeps_its_bytes_although_the_original_goes_at_the_same_moment() {
     let put = Steps::put_of(&bucket, "copy", &bytes, body);
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
     assert_eq!(steps.blobs(&bucket, "copy"), [blob]);
+    assert_eq!(steps.refs(blob), Some(0));
     assert!(steps.shared().overlay.read().mentions(blob));
     steps.apply();
     assert!(!steps.shared().overlay.read().mentions(blob));
+    assert_eq!(steps.refs(blob), Some(1));
     assert!(steps.get(&bucket, "copy") == bytes);
     // A body that is given up lets go.
     drop(steps.body(&bucket, &bytes));
@@ -308,6 +310,7 @@ fn content_defined_chunks_survive_an_insertion() {
 
 #[test]
 fn a_refused_put_leaves_nothing_behind() {
+    let mut stored = 0;
     let mut steps = Steps::new();
     let bucket = steps.bucket("b");
     for (key, bytes) in [("small", noise(1_000, 1)), ("large", noise(CHUNK * 2, 2))] {
@@ -319,7 +322,12 @@ fn a_refused_put_leaves_nothing_behind() {
             let refused = steps.run(Intent::PutObject(Box::new(put)));
             assert!(matches!(refused, Err(Failure::Refused(Refusal::PreconditionFailed { .. }))));
         }
+        steps.apply();
         assert_eq!(steps.blobs(&bucket, key), blobs);
+        assert!(blobs.iter().all(|blob| steps.refs(*blob) == Some(1)));
+        let totals = steps.shared().index.read().unwrap().totals().unwrap();
+        stored += bytes.len() as u64;
+        assert_eq!((totals.stored, totals.dead), (stored, 0));
         assert!(blobs.iter().all(|blob| !steps.shared().overlay.read().mentions(*blob)));
         assert!(steps.shared().pins.condemn(steps.identity(&bucket, &bytes[..bytes.len().min(CHUNK)]), 0));
     }

@@ -176,6 +176,11 @@ impl Steps {
         super::super::keys::identity(&self.shared().scope(&bucket.owner), bytes)
     }
 
+    /// References that the index counts; `None` when it does not have the blob.
+    pub fn refs(&self, blob: Sequence) -> Option<u64> {
+        self.shared().index.read().unwrap().blob_refs(blob).unwrap()
+    }
+
     /// Bytes that all packs together take.
     pub fn packed(&self) -> u64 {
         self.shared().packs.files().unwrap().iter().map(|file| file.length).sum()

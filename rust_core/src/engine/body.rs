@@ -283,8 +283,11 @@ impl BodyWriter {
             // Sought, so that the decision makes one blob of both places.
             return Ok(Some(PlacedChunk { sharing: Sharing::Sought, ..earlier.clone() }));
         }
-        let pin = self.shared.pin_known(identity, length)?;
-        Ok(pin.map(|pin| PlacedChunk { identity, sharing, length, place: ChunkPlace::Known, pin: Some(pin) }))
+        let found = self.shared.pin_known(identity, length, head)?;
+        Ok(found.map(|(blob, pin)| {
+            let place = ChunkPlace::Known { blob };
+            PlacedChunk { identity, sharing, length, place, pin: Some(pin) }
+        }))
     }
 
     fn place(&mut self, written: WrittenChunk, sharing: Sharing) {

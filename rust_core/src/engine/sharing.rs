@@ -18,7 +18,7 @@ use super::{Shared, Task};
 use crate::decide::Pin;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::record::{Bucket, HEAD_LENGTH, Identity, RefLevel, Sequence, head_of};
+use crate::record::{Bucket, CONTENT_MAX, Identity, RefLevel, Sequence, head_of};
 
 /// Identities that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
@@ -269,16 +269,17 @@ impl Shared {
     }
 
     /// A published blob with this identity, `length` bytes long, that is not condemned, neither by what is published
-    /// nor as `condemned` has it.
+    /// nor as `condemned` has it. `head` is that of the blob, if it is known.
     pub fn published_blob(
         &self,
         identity: &Identity,
         length: u32,
+        head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         for _ in 0..LOOKUPS_MAX {
             let forgotten = self.pins.forgotten();
-            let Some(found) = self.find_blob(identity, length, condemned)? else { return Ok(None) };
+            let Some(found) = self.find_blob(identity, length, head, condemned)? else { return Ok(None) };
             if self.pins.forgotten() == forgotten {
                 return Ok(Some(found));
             }
@@ -291,6 +292,7 @@ impl Shared {
         &self,
         identity: &Identity,
         length: u32,
+        head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         let counts = |(blob, found): (Sequence, u32)| {
@@ -302,17 +304,18 @@ impl Shared {
         if let Some(blob) = recent.and_then(counts) {
             return Ok(Some(blob));
         }
-        // All of a short blob is its head, so the filter knows its identity.
-        if length as usize <= HEAD_LENGTH && !self.heads.maybe_known(head_of(&identity.0)) {
+        // The head of a content is that of its identity, however long it is.
+        let as_content = length as usize <= CONTENT_MAX && self.heads.maybe_known(head_of(&identity.0));
+        if !as_content && head.is_some_and(|head| !self.heads.maybe_known(head)) {
             return Ok(None);
         }
         Ok(self.index.read()?.shared_blob(identity)?.and_then(counts))
     }
 
-    /// Pins a blob with this identity if there is one.
-    pub fn pin_known(&self, identity: Identity, length: u32) -> Result<Option<Pin>> {
+    /// A blob with this identity, if there is one, with a pin on it.
+    pub fn pin_known(&self, identity: Identity, length: u32, head: u64) -> Result<Option<(Sequence, Pin)>> {
         let pin = self.pins.hold(identity);
-        Ok(self.published_blob(&identity, length, &|_| false)?.map(|_| pin))
+        Ok(self.published_blob(&identity, length, Some(head), &|_| false)?.map(|blob| (blob, pin)))
     }
 
     /// Tells the filter of shared blobs that are being published.

@@ -153,6 +153,12 @@ impl References {
     fn write_blobs(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
         let mut statement = conn.prepare_cached(blobs::INSERT)?;
         for fresh in self.fresh.drain(..) {
+            if let Some((bucket, refs @ 1..)) = fresh.holders.only() {
+                blobs::insert(&mut statement, fresh.sequence, fresh.at, (refs, Some(bucket)), fresh.shared.as_ref())?;
+                ledger.holding(conn, bucket, fresh.at, 1)?;
+                ledger.blob_came(fresh.at, true)?;
+                continue;
+            }
             let holders = Holders::of(fresh.holders.iter().collect())?;
             let home = holders.home();
             blobs::insert(&mut statement, fresh.sequence, fresh.at, (holders.refs()?, home), fresh.shared.as_ref())?;

@@ -255,3 +255,32 @@ fn without_holes_nothing_is_given_back_and_it_shows() {
     assert!(frame_length(chunk.length) > content_start(chunk.length).next_multiple_of(4096));
     check(&packs, &[(chunk, bytes)]);
 }
+
+#[test]
+fn what_upkeep_returned_from_survives_a_power_cut() {
+    for earlier_process in [false, true] {
+        let disk = new_disk();
+        let mut packs = open(&disk, &[]);
+        let mut known = Known::default();
+        (0..12).for_each(|seed| known.put(&packs, seed).unwrap());
+        if earlier_process {
+            packs = open(&disk, &known.packs);
+        }
+        let drop_all = |known: &Known| open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs);
+        let large = known.live.iter().position(|stored| stored.bytes.len() > 8192).unwrap();
+        known.dead.push(known.live.remove(large));
+        let Stored { pack, offset, .. } = known.dead[0];
+        assert!(packs.punch(pack, offset).unwrap() > 0);
+        assert_eq!((known.check(&packs), known.check(&drop_all(&known))), (1, 0));
+        packs.sync_pack(pack).unwrap();
+        assert_eq!(known.check(&drop_all(&known)), 1);
+        while let Some(at) = known.live.iter().position(|stored| stored.pack == pack) {
+            known.move_one(&packs, at).unwrap();
+        }
+        known.check(&drop_all(&known));
+        known.retire(&packs, pack).unwrap();
+        let after = disk.crash(&mut SimRng::new(1), CrashPolicy::Drop);
+        assert!(!after.list(Path::new("/chunks")).unwrap().iter().any(|name| pack_number(name) == Some(pack)));
+        known.check(&open(&after, &known.packs));
+    }
+}

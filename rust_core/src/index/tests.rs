@@ -5,6 +5,7 @@ mod model;
 mod rebuild;
 mod reclaim;
 mod records;
+mod state;
 mod store;
 
 use bytes::Bytes;

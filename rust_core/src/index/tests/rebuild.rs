@@ -1,7 +1,8 @@
 //! Histories against the state that they should lead to, in every grouping, and against rebuilds from a log that was
 //! compacted in the meantime.
 
-use super::history::{Dice, World, rows_of};
+use super::history::{Dice, World};
+use super::state::rows_of;
 use super::*;
 
 const SEEDS: u64 = 60;

@@ -136,7 +136,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub fn get(&self) -> Option<Result<Outcome, Failure>> {
-        self.answer.lock().take()
+        self.answer.lock().clone()
     }
 }
 

@@ -195,9 +195,7 @@ fn policy(shared: &Shared, effort: Effort, demanded: bool) -> Policy {
 fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) -> Result<Reclaimed> {
     let before = *shared.reclaim.done.lock();
     reclaimer.refresh();
-    if effort == Effort::Compact {
-        reclaimer.seal_log();
-    }
+    reclaimer.settle(effort == Effort::Compact);
     let mut waiting_since: Option<Instant> = None;
     loop {
         if shared.reclaim.waiting.lock().stopped {

@@ -395,9 +395,10 @@ impl Reclaimer {
         Ok(Step::Worked { bytes: 0 })
     }
 
-    /// Closes the log file that is being written, so that it can be compacted.
-    pub fn seal_log(&mut self) -> Step {
+    /// Waits for the index to have everything that was decided; with `seal` the log file in use ends there, so that it
+    /// can be compacted.
+    pub fn settle(&mut self, seal: bool) -> Step {
         let then = std::mem::replace(&mut self.state, State::Idle);
-        self.submit(Intent::Barrier { seal: true }, After::Nothing, then)
+        self.submit(Intent::Barrier { seal }, After::Nothing, then)
     }
 }

@@ -8,6 +8,7 @@ use super::{Policy, Shared};
 use crate::decide::ReplaceLog;
 use crate::error::{Error, Result};
 use crate::log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
+use crate::planted::{self, Bug};
 use crate::record::{self, ContentMove, Record};
 
 /// What still counts of a file is estimated anew after this time; what was condemned meanwhile is known at once.
@@ -151,7 +152,8 @@ pub(super) struct Compaction {
 
 impl Compaction {
     pub fn begin(shared: &Shared, logs: &LogFiles, files: Vec<u64>) -> Result<Self> {
-        let prefix = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
+        let begins = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
+        let prefix = begins || planted::is(Bug::TombstonesDropped);
         let compacted = shared.index.read()?.log_files()?;
         let in_force = compacted.iter().map(|row| row.file).filter(|file| !files.contains(file)).collect();
         let output = logs.compact(&files)?;

@@ -24,6 +24,7 @@ use crate::decide::{Intent, Outcome};
 use crate::error::Result;
 use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
+use crate::planted::{self, Bug};
 use crate::record::Sequence;
 
 pub(super) use candidates::Candidates;
@@ -137,6 +138,25 @@ impl Reclaimer {
         }
     }
 
+    /// What is under way, for reports; `None` between two pieces of work.
+    pub fn doing(&self) -> Option<&'static str> {
+        Some(match &self.state {
+            State::Idle if self.graves.is_empty() => return None,
+            State::Idle => "burial",
+            State::Chosen { .. } => "waiting for readers",
+            State::Submitted { after, .. } => match after {
+                After::Condemned(_) => "CondemnBlobs",
+                After::Moved(_) => "MoveChunks",
+                After::Retired(_) => "RetirePack",
+                After::Replaced(_) => "ReplaceLog",
+                After::Settled(_) | After::Nothing => "barrier",
+            },
+            State::Rewriting(_) => "compaction of the log",
+            State::Emptying(_) => "emptying a pack",
+            State::Sweeping(_) => "sweeping a pack",
+        })
+    }
+
     /// Looks at everything again, also at what was not worth it.
     pub fn refresh(&mut self) {
         self.cursor = 0;
@@ -166,7 +186,8 @@ impl Reclaimer {
 
     /// Destroys one thing that nobody can be reading any more.
     fn bury(&mut self) -> Result<bool> {
-        let Some(at) = self.graves.iter().position(|(epoch, _)| self.shared.epochs.is_over(*epoch)) else {
+        let blind = planted::is(Bug::UnlinkWithoutReaders);
+        let Some(at) = self.graves.iter().position(|(epoch, _)| blind || self.shared.epochs.is_over(*epoch)) else {
             return Ok(false);
         };
         let (_, grave) = self.graves.swap_remove(at);
@@ -205,11 +226,15 @@ impl Reclaimer {
         };
         self.cursor = *last;
         self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
+        if planted::is(Bug::CondemnWithoutBarrier) {
+            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
+            return Ok(Some(Step::Worked { bytes: 0 }));
+        }
         Ok(Some(self.submit(Intent::Barrier { seal: false }, After::Settled(dead), State::Idle)))
     }
 
     fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
-        if !self.shared.epochs.is_over(epoch) {
+        if !self.shared.epochs.is_over(epoch) && !planted::is(Bug::CondemnWithoutReaders) {
             self.state = State::Chosen { epoch, blobs };
             return Step::Waiting;
         }
@@ -246,7 +271,8 @@ impl Reclaimer {
                 return Err(failure.into_error());
             }
         };
-        if self.shared.applies.applied_to() < last {
+        let early = matches!(after, After::Replaced(_)) && planted::is(Bug::ReplaceLogBeforeApplied);
+        if self.shared.applies.applied_to() < last && !early {
             self.state = State::Submitted { answer, after, then };
             return Ok(Step::Waiting);
         }
@@ -328,6 +354,10 @@ impl Reclaimer {
             Some(Task::Sweep(pack)) => {
                 self.swept.insert(pack);
                 let sweep = Sweep::new(&self.shared, pack)?;
+                if planted::is(Bug::SweepWithoutBarrier) {
+                    self.state = State::Sweeping(sweep);
+                    return Ok(Some(Step::Worked { bytes: 0 }));
+                }
                 self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Sweeping(sweep))
             }
             Some(Task::Empty(pack)) if policy.compact => {
@@ -385,6 +415,11 @@ impl Reclaimer {
         }
         let (compacted, replacement) = compaction.finish()?;
         self.done.lock().moved_bytes += compacted.bytes;
+        if planted::is(Bug::ReplaceLogBeforeDurable) {
+            self.applied(After::Replaced(Box::new(compacted)), &[]);
+            self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Nothing, State::Idle);
+            return Ok(Step::Worked { bytes: 0 });
+        }
         self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Replaced(Box::new(compacted)), State::Idle);
         Ok(Step::Worked { bytes: 0 })
     }

@@ -79,11 +79,11 @@ fn live(seed: u64, tally: &Arc<Tally>) {
             if run.rng.below(3) == 0 {
                 run.open_reader();
             }
-            if run.rng.below(6) == 0 {
+            if run.rng.below(3) == 0 {
                 let seal = run.rng.below(2) == 0;
                 run.refresh(seal);
             }
-            let steps = run.rng.below(14);
+            let steps = run.rng.below(24);
             run.reclaim(steps);
             match run.rng.below(12) {
                 0 => run.make_spare().unwrap(),

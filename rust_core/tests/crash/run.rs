@@ -20,6 +20,10 @@ use crate::world::{Answers, World, upload_id};
 
 /// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
 const CAPTURES_CUT: usize = 16;
+/// Of captures in which nothing is reclaimed, one in so many is cut.
+const ORDINARY: u64 = 3;
+/// More random cuts of a step of reclamation.
+const SCATTERED: usize = 4;
 /// One in so many uploads is submitted in a later round than its body arrived.
 const HELD: u64 = 6;
 
@@ -147,10 +151,15 @@ impl Run {
         let legal = self.legal(must);
         let sparse = self.sparse.saturating_mul((captures.len() / CAPTURES_CUT).max(1) as u64);
         for capture in captures {
+            // Reclamation is rarer than what clients do, and each of its steps leaves more to be torn.
+            let (sparse, scattered) = match capture.step.reclaiming {
+                Some(_) => (self.sparse, SCATTERED),
+                None => (sparse.saturating_mul(ORDINARY), 0),
+            };
             if self.rng.below(sparse) > 0 {
                 continue;
             }
-            for policy in POLICIES {
+            for policy in POLICIES.into_iter().chain([CrashPolicy::Scatter; SCATTERED]).take(POLICIES.len() + scattered) {
                 let demand = (must, &legal);
                 self.checker.cut(capture.step, &capture.disk, policy, &self.snapshots, demand, &mut self.rng);
             }

@@ -161,7 +161,7 @@ impl Workload {
             }
             42..54 => Op::Delete { bucket: id, key, precondition },
             54..59 => {
-                let count = if run.rng.below(3) == 0 { KEYS.len() as u64 + 2 } else { 3 };
+                let count = if run.rng.below(2) == 0 { KEYS.len() as u64 + 2 } else { 3 };
                 let entry = |at: u64, rng: &mut SimRng| DeleteEntry {
                     key: KEYS[((rng.below(2) + at) % KEYS.len() as u64) as usize].into(),
                     precondition: Precondition::default(),

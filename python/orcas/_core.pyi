@@ -42,6 +42,7 @@ class Options(TypedDict):
     max_write_buffer_count: int
     chunk_size: int
     durability: str
+    ref_level: str
     sync_interval_ms: int
     db_max_open_conns: int
     db_max_idle_conns: int

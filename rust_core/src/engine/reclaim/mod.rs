@@ -413,7 +413,9 @@ impl Reclaimer {
             self.state = State::Rewriting(compaction);
             return Ok(Step::Worked { bytes });
         }
+        let prefix = compaction.prefix;
         let (compacted, replacement) = compaction.finish()?;
+        self.estimates.made(compacted.file, prefix);
         self.done.lock().moved_bytes += compacted.bytes;
         if planted::is(Bug::ReplaceLogBeforeDurable) {
             self.applied(After::Replaced(Box::new(compacted)), &[]);

@@ -76,14 +76,14 @@ fn live(seed: u64, tally: &Arc<Tally>) {
                 _ => workload.ops(&mut run),
             };
             run.round(ops);
-            if run.rng.below(3) == 0 {
+            if run.rng.below(4) == 0 {
                 run.open_reader();
             }
-            if run.rng.below(3) == 0 {
-                let seal = run.rng.below(2) == 0;
+            if run.rng.below(4) == 0 {
+                let seal = run.rng.below(3) == 0;
                 run.refresh(seal);
             }
-            let steps = run.rng.below(24);
+            let steps = if run.rng.below(3) == 0 { 80 } else { run.rng.below(12) };
             run.reclaim(steps);
             match run.rng.below(12) {
                 0 => run.make_spare().unwrap(),

@@ -47,7 +47,7 @@ impl Run {
             if done == Step::Idle {
                 return;
             }
-            if done == Step::Waiting && self.settling.is_none() && self.rng.below(4) == 0 {
+            if done == Step::Waiting && self.settling.is_none() && self.rng.below(2) == 0 {
                 self.readers.pop();
             }
             match self.rng.below(8) {
@@ -69,6 +69,9 @@ impl Run {
         let piece = self.stepper.reclaiming().unwrap_or("choice");
         self.recorder.enter(Phase::Reclaim(piece));
         let done = self.stepper.reclaim(&self.policy);
+        if std::env::var("DBG").is_ok() {
+            println!("{piece} -> {done:?} {:?} readers {} policy {:?}", self.stepper.reclaiming(), self.readers.len(), self.policy);
+        }
         if matches!(done, Ok(Step::Worked { .. })) {
             self.settling = self.settling.or(self.stepper.reclaiming().filter(|piece| is_submitted(piece)));
         }

@@ -23,7 +23,7 @@ const CAPTURES_CUT: usize = 16;
 /// Of captures in which nothing is reclaimed, one in so many is cut.
 const ORDINARY: u64 = 3;
 /// More random cuts of a step of reclamation.
-const SCATTERED: usize = 4;
+const SCATTERED: usize = 9;
 /// One in so many uploads is submitted in a later round than its body arrived.
 const HELD: u64 = 6;
 
@@ -153,6 +153,7 @@ impl Run {
         for capture in captures {
             // Reclamation is rarer than what clients do, and each of its steps leaves more to be torn.
             let (sparse, scattered) = match capture.step.reclaiming {
+                Some("barrier") => (sparse, 0),
                 Some(_) => (self.sparse, SCATTERED),
                 None => (sparse.saturating_mul(ORDINARY), 0),
             };
@@ -214,6 +215,7 @@ impl Run {
         let (now_ms, mut draw) = (self.world.clock.now_ms(), self.world.random.drawn());
         self.stepper.commit();
         let answers = self.answers.take();
+        let answered = !answers.is_empty();
         let failed =
             answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !self.undecided(answer));
         let mut aside = failed.then(|| (self.model().clone(), Vec::new()));
@@ -248,7 +250,9 @@ impl Run {
         self.branches.retain(|branch| branch.base >= must);
         self.cut(must);
         self.branches.retain(|branch| branch.base >= self.must);
-        self.cut_after_answers(settling);
+        if answered || settling.is_some() {
+            self.cut_after_answers(settling);
+        }
     }
 
     /// Whether the store turned an intent away before it looked at it.

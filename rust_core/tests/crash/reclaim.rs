@@ -69,9 +69,6 @@ impl Run {
         let piece = self.stepper.reclaiming().unwrap_or("choice");
         self.recorder.enter(Phase::Reclaim(piece));
         let done = self.stepper.reclaim(&self.policy);
-        if std::env::var("DBG").is_ok() {
-            println!("{piece} -> {done:?} {:?} readers {} policy {:?}", self.stepper.reclaiming(), self.readers.len(), self.policy);
-        }
         if matches!(done, Ok(Step::Worked { .. })) {
             self.settling = self.settling.or(self.stepper.reclaiming().filter(|piece| is_submitted(piece)));
         }

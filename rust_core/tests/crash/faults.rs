@@ -68,7 +68,9 @@ fn put(run: &mut Run) -> bool {
     let body = Payload::new(vec![7; 900].into());
     let precondition = Precondition::default();
     let key = "after".into();
+    run.holds = false;
     run.round(vec![Op::Put { bucket, key, body, chunked: false, headers: Default::default(), precondition }]);
+    run.holds = true;
     run.idle(Duration::from_millis(200));
     run.world.clock.advance(Duration::from_millis(1));
     run.model().text() != before

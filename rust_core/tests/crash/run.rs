@@ -70,6 +70,8 @@ pub struct Run {
     pub fault: Option<(Operation, u64)>,
     /// Uploads whose bodies have arrived and that are not submitted yet.
     held: Vec<(Op, Intent)>,
+    /// Whether there are such uploads.
+    pub holds: bool,
     pub readers: Vec<Reader>,
     pub policy: Policy,
     /// The piece of reclamation that waits for its commit.
@@ -119,6 +121,7 @@ impl Run {
             sparse,
             fault: None,
             held: Vec::new(),
+            holds: true,
             readers: Vec::new(),
             settling: None,
             solid,
@@ -184,7 +187,7 @@ impl Run {
         let mut ready = if self.rng.below(2) == 0 { std::mem::take(&mut self.held) } else { Vec::new() };
         for op in ops {
             match self.intent(&op) {
-                Ok(intent) if has_body(&op) && self.rng.below(HELD) == 0 => self.held.push((op, intent)),
+                Ok(intent) if self.holds && has_body(&op) && self.rng.below(HELD) == 0 => self.held.push((op, intent)),
                 Ok(intent) => ready.push((op, intent)),
                 Err(error) => assert!(is_fault(&error), "a body was refused: {error}"),
             }

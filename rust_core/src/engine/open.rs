@@ -189,7 +189,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let packs = {
         let options =
             PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };
-        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, 1)?
+        let next_number = index.read()?.highest_pack()? + 1;
+        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
     let shared = Arc::new(Shared {
@@ -270,6 +271,8 @@ fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpene
             match replay(fs, log, &index, position.as_ref()) {
                 Ok((writer, log, unclean)) => return Ok(Recovery { index, writer, log, unclean }),
                 Err(RecoverError::NoMatchingPosition) => {}
+                // An index that fell back to before a compaction meets records without what they refer to.
+                Err(RecoverError::Failed(Error::Index { .. })) => {}
                 Err(RecoverError::Failed(error)) => return Err(error),
             }
         }

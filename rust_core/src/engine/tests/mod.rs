@@ -2,6 +2,7 @@
 
 mod listing;
 mod reclaim;
+mod scopes;
 mod sharing;
 mod steps;
 mod support;

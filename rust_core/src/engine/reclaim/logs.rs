@@ -85,11 +85,18 @@ impl Estimates {
     }
 
     /// The run of adjacent files whose compaction gives back most.
-    pub fn choose(&self, sealed: &[SealedLog], policy: &Policy, small: u64) -> Option<Vec<u64>> {
+    /// None of the files that are passed over is in it.
+    pub fn choose(
+        &self,
+        sealed: &[SealedLog],
+        policy: &Policy,
+        small: u64,
+        passed: &dyn Fn(u64) -> bool,
+    ) -> Option<Vec<u64>> {
         let mut best: Option<(u64, Vec<u64>)> = None;
         let mut run = Run::default();
         for (position, log) in sealed.iter().enumerate() {
-            let Some(estimate) = self.files.get(&log.file) else {
+            let Some(estimate) = self.files.get(&log.file).filter(|_| !passed(log.file)) else {
                 run.close(policy, &mut best);
                 continue;
             };

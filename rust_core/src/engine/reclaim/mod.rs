@@ -120,6 +120,8 @@ pub struct Reclaimer {
     cursor: Sequence,
     swept: HashSet<u64>,
     passed: HashSet<u64>,
+    /// Log files that could not be rewritten.
+    passed_logs: HashSet<u64>,
     done: Arc<Mutex<Reclaimed>>,
 }
 
@@ -134,6 +136,7 @@ impl Reclaimer {
             cursor: 0,
             swept: HashSet::new(),
             passed: HashSet::new(),
+            passed_logs: HashSet::new(),
             done,
         }
     }
@@ -162,6 +165,7 @@ impl Reclaimer {
         self.cursor = 0;
         self.swept.clear();
         self.passed.clear();
+        self.passed_logs.clear();
         self.estimates.forget();
     }
 
@@ -289,7 +293,7 @@ impl Reclaimer {
 
     /// The commit failed: whether its record is on the disk is decided at the next start, which needs the file then.
     fn give_up(&mut self, compacted: &CompactedLog) {
-        self.passed.extend(&compacted.replaced);
+        self.passed_logs.extend(&compacted.replaced);
     }
 
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
@@ -405,11 +409,10 @@ impl Reclaimer {
             return Ok(Some(Step::Worked { bytes: 0 }));
         }
         let small = logs::small(self.shared.options.log_file_size);
-        let Some(files) = self.estimates.choose(&sealed, policy, small) else { return Ok(None) };
-        if files.iter().any(|file| self.passed.contains(file)) {
-            return Ok(None);
-        }
-        let compaction = Compaction::begin(&self.shared, &self.logs, files)?;
+        let passed = |file| self.passed_logs.contains(&file);
+        let Some(files) = self.estimates.choose(&sealed, policy, small, &passed) else { return Ok(None) };
+        let begun = Compaction::begin(&self.shared, &self.logs, files.clone());
+        let compaction = begun.inspect_err(|_| self.passed_logs.extend(files))?;
         self.state = State::Rewriting(Box::new(compaction));
         Ok(Some(Step::Worked { bytes: 0 }))
     }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Open};
+use crate::planted::{self, Bug};
 
 use super::format::{CHUNK_LENGTH_MAX, PackHeader, frame_length};
 use super::pack::{Pack, Unsyncable};
@@ -173,7 +174,9 @@ impl Packs {
         let created = self.fs.open(&path, Open::Create).and_then(|file| {
             file.write_at(0, &header.encode())?;
             file.sync_data()?;
-            self.fs.sync_dir(&self.options.dir)?;
+            if !planted::is(Bug::PackWithoutDirectorySync) {
+                self.fs.sync_dir(&self.options.dir)?;
+            }
             Ok(file)
         });
         if created.is_err() {

@@ -189,7 +189,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let packs = {
         let options =
             PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };
-        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, 1)?
+        let next_number = index.read()?.highest_pack()? + 1;
+        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
     let shared = Arc::new(Shared {

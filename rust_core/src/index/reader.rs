@@ -166,6 +166,11 @@ impl<'i> Reader<'i> {
         self.with(|conn| packs::exists(conn, super::stored_int(pack)?))
     }
 
+    /// The highest number that any pack ever had, also one that is retired; 0 when there was none.
+    pub fn highest_pack(&self) -> Result<u64> {
+        self.with(packs::highest)
+    }
+
     /// What still counts of the records `first..=last`. Costs what it counts.
     pub fn log_usage(&self, first: Sequence, last: Sequence) -> Result<LogUsage> {
         self.with(|conn| reclaim::log_usage(conn, first, last))

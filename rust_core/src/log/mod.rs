@@ -10,9 +10,11 @@
 mod compaction;
 #[cfg(test)]
 mod crash_tests;
+mod examine;
 mod files;
 mod format;
 mod header;
+mod inspect;
 mod reader;
 mod recovery;
 mod scan;
@@ -28,8 +30,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use compaction::{CompactedLog, LogCompaction};
+pub use examine::{Examined, LogFault, Seen};
 pub use files::{LogFiles, SealedLog};
 pub use format::FRAME_PAYLOAD_MAX;
+pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
 pub use spare::SpareMaker;

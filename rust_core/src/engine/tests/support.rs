@@ -78,6 +78,11 @@ impl Store {
         self.dir.path()
     }
 
+    /// For the next `open`.
+    pub fn change(&mut self, change: impl FnOnce(&mut EngineOptions)) {
+        change(&mut self.options);
+    }
+
     pub fn open(&mut self) {
         self.engine = Some(Engine::open(self.options.clone(), environment()).unwrap());
     }

@@ -280,6 +280,8 @@ fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpene
             match replay(fs, log, &index, position.as_ref()) {
                 Ok((writer, log, unclean)) => return Ok(Recovery { index, writer, log, unclean }),
                 Err(RecoverError::NoMatchingPosition) => {}
+                // An index that fell back to before a compaction meets records without what they refer to.
+                Err(RecoverError::Failed(Error::Index { .. })) => {}
                 Err(RecoverError::Failed(error)) => return Err(error),
             }
         }

@@ -18,7 +18,7 @@ use super::{Shared, Task};
 use crate::decide::Pin;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::record::{Bucket, HEAD_LENGTH, Identity, RefLevel, Sequence, head_of};
+use crate::record::{Bucket, CONTENT_MAX, Identity, RefLevel, Sequence, head_of};
 
 /// Identities that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
@@ -267,16 +267,17 @@ impl Shared {
     }
 
     /// A published blob with this identity, `length` bytes long, that is not condemned, neither by what is published
-    /// nor as `condemned` has it.
+    /// nor as `condemned` has it. `head` is that of the blob, if it is known.
     pub fn published_blob(
         &self,
         identity: &Identity,
         length: u32,
+        head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         for _ in 0..LOOKUPS_MAX {
             let forgotten = self.pins.forgotten();
-            let Some(found) = self.find_blob(identity, length, condemned)? else { return Ok(None) };
+            let Some(found) = self.find_blob(identity, length, head, condemned)? else { return Ok(None) };
             if self.pins.forgotten() == forgotten {
                 return Ok(Some(found));
             }
@@ -289,6 +290,7 @@ impl Shared {
         &self,
         identity: &Identity,
         length: u32,
+        head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         let counts = |(blob, found): (Sequence, u32)| {
@@ -300,17 +302,18 @@ impl Shared {
         if let Some(blob) = recent.and_then(counts) {
             return Ok(Some(blob));
         }
-        // All of a short blob is its head, so the filter knows its identity.
-        if length as usize <= HEAD_LENGTH && !self.heads.maybe_known(head_of(&identity.0)) {
+        // The head of a content is that of its identity, however long it is.
+        let as_content = length as usize <= CONTENT_MAX && self.heads.maybe_known(head_of(&identity.0));
+        if !as_content && head.is_some_and(|head| !self.heads.maybe_known(head)) {
             return Ok(None);
         }
         Ok(self.index.read()?.shared_blob(identity)?.and_then(counts))
     }
 
-    /// Pins a blob with this identity if there is one.
-    pub fn pin_known(&self, identity: Identity, length: u32) -> Result<Option<Pin>> {
+    /// A blob with this identity, if there is one, with a pin on it.
+    pub fn pin_known(&self, identity: Identity, length: u32, head: u64) -> Result<Option<(Sequence, Pin)>> {
         let pin = self.pins.hold(identity);
-        Ok(self.published_blob(&identity, length, &|_| false)?.map(|_| pin))
+        Ok(self.published_blob(&identity, length, Some(head), &|_| false)?.map(|blob| (blob, pin)))
     }
 
     /// Tells the filter of shared blobs that are being published.
@@ -318,6 +321,50 @@ impl Shared {
         let heads = records.iter().filter_map(|record| shared_head(&record.record));
         if self.heads.note(heads) {
             self.request(Task::Heads);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_identity_is_not_condemned_and_a_condemned_blob_is_remembered() {
+        let pins = Arc::new(Pins::default());
+        let (one, two) = (Identity([1; 32]), Identity([2; 32]));
+        let holds = [pins.hold(one), pins.hold(one)];
+        for hold in holds {
+            assert!(!pins.condemn(one, 7));
+            assert!(!pins.is_condemned(7));
+            drop(hold);
+        }
+        assert!(pins.condemn(one, 7));
+        let _held = pins.hold(two);
+        // Whoever comes later sees it.
+        let _late = pins.hold(one);
+        assert!(pins.is_condemned(7) && !pins.is_condemned(8));
+        let before = pins.forgotten();
+        pins.forget(&[7, 9]);
+        assert!(!pins.is_condemned(7));
+        assert_ne!(pins.forgotten(), before);
+    }
+
+    /// Either the worker learns that the blob is condemned or the sequencer that it is held.
+    #[test]
+    fn a_worker_and_the_sequencer_never_both_have_their_way() {
+        let identity = Identity([3; 32]);
+        for blob in 0..2_000 {
+            let pins = Arc::new(Pins::default());
+            let (taken, condemned) = std::thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    let pin = pins.hold(identity);
+                    (!pins.is_condemned(blob)).then_some(pin)
+                });
+                let condemned = pins.condemn(identity, blob);
+                (worker.join().unwrap().is_some(), condemned)
+            });
+            assert!(!(taken && condemned), "blob {blob}");
         }
     }
 }

@@ -72,11 +72,11 @@ impl View for SequencerView<'_> {
         }
     }
 
-    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>> {
+    fn shared_blob(&self, identity: &Identity, length: u32, head: Option<u64>) -> Result<Option<Sequence>> {
         let condemned = |blob| self.pending.is_condemned(blob);
         match self.pending.shared_blob(identity) {
             Some((blob, found)) if found == length && !condemned(blob) => Ok(Some(blob)),
-            _ => self.shared.published_blob(identity, length, &condemned),
+            _ => self.shared.published_blob(identity, length, head, &condemned),
         }
     }
 

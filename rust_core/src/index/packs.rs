@@ -31,7 +31,7 @@ pub struct PackUsage {
     pub dead_bytes: u64,
 }
 
-const BLOBS: &str = "SELECT sequence, offset, length, refs FROM blobs INDEXED BY blobs_in_packs \
+pub(super) const BLOBS: &str = "SELECT sequence, offset, length, refs FROM blobs INDEXED BY blobs_in_packs \
      WHERE place = 1 AND file = ?1 AND offset >= ?2 ORDER BY offset LIMIT ?3";
 
 pub(super) fn blobs(conn: &Connection, pack: u64, from: u64, limit: usize) -> Result<Vec<PackedBlob>> {

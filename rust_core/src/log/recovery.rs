@@ -1,9 +1,9 @@
 //! Opens the log: which files are in force, what in them counts, what must be made durable again.
 //!
 //! The valid plain header with the highest number names the end of its predecessor, and so on back to the first file;
-//! what is not named counts for nothing and goes when `Log::keep` is told so. Only the last file can have an undurable tail, and it is never written or trusted again: its
-//! batches above the durable watermark are appended anew and synced before the new file's header is written, and the
-//! new file names the last durable batch. A cut anywhere in between leaves the old files in force.
+//! what is not named counts for nothing. Only the last file can have an undurable tail, and it is never written or
+//! trusted again: its batches above the durable watermark are appended anew and synced before the new file's header is
+//! written, and the new file names the last durable batch. A cut anywhere in between leaves the old files in force.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -43,7 +43,8 @@ pub struct Recovered {
 type Visit<'a> = &'a mut dyn FnMut(RecoveredBatch) -> Result<()>;
 
 /// Replays what stands behind `applied` (everything for `None`) in order through `visit`, each batch after it is known
-/// to be durable, and continues in a new file. The store's lock must be held.
+/// to be durable, and continues in a new file. The store's lock must be held. Files that are not in force stay until
+/// `Log::keep`; of a run that was compacted, the file may be visited or the ones it stands for.
 ///
 /// Errors: `Corrupt` for damage to anything that may have been acknowledged, `Missing` and `Foreign` for files,
 /// `Version` for a newer format.

@@ -175,8 +175,9 @@ pub(super) struct Found {
 }
 
 impl Log {
-    /// Continues after the end of what was found in a file whose zeros and directory entry are durable. `first` batches are written and
-    /// made durable before the header, and the header before this returns: a cut in between leaves the log as it was.
+    /// Continues after the end of what was found, in a file whose zeros and directory entry are durable. `first`
+    /// batches are written and made durable before the header, and the header before this returns: a cut in between
+    /// leaves the log as it was.
     pub(super) fn start(place: Place, found: Found, first: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<Self> {
         let Place { fs, options, keys } = place.clone();
         let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
@@ -260,8 +261,8 @@ impl Log {
         self.continue_after(end.clone())
     }
 
-    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed. Nothing
-    /// when the present one has no batch.
+    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed;
+    /// `position` is durable then. Nothing when the present one has no batch.
     pub fn roll(&mut self) -> Result<()> {
         self.check()?;
         if self.position.offset == FILE_HEADER {

@@ -215,7 +215,11 @@ fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) ->
         }
     }
     if effort == Effort::Compact {
-        while shared.index.vacuum(VACUUM_PAGES)? {}
+        for _ in 0..VACUUM_ROUNDS_MAX {
+            if !shared.index.vacuum(VACUUM_PAGES)? {
+                break;
+            }
+        }
         shared.index.truncate_wal()?;
     }
     let done = *shared.reclaim.done.lock();
@@ -224,3 +228,5 @@ fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) ->
 
 /// Pages that the index gives back in one transaction, so that the applier waits for milliseconds only.
 const VACUUM_PAGES: u32 = 2_048;
+/// 80 GiB of pages, so that a busy writer cannot keep a request for ever.
+const VACUUM_ROUNDS_MAX: u32 = 10_000;

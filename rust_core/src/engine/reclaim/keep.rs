@@ -57,7 +57,10 @@ impl Scope<'_> {
             }
             Record::CompleteUpload { upload, request, version } => self.completion(sequence, *upload, request, version),
             Record::RememberUpload { upload, .. } => {
-                keep(self.reader.completed(*upload)?.is_some_and(|answer| answer.sequence == sequence))
+                if self.reader.completed(*upload)?.is_some_and(|answer| answer.sequence == sequence) {
+                    return Ok(Verdict::Keep);
+                }
+                Ok(self.ended(Record::AbortUpload { upload: *upload }))
             }
             Record::DeleteBucket { .. }
             | Record::DeleteVersion { .. }

@@ -171,7 +171,11 @@ impl Reclaimer {
         };
         let (_, grave) = self.graves.swap_remove(at);
         match grave {
-            Grave::Log(file) => self.logs.remove(file)?,
+            Grave::Log(file) => {
+                // After a power cut an index that had fallen back into this file would have to be built anew.
+                self.shared.index.checkpoint()?;
+                self.logs.remove(file)?;
+            }
             Grave::Pack(pack) => self.shared.packs.retire(pack)?,
             Grave::Blobs(blobs) => self.shared.pins.forget(&blobs),
             Grave::Moved(_) => {}

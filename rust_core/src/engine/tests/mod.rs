@@ -3,6 +3,7 @@
 mod check;
 mod listing;
 mod reclaim;
+mod scopes;
 mod sharing;
 mod steps;
 mod support;

@@ -16,9 +16,11 @@ mod compaction_refusal_tests;
 mod compaction_tests;
 #[cfg(test)]
 mod crash_tests;
+mod examine;
 mod files;
 mod format;
 mod header;
+mod inspect;
 mod reader;
 mod recovery;
 mod scan;
@@ -34,8 +36,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use compaction::{CompactedLog, LogCompaction};
+pub use examine::{Examined, LogFault, Seen};
 pub use files::{LogFiles, SealedLog};
 pub use format::FRAME_PAYLOAD_MAX;
+pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
 pub use spare::SpareMaker;

@@ -101,6 +101,7 @@ impl Options {
             log_file_size: self.log_file_size,
             pack_size: self.pack_size,
             reclaim_rate: 100 << 20,
+            scrub_rate: 0,
             reserve: self.reserve,
         })
     }

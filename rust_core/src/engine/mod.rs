@@ -11,6 +11,7 @@ mod cache;
 mod commit;
 mod copy;
 mod epochs;
+mod hold;
 mod keys;
 mod list;
 mod open;
@@ -20,6 +21,7 @@ mod reads;
 mod reclaim;
 mod stepper;
 mod uploads;
+mod usage;
 mod view;
 
 #[cfg(test)]
@@ -45,6 +47,7 @@ use crate::record::{Bucket, BucketId, Durability, RefLevel};
 use buckets::BucketTable;
 use cache::ObjectCache;
 use epochs::Epochs;
+use hold::Holds;
 use keys::StoreKeys;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
@@ -54,6 +57,7 @@ use sharing::Pins;
 pub use body::BodyWriter;
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
+pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage};
 pub use open::{Engine, IndexPlace};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
@@ -61,6 +65,7 @@ pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
+pub use usage::{BucketUsage, FilesUsage, Usage};
 
 /// Everything the engine can be told; the defaults stand in the control plane.
 #[derive(Clone, Debug)]
@@ -186,6 +191,7 @@ struct Shared {
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,
     epochs: Arc<Epochs>,
+    holds: Arc<Holds>,
     index: Index,
     log_reader: LogReader,
     spares: SpareMaker,

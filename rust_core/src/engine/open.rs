@@ -204,6 +204,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
         epochs: Arc::default(),
+        holds: Arc::default(),
         index,
         packs,
         stopped: AtomicBool::new(false),

@@ -36,6 +36,12 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
     Ok(Decision { outcome, records: vec![Record::CreateBucket(bucket)] })
 }
 
+pub(super) fn update(view: &dyn View, bucket: BucketId, settings: BucketSettings) -> Result<Decision, Failure> {
+    let bucket = Bucket { settings, ..Bucket::clone(&*live_bucket(view, bucket)?) };
+    let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
+    Ok(Decision { outcome, records: vec![Record::UpdateBucket(bucket)] })
+}
+
 pub(super) fn delete(view: &dyn View, bucket: BucketId) -> Result<Decision, Failure> {
     live_bucket(view, bucket)?;
     if !view.bucket_is_empty(bucket)? {

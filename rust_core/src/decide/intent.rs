@@ -21,6 +21,11 @@ pub enum Intent {
     DeleteBucket {
         bucket: BucketId,
     },
+    /// Replaces all settings of the bucket.
+    UpdateBucket {
+        bucket: BucketId,
+        settings: BucketSettings,
+    },
     PutObject(Box<PutObject>),
     DeleteObject {
         bucket: BucketId,

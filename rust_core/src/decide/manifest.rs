@@ -1,6 +1,8 @@
 //! Manifests: which extents a version or part names, when they move into segments, and how a range of one manifest
 //! becomes another.
 
+use std::collections::HashMap;
+
 use super::{Body, ChunkPlace, PlacedChunk, Sharing, View};
 use crate::error::{Error, Result};
 use crate::record::{Extent, Identity, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence};
@@ -9,11 +11,13 @@ use crate::record::{Extent, Identity, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTE
 pub(super) struct Draft {
     next: Sequence,
     records: Vec<Record>,
+    /// The shared chunks among `records`.
+    chunks: HashMap<Identity, Sequence>,
 }
 
 impl Draft {
     pub fn new(next: Sequence) -> Self {
-        Self { next, records: Vec::with_capacity(2) }
+        Self { next, records: Vec::with_capacity(2), chunks: HashMap::new() }
     }
 
     pub fn push(&mut self, record: Record) -> Sequence {
@@ -56,7 +60,11 @@ impl Draft {
             (Some(blob), _) => blob,
             (None, ChunkPlace::New { head, pack, offset }) => {
                 let shared = sharing != Sharing::Off;
-                self.push(Record::Chunk { identity, shared, head, pack, offset, length })
+                let blob = self.push(Record::Chunk { identity, shared, head, pack, offset, length });
+                if shared {
+                    self.chunks.insert(identity, blob);
+                }
+                blob
             }
             (None, ChunkPlace::Known) => return Err(Error::Record { reason: "a pinned chunk is gone" }),
         };
@@ -68,14 +76,9 @@ impl Draft {
         if sharing != Sharing::Sought {
             return Ok(None);
         }
-        let first = self.next - self.records.len() as u64;
-        let drafted = self.records.iter().zip(first..).find_map(|(record, sequence)| match record {
-            Record::Chunk { identity, shared: true, .. } if identity == wanted => Some(sequence),
-            _ => None,
-        });
-        match drafted {
-            Some(blob) => Ok(Some(blob)),
-            None => Ok(view.shared_blob(wanted)?.filter(|(_, found)| *found == length).map(|(blob, _)| blob)),
+        match self.chunks.get(wanted) {
+            Some(blob) => Ok(Some(*blob)),
+            None => view.shared_blob(wanted, length),
         }
     }
 

@@ -22,6 +22,7 @@ pub use intent::{
     Body, ChunkPlace, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
     Pin, PlacedChunk, Precondition, Put, PutObject, PutPart, Refusal, ReplaceLog, Sharing, SourceConditions,
 };
+pub use objects::{check_copy, check_source};
 pub use uploads::PART_SIZE_MIN;
 
 /// Largest object that one PUT, one part or one copy may bring: 5 GiB (Amazon S3 user guide, quotas).
@@ -39,8 +40,8 @@ pub trait View {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
-    /// The blob that a body with this identity may name, and its length in bytes.
-    fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>>;
+    /// The blob that a body of `length` bytes with this identity may name.
+    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>>;
     /// Whether nothing refers to `blob` or asks for it, and nothing has since it was chosen. If so nothing ever will.
     fn condemn(&self, blob: Sequence) -> Result<bool>;
     /// Whether the bytes of `blob` stand in `pack`.
@@ -86,6 +87,16 @@ pub enum Failure {
     Engine(Error),
 }
 
+impl Failure {
+    /// For intents that S3 has no say in.
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Engine(error) => error,
+            Self::Refused(_) => Error::Record { reason: "an intent of the store itself was refused" },
+        }
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Engine(error)
@@ -108,6 +119,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
             buckets::create(view, context, buckets::NewBucket { name, owner, location, settings })
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
+        Intent::UpdateBucket { bucket, settings } => buckets::update(view, bucket, settings),
         Intent::PutObject(put) => objects::put(view, context, *put),
         Intent::DeleteObject { bucket, key, precondition } => objects::delete(view, bucket, key, &precondition),
         Intent::DeleteObjects { bucket, entries } => objects::delete_many(view, bucket, entries),

@@ -97,12 +97,7 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
     live_bucket(view, copy.bucket)?;
     let (source_bucket, source_key) = &copy.source;
     let source = source(view, *source_bucket, source_key, &copy.source_conditions)?;
-    if source.version.size > PUT_SIZE_MAX {
-        return Err(Refusal::InvalidRequest {
-            reason: "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120",
-        }
-        .into());
-    }
+    check_copy_size(&source.version)?;
     let onto_itself = *source_bucket == copy.bucket && *source_key == copy.key;
     if onto_itself && copy.headers.is_none() && copy.checksum.is_none() {
         return Err(Refusal::InvalidRequest {
@@ -162,9 +157,32 @@ pub(super) fn source(
     Ok(object)
 }
 
+fn check_copy_size(version: &Version) -> Result<(), Refusal> {
+    if version.size <= PUT_SIZE_MAX {
+        return Ok(());
+    }
+    Err(Refusal::InvalidRequest {
+        reason: "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120",
+    })
+}
+
+/// Whether the whole of `version` may be copied in one request.
+///
+/// # Errors
+/// The rule of S3 that forbids it.
+pub fn check_copy(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
+    check_source(version, conditions)?;
+    check_copy_size(version)
+}
+
+/// Whether a copy may read `version`.
+///
 /// `If-Match` true wins over `If-Unmodified-Since` false, and `If-None-Match` false over `If-Modified-Since` true
 /// (CopyObject, Amazon S3 API reference). Times are compared in whole seconds, as HTTP dates carry them.
-fn check_source(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
+///
+/// # Errors
+/// [`Refusal::PreconditionFailed`] with the header that failed.
+pub fn check_source(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
     let failed = |condition| Err(Refusal::PreconditionFailed { condition });
     let modified_s = version.modified_ms / 1000;
     match &conditions.if_match {

@@ -19,6 +19,7 @@ struct State {
     uploads: HashMap<UploadId, Arc<Upload>>,
     parts: BTreeMap<(UploadId, u16), Arc<Part>>,
     completed: HashMap<UploadId, Completed>,
+    shared: HashMap<Identity, (Sequence, u32)>,
     sequence: Sequence,
 }
 
@@ -41,8 +42,8 @@ impl View for State {
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
     }
-    fn shared_blob(&self, _identity: &Identity) -> Result<Option<(Sequence, u32)>> {
-        Ok(None)
+    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>> {
+        Ok(self.shared.get(identity).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
     }
     fn condemn(&self, _blob: Sequence) -> Result<bool> {
         Ok(false)
@@ -85,7 +86,15 @@ impl State {
     fn apply(&mut self, record: Record) {
         let sequence = self.sequence;
         match record {
-            Record::CreateBucket(bucket) => drop(self.buckets.insert(bucket.id, Arc::new(bucket))),
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
+                drop(self.buckets.insert(bucket.id, Arc::new(bucket)));
+            }
+            Record::Content { identity, shared: true, bytes } => {
+                self.shared.insert(identity, (sequence, bytes.len() as u32));
+            }
+            Record::Chunk { identity, shared: true, length, .. } => {
+                self.shared.insert(identity, (sequence, length));
+            }
             Record::DeleteBucket { bucket } => drop(self.buckets.remove(&bucket)),
             Record::Segment { extents } => drop(self.segments.insert(sequence, extents.into())),
             Record::PutVersion(version) => self.put(version),
@@ -105,8 +114,7 @@ impl State {
                 self.put(version);
             }
             // What decisions never ask about.
-            Record::UpdateBucket(_)
-            | Record::Content { .. }
+            Record::Content { .. }
             | Record::Chunk { .. }
             | Record::CreatePack { .. }
             | Record::RememberUpload { .. }

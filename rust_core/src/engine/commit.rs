@@ -166,6 +166,7 @@ impl Committer {
         match intent {
             Intent::CreateBucket { .. }
             | Intent::DeleteBucket { .. }
+            | Intent::UpdateBucket { .. }
             | Intent::CompleteUpload(_)
             | Intent::Barrier { .. }
             | Intent::CondemnBlobs { .. }

@@ -12,13 +12,16 @@ mod commit;
 mod copy;
 mod epochs;
 mod hold;
+mod instant;
 mod keys;
 mod list;
+mod mentions;
 mod open;
 mod overlay;
 mod queue;
 mod reads;
 mod reclaim;
+mod sharing;
 mod stepper;
 mod uploads;
 mod usage;
@@ -52,7 +55,7 @@ use keys::StoreKeys;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
 use reclaim::{Candidates, Requests};
-use sharing::Pins;
+use sharing::{Heads, HeldBytes, Pins};
 
 pub use body::BodyWriter;
 pub use copy::{CopyPartRequest, CopyRequest};
@@ -169,6 +172,8 @@ pub struct Health {
 enum Task {
     Spare,
     Checkpoint,
+    /// The filter of shared blobs is wanted, or wanted larger.
+    Heads,
     Stop,
 }
 
@@ -192,6 +197,8 @@ struct Shared {
     cache: ObjectCache,
     epochs: Arc<Epochs>,
     holds: Arc<Holds>,
+    heads: Heads,
+    held: Arc<HeldBytes>,
     index: Index,
     log_reader: LogReader,
     spares: SpareMaker,
@@ -205,6 +212,7 @@ struct Shared {
 impl Shared {
     /// Makes records visible: the overlay first, then what the cache has of their keys goes.
     fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>) {
+        self.note_heads(records);
         {
             let mut overlay = self.overlay.write();
             for record in records {
@@ -336,9 +344,22 @@ impl Handle {
         self.shared.try_read_small(found, first, buf)
     }
 
+    /// Keeps everything that can be found from now on readable while the pin lives.
+    pub fn pin_epoch(&self) -> EpochPin {
+        self.shared.epochs.pin()
+    }
+
     /// Bytes `first..=last` of an object, which must lie inside it.
     pub fn reader(&self, found: &Found, first: u64, last: u64) -> ObjectReader {
         ObjectReader::new(Arc::clone(&self.shared), found, first, last)
+    }
+
+    /// A current object of `owner` with these bytes, to make another of. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Found>> {
+        self.shared.instant_source(owner, sha256, size)
     }
 
     /// A page of objects. Blocking.

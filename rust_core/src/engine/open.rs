@@ -17,6 +17,7 @@ use super::keys::StoreKeys;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, Requests};
+use super::sharing::{Heads, fill};
 use super::{EngineOptions, Environment, Handle, Shared, Task};
 use crate::chunks::{PackOptions, Packs};
 use crate::error::{Error, Result};
@@ -80,6 +81,7 @@ impl Engine {
         let for_reclamation = Arc::clone(&shared);
         let reclamation = spawn("orcas-reclaim", Box::new(move || reclaim::run(&for_reclamation, logs)))?;
         shared.request(Task::Spare);
+        shared.request(Task::Heads);
         Ok(Self {
             handle: Handle { shared },
             threads,
@@ -145,6 +147,8 @@ fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean:
             Task::Spare => drop(shared.spares.make()),
             // A later one will do as well; meanwhile the WAL grows.
             Task::Checkpoint => drop(shared.index.checkpoint()),
+            // Without the filter everything counts as maybe known.
+            Task::Heads => drop(fill(shared)),
             Task::Stop => return,
         }
     }
@@ -205,6 +209,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         cache: ObjectCache::new(),
         epochs: Arc::default(),
         holds: Arc::default(),
+        heads: Heads::default(),
+        held: Arc::default(),
         index,
         packs,
         stopped: AtomicBool::new(false),

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::mentions::Mentions;
 use crate::decide::Completed;
 use crate::index::BlobLocation;
-use crate::record::{BucketId, Extent, Object, Part, Record, Sequence, Upload, UploadId, Version};
+use crate::record::{BucketId, Extent, Identity, Object, Part, Record, Sequence, Upload, UploadId, Version};
 
 /// The newest change to something; `None` when it is gone.
 #[derive(Clone, Debug)]
@@ -36,12 +37,14 @@ pub(super) struct Overlay {
     uploads: HashMap<UploadId, Change<Arc<Upload>>>,
     parts: BTreeMap<(UploadId, u16), Change<Arc<Part>>>,
     completed: HashMap<UploadId, Change<Completed>>,
+    mentions: Mentions,
     /// Everything up to here may have left, and is in the index.
     trimmed: Sequence,
 }
 
 impl Overlay {
     pub fn insert(&mut self, sequence: Sequence, record: &Record) {
+        self.mentions.insert(sequence, record);
         match record {
             // Buckets and packs have tables of their own, complete in memory.
             Record::CreateBucket(_)
@@ -114,6 +117,7 @@ impl Overlay {
     /// Removes what `record` put here, unless something newer stands in its place.
     pub fn trim(&mut self, sequence: Sequence, record: &Record) {
         self.trimmed = self.trimmed.max(sequence);
+        self.mentions.trim(sequence, record);
         match record {
             Record::CreateBucket(_)
             | Record::UpdateBucket(_)
@@ -185,6 +189,37 @@ impl Overlay {
 
     pub fn blob(&self, blob: Sequence) -> Option<&BlobPlace> {
         self.blobs.get(&blob)
+    }
+
+    /// The newest shared blob with this identity that a record here brings, and its length; perhaps condemned.
+    pub fn shared_blob(&self, identity: &Identity) -> Option<(Sequence, u32)> {
+        self.mentions.shared_blob(identity)
+    }
+
+    /// The heads of all shared blobs that records here bring.
+    pub fn shared_heads(&self) -> impl Iterator<Item = u64> {
+        self.mentions.shared_heads()
+    }
+
+    /// Whether a record here condemns the blob.
+    pub fn is_condemned(&self, blob: Sequence) -> bool {
+        self.mentions.is_condemned(blob)
+    }
+
+    /// Whether a record here brings the blob or names it. Whoever also asks the index for its references asks here
+    /// first: what leaves this meanwhile is counted there by then.
+    pub fn mentions(&self, blob: Sequence) -> bool {
+        self.mentions.mentions(blob)
+    }
+
+    /// Whether a record here places a chunk in the pack.
+    pub fn pack_in_use(&self, pack: u64) -> bool {
+        self.mentions.pack_in_use(pack)
+    }
+
+    /// Where the newest version with this SHA-256 that a record here brings was put; perhaps replaced since.
+    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<&(BucketId, Bytes)> {
+        self.mentions.with_sha256(sha256)
     }
 
     pub fn segment(&self, segment: Sequence) -> Option<&Arc<[Extent]>> {

@@ -71,6 +71,14 @@ impl Stepper {
         self.handle.shared.spares.make()
     }
 
+    /// Fills the filter of shared blobs.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn fill_heads(&self) -> Result<()> {
+        super::sharing::fill(&self.handle.shared)
+    }
+
     /// The state of an index in memory, as a later [`super::IndexPlace::Memory`] takes it.
     ///
     /// # Errors

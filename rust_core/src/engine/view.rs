@@ -72,14 +72,22 @@ impl View for SequencerView<'_> {
         }
     }
 
-    fn shared_blob(&self, _identity: &Identity) -> Result<Option<(Sequence, u32)>> {
-        Ok(None)
+    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>> {
+        let condemned = |blob| self.pending.is_condemned(blob);
+        match self.pending.shared_blob(identity) {
+            Some((blob, found)) if found == length && !condemned(blob) => Ok(Some(blob)),
+            _ => self.shared.published_blob(identity, length, &condemned),
+        }
     }
 
     fn condemn(&self, blob: Sequence) -> Result<bool> {
         // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
         // in the index, which was waited for.
         if !self.shared.candidates.contains(blob) {
+            return Ok(false);
+        }
+        // What is decided and not applied yet; then the index.
+        if self.pending.mentions(blob) || self.shared.overlay.read().mentions(blob) {
             return Ok(false);
         }
         let reader = self.shared.index.read()?;

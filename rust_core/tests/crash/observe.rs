@@ -1,7 +1,7 @@
 //! Reads a store through its own interface, every list and every byte, into the same text as the model's.
 
 use orcas_core::checksum::Etag;
-use orcas_core::engine::{Handle, ListObjects, ListParts, ListUploads};
+use orcas_core::engine::{Found, Handle, ListObjects, ListParts, ListUploads};
 use orcas_core::error::Result;
 use orcas_core::record::{Bucket, Extent, Object, Part, Version, VersionId};
 
@@ -97,7 +97,8 @@ fn read(handle: &Handle, object: &Object) -> Result<Vec<u8>> {
     let size = object.version.size;
     assert_eq!(object.version.manifest.iter().map(Extent::length).sum::<u64>(), size);
     let mut bytes = vec![0; size as usize];
-    let mut reader = handle.reader(object, 0, size.saturating_sub(1));
+    let found = Found::new(std::sync::Arc::new(object.clone()), handle.pin_epoch());
+    let mut reader = handle.reader(&found, 0, size.saturating_sub(1));
     let mut filled = 0;
     loop {
         match reader.read(&mut bytes[filled..])? {

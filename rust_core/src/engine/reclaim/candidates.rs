@@ -23,7 +23,9 @@ impl Candidates {
 
     pub fn drop(&self, blobs: impl Iterator<Item = Sequence>) {
         let mut set = self.blobs.lock();
-        blobs.for_each(|blob| drop(set.remove(&blob)));
+        for blob in blobs {
+            set.remove(&blob);
+        }
         self.any.store(!set.is_empty(), Ordering::Release);
     }
 

@@ -152,8 +152,8 @@ pub(super) struct Compaction {
 impl Compaction {
     pub fn begin(shared: &Shared, logs: &LogFiles, files: Vec<u64>) -> Result<Self> {
         let prefix = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
-        let in_force = shared.index.read()?.log_files()?.iter().map(|row| row.file);
-        let in_force = in_force.filter(|file| !files.contains(file)).collect();
+        let compacted = shared.index.read()?.log_files()?;
+        let in_force = compacted.iter().map(|row| row.file).filter(|file| !files.contains(file)).collect();
         let output = logs.compact(&files)?;
         Ok(Self { logs: logs.clone(), files, next: 0, prefix, in_force, output, moves: Vec::new() })
     }

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::queue::Answer;
 use super::{Shared, Waiter};
 use crate::decide::{Intent, Outcome};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
 use crate::record::Sequence;

@@ -2,6 +2,8 @@
 
 mod listing;
 mod reclaim;
+mod sharing;
+mod steps;
 mod support;
 
 use bytes::Bytes;

@@ -75,7 +75,9 @@ fn overwritten_objects_leave_only_their_last_state() {
     let bucket = store.bucket("b");
     for round in 0..30 {
         for n in 0..50 {
-            store.put(&bucket, &format!("{n:05}"), &noise(if n % 2 == 0 { 100 } else { 3_000 }, round * 100 + n)).unwrap();
+            store
+                .put(&bucket, &format!("{n:05}"), &noise(if n % 2 == 0 { 100 } else { 3_000 }, round * 100 + n))
+                .unwrap();
         }
         if round % 7 == 0 {
             store.handle().reclaim(Effort::Compact).unwrap();

@@ -6,6 +6,7 @@
 mod answer;
 mod core;
 mod request;
+mod tools;
 
 use pyo3::prelude::*;
 
@@ -26,6 +27,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::BodySink>()?;
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::Download>()?;
+    module.add_class::<tools::Hold>()?;
+    module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
     module.add("StoreError", module.py().get_type::<StoreError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;

@@ -1,5 +1,6 @@
 //! The engine through its own interface, on a real directory.
 
+mod holds;
 mod listing;
 mod reclaim;
 mod sharing;

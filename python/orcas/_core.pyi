@@ -12,9 +12,11 @@ __all__ = [
     "Core",
     "Download",
     "Health",
+    "Hold",
     "Request",
     "Response",
     "StoreError",
+    "sign",
 ]
 
 OPERATIONS: Final[list[str]]
@@ -25,7 +27,94 @@ FLOW_WAIT: Final[int]
 FLOW_STOP: Final[int]
 
 class StoreError(Exception):
-    """The store cannot be opened, or could not be closed in order. The message is one sentence."""
+    """The store cannot be opened, read or closed in order. The message is one sentence."""
+
+def sign(
+    method: str,
+    raw_path: bytes,
+    query: bytes,
+    headers: list[tuple[bytes, bytes]],
+    payload: str,
+    keys: tuple[str, str],
+    region: str,
+    now: int,
+) -> list[tuple[str, str]]:
+    """The headers that sign a request, besides those it has.
+
+    Args:
+        method: as in the request line.
+        raw_path: the path as in the request line.
+        query: the query string, without the question mark.
+        headers: lower-case names and values; all of them are signed, and `host` has to be one.
+        payload: what `x-amz-content-sha256` says.
+        keys: access key and secret.
+        region: for which the signature is.
+        now: seconds since 1970.
+
+    Raises:
+        ValueError: the path or the query cannot be signed.
+    """
+
+@type_check_only
+class BucketStats(TypedDict):
+    """A bucket, in bytes where nothing else is said."""
+
+    name: str
+    objects: int
+    bytes: int
+    history: int
+    logical: int
+    stored: int
+    shared: int
+
+@type_check_only
+class TotalStats(TypedDict):
+    """The whole store, in bytes."""
+
+    logical: int
+    stored: int
+    dead: int
+
+@type_check_only
+class FileStats(TypedDict):
+    """Files: how many, their lengths, and the space they take."""
+
+    log_files: int
+    log_bytes: int
+    log_allocated: int
+    packs: int
+    pack_bytes: int
+    pack_allocated: int
+    index_bytes: int
+    index_wal_bytes: int
+
+@type_check_only
+class Stats(TypedDict):
+    """What a store holds and takes."""
+
+    store: str
+    buckets: list[BucketStats]
+    totals: TotalStats
+    files: FileStats
+
+@type_check_only
+class ReclaimStats(TypedDict):
+    """What was reclaimed: blobs, log files and packs are numbers of them."""
+
+    blobs: int
+    condemned_bytes: int
+    punched_bytes: int
+    moved_bytes: int
+    log_files: int
+    packs: int
+
+@type_check_only
+class ReclaimState(TypedDict):
+    """How reclamation is."""
+
+    total: ReclaimStats
+    requested: bool
+    failed: str | None
 
 @type_check_only
 class Options(TypedDict):
@@ -42,12 +131,14 @@ class Options(TypedDict):
     max_write_buffer_count: int
     chunk_size: int
     durability: str
+    ref_level: str
     sync_interval_ms: int
     db_max_open_conns: int
     db_max_idle_conns: int
     db_conn_max_lifetime_sec: int
     log_file_size: int
     pack_size: int
+    reclaim_bytes_per_sec: int
     reserve: int
     region: str
     strict_region: bool
@@ -116,6 +207,58 @@ class Core:
 
     def health(self) -> Health:
         """How the store is. May look at the disk."""
+
+    def authorize(
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> bytes | tuple[int, str, str]:
+        """Whether a request may use the operator's tools, without blocking. Arguments as in `accept`.
+
+        Returns:
+            The SHA-256 that its body must have; or the status, code and message of the refusal.
+        """
+
+    def stats(self) -> Stats:
+        """What the store holds and takes. Blocks.
+
+        Raises:
+            StoreError: the index or a directory cannot be read.
+        """
+
+    def reclaim(self, compact: bool) -> ReclaimStats:
+        """Reclaim now; with `compact` files are rewritten too. Blocks until it is done or the store is closed.
+
+        Raises:
+            StoreError: the store is read-only or closed, or a file cannot be read or written.
+        """
+
+    def reclaim_progress(self) -> ReclaimState:
+        """How reclamation is."""
+
+    def hold(self) -> Hold:
+        """Make everything acknowledged durable and keep the files of this moment. Blocks.
+
+        Raises:
+            StoreError: the store is read-only or closed, or a file cannot be read.
+        """
+
+@final
+class Hold:
+    """A moment of the store. Its files stay as they are until it is released or forgotten."""
+
+    @property
+    def store(self) -> str:
+        """The id of the store, 32 hexadecimal digits."""
+
+    @property
+    def sequence(self) -> int:
+        """Of the last record that the files hold."""
+
+    @property
+    def files(self) -> list[tuple[str, int]]:
+        """Name, relative to the data directory, and bytes that count, of each file."""
+
+    def release(self) -> None:
+        """Let go. Without effect when called again."""
 
 @final
 class Health:

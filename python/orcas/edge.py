@@ -8,14 +8,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from orcas._core import OPERATIONS, Core, Download, Request, Response, StoreError
+from orcas._core import OPERATIONS, Core, Download, Hold, Request, Response, StoreError, sign
 from orcas.errors import OrcasError, UnavailableError
 
 if TYPE_CHECKING:
     from orcas.config import Settings
     from orcas.control import Snapshot
 
-__all__ = ["OPERATIONS", "Core", "Download", "Request", "Response", "close_core", "open_core"]
+__all__ = [
+    "OPERATIONS", "Core", "Download", "Hold", "Request", "Response", "StoreError", "close_core", "open_core", "sign",
+]  # fmt: skip
 
 # Bytes with which a log file is made, and after which a new pack is begun: large enough that making one is rare, small
 # enough that a sweep which empties one gets its space back.
@@ -57,6 +59,7 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
                 "db_conn_max_lifetime_sec": settings.db_conn_max_lifetime_sec,
                 "log_file_size": _MEMORY_LOG_FILE_SIZE if settings.memory else _LOG_FILE_SIZE,
                 "pack_size": _PACK_SIZE,
+                "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
                 "reserve": _MEMORY_RESERVE if settings.memory else _RESERVE,
                 "region": settings.region,
                 "strict_region": settings.strict_region,

@@ -309,9 +309,7 @@ fn replay(
     })?;
     apply_recovered(&mut writer, &waiting, &log.dir)?;
     writer.end_bulk()?;
-    let mut log = recovered.log;
-    log.keep(&[])?;
-    Ok((writer, log, replayed || recovered.torn_bytes > 0))
+    Ok((writer, recovered.log, replayed || recovered.torn_bytes > 0))
 }
 
 fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {

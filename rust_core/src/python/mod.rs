@@ -16,7 +16,7 @@ pyo3::create_exception!(
     _core,
     StoreError,
     pyo3::exceptions::PyException,
-    "The store cannot be opened, or could not be closed in order. The message is one sentence."
+    "The store cannot be opened, read or closed in order. The message is one sentence."
 );
 
 #[pymodule]

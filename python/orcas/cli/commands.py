@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from orcas.cli import upkeep
 from orcas.config import SETTINGS, Resolved, client_environment, resolve, variable_name
 
 _EPILOG = "Settings: command line, then ORCAS_* variables, then orcas.toml. `orcas config show` lists them."
@@ -113,6 +114,9 @@ def env(data: Data = None, host: Host = None, port: Port = None, dev: Dev = Fals
     url = f"http://[{reached}]:{settings.port}" if ":" in reached else f"http://{reached}:{settings.port}"
     for name, value in client_environment(url, access_key, secret_key, settings.region).items():
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
+
+
+upkeep.add_to(app)
 
 
 @app.command()

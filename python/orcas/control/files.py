@@ -16,6 +16,7 @@ from typing import Final
 from orcas.errors import UnavailableError
 
 LOCK_NAME: Final = "control.lock"
+DATABASE_NAME: Final = "control.db"
 
 
 class InUseError(UnavailableError):

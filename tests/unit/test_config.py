@@ -96,9 +96,7 @@ def test_wrong_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, name:
     assert says in message
 
 
-@pytest.mark.parametrize(
-    "name", ["ORCAS_PROT", "ORCAS_RECLAIM", "ORCAS_MEMORY", "ORCAS_PORT_FILE"]
-)
+@pytest.mark.parametrize("name", ["ORCAS_PROT", "ORCAS_RECLAIM", "ORCAS_MEMORY", "ORCAS_PORT_FILE"])
 def test_unknown_variables_are_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "1")
     assert refused().startswith(f"{name} is not a setting")

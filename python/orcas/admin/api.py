@@ -77,9 +77,7 @@ class Tools:
         progress = CheckProgress()
 
         def run() -> dict[str, Any]:
-            return readable(
-                self.core.check(progress, order.read_content, order.threads, order.bytes_per_sec)
-            )
+            return readable(self.core.check(progress, order.read_content, order.threads, order.bytes_per_sec))
 
         return Work(run, lambda: describe(progress), progress.cancel)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,7 +17,8 @@ _SHOWN_MAX = 20
 
 Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Directory of the store, in use or not.")]
 Endpoint = Annotated[
-    str | None, typer.Option("--endpoint", metavar="URL", help="A running server elsewhere; the key is that of `orcas env`.")
+    str | None,
+    typer.Option("--endpoint", metavar="URL", help="A running server elsewhere; the key is that of `orcas env`."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="Only this bucket.")]
@@ -207,8 +207,3 @@ def add_to(app: typer.Typer) -> None:
     """Make these commands of `orcas`."""
     for command in (stats, gc, compact, fsck, scrub):
         app.command()(command)
-
-
-def directory_of(text: str) -> Path:
-    """A directory as the command line names it."""
-    return Path(text).expanduser()

@@ -8,11 +8,10 @@ A backup whose hold was lost is given up: files it had yet to read may be gone.
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -211,7 +210,9 @@ def _sources(directory: Path, database: Path, held: _Held) -> list[tuple[str, Pa
         except OSError as error:
             raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from error
         if found < length:
-            raise UnavailableError(f"{path} is shorter than the store says: is {directory} the directory of that store?")
+            raise UnavailableError(
+                f"{path} is shorter than the store says: is {directory} the directory of that store?"
+            )
     return listed
 
 
@@ -221,13 +222,3 @@ def _stat(path: Path) -> Stat | None:
     if max(found.st_ctime_ns, found.st_mtime_ns) > time.time_ns() - _SETTLED_NS:
         return None
     return Stat(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
-
-
-@contextlib.contextmanager
-def private_files() -> Iterator[None]:
-    """What is made meanwhile is its owner's alone: a backup holds the keys of the store."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)

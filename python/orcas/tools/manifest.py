@@ -96,7 +96,11 @@ def decode(content: bytes, place: str) -> Manifest:
 def _entry(document: dict[str, Any]) -> Entry:
     stat = document["stat"]
     entry = Entry(
-        document["name"], document["length"], document["sha256"], document["stored"], None if stat is None else Stat(**stat)
+        document["name"],
+        document["length"],
+        document["sha256"],
+        document["stored"],
+        None if stat is None else Stat(**stat),
     )
     if not _FILE.fullmatch(entry.name) or not _DIGEST.fullmatch(entry.sha256):
         raise ValueError(entry.name)

@@ -53,7 +53,9 @@ def buckets(session: Session) -> list[str]:
     while True:
         query = f"continuation-token={quote(token, safe='')}&max-buckets=1000" if token else "max-buckets=1000"
         document = _document(session, "/", query)
-        names += [found.text or "" for found in document.iterfind(f"{_NAMESPACE}Buckets/{_NAMESPACE}Bucket/{_NAMESPACE}Name")]
+        names += [
+            found.text or "" for found in document.iterfind(f"{_NAMESPACE}Buckets/{_NAMESPACE}Bucket/{_NAMESPACE}Name")
+        ]
         token = _text(document, "ContinuationToken")
         if not token:
             return names
@@ -91,7 +93,9 @@ def opened(session: Session, bucket: str, key: bytes) -> Iterator[Opened | None]
             yield None
             return
         if answer.status != 200:
-            raise RefusedError(answer.status, f"{bucket}/{key.decode(errors='replace')} cannot be read: {_reason(answer)}.")
+            raise RefusedError(
+                answer.status, f"{bucket}/{key.decode(errors='replace')} cannot be read: {_reason(answer)}."
+            )
         headers = answer.headers
         modified = email.utils.parsedate_to_datetime(headers["last-modified"]).timestamp()
         yield Opened(

@@ -55,7 +55,9 @@ def restore(
     try:
         stats = open_store()
     except OrcasError as error:
-        raise UnavailableError(f"The files are restored in {directory}, but the store does not open: {error}") from error
+        raise UnavailableError(
+            f"The files are restored in {directory}, but the store does not open: {error}"
+        ) from error
     return {
         "source": source.name,
         "data": str(directory),
@@ -103,7 +105,9 @@ def _write(source: DirectoryTarget | S3Target, manifest: Manifest, partial: Path
             digest = sha256()
             length = write_sparse(descriptor, source.fetch(entry.stored, entry.length), digest, meter(entry))
             if length != entry.length or digest.hexdigest() != entry.sha256:
-                raise UnavailableError(f"{source.name}/files/{entry.stored} is damaged: its digest is not the one noted.")
+                raise UnavailableError(
+                    f"{source.name}/files/{entry.stored} is damaged: its digest is not the one noted."
+                )
             os.fsync(descriptor)
         finally:
             os.close(descriptor)

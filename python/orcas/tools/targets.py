@@ -73,9 +73,13 @@ class DirectoryTarget:
         """
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            strange = [entry.name for entry in self._path.iterdir() if entry.name not in {NAME, NAME + ".new", _FILES, _LOCK}]
+            strange = [
+                entry.name for entry in self._path.iterdir() if entry.name not in {NAME, NAME + ".new", _FILES, _LOCK}
+            ]
             if strange:
-                raise UnavailableError(f"{self._path} holds {strange[0]}, which is no backup: choose an empty directory.")
+                raise UnavailableError(
+                    f"{self._path} holds {strange[0]}, which is no backup: choose an empty directory."
+                )
             lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise UnavailableError(f"{self._path} cannot be used: {error.strerror}.") from error
@@ -100,9 +104,7 @@ class DirectoryTarget:
     def sizes(self) -> dict[str, int]:
         """Every file, by its path under `files/`."""
         top = self._path / _FILES
-        return {
-            path.relative_to(top).as_posix(): path.lstat().st_size for path in top.rglob("*") if not path.is_dir()
-        }
+        return {path.relative_to(top).as_posix(): path.lstat().st_size for path in top.rglob("*") if not path.is_dir()}
 
     def store(self, path: Path, length: int, stored: str, meter: Meter) -> str:
         """Copy a file, holes kept."""

@@ -145,7 +145,7 @@ mod tests {
         lengths
     }
 
-    fn chunks<'a>(average: u32, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
+    fn chunks(average: u32, bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         let mut rest = bytes;
         lengths(average, bytes, &[bytes.len()]).into_iter().map(move |length| {
             let (chunk, later) = rest.split_at(length);

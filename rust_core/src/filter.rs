@@ -15,6 +15,7 @@ const BLOCKS_MAX: u64 = 1 << 24;
 #[repr(align(64))]
 struct Block([AtomicU64; WORDS]);
 
+/// A set of hashes that may hold more than was inserted, never less.
 pub struct Filter {
     blocks: Box<[Block]>,
 }

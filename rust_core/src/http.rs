@@ -62,6 +62,24 @@ pub fn hex_value(digit: u8) -> Option<u8> {
     }
 }
 
+/// Lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]).map(char::from).collect()
+}
+
+/// Reads exactly two hexadecimal digits of either case for each byte.
+pub fn parse_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = hex_value(pair[0])? << 4 | hex_value(pair[1])?;
+    }
+    Some(bytes)
+}
+
 /// Appends `raw` percent-encoded as AWS wants it in signatures and listings: everything but `A-Za-z0-9-._~` (and `/`
 /// when `keep_slash`) becomes `%XX` in upper case.
 pub fn percent_encode_into(out: &mut Vec<u8>, raw: &[u8], keep_slash: bool) {

@@ -100,7 +100,7 @@ def mutations(request: Signed, region: str) -> dict[str, Signed]:
         "authorization other": request.header("Authorization", "AWS " + "x:y"),
     }
     for name, value in request.headers.items():
-        if name.lower().startswith(("x-amz-copy", "x-amz-move", "x-amz-rename", "content-md5")):
+        if name.lower().startswith(("x-amz-copy", "x-amz-move", "x-amz-rename", "x-amz-orcas", "content-md5")):
             spoiled[f"header {name}"] = request.header(name, value[:-1] + "z")
             spoiled[f"header {name} missing"] = request.header(name, None)
     if request.query:

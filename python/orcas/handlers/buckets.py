@@ -34,3 +34,8 @@ async def delete_bucket(store: Store, request: Request, _receive: Receive) -> Re
 async def get_bucket_location(store: Store, request: Request, _receive: Receive) -> Response:
     """GetBucketLocation, from memory."""
     return await store.run(request)
+
+
+async def put_bucket_settings(store: Store, request: Request, _receive: Receive) -> Response:
+    """The settings extension: changes what a bucket has for itself."""
+    return await store.run(request)

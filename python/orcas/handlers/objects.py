@@ -28,6 +28,11 @@ async def put_object(store: Store, request: Request, receive: Receive) -> Respon
     return await store.run(request, await store.collect(request, receive))
 
 
+async def instant_upload(store: Store, request: Request, _receive: Receive) -> Response:
+    """The instant extension: an object made of bytes that are stored already."""
+    return await store.run(request)
+
+
 async def delete_object(store: Store, request: Request, _receive: Receive) -> Response:
     """DeleteObject."""
     return await store.run(request)

@@ -1,5 +1,7 @@
 //! Packs on a disk that loses power and fails.
 
+mod upkeep;
+
 use std::path::Path;
 use std::sync::Arc;
 

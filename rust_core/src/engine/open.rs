@@ -183,7 +183,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     };
     let opener = IndexOpener { options: &options, place, path: index_path, store_id };
     let Recovery { index, writer, mut log, unclean } = recover_index(&fs, &log_options, &opener)?;
-    log.keep(&index.read()?.log_files()?.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
+    let compacted = index.read()?.log_files()?;
+    log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
     keys.establish(&fs, &data)?;
     let packs = {
         let options =

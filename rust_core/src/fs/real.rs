@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use rustix::fs::FlockOperation;
 
+#[cfg(target_os = "macos")]
+use super::PUNCH_ALIGN;
 use super::{File, FileSystem, Open, Random, is_punchable};
 use crate::error::{Error, Result};
 
@@ -180,16 +182,26 @@ fn punch_hole(file: &fs::File, offset: u64, length: u64) -> io::Result<()> {
 #[allow(unsafe_code, reason = "F_PUNCHHOLE has no safe wrapper")]
 fn punch_hole(file: &fs::File, offset: u64, length: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
-    let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let hole = libc::fpunchhole_t {
-        fp_flags: 0,
-        reserved: 0,
-        fp_offset: offset.try_into().map_err(invalid)?,
-        fp_length: length.try_into().map_err(invalid)?,
-    };
-    // SAFETY: `file` keeps the descriptor open; F_PUNCHHOLE reads one fpunchhole_t, which lives across the call.
-    let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PUNCHHOLE, &raw const hole) };
-    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    // Nothing is said about holes beyond the end of a file: there is nothing to do there, and what the file has of a
+    // page at its end is written over.
+    let end = file.metadata()?.len().min(offset + length);
+    let pages = end.saturating_sub(offset) / PUNCH_ALIGN * PUNCH_ALIGN;
+    if pages > 0 {
+        let invalid = |_| io::Error::from(io::ErrorKind::InvalidInput);
+        let hole = libc::fpunchhole_t {
+            fp_flags: 0,
+            reserved: 0,
+            fp_offset: offset.try_into().map_err(invalid)?,
+            fp_length: pages.try_into().map_err(invalid)?,
+        };
+        // SAFETY: `file` keeps the descriptor open; F_PUNCHHOLE reads one fpunchhole_t, which lives across the call.
+        let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_PUNCHHOLE, &raw const hole) };
+        if done == -1 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let tail = end.saturating_sub(offset + pages) as usize;
+    file.write_all_at(&[0; PUNCH_ALIGN as usize][..tail], offset + pages)
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]

@@ -107,8 +107,9 @@ impl Options {
         })
     }
 
-    fn lane(self) -> LaneOptions {
+    fn lane(self, ref_level: RefLevel) -> LaneOptions {
         LaneOptions {
+            instant_upload: ref_level != RefLevel::Off,
             region: self.region,
             strict_region: self.strict_region,
             domains: self.domains,
@@ -140,7 +141,7 @@ impl Core {
     ) -> PyResult<Self> {
         let options: Options = options.extract()?;
         let engine_options = options.engine()?;
-        let lane_options = options.lane();
+        let lane_options = options.lane(engine_options.ref_level);
         let environment = Environment {
             fs: Arc::new(RealFileSystem),
             clock: Arc::new(SystemClock::new()),

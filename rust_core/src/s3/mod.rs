@@ -6,6 +6,7 @@
 pub mod checksums;
 pub mod conditions;
 pub mod errors;
+pub mod extensions;
 pub mod headers;
 pub mod metadata;
 pub mod operations;

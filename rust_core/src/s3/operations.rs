@@ -11,7 +11,8 @@ use crate::http::{Headers, Query};
 macro_rules! operations {
     ($($name:ident),+ $(,)?) => {
         /// Every operation that a request can be: those of the API (older names of the same request left out), the
-        /// browser form upload, and the move extension.
+        /// browser form upload, and the extensions: MoveObject, InstantUpload (which needs the permission that
+        /// PutObject needs), PutBucketSettings (a change of the bucket's configuration).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Operation { $($name,)+ }
@@ -45,15 +46,15 @@ operations! {
     GetBucketRequestPayment, GetBucketTagging, GetBucketVersioning, GetBucketWebsite, GetObject, GetObjectAcl,
     GetObjectAnnotation, GetObjectAttributes, GetObjectLegalHold, GetObjectLockConfiguration,
     GetObjectRetention, GetObjectTagging, GetObjectTorrent, GetPublicAccessBlock, HeadBucket, HeadObject,
-    ListBucketAnalyticsConfigurations, ListBucketIntelligentTieringConfigurations,
+    InstantUpload, ListBucketAnalyticsConfigurations, ListBucketIntelligentTieringConfigurations,
     ListBucketInventoryConfigurations, ListBucketMetricsConfigurations, ListBuckets, ListMultipartUploads,
     ListObjectAnnotations, ListObjectVersions, ListObjects, ListObjectsV2, ListParts, MoveObject, PostObject,
     PutBucketAbac, PutBucketAccelerateConfiguration, PutBucketAcl, PutBucketAnalyticsConfiguration,
     PutBucketCors, PutBucketEncryption, PutBucketIntelligentTieringConfiguration,
     PutBucketInventoryConfiguration, PutBucketLifecycleConfiguration, PutBucketLogging,
     PutBucketMetricsConfiguration, PutBucketNotificationConfiguration, PutBucketOwnershipControls,
-    PutBucketPolicy, PutBucketReplication, PutBucketRequestPayment, PutBucketTagging, PutBucketVersioning,
-    PutBucketWebsite, PutObject, PutObjectAcl, PutObjectAnnotation, PutObjectLegalHold,
+    PutBucketPolicy, PutBucketReplication, PutBucketRequestPayment, PutBucketSettings, PutBucketTagging,
+    PutBucketVersioning, PutBucketWebsite, PutObject, PutObjectAcl, PutObjectAnnotation, PutObjectLegalHold,
     PutObjectLockConfiguration, PutObjectRetention, PutObjectTagging, PutPublicAccessBlock, RenameObject,
     RestoreObject, SelectObjectContent, UpdateBucketMetadataAnnotationTableConfiguration,
     UpdateBucketMetadataInventoryTableConfiguration, UpdateBucketMetadataJournalTableConfiguration,
@@ -71,7 +72,9 @@ impl Operation {
                 | HeadBucket
                 | DeleteBucket
                 | GetBucketLocation
+                | PutBucketSettings
                 | PutObject
+                | InstantUpload
                 | GetObject
                 | HeadObject
                 | DeleteObject

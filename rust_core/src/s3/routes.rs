@@ -1,7 +1,7 @@
 //! The sub-resources of the S3 API: which operation a query name means, by level and method.
 //!
-//! Data only, from the published service model. A row that needs a further parameter stands before the row that does
-//! not.
+//! Data only, from the published service model and for the extensions `instant` and `orcas-settings`. A row that needs
+//! a further parameter stands before the row that does not.
 
 use super::operations::Operation::{self, *};
 use Level::{Bucket, Object};
@@ -83,6 +83,7 @@ pub static ROUTES: &[Route] = &[
     route("encryption", Bucket, Get, None, GetBucketEncryption),
     route("encryption", Bucket, Put, None, PutBucketEncryption),
     route("encryption", Object, Put, None, UpdateObjectEncryption),
+    route("instant", Object, Post, None, InstantUpload),
     route("intelligent-tiering", Bucket, Delete, Some("id"), DeleteBucketIntelligentTieringConfiguration),
     route("intelligent-tiering", Bucket, Get, Some("id"), GetBucketIntelligentTieringConfiguration),
     route("intelligent-tiering", Bucket, Get, None, ListBucketIntelligentTieringConfigurations),
@@ -116,6 +117,7 @@ pub static ROUTES: &[Route] = &[
     route("notification", Bucket, Put, None, PutBucketNotificationConfiguration),
     route("object-lock", Bucket, Get, None, GetObjectLockConfiguration),
     route("object-lock", Bucket, Put, None, PutObjectLockConfiguration),
+    route("orcas-settings", Bucket, Put, None, PutBucketSettings),
     route("ownershipControls", Bucket, Delete, None, DeleteBucketOwnershipControls),
     route("ownershipControls", Bucket, Get, None, GetBucketOwnershipControls),
     route("ownershipControls", Bucket, Put, None, PutBucketOwnershipControls),

@@ -3,6 +3,7 @@
 //! A header whose meaning is not built and that changes what is stored answers `NotImplemented` by name.
 
 use super::errors::{ErrorCode, S3Error};
+use super::extensions;
 use super::operations::Operation;
 use crate::http::{Headers, Query};
 
@@ -89,6 +90,9 @@ fn check_header(operation: Operation, name: &[u8], value: &[u8]) -> Result<(), S
     {
         return refuse();
     }
+    if name.starts_with(extensions::PREFIX.as_bytes()) && !extensions::has_meaning(operation, name) {
+        return refuse();
+    }
     let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
     match rest {
         b"acl" if one_of(&["private", "bucket-owner-full-control"]) => Ok(()),
@@ -138,6 +142,22 @@ mod tests {
             let list: [(&[u8], &[u8]); 1] = [(name.as_bytes(), value.as_bytes())];
             let error = check_supported(Operation::PutObject, &Query::default(), &Headers::new(&list)).unwrap_err();
             assert!(error.message.contains(name));
+        }
+    }
+
+    #[test]
+    fn headers_of_extensions_belong_to_their_operations() {
+        for (operation, name, allowed) in [
+            (Operation::CreateBucket, extensions::CHUNK_SIZE, true),
+            (Operation::PutBucketSettings, extensions::KEEP_SHA256, true),
+            (Operation::InstantUpload, extensions::INSTANT_SIZE, true),
+            (Operation::PutObject, extensions::INSTANT_SIZE, false),
+            (Operation::PutObject, extensions::DURABILITY, false),
+            (Operation::InstantUpload, extensions::REF_LEVEL, false),
+            (Operation::CreateBucket, "x-amz-orcas-chunksize", false),
+        ] {
+            let verdict = check(operation, "", name, "1");
+            assert_eq!(verdict, if allowed { Ok(()) } else { Err(ErrorCode::NotImplemented) }, "{operation:?} {name}");
         }
     }
 

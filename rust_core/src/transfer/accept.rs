@@ -8,9 +8,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::answer::{Answer, Envelope};
-use super::buckets::{CreateBucket, settings};
+use super::buckets::CreateBucket;
 use super::copies::{CopyObject, MoveObject, Source, UploadPartCopy};
 use super::deletes::{DeleteObject, DeleteObjects};
+use super::instant::InstantUpload;
 use super::intake::{Promise, transfer_encoded};
 use super::lane::{Lane, now_ms};
 use super::listing::{ListBuckets, ListObjects, ListParts, ListUploads, ObjectsQuery};
@@ -18,9 +19,10 @@ use super::metadata::stored;
 use super::objects::ReadObject;
 use super::problem::Problem;
 use super::request::{BodyPlan, Input, Request};
+use super::settings::{PutBucketSettings, SettingsChange};
 use super::uploads::{AbortUpload, Becomes, CompleteUpload, CreateUpload, Upload, parse_upload_id};
 use crate::http::{Headers, Query, RequestHead};
-use crate::record::Bucket;
+use crate::record::{Bucket, BucketSettings};
 use crate::s3::checksums::{CompleteChecksum, UploadChecksum, copy_algorithm, wants_checksum};
 use crate::s3::conditions::{ReadConditions, WriteCondition};
 use crate::s3::headers::Overrides;
@@ -146,7 +148,7 @@ impl Reading<'_> {
             Target::Bucket(name) if operation == Operation::CreateBucket => Ok(Input::CreateBucket(CreateBucket {
                 name: name.clone(),
                 owner: self.owner.clone(),
-                settings: settings(self.headers())?,
+                settings: SettingsChange::parse(self.headers())?.applied_to(BucketSettings::default()),
             })),
             Target::Bucket(name) => self.on_bucket(operation, self.bucket(name)?),
             Target::Object { bucket, key } => {
@@ -170,6 +172,9 @@ impl Reading<'_> {
             Operation::HeadBucket => Input::HeadBucket(bucket),
             Operation::DeleteBucket => Input::DeleteBucket(bucket),
             Operation::GetBucketLocation => Input::GetBucketLocation(bucket),
+            Operation::PutBucketSettings => {
+                Input::PutBucketSettings(Box::new(PutBucketSettings::parse(self.headers(), bucket)?))
+            }
             Operation::DeleteObjects => Input::DeleteObjects(DeleteObjects::new(bucket)),
             Operation::ListObjects => {
                 Input::ListObjects(ListObjects { bucket, query: ObjectsQuery::V1(ListObjectsQuery::parse(query)?) })
@@ -194,6 +199,11 @@ impl Reading<'_> {
                 let headers = Box::new(stored(ObjectHeaders::parse(headers)?));
                 let becomes = Becomes::Object { condition, headers };
                 Input::Upload(Box::new(Upload { bucket, key, becomes }))
+            }
+            Operation::InstantUpload => {
+                let upload = InstantUpload::parse(headers, &self.owner, bucket, key)?;
+                self.check_early(&upload.condition, &upload.bucket, &upload.key)?;
+                Input::InstantUpload(Box::new(upload))
             }
             Operation::UploadPart => {
                 let (number, upload) = self.part_address()?;
@@ -334,8 +344,9 @@ impl Reading<'_> {
 
     fn body(&self, input: &Input) -> Result<BodyPlan, Problem> {
         match input {
-            Input::Upload(_) => {
-                let promise = Box::new(Promise::parse(self.headers(), self.payload)?);
+            Input::Upload(upload) => {
+                let promise = Promise::parse(self.headers(), self.payload)?;
+                let promise = Box::new(promise.keeping_sha256(upload.keeps_sha256()));
                 let whole = promise.length <= self.lane.options.whole_body_max;
                 Ok(if whole { BodyPlan::Whole(promise) } else { BodyPlan::Stream(promise) })
             }
@@ -357,8 +368,10 @@ impl Reading<'_> {
             | Input::HeadBucket(_)
             | Input::DeleteBucket(_)
             | Input::GetBucketLocation(_)
+            | Input::PutBucketSettings(_)
             | Input::ListObjects(_)
             | Input::ReadObject(_)
+            | Input::InstantUpload(_)
             | Input::DeleteObject(_)
             | Input::CopyObject(_)
             | Input::MoveObject(_)

@@ -8,9 +8,9 @@ use super::answer::{Answer, Envelope, HeaderList, push};
 use super::lane::Lane;
 use super::problem::Problem;
 use super::request::Request;
+use super::settings::show;
 use crate::decide::Intent;
-use crate::http::Headers;
-use crate::record::{Bucket, BucketSettings, Durability};
+use crate::record::{Bucket, BucketSettings};
 use crate::s3::xml::requests::create_bucket_region;
 use crate::s3::xml::results::location_constraint;
 use crate::s3::{ErrorCode, S3Error};
@@ -19,40 +19,6 @@ pub struct CreateBucket {
     pub name: String,
     pub owner: String,
     pub settings: BucketSettings,
-}
-
-/// Extensions of CreateBucket: what a bucket has for itself instead of the store's settings. Under `x-amz-`, so that a
-/// signature has to cover them.
-const CHUNK_SIZE: &str = "x-amz-orcas-chunk-size";
-const DURABILITY: &str = "x-amz-orcas-durability";
-
-/// Bytes that a chunk may have: smaller ones cost more in records than they hold, larger ones more memory than a body may.
-const CHUNK_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=64 * 1024 * 1024;
-
-/// Reads the settings that the bucket shall have for itself.
-pub fn settings(headers: &Headers<'_>) -> Result<BucketSettings, S3Error> {
-    Ok(BucketSettings {
-        chunk_size: chunk_size(headers)?,
-        durability: durability(headers)?,
-        ..BucketSettings::default()
-    })
-}
-
-fn chunk_size(headers: &Headers<'_>) -> Result<Option<u32>, S3Error> {
-    let Some(value) = headers.get(CHUNK_SIZE) else { return Ok(None) };
-    let size = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-    match size.filter(|size| CHUNK_SIZES.contains(size)) {
-        Some(size) => Ok(Some(size)),
-        None => Err(S3Error::argument("A chunk has 65536 to 67108864 bytes", CHUNK_SIZE, value)),
-    }
-}
-
-fn durability(headers: &Headers<'_>) -> Result<Option<Durability>, S3Error> {
-    let Some(value) = headers.get(DURABILITY) else { return Ok(None) };
-    match std::str::from_utf8(value).ok().and_then(Durability::from_name) {
-        Some(durability) => Ok(Some(durability)),
-        None => Err(S3Error::argument("Durability is sync, interval, buffered or unsafe-none", DURABILITY, value)),
-    }
 }
 
 impl CreateBucket {
@@ -105,12 +71,7 @@ impl Request {
         let mut headers = HeaderList::new();
         push(&mut headers, "x-amz-bucket-region", region_of(&self.lane, bucket).as_bytes().to_vec());
         push(&mut headers, "content-type", b"application/xml".to_vec());
-        if let Some(size) = bucket.settings.chunk_size {
-            push(&mut headers, CHUNK_SIZE, size.to_string().into_bytes());
-        }
-        if let Some(durability) = bucket.settings.durability {
-            push(&mut headers, DURABILITY, durability.name().as_bytes().to_vec());
-        }
+        show(&bucket.settings, &mut headers);
         self.envelope.empty(200, headers)
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
-use crate::checksum::{Checksum, Hasher, Md5Hasher};
+use crate::checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use crate::http::Headers;
 use crate::s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use crate::s3::metadata::{BodyLength, content_md5};
@@ -27,12 +27,16 @@ pub struct Promise {
     sha256: Option<[u8; 32]>,
     md5: Option<[u8; 16]>,
     checksum: DeclaredChecksum,
+    /// The SHA-256 is computed though nobody promised one.
+    keep_sha256: bool,
 }
 
 /// What is known of a body that kept its promise.
 #[derive(Clone, Copy, Debug)]
 pub struct Digests {
     pub md5: [u8; 16],
+    /// When the client vouched for it or chose it as its checksum, or it was to be kept.
+    pub sha256: Option<[u8; 32]>,
     /// In the algorithm the client chose; `None` when it chose none.
     pub checksum: Option<Checksum>,
 }
@@ -92,7 +96,33 @@ impl Promise {
             | PayloadMode::StreamingUnsignedTrailer => None,
         };
         let announced = headers.get_all("x-amz-trailer").collect::<Vec<_>>().join(&b","[..]);
-        Ok(Self { length, wire, framing, announced, sha256, md5: content_md5(headers)?, checksum })
+        let md5 = content_md5(headers)?;
+        Ok(Self { length, wire, framing, announced, sha256, md5, checksum, keep_sha256: false })
+    }
+
+    /// Also computes the SHA-256 of the content if `keep`.
+    #[must_use]
+    pub fn keeping_sha256(self, keep: bool) -> Self {
+        Self { keep_sha256: keep, ..self }
+    }
+
+    /// Whether a SHA-256 of the content is computed; once, whatever it is for.
+    fn hashes_sha256(&self) -> bool {
+        self.keep_sha256 || self.sha256.is_some() || self.checksum.algorithm() == Some(ChecksumAlgorithm::Sha256)
+    }
+
+    /// The algorithm of the checksum, when that is not the SHA-256 computed anyway.
+    fn other_algorithm(&self) -> Option<ChecksumAlgorithm> {
+        self.checksum.algorithm().filter(|algorithm| *algorithm != ChecksumAlgorithm::Sha256)
+    }
+
+    /// Joins what was computed; `other` is the checksum in `other_algorithm`.
+    fn digests(&self, md5: [u8; 16], sha256: Option<[u8; 32]>, other: Option<Checksum>) -> Digests {
+        let sha256_checksum = match (self.checksum.algorithm(), &sha256) {
+            (Some(ChecksumAlgorithm::Sha256), Some(sha256)) => Checksum::from_bytes(ChecksumAlgorithm::Sha256, sha256),
+            _ => None,
+        };
+        Digests { md5, sha256, checksum: other.or(sha256_checksum) }
     }
 
     /// Whether anything beside Content-Length vouches for the body: Content-MD5 or a checksum.
@@ -117,8 +147,8 @@ impl Promise {
             decoder: self.framing.clone().map(|mode| ChunkedDecoder::new(mode, self.length, &self.announced)),
             hashes: Hashes {
                 md5: Md5Hasher::new(),
-                sha256: self.sha256.map(|_| Sha256::new()),
-                checksum: self.checksum.algorithm().map(Hasher::new),
+                sha256: self.hashes_sha256().then(Sha256::new),
+                checksum: self.other_algorithm().map(Hasher::new),
                 length: 0,
             },
             promised: self.clone(),
@@ -137,12 +167,12 @@ impl Promise {
             return Ok((content.into(), verifier.finish()?));
         }
         self.check_length(wire.len() as u64)?;
-        if let Some(announced) = &self.sha256 {
-            verify_payload_hash(announced, &Sha256::digest(&wire).into())?;
+        let sha256 = self.hashes_sha256().then(|| Sha256::digest(&wire).into());
+        if let (Some(announced), Some(sha256)) = (&self.sha256, &sha256) {
+            verify_payload_hash(announced, sha256)?;
         }
-        let md5 = Md5Hasher::digest(&wire);
-        let checksum = self.checksum.algorithm().map(|algorithm| Hasher::digest(algorithm, &wire));
-        let digests = Digests { md5, checksum };
+        let other = self.other_algorithm().map(|algorithm| Hasher::digest(algorithm, &wire));
+        let digests = self.digests(Md5Hasher::digest(&wire), sha256, other);
         self.check_digests(&digests, None)?;
         Ok((wire, digests))
     }
@@ -234,10 +264,12 @@ impl Verifier {
     pub fn finish(self) -> Result<Digests, Problem> {
         let trailers = self.decoder.map(ChunkedDecoder::finish).transpose()?;
         self.promised.check_length(self.hashes.length)?;
-        if let (Some(announced), Some(sha256)) = (&self.promised.sha256, self.hashes.sha256) {
-            verify_payload_hash(announced, &sha256.finalize().into())?;
+        let sha256 = self.hashes.sha256.map(|sha256| sha256.finalize().into());
+        if let (Some(announced), Some(sha256)) = (&self.promised.sha256, &sha256) {
+            verify_payload_hash(announced, sha256)?;
         }
-        let digests = Digests { md5: self.hashes.md5.finish(), checksum: self.hashes.checksum.map(Hasher::finish) };
+        let other = self.hashes.checksum.map(Hasher::finish);
+        let digests = self.promised.digests(self.hashes.md5.finish(), sha256, other);
         self.promised.check_digests(&digests, trailers.as_ref())?;
         Ok(digests)
     }
@@ -246,7 +278,6 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::ChecksumAlgorithm;
     use crate::checksum::base64_encode;
 
     type List<'a> = &'a [(&'a [u8], &'a [u8])];

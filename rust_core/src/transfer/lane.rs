@@ -6,8 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use parking_lot::Mutex;
+
 use super::answer::Answer;
 use super::budget::Budget;
+use super::challenge::Challenger;
 use super::completions::Completions;
 use super::pool::Pool;
 use super::problem::Problem;
@@ -31,6 +34,8 @@ pub struct LaneOptions {
     /// Bytes of request bodies in memory at most.
     pub body_budget: u64,
     pub workers: usize,
+    /// Content that its owner has stored before need not be sent again.
+    pub instant_upload: bool,
 }
 
 /// Who may sign, and as whom. Replaced whole.
@@ -60,6 +65,9 @@ pub struct Lane {
     pub identities: Identities,
     pub signing_keys: SigningKeys,
     pub host_id: Arc<str>,
+    pub challenger: Challenger,
+    /// Held while the settings of a bucket are read, changed and written back.
+    pub settings_changes: Mutex<()>,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
     next_id: AtomicU64,
     id_mask: u64,
@@ -84,8 +92,9 @@ pub enum Event {
 impl Lane {
     pub fn new(engine: Handle, options: LaneOptions, identities: Identities) -> Result<Arc<Self>> {
         let failed = |source| Error::io("start", std::path::Path::new("request lane"), source);
-        let mut random = [0; 20];
+        let (mut random, mut challenges) = ([0; 20], [0; 32]);
         getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        getrandom::fill(&mut challenges).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         let (mask, host) = random.split_at(8);
         Ok(Arc::new(Self {
             pool: Arc::new(Pool::new(options.workers).map_err(failed)?),
@@ -97,6 +106,8 @@ impl Lane {
             identities,
             signing_keys: SigningKeys::new(),
             host_id: crate::checksum::base64_encode(host).into(),
+            challenger: Challenger::new(&challenges),
+            settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
         }))

@@ -14,11 +14,13 @@ use super::buckets::CreateBucket;
 use super::budget::Permit;
 use super::copies::{CopyObject, MoveObject, UploadPartCopy};
 use super::deletes::{DeleteObject, DeleteObjects};
+use super::instant::InstantUpload;
 use super::intake::{Digests, Promise};
 use super::lane::{Commit, Event, Lane, Reply};
 use super::listing::{ListBuckets, ListObjects, ListParts, ListUploads};
 use super::objects::ReadObject;
 use super::problem::Problem;
+use super::settings::PutBucketSettings;
 use super::uploads::{AbortUpload, CompleteUpload, CreateUpload, Upload};
 use crate::decide::{Failure, Intent, Outcome};
 use crate::engine::Waiter;
@@ -47,11 +49,13 @@ pub enum Input {
     HeadBucket(Arc<Bucket>),
     DeleteBucket(Arc<Bucket>),
     GetBucketLocation(Arc<Bucket>),
+    PutBucketSettings(Box<PutBucketSettings>),
     ListObjects(ListObjects),
     /// GetObject and HeadObject.
     ReadObject(Box<ReadObject>),
     /// PutObject and UploadPart.
     Upload(Box<Upload>),
+    InstantUpload(Box<InstantUpload>),
     DeleteObject(DeleteObject),
     DeleteObjects(DeleteObjects),
     CopyObject(Box<CopyObject>),
@@ -180,6 +184,12 @@ impl Request {
             Input::CopyObject(_) | Input::UploadPartCopy(_) => {
                 Ok(Step::from_worker(self.on_worker(slot, |request, _| request.copy())))
             }
+            Input::InstantUpload(_) => {
+                Ok(Step::from_worker(self.on_worker(slot, |request, _| request.instant_upload())))
+            }
+            Input::PutBucketSettings(_) => {
+                Ok(Step::from_worker(self.on_worker(slot, |request, _| request.put_bucket_settings())))
+            }
             Input::MoveObject(moved) => self.submit_step(moved.intent(&self.lane)?, slot),
             Input::CreateUpload(create) => self.submit_step(create.intent(), slot),
             Input::AbortUpload(abort) => self.submit_step(abort.intent(), slot),
@@ -207,8 +217,10 @@ impl Request {
             | Input::HeadBucket(_)
             | Input::DeleteBucket(_)
             | Input::GetBucketLocation(_)
+            | Input::PutBucketSettings(_)
             | Input::ListObjects(_)
             | Input::ReadObject(_)
+            | Input::InstantUpload(_)
             | Input::DeleteObject(_)
             | Input::CopyObject(_)
             | Input::MoveObject(_)
@@ -247,6 +259,8 @@ impl Request {
     pub(super) fn outcome(&self, outcome: Outcome) -> Result<Answer, Problem> {
         match (&self.input, outcome) {
             (Input::CreateBucket(create), Outcome::Bucket(_)) => Ok(create.answer(&self.envelope)),
+            (Input::PutBucketSettings(_), Outcome::Bucket(bucket)) => Ok(self.bucket_settings(&bucket)),
+            (Input::InstantUpload(_), Outcome::Put(put)) => Ok(self.instant_uploaded(&put)),
             (Input::DeleteBucket(_) | Input::DeleteObject(_) | Input::AbortUpload(_), Outcome::Done) => {
                 Ok(self.envelope.empty(204, HeaderList::new()))
             }

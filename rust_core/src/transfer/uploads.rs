@@ -11,6 +11,7 @@ use super::problem::Problem;
 use super::request::Request;
 use crate::checksum::{ChecksumAlgorithm, ChecksumType, ObjectChecksum};
 use crate::decide::{Body, Complete, CompletePart, Completed, Intent, Put, PutObject, PutPart};
+use crate::http::{hex, parse_hex};
 use crate::record::{Bucket, ObjectHeaders, UploadId};
 use crate::s3::checksums::{CompleteChecksum, UploadChecksum};
 use crate::s3::conditions::WriteCondition;
@@ -33,7 +34,7 @@ pub enum Becomes {
 
 impl Upload {
     pub fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
-        let Digests { md5, checksum } = *digests;
+        let Digests { md5, sha256, checksum } = *digests;
         let (bucket, key) = (self.bucket.id, self.key.clone());
         match &self.becomes {
             Becomes::Object { condition, headers } => {
@@ -44,7 +45,7 @@ impl Upload {
                     precondition,
                     size,
                     md5,
-                    sha256: None,
+                    sha256,
                     checksum,
                     headers,
                     body,
@@ -55,6 +56,11 @@ impl Upload {
                 Intent::PutPart(Box::new(PutPart { bucket, key, upload, number, size, md5, checksum, body }))
             }
         }
+    }
+
+    /// Whether the SHA-256 of the content is wanted whether the client sent one or not.
+    pub fn keeps_sha256(&self) -> bool {
+        self.bucket.settings.keep_sha256 && matches!(self.becomes, Becomes::Object { .. })
     }
 
     pub fn headers(&self, put: &Put) -> HeaderList {
@@ -146,21 +152,13 @@ impl AbortUpload {
 
 /// The form in which clients see an upload id: 32 hexadecimal digits.
 pub fn upload_id_text(id: UploadId) -> String {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    id.0.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]).map(char::from).collect()
+    hex(&id.0)
 }
 
 /// Anything that this server cannot have given out is `NoSuchUpload`.
 pub fn parse_upload_id(text: &[u8]) -> Result<UploadId, S3Error> {
-    let mut id = [0; 16];
-    if text.len() != 32 || text.iter().any(u8::is_ascii_uppercase) {
-        return Err(ErrorCode::NoSuchUpload.into());
-    }
-    for (byte, pair) in id.iter_mut().zip(text.chunks_exact(2)) {
-        let digit = |at: usize| crate::http::hex_value(pair[at]).ok_or(ErrorCode::NoSuchUpload);
-        *byte = digit(0)? << 4 | digit(1)?;
-    }
-    Ok(UploadId(id))
+    let lower = Some(text).filter(|text| !text.iter().any(u8::is_ascii_uppercase));
+    Ok(UploadId(lower.and_then(parse_hex).ok_or(ErrorCode::NoSuchUpload)?))
 }
 
 impl Request {

@@ -12,8 +12,10 @@ use crate::record::{self, ContentMove, Record};
 
 /// What still counts of a file is estimated anew after this time; what was condemned meanwhile is known at once.
 const REFRESH: Duration = Duration::from_secs(600);
-/// Bytes of log beside the payload of a record: frame header, one block checksum, its share of padding and commits.
-const FRAME_OVERHEAD: u64 = 36;
+/// Bytes of log beside the payload of a record: frame header, a block checksum, and what padding and commits share.
+const RECORD_OVERHEAD: u64 = 36;
+/// The same beside the bytes of a content, with its identity.
+const CONTENT_OVERHEAD: u64 = RECORD_OVERHEAD + 32;
 /// Bytes that one compaction writes at most, so that it ends some time.
 const OUTPUT_MAX: u64 = 256 << 20;
 /// Adjacent files smaller than this share of a log file are put together when there are `SMALL_FILES_MIN` of them.
@@ -24,78 +26,82 @@ const SMALL_FILES_MIN: usize = 4;
 struct Estimate {
     /// Bytes that would be written again.
     live: u64,
-    /// Bytes that were no longer counted when the file was made, and yet were kept: what ended something in an older
-    /// file. Only a run from the beginning of the log can drop them.
-    kept: u64,
+    /// Bytes of which `live` are left: all of the file, or what was live when this process wrote it. A rewrite that has
+    /// just been made is not made again for what an estimate does not see.
+    basis: u64,
     at: Duration,
+    stale: bool,
 }
 
 /// What the sealed files hold, as far as it was looked at.
 #[derive(Default)]
 pub(super) struct Estimates {
     files: HashMap<u64, Estimate>,
+    /// Files that this process wrote, and whether their runs began with the log.
+    made: HashMap<u64, bool>,
 }
 
 impl Estimates {
     /// A content of `bytes` in `file` was condemned.
     pub fn condemned(&mut self, file: u64, bytes: u64) {
         if let Some(estimate) = self.files.get_mut(&file) {
-            estimate.live = estimate.live.saturating_sub(bytes + FRAME_OVERHEAD + 32);
+            estimate.live = estimate.live.saturating_sub(bytes + CONTENT_OVERHEAD);
         }
+    }
+
+    pub fn made(&mut self, file: u64, prefix: bool) {
+        self.made.insert(file, prefix);
     }
 
     /// Looks at one file that was not looked at lately. False when there is none.
     pub fn refresh(&mut self, shared: &Shared, sealed: &[SealedLog], now: Duration) -> Result<bool> {
         self.files.retain(|file, _| sealed.iter().any(|log| log.file == *file));
+        self.made.retain(|file, _| sealed.iter().any(|log| log.file == *file));
         let stale = |log: &&SealedLog| {
-            self.files.get(&log.file).is_none_or(|estimate| now.saturating_sub(estimate.at) > REFRESH)
+            self.files.get(&log.file).is_none_or(|estimate| estimate.stale || now.saturating_sub(estimate.at) > REFRESH)
         };
         let Some(log) = sealed.iter().find(stale) else { return Ok(false) };
         let live = if log.last < log.first {
             0
         } else {
             let usage = shared.index.read()?.log_usage(log.first, log.last)?;
-            usage.content_bytes
-                + usage.record_bytes
-                + usage.contents * (FRAME_OVERHEAD + 32)
-                + usage.records * FRAME_OVERHEAD
+            let contents = usage.content_bytes + usage.contents * CONTENT_OVERHEAD;
+            contents + usage.record_bytes + usage.records * RECORD_OVERHEAD
         };
         let live = live.min(log.bytes);
-        // What a compaction has left is not looked at as garbage.
-        let kept = match self.files.get(&log.file) {
-            Some(known) => known.kept,
-            None if log.compacted => log.bytes - live,
-            None => 0,
+        let basis = match (self.files.get(&log.file), self.made.get(&log.file)) {
+            (Some(known), _) => known.basis,
+            (None, Some(_)) => live,
+            (None, None) => log.bytes,
         };
-        self.files.insert(log.file, Estimate { live, kept, at: now });
+        self.files.insert(log.file, Estimate { live, basis, at: now, stale: false });
         Ok(true)
     }
 
+    /// Looks at every file again.
     pub fn forget(&mut self) {
-        self.files.values_mut().for_each(|estimate| estimate.at = Duration::ZERO);
-        self.files.retain(|_, estimate| estimate.kept > 0);
+        self.files.values_mut().for_each(|estimate| estimate.stale = true);
     }
 
-    /// The run of adjacent files whose compaction gives back most, with the bytes it would write.
+    /// The run of adjacent files whose compaction gives back most.
     pub fn choose(&self, sealed: &[SealedLog], policy: &Policy, small: u64) -> Option<Vec<u64>> {
         let mut best: Option<(u64, Vec<u64>)> = None;
         let mut run = Run::default();
         for (position, log) in sealed.iter().enumerate() {
-            let candidate = self.files.get(&log.file).filter(|estimate| {
-                let kept = if position == 0 || run.prefix { 0 } else { estimate.kept };
-                let worth = (estimate.live + kept) as f64 <= log.bytes as f64 * policy.live_max;
-                worth || log.bytes < small
-            });
-            match candidate {
-                Some(estimate) if run.live + estimate.live <= policy.output_max.min(OUTPUT_MAX) => {
-                    run.add(position, log, estimate, small);
-                }
-                candidate => {
-                    run.close(policy, &mut best);
-                    if let Some(estimate) = candidate.filter(|estimate| estimate.live <= policy.output_max) {
-                        run.add(position, log, estimate, small);
-                    }
-                }
+            let Some(estimate) = self.files.get(&log.file) else {
+                run.close(policy, &mut best);
+                continue;
+            };
+            // What ended something was kept for older files; there are none any more.
+            let first = position == 0 && self.made.get(&log.file) == Some(&false);
+            let basis = if first { log.bytes } else { estimate.basis };
+            let worth = estimate.live as f64 <= basis as f64 * policy.live_max || log.bytes < small;
+            let most = policy.output_max.min(OUTPUT_MAX);
+            if !worth || run.live + estimate.live > most {
+                run.close(policy, &mut best);
+            }
+            if worth && estimate.live <= most {
+                run.add(log, estimate.live, basis, small);
             }
         }
         run.close(policy, &mut best);
@@ -106,27 +112,23 @@ impl Estimates {
 #[derive(Default)]
 struct Run {
     files: Vec<u64>,
-    prefix: bool,
     live: u64,
     freed: u64,
     small: usize,
 }
 
 impl Run {
-    fn add(&mut self, position: usize, log: &SealedLog, estimate: &Estimate, small: u64) {
-        self.prefix |= position == 0;
+    fn add(&mut self, log: &SealedLog, live: u64, basis: u64, small: u64) {
         self.files.push(log.file);
-        self.live += estimate.live;
-        let kept = if self.prefix { 0 } else { estimate.kept };
-        self.freed += log.bytes.saturating_sub(estimate.live + kept);
+        self.live += live;
+        self.freed += basis.saturating_sub(live);
         self.small += usize::from(log.bytes < small);
     }
 
     /// Ends the run; it is taken when it beats the best so far.
     fn close(&mut self, policy: &Policy, best: &mut Option<(u64, Vec<u64>)>) {
         let run = std::mem::take(self);
-        let many = run.small == run.files.len() && run.small >= SMALL_FILES_MIN;
-        let worth = run.freed >= policy.freed_min || many;
+        let worth = run.freed >= policy.freed_min || run.small >= SMALL_FILES_MIN;
         if !run.files.is_empty() && worth && best.as_ref().is_none_or(|(freed, _)| run.freed > *freed) {
             *best = Some((run.freed, run.files));
         }
@@ -143,7 +145,7 @@ pub(super) struct Compaction {
     logs: LogFiles,
     files: Vec<u64>,
     next: usize,
-    prefix: bool,
+    pub prefix: bool,
     in_force: HashSet<u64>,
     output: LogCompaction,
     moves: Vec<ContentMove>,

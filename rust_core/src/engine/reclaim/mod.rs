@@ -386,7 +386,9 @@ impl Reclaimer {
             self.state = State::Rewriting(compaction);
             return Ok(Step::Worked { bytes });
         }
+        let prefix = compaction.prefix;
         let (compacted, replacement) = compaction.finish()?;
+        self.estimates.made(compacted.file, prefix);
         self.done.lock().moved_bytes += compacted.bytes;
         self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Replaced(Box::new(compacted)), State::Idle);
         Ok(Step::Worked { bytes: 0 })

@@ -70,6 +70,20 @@ impl XmlWriter {
         self.out.extend_from_slice(b"/>");
     }
 
+    /// An empty element with attributes that are numbers.
+    pub fn numbers(&mut self, name: &str, attributes: &[(&str, u64)]) {
+        self.out.push(b'<');
+        self.out.extend_from_slice(name.as_bytes());
+        for (attribute, value) in attributes {
+            self.out.push(b' ');
+            self.out.extend_from_slice(attribute.as_bytes());
+            self.out.extend_from_slice(b"=\"");
+            self.out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+            self.out.push(b'"');
+        }
+        self.out.extend_from_slice(b"/>");
+    }
+
     /// An element whose text may be anything; forbidden characters become numeric references.
     pub fn text(&mut self, name: &str, value: &[u8]) {
         self.element(name, value, Illegal::Reference);

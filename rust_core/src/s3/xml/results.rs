@@ -45,6 +45,29 @@ pub fn complete_multipart_upload(
     xml.finish()
 }
 
+/// InstantUpload: the client has to send the content.
+pub fn instant_send() -> Vec<u8> {
+    let mut xml = XmlWriter::document(96);
+    xml.open_root("InstantUpload");
+    xml.plain("Status", "send");
+    xml.close("InstantUpload");
+    xml.finish()
+}
+
+/// InstantUpload: the client has to prove that it has the content. `ranges` are first and last bytes.
+pub fn instant_challenge(token: &str, nonce: &str, ranges: &[(u64, u64)]) -> Vec<u8> {
+    let mut xml = XmlWriter::document(256 + token.len() + nonce.len() + 48 * ranges.len());
+    xml.open_root("InstantUpload");
+    xml.plain("Status", "challenge");
+    xml.plain("Challenge", token);
+    xml.plain("Nonce", nonce);
+    for (first, last) in ranges {
+        xml.numbers("Range", &[("first", *first), ("last", *last)]);
+    }
+    xml.close("InstantUpload");
+    xml.finish()
+}
+
 /// CopyObjectResult; time in milliseconds since the epoch.
 pub fn copy_object(etag: &Etag, modified_ms: i64, checksum: Option<&ObjectChecksum>) -> Vec<u8> {
     copied("CopyObjectResult", etag, modified_ms, checksum, true)
@@ -136,6 +159,12 @@ mod tests {
             body(initiate_multipart_upload("b-1", "<é>".as_bytes(), "u1")),
             "<InitiateMultipartUploadResult><Bucket>b-1</Bucket><Key>&lt;é&gt;</Key><UploadId>u1</UploadId>\
              </InitiateMultipartUploadResult>"
+        );
+        assert_eq!(body(instant_send()), "<InstantUpload><Status>send</Status></InstantUpload>");
+        assert_eq!(
+            body(instant_challenge("0a", "0b", &[(0, 4095), (70_000, 74_095)])),
+            "<InstantUpload><Status>challenge</Status><Challenge>0a</Challenge><Nonce>0b</Nonce>\
+             <Range first=\"0\" last=\"4095\"/><Range first=\"70000\" last=\"74095\"/></InstantUpload>"
         );
         let part = Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789");
         let composite = ObjectChecksum { checksum: part, parts: 2 };

@@ -1,0 +1,215 @@
+"""`orcas.instant`: upload with any boto3 client, sending only what the server does not have.
+
+The content is hashed once and named to the server; if its owner has stored the same bytes before, a challenge over a few
+ranges is answered and the object exists without having been sent. Everything else ends in an ordinary upload, so this
+also works with servers that are not Orcas. Must not import boto3 or botocore before it is given a client.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import io
+import os
+import urllib.parse
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+# Below this size a server always answers `send`; above the other no single request may upload.
+_SIZE_MIN: Final = 65_536
+_SIZE_MAX: Final = 5 << 30
+_BLOCK: Final = 1 << 20
+# What is read at most to answer one challenge, and the longest document that may be one.
+_RANGES_BYTES_MAX: Final = 1 << 20
+_DOCUMENT_MAX: Final = 1 << 16
+_OK: Final = 200
+_RESERVED: Final = frozenset({"Body", "Bucket", "Key", "ChecksumSHA256"})
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
+
+
+@dataclass(frozen=True)
+class InstantResult:
+    """What became of an upload: the object's ETag, whether its bytes were sent, and its size in bytes."""
+
+    etag: str
+    transferred: bool
+    size: int
+
+
+@dataclass(frozen=True)
+class _Content:
+    """A body from `start` on, `size` bytes long."""
+
+    file: BinaryIO
+    start: int
+    size: int
+
+    def digest(self) -> bytes:
+        """The SHA-256 of all of it."""
+        digest = hashlib.sha256()
+        for block in self.blocks(0, self.size):
+            digest.update(block)
+        return digest.digest()
+
+    def blocks(self, first: int, length: int) -> Iterator[bytes]:
+        """`length` bytes from `first` on.
+
+        Raises:
+            EOFError: the file has become shorter.
+        """
+        self.file.seek(self.start + first)
+        while length:
+            block = self.file.read(min(length, _BLOCK))
+            if not block:
+                raise EOFError("the content has become shorter while it was uploaded")
+            length -= len(block)
+            yield block
+
+
+@dataclass(frozen=True)
+class _Challenge:
+    token: str
+    nonce: bytes
+    ranges: list[tuple[int, int]]
+
+    def answer(self, content: _Content) -> str:
+        """What the server expects of somebody who has the content."""
+        digest = hashlib.sha256(self.nonce)
+        for first, last in self.ranges:
+            for block in content.blocks(first, last - first + 1):
+                digest.update(block)
+        return digest.hexdigest()
+
+
+def upload(
+    client: Any, bucket: str, key: str, source: Source, *, extra_args: Mapping[str, Any] | None = None
+) -> InstantResult:
+    """Upload a path, an open binary file (from where it stands), or bytes, sending them only if need be.
+
+    Args:
+        client: a boto3 S3 client; its endpoint, credentials and connection settings are used.
+        bucket: the bucket of the new object.
+        key: its key.
+        source: what to upload. A file must be seekable, and must not change meanwhile.
+        extra_args: further arguments as `put_object` takes them, such as `ContentType`, `Metadata` or `IfNoneMatch`;
+            above 5 GiB those that `upload_fileobj` takes.
+
+    Raises:
+        ValueError: `extra_args` names what this function decides.
+        botocore.exceptions.ClientError: the ordinary upload was refused.
+    """
+    extra = dict(extra_args or {})
+    if reserved := _RESERVED & extra.keys():
+        raise ValueError(f"extra_args must not hold {', '.join(sorted(reserved))}.")
+    with _opened(source) as content:
+        if content.size > _SIZE_MAX:
+            return _upload_in_parts(client, bucket, key, content, extra)
+        digest = content.digest()
+        if content.size >= _SIZE_MIN:
+            etag = _instant(client, bucket, key, content, digest, extra)
+            if etag is not None:
+                return InstantResult(etag, transferred=False, size=content.size)
+        content.file.seek(content.start)
+        checksum = base64.b64encode(digest).decode()
+        answer = client.put_object(Bucket=bucket, Key=key, Body=content.file, ChecksumSHA256=checksum, **extra)
+        return InstantResult(answer["ETag"], transferred=True, size=content.size)
+
+
+def _upload_in_parts(client: Any, bucket: str, key: str, content: _Content, extra: dict[str, Any]) -> InstantResult:
+    content.file.seek(content.start)
+    client.upload_fileobj(content.file, bucket, key, ExtraArgs=extra)
+    return InstantResult(client.head_object(Bucket=bucket, Key=key)["ETag"], transferred=True, size=content.size)
+
+
+@contextlib.contextmanager
+def _opened(source: Source) -> Iterator[_Content]:
+    with contextlib.ExitStack() as stack:
+        if isinstance(source, (str, os.PathLike)):
+            file: BinaryIO = stack.enter_context(open(source, "rb"))  # noqa: PTH123 - a path of any kind
+        elif isinstance(source, (bytes, bytearray, memoryview)):
+            file = io.BytesIO(source)
+        else:
+            file = source
+        start = file.tell()
+        size = file.seek(0, os.SEEK_END) - start
+        file.seek(start)
+        yield _Content(file, start, max(0, size))
+
+
+def _instant(client: Any, bucket: str, key: str, content: _Content, digest: bytes, extra: dict[str, Any]) -> str | None:
+    """The ETag of the object if it came to be without its bytes; None when they have to be sent."""
+    headers = _headers(client, bucket, key, extra)
+    if headers is None:
+        return None
+    headers["x-amz-orcas-instant-size"] = str(content.size)
+    headers["x-amz-orcas-instant-sha256"] = digest.hex()
+    offer = _post(client, bucket, key, headers)
+    challenge = None if offer is None else _read_challenge(offer.content, content.size)
+    if challenge is None:
+        return None
+    headers["x-amz-orcas-instant-challenge"] = challenge.token
+    headers["x-amz-orcas-instant-answer"] = challenge.answer(content)
+    answer = _post(client, bucket, key, headers)
+    if answer is None or answer.content:
+        return None
+    etag = answer.headers.get("ETag")
+    return None if etag is None else str(etag)
+
+
+def _headers(client: Any, bucket: str, key: str, extra: dict[str, Any]) -> dict[str, str] | None:
+    """The headers that `put_object` would send for `extra`; None when only it can say what is wrong with them."""
+    from botocore.exceptions import ParamValidationError
+    from botocore.serialize import create_serializer
+
+    model = client.meta.service_model
+    serializer = create_serializer(model.metadata["protocol"])
+    try:
+        request = serializer.serialize_to_request(
+            {"Bucket": bucket, "Key": key, **extra}, model.operation_model("PutObject")
+        )
+    except ParamValidationError:
+        return None
+    headers = {str(name): str(value) for name, value in request["headers"].items()}
+    return headers if all(value.isascii() for value in headers.values()) else None
+
+
+def _post(client: Any, bucket: str, key: str, headers: dict[str, str]) -> Any:
+    """The response to a signed `POST ?instant` if it is a success, else None."""
+    from botocore.awsrequest import AWSRequest
+    from botocore.exceptions import BotoCoreError
+
+    path = f"{urllib.parse.quote(bucket, safe='')}/{urllib.parse.quote(key, safe='/~')}"
+    url = f"{client.meta.endpoint_url.rstrip('/')}/{path}?instant"
+    request = AWSRequest(method="POST", url=url, headers=headers)
+    try:
+        # The client's own signer and connections: its credentials, region, proxies and certificates.
+        client._request_signer.sign("PutObject", request)
+        response = client._endpoint.http_session.send(request.prepare())
+    except BotoCoreError:
+        # What is wrong with credentials or the connection is for the ordinary upload to find and to say.
+        return None
+    return response if response.status_code == _OK else None
+
+
+def _read_challenge(document: bytes, size: int) -> _Challenge | None:
+    """The challenge in a server's answer; None when there is none that makes sense for `size` bytes."""
+    if len(document) > _DOCUMENT_MAX:
+        return None
+    try:
+        root = ET.fromstring(document)  # noqa: S314 - short, and expat bounds entities
+        namespace = root.tag.rpartition("InstantUpload")[0]
+        if root.findtext(f"{namespace}Status") != "challenge":
+            return None
+        token = root.findtext(f"{namespace}Challenge") or ""
+        nonce = bytes.fromhex(root.findtext(f"{namespace}Nonce") or "")
+        places = root.findall(f"{namespace}Range")
+        ranges = [(int(place.attrib["first"]), int(place.attrib["last"])) for place in places]
+    except (ET.ParseError, KeyError, ValueError):
+        return None
+    sound = all(0 <= first <= last < size for first, last in ranges)
+    asked = sum(last - first + 1 for first, last in ranges)
+    return _Challenge(token, nonce, ranges) if token.isalnum() and sound and asked <= _RANGES_BYTES_MAX else None

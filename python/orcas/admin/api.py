@@ -32,8 +32,8 @@ class CheckOrder(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     read_content: bool = True
-    threads: int = Field(2, ge=1, le=64)
-    bytes_per_sec: int = Field(0, ge=0, le=1 << 40)
+    threads: int = Field(default=2, ge=1, le=64)
+    bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault

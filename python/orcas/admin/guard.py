@@ -65,12 +65,13 @@ async def refuse(send: Send, status: int, code: str, message: str) -> None:
 
 
 async def _collect(receive: Receive) -> bytes | None:
-    body = b""
+    body: bytes = b""
     while True:
         message = await receive()
         if message["type"] != "http.request":
             return None
-        body += message.get("body", b"")
+        piece: bytes = message.get("body", b"")
+        body += piece
         if len(body) > BODY_MAX:
             return None
         if not message.get("more_body", False):

@@ -202,8 +202,8 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
 def _sources(directory: Path, database: Path, held: _Held) -> list[tuple[str, Path, int]]:
     """Name, path and length of every file of a backup."""
     listed = [(name, directory / name, length) for name, length in held.files]
-    for path in (database, directory / ROOT_NAME, directory / KEY_NAME):
-        listed.append((path.name, path, path.stat().st_size))
+    beside = (database, directory / ROOT_NAME, directory / KEY_NAME)
+    listed += [(path.name, path, path.stat().st_size) for path in beside]
     for _, path, length in listed:
         try:
             found = path.stat().st_size

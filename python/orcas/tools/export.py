@@ -40,7 +40,7 @@ class Export:
     resume: bool
     advance: Advance
     objects: int = 0
-    bytes: int = 0
+    size: int = 0
     skipped: int = 0
     gone: int = 0
     _made: set[Path] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Export:
                     raise
             self._finish_index(unfinished)
         return {
-            "target": str(self.target), "objects": self.objects, "bytes": self.bytes, "skipped": self.skipped,
+            "target": str(self.target), "objects": self.objects, "bytes": self.size, "skipped": self.skipped,
             "gone": self.gone,
         }  # fmt: skip
 
@@ -151,9 +151,9 @@ class Export:
         skipped = line.pop("skipped")
         self.skipped += skipped
         self.objects += 1
-        self.bytes += line["size"]
+        self.size += line["size"]
         index.write(json.dumps(line) + "\n")
-        self.advance(line["bucket"], self.bytes, 0)
+        self.advance(line["bucket"], self.size, 0)
 
     def _finish_index(self, unfinished: Path) -> None:
         """The index under its name, with the paths that files have in the end."""

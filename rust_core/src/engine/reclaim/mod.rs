@@ -250,6 +250,8 @@ impl Reclaimer {
             }
         };
         if self.shared.applies.applied_to() < last {
+            // For the next look: it was taken.
+            super::CompletionSink::complete(&*answer, 0, Ok(Outcome::Reclaimed { entries, last }));
             self.state = State::Submitted { answer, after, then };
             return Ok(Step::Waiting);
         }

@@ -69,6 +69,19 @@ impl StoreKeys {
         if Self::read(fs, &path).is_ok() { Ok(()) } else { self.write(fs, dir, &path) }
     }
 
+    /// Both copies as they are, without writing anything.
+    pub fn inspect(fs: &Arc<dyn FileSystem>, dir: &Path) -> [(PathBuf, Result<Self>); 2] {
+        NAMES.map(|name| {
+            let path = dir.join(name);
+            let read = Self::read(fs, &path);
+            (path, read)
+        })
+    }
+
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.store_id, self.commit_key, self.scope_key) == (other.store_id, other.commit_key, other.scope_key)
+    }
+
     fn blank() -> Self {
         Self { store_id: [0; 16], commit_key: [0; 32], scope_key: [0; 32], established: false }
     }

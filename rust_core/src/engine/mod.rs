@@ -8,6 +8,7 @@ mod apply;
 mod body;
 mod buckets;
 mod cache;
+mod check;
 mod commit;
 mod copy;
 mod epochs;
@@ -58,6 +59,10 @@ use reclaim::{Candidates, Requests};
 use sharing::{Heads, HeldBytes, Pins};
 
 pub use body::BodyWriter;
+pub use check::{
+    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, IndexState, LOSSES_MAX, Loss,
+    ScrubDamage, ScrubProgress, check_store, repair_store,
+};
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
 pub use hold::{HeldFile, Hold};
@@ -100,6 +105,8 @@ pub struct EngineOptions {
     pub pack_size: u64,
     /// Bytes a second that background reclamation reads and writes at most; 0 for no bound.
     pub reclaim_rate: u64,
+    /// Bytes a second that the scrub reads; 0 for no scrub.
+    pub scrub_rate: u64,
     /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
     pub reserve: u64,
 }
@@ -192,6 +199,7 @@ struct Shared {
     candidates: Candidates,
     pins: Arc<Pins>,
     reclaim: Requests,
+    scrub: check::Scrub,
     overlay: RwLock<Overlay>,
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,

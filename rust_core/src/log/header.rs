@@ -149,6 +149,18 @@ impl Header {
         Ok(Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain }))
     }
 
+    /// What damaged bytes of a header still say, believing every field. For looking at a damaged log only: the caller
+    /// finds out whether the salt opens any frame.
+    pub fn salvage(bytes: &[u8; HEADER_ENCODED], store_id: &[u8; 16], number: u64) -> Self {
+        let (store_id, salt, from) = (*store_id, field(bytes, 40), position(bytes, 56));
+        if field(bytes, 0) != MAGIC_COMPACTED {
+            return Self::Plain(FileHeader { store_id, number, salt, predecessor: from });
+        }
+        let (end, own_end) = (position(bytes, 112), u64::from_le_bytes(field(bytes, 168)));
+        let own_chain = field(bytes, 176);
+        Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain })
+    }
+
     pub fn number(&self) -> u64 {
         match self {
             Self::Plain(header) => header.number,

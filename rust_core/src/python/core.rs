@@ -12,8 +12,9 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 use super::StoreError;
 use super::answer::{Names, Response, piece_object};
 use super::request::Request;
+use super::checks::{CheckProgress, Report, ScrubState};
 use super::tools::{Hold, ReclaimState, ReclaimStats, Stats, judge};
-use crate::engine::{Effort, Engine, EngineOptions, Environment, IndexPlace, SystemClock};
+use crate::engine::{CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use crate::error::Error;
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::http::{Headers, RequestHead};
@@ -60,7 +61,7 @@ fn ref_level(name: &str) -> PyResult<RefLevel> {
 /// Settings of the engine and the lane, as the control plane hands them over.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Options {
+pub struct Options {
     data: PathBuf,
     batch_write_enabled: bool,
     max_batch_write_file_size: u64,
@@ -77,6 +78,7 @@ struct Options {
     log_file_size: u64,
     pack_size: u64,
     reclaim_bytes_per_sec: u64,
+    scrub_bytes_per_sec: u64,
     reserve: u64,
     region: String,
     strict_region: bool,
@@ -86,7 +88,7 @@ struct Options {
 }
 
 impl Options {
-    fn engine(&self) -> PyResult<EngineOptions> {
+    pub fn engine(&self) -> PyResult<EngineOptions> {
         Ok(EngineOptions {
             data: self.data.clone(),
             batch_write_enabled: self.batch_write_enabled,
@@ -103,6 +105,7 @@ impl Options {
             log_file_size: self.log_file_size,
             pack_size: self.pack_size,
             reclaim_rate: self.reclaim_bytes_per_sec,
+            scrub_rate: self.scrub_bytes_per_sec,
             reserve: self.reserve,
         })
     }
@@ -117,6 +120,16 @@ impl Options {
             body_budget: self.body_budget,
             workers: self.workers,
         }
+    }
+}
+
+/// The machine's own.
+pub fn environment() -> Environment {
+    Environment {
+        fs: Arc::new(RealFileSystem),
+        clock: Arc::new(SystemClock::new()),
+        random: Arc::new(SystemRandom),
+        index: IndexPlace::File,
     }
 }
 
@@ -142,14 +155,8 @@ impl Core {
         let options: Options = options.extract()?;
         let engine_options = options.engine()?;
         let lane_options = options.lane(engine_options.ref_level);
-        let environment = Environment {
-            fs: Arc::new(RealFileSystem),
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(SystemRandom),
-            index: IndexPlace::File,
-        };
         let opened = py.detach(|| {
-            let engine = Engine::open(engine_options, environment)?;
+            let engine = Engine::open(engine_options, environment())?;
             let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
             Ok((engine, lane))
         });
@@ -274,6 +281,25 @@ impl Core {
 
     fn reclaim_progress(&self) -> ReclaimState {
         self.lane.engine.reclaim_progress().into()
+    }
+
+    /// Checks the whole store beside its work. Blocks; `progress` shows how far it is and ends it.
+    fn check(
+        &self,
+        py: Python<'_>,
+        progress: &CheckProgress,
+        read_content: bool,
+        threads: usize,
+        bytes_per_sec: u64,
+    ) -> PyResult<Report> {
+        let options = CheckOptions { read_content, threads, bytes_per_sec };
+        let progress = progress.shared();
+        py.detach(|| self.lane.engine.check(&options, &progress)).map(Report::from).map_err(store_error)
+    }
+
+    /// How the scrub in the background is doing.
+    fn scrub_progress(&self) -> ScrubState {
+        self.lane.engine.scrub_progress().into()
     }
 
     /// Makes everything acknowledged durable and keeps the files of this moment. Blocks.

@@ -4,6 +4,7 @@
 //! objects: they know a request by the number of its slot, and what they complete is converted in `Core.drain`.
 
 mod answer;
+mod checks;
 mod core;
 mod request;
 mod tools;
@@ -28,6 +29,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::Download>()?;
     module.add_class::<tools::Hold>()?;
+    module.add_class::<checks::CheckProgress>()?;
+    module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
+    module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
     module.add("StoreError", module.py().get_type::<StoreError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;

@@ -9,6 +9,7 @@ __all__ = [
     "FLOW_WAIT",
     "OPERATIONS",
     "BodySink",
+    "CheckProgress",
     "Core",
     "Download",
     "Health",
@@ -16,6 +17,8 @@ __all__ = [
     "Request",
     "Response",
     "StoreError",
+    "check_store",
+    "repair_store",
     "sign",
 ]
 
@@ -116,6 +119,112 @@ class ReclaimState(TypedDict):
     requested: bool
     failed: str | None
 
+@final
+class CheckProgress:
+    """How far a check is. Any thread may look, or end it."""
+
+    def __new__(cls) -> CheckProgress: ...
+    @property
+    def phase(self) -> str:
+        """What it is doing, in words."""
+
+    @property
+    def done_bytes(self) -> int:
+        """Bytes that were read."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that will be read, as far as is known."""
+
+    def cancel(self) -> None:
+        """End it: it fails at its next look."""
+
+@type_check_only
+class Finding(TypedDict):
+    """Something that is not as it should be; `damage` says whether that is damage."""
+
+    kind: str
+    damage: bool
+    place: str
+    detail: str
+
+@type_check_only
+class Loss(TypedDict):
+    """A version or a part of an upload that cannot be read whole any more; bytes of all of it."""
+
+    bucket: str
+    key: bytes
+    version_id: str | None
+    upload: str | None
+    bytes: int
+    reason: str
+
+@type_check_only
+class IndexReport(TypedDict):
+    """`equal`, `different`, `absent` or `not compared`, and the first difference or the reason."""
+
+    state: str
+    detail: str | None
+
+@type_check_only
+class Report(TypedDict):
+    """What a check found; findings and losses may be more than are listed."""
+
+    clean: bool
+    findings: list[Finding]
+    findings_total: int
+    losses: list[Loss]
+    losses_total: int
+    blobs: int
+    bytes: int
+    log_files: int
+    packs: int
+    index: IndexReport
+    seconds: float
+
+@type_check_only
+class ScrubDamage(TypedDict):
+    """Something damaged that the scrub came upon."""
+
+    place: str
+    detail: str
+
+@type_check_only
+class ScrubState(TypedDict):
+    """How the scrub is doing. Bytes are those of the present round; the rate is in bytes a second, 0 for none."""
+
+    rate: int
+    rounds: int
+    done_bytes: int
+    total_bytes: int
+    position: str
+    damaged: list[ScrubDamage]
+    damaged_total: int
+    failed: str | None
+
+def check_store(
+    data: str | PathLike[str], progress: CheckProgress, read_content: bool, threads: int, bytes_per_sec: int
+) -> Report:
+    """Check the store of a directory that nobody has open; changes nothing. Blocks.
+
+    Args:
+        data: the directory.
+        progress: shows how far it is, and ends it.
+        read_content: also read the content of objects.
+        threads: that read; 0 for one for each processor, at most four.
+        bytes_per_sec: read at most; 0 for no bound.
+
+    Raises:
+        StoreError: the store is locked, or the check cannot go on.
+    """
+
+def repair_store(options: Options, progress: CheckProgress) -> Report:
+    """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
+
+    Raises:
+        StoreError: the store is locked, or cannot be read or written.
+    """
+
 @type_check_only
 class Options(TypedDict):
     """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
@@ -139,6 +248,7 @@ class Options(TypedDict):
     log_file_size: int
     pack_size: int
     reclaim_bytes_per_sec: int
+    scrub_bytes_per_sec: int
     reserve: int
     region: str
     strict_region: bool
@@ -233,6 +343,16 @@ class Core:
 
     def reclaim_progress(self) -> ReclaimState:
         """How reclamation is."""
+
+    def check(self, progress: CheckProgress, read_content: bool, threads: int, bytes_per_sec: int) -> Report:
+        """Check the whole store beside its work. Blocks. Arguments as of `check_store`.
+
+        Raises:
+            StoreError: the check cannot go on, or was cancelled.
+        """
+
+    def scrub_progress(self) -> ScrubState:
+        """How the scrub in the background is doing."""
 
     def hold(self) -> Hold:
         """Make everything acknowledged durable and keep the files of this moment. Blocks.

@@ -21,13 +21,13 @@ from starlette.middleware import Middleware
 from orcas.admin.guard import RootOnly
 from orcas.admin.holds import Holds, TooManyHoldsError
 from orcas.admin.jobs import Job, Jobs, TooManyJobsError, Work
-from orcas.edge import Core, StoreError
+from orcas.edge import CheckProgress, Core, StoreError
 
 MOUNT: Final = "/_orcas/admin"
 _CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
 
 
-class CheckOrder(BaseModel):
+class CheckBody(BaseModel):
     """How a check is done. `bytes_per_sec` 0 sets no bound."""
 
     model_config = ConfigDict(extra="forbid")
@@ -72,7 +72,7 @@ class Tools:
         """The work of a reclamation."""
         return Work(lambda: dict(self.core.reclaim(compact)), lambda: dict(self.core.reclaim_progress()))
 
-    def check(self, order: CheckOrder) -> Work:
+    def check(self, order: CheckBody) -> Work:
         """The work of a check."""
         progress = CheckProgress()
 
@@ -156,8 +156,8 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return tools().start("compact", tools().reclaim(compact=True))
 
     @app.post("/check", status_code=202)
-    def check(order: Annotated[CheckOrder | None, Body()] = None) -> dict[str, Any]:
-        return tools().start("check", tools().check(order or CheckOrder()))
+    def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:
+        return tools().start("check", tools().check(order or CheckBody()))
 
     def found(name: str) -> Job:
         job = tools().jobs.find(name)

@@ -11,6 +11,7 @@ from orcas.config import Settings, resolve
 
 if TYPE_CHECKING:
     from orcas.cli.output import Advance
+    from orcas.edge import CheckOrder
 
 EXIT_DAMAGED = 1
 _SHOWN_MAX = 20
@@ -117,7 +118,7 @@ def fsck(
 
     Of a stopped store nothing is opened; a running one is checked beside its work.
     """
-    order = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
+    order: CheckOrder = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
     with progress(shown=not as_json) as advance:
         report = _check(settings_of(data), endpoint, order, advance, repair=repair)
     _show_report(report, as_json)
@@ -134,7 +135,7 @@ def scrub(
 
     settings = settings_of(data)
     if now:
-        order = {"read_content": True, "threads": 1, "bytes_per_sec": settings.scrub_bytes_per_sec}
+        order: CheckOrder = {"read_content": True, "threads": 1, "bytes_per_sec": settings.scrub_bytes_per_sec}
         with progress(shown=not as_json) as advance:
             report = _check(settings, endpoint, order, advance, repair=False)
         _show_report(report, as_json)
@@ -148,7 +149,7 @@ def scrub(
 
 
 def _check(
-    settings: Settings, endpoint: str | None, order: dict[str, Any], advance: Advance, *, repair: bool
+    settings: Settings, endpoint: str | None, order: CheckOrder, advance: Advance, *, repair: bool
 ) -> dict[str, Any]:
     from orcas.control.files import InUseError
     from orcas.errors import ConfigurationError
@@ -166,8 +167,11 @@ def _check(
         if repair:
             raise
         session = through_server(settings, error)
-    watch = lambda state: advance(state["phase"], state["done_bytes"], state["total_bytes"])  # noqa: E731
-    return run_job(session, "check", watch, order)
+
+    def watch(state: dict[str, Any]) -> None:
+        advance(state["phase"], state["done_bytes"], state["total_bytes"])
+
+    return run_job(session, "check", watch, {**order})
 
 
 def _show_report(report: dict[str, Any], as_json: bool) -> None:
@@ -189,12 +193,13 @@ def _show_report(report: dict[str, Any], as_json: bool) -> None:
             right=1,
         )
         for finding in report["findings"][:_SHOWN_MAX]:
-            typer.echo(f"{finding['kind']}: {finding['place']}: {finding['detail']}")
+            worth = finding["kind"] if finding["damage"] else f"{finding['kind']} (harmless)"
+            typer.echo(f"{worth}: {finding['place']}: {finding['detail']}")
         for loss in report["losses"][:_SHOWN_MAX]:
             typer.echo(f"lost: {loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}")
         if report["findings_total"] > _SHOWN_MAX or report["losses_total"] > _SHOWN_MAX:
             typer.echo("There is more: --json shows it all.")
-    if report["findings_total"] or report["losses_total"]:
+    if not report["clean"]:
         raise typer.Exit(EXIT_DAMAGED)
 
 

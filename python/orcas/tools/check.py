@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 from orcas.admin.api import readable
 from orcas.config import Settings
 from orcas.control.files import locked
-from orcas.edge import CheckProgress, check_closed, repair_closed
+from orcas.edge import CheckOrder, CheckProgress, check_closed, repair_closed
 from orcas.errors import UnavailableError
 
 Advance = Callable[[str, int, int], None]
@@ -21,7 +20,7 @@ Advance = Callable[[str, int, int], None]
 _LOOK_SECONDS: Final = 0.2
 
 
-def check_stopped(settings: Settings, order: dict[str, Any], advance: Advance, *, repair: bool) -> dict[str, Any]:
+def check_stopped(settings: Settings, order: CheckOrder, advance: Advance, *, repair: bool) -> dict[str, Any]:
     """Check the store of `settings.data`; with `repair` its index is built from the log first where that is needed.
 
     Raises:
@@ -50,11 +49,11 @@ def check_stopped(settings: Settings, order: dict[str, Any], advance: Advance, *
     return readable(result)
 
 
-def _run(settings: Settings, order: dict[str, Any], repair: bool, progress: CheckProgress, outcome: list[Any]) -> None:
+def _run(settings: Settings, order: CheckOrder, repair: bool, progress: CheckProgress, outcome: list[Any]) -> None:
     try:
         if repair:
             outcome.append(repair_closed(settings, progress))
         else:
-            outcome.append(check_closed(Path(settings.data), order, progress))
+            outcome.append(check_closed(settings, progress, order))
     except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
         outcome.append(error)

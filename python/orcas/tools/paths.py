@@ -1,9 +1,9 @@
 """From keys, which are any bytes, to paths below a directory. Pure.
 
 Each part of a key between slashes becomes one name. `%`, control characters and bytes that are not UTF-8 are written as
-`%XX`; so are the dots of `.` and `..`. An empty part is `%2F`. A name of more than `NAME_MAX` bytes is cut, and ends in `%~` and
-32 hexadecimal digits of its SHA-256. Two keys never get one path, and no path leaves its directory. A key that is also the
-directory of others ends in `%` (`SIDE`), which nothing else does.
+`%XX`; so are the dots of `.` and `..`. An empty part is `%2F`. A name of more than `NAME_MAX` bytes is cut, and ends in
+`%~` and 32 hexadecimal digits of its SHA-256. Two keys never get one path, and no path leaves its directory. A key that
+is also the directory of others ends in `%` (`SIDE`), which nothing else does.
 """
 
 from __future__ import annotations

@@ -144,8 +144,22 @@ def scrub(
         state = session.admin("GET", "scrub")
     if as_json:
         print_json(state)
-    else:
-        print_table(("", "scrub"), [(name.replace("_", " "), value) for name, value in state.items()], right=1)
+        return
+    print_table(
+        ("", "scrub"),
+        [
+            ("rate", f"{size(state['rate'])}/s" if state["rate"] else "off"),
+            ("rounds completed", state["rounds"]),
+            ("this round", f"{size(state['done_bytes'])} of {size(state['total_bytes'])}"),
+            ("reading", state["position"] or "nothing just now"),
+            ("damaged places", state["damaged_total"]),
+        ],
+        right=1,
+    )
+    for damage in state["damaged"][:_SHOWN_MAX]:
+        typer.echo(f"{damage['place']}: {damage['detail']}")
+    if state["failed"]:
+        typer.echo(f"The last round ended early: {state['failed']}.")
 
 
 def _check(

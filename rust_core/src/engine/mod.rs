@@ -12,6 +12,7 @@ mod check;
 mod commit;
 mod copy;
 mod epochs;
+mod hold;
 mod instant;
 mod keys;
 mod list;
@@ -24,6 +25,7 @@ mod reclaim;
 mod sharing;
 mod stepper;
 mod uploads;
+mod usage;
 mod view;
 
 #[cfg(test)]
@@ -49,6 +51,7 @@ use crate::record::{Bucket, BucketId, Durability, RefLevel};
 use buckets::BucketTable;
 use cache::ObjectCache;
 use epochs::Epochs;
+use hold::Holds;
 use keys::StoreKeys;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
@@ -62,6 +65,7 @@ pub use check::{
 };
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
+pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage};
 pub use open::{Engine, IndexPlace};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
@@ -69,6 +73,7 @@ pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
+pub use usage::{BucketUsage, FilesUsage, Usage};
 
 /// Everything the engine can be told; the defaults stand in the control plane.
 #[derive(Clone, Debug)]
@@ -199,6 +204,7 @@ struct Shared {
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,
     epochs: Arc<Epochs>,
+    holds: Arc<Holds>,
     heads: Heads,
     held: Arc<HeldBytes>,
     index: Index,

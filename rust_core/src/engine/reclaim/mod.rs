@@ -175,6 +175,9 @@ impl Reclaimer {
     /// What reading or writing a file ran into, and `ReadOnly`; the work under way is given up, nothing is lost.
     pub fn step(&mut self, policy: &Policy) -> Result<Step> {
         self.shared.check_writable()?;
+        let holds = Arc::clone(&self.shared.holds);
+        // Until the end of the step nobody takes a hold, and while somebody has one nothing moves or goes.
+        let Some(_turn) = holds.turn() else { return Ok(Step::Waiting) };
         if self.bury()? {
             return Ok(Step::Worked { bytes: 0 });
         }

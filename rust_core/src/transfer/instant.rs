@@ -18,6 +18,7 @@ use super::problem::Problem;
 use super::request::{Input, Request, Step};
 use crate::checksum::{Checksum, ChecksumAlgorithm};
 use crate::decide::{Copy, Failure, Intent, Put, Refusal, SourceConditions};
+use crate::engine::Found;
 use crate::http::{Headers, hex, parse_hex};
 use crate::record::{Bucket, Object, ObjectHeaders, RefLevel};
 use crate::s3::conditions::WriteCondition;
@@ -79,9 +80,13 @@ impl InstantUpload {
         self.own && lane.options.instant_upload && self.bucket.settings.ref_level != Some(RefLevel::Off)
     }
 
-    fn source(&self, lane: &Lane) -> Result<Option<Arc<Object>>, Problem> {
+    fn source(&self, lane: &Lane) -> Result<Option<Found>, Problem> {
         let source = lane.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
-        Ok(source.filter(|found| found.version.size == self.size && found.version.sha256 == Some(self.sha256)))
+        let is_it = |found: &Found| {
+            let version = &found.object.version;
+            version.size == self.size && version.sha256 == Some(self.sha256)
+        };
+        Ok(source.filter(is_it))
     }
 
     fn claim(&self) -> Claim<'_> {
@@ -204,20 +209,21 @@ impl Request {
                 Ok(true) => {}
                 Ok(false) => return Err(wrong()),
                 // Its bytes may have gone with it.
-                Err(_) if !self.stands(&source)? => continue,
+                Err(_) if !self.stands(&source.object)? => continue,
                 Err(problem) => return Err(problem),
             }
-            match lane.engine.execute(upload.copy(&source)) {
+            match lane.engine.execute(upload.copy(&source.object)) {
                 Err(Failure::Refused(Refusal::SourceChanged)) => {}
                 // Of the source, which has gone, or of the destination?
-                Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchBucket)) if !self.stands(&source)? => {}
+                Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchBucket))
+                    if !self.stands(&source.object)? => {}
                 done => return self.outcome(done?),
             }
         }
         Ok(self.instant_send())
     }
 
-    fn is_answer(&self, challenge: &Challenge, source: &Object, given: &[u8; 32]) -> Result<bool, Problem> {
+    fn is_answer(&self, challenge: &Challenge, source: &Found, given: &[u8; 32]) -> Result<bool, Problem> {
         let mut answer = challenge.answer();
         for (first, last) in &challenge.ranges {
             let mut reader = self.lane.engine.reader(source, *first, *last);

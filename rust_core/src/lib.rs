@@ -23,4 +23,5 @@ mod python;
 pub mod record;
 pub mod s3;
 pub mod sigv4;
+mod sync;
 pub mod transfer;

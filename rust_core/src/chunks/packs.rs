@@ -4,13 +4,12 @@
 //! way to the log: all these hold its `Arc<Pack>`, and nothing else keeps one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Weak};
-
-use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Open};
+use crate::sync::Mutex;
+use crate::sync::atomic::AtomicBool;
 
 use super::format::{CHUNK_LENGTH_MAX, PackHeader, frame_length};
 use super::pack::{Pack, Unsyncable};

@@ -8,9 +8,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::{Mutex, RwLock};
 
 use super::mentions::shared_head;
 use super::queue::Sequenced;
@@ -19,6 +16,8 @@ use crate::decide::Pin;
 use crate::error::Result;
 use crate::filter::Filter;
 use crate::record::{Bucket, HEAD_LENGTH, Identity, RefLevel, Sequence, head_of};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 /// Identities that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
@@ -81,6 +80,13 @@ impl Pins {
             state.condemned.remove(blob);
         }
         state.forgotten += 1;
+    }
+
+    /// Identities held and blobs remembered as condemned.
+    #[cfg(feature = "shuttle")]
+    pub fn sizes(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.held.len(), state.condemned.len())
     }
 
     /// Changes whenever condemnations are forgotten: a lookup during which it changed may have found a row that was

@@ -16,8 +16,6 @@ mod packs;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::queue::Answer;
 use super::{Shared, Waiter};
 use crate::decide::{Intent, Outcome};
@@ -25,6 +23,7 @@ use crate::error::Result;
 use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
 use crate::record::Sequence;
+use crate::sync::Mutex;
 
 pub(super) use candidates::Candidates;
 pub use driver::{Effort, ReclaimProgress, Reclaimed};

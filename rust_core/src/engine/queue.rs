@@ -128,7 +128,7 @@ impl IntentQueue {
     }
 }
 
-/// Holds the answer of an intent until somebody looks.
+/// Holds the answer of an intent for somebody who looks now and then.
 #[derive(Default)]
 pub(super) struct Answer {
     answer: Mutex<Option<Result<Outcome, Failure>>>,
@@ -136,7 +136,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub fn get(&self) -> Option<Result<Outcome, Failure>> {
-        self.answer.lock().take()
+        self.answer.lock().clone()
     }
 }
 

@@ -24,6 +24,12 @@ pub struct Scheduled {
 /// Reclamation of an open store, for a thread of its own.
 pub struct Reclamation(Reclaimer);
 
+impl std::fmt::Debug for Reclamation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.describe(f)
+    }
+}
+
 impl Reclamation {
     /// # Errors
     /// As [`super::Stepper::reclaim`].

@@ -92,7 +92,7 @@ fn reclaim_beside(mut reclamation: Reclamation, clients_left: &AtomicU64) -> Rec
     reclamation
 }
 
-fn reclaim_all(reclamation: &mut Reclamation) {
+fn reclaim_all(handle: &Handle, reclamation: &mut Reclamation) {
     for _ in 0..STEPS_MAX {
         match reclamation.step(&POLICY).unwrap() {
             Step::Worked { .. } => {}
@@ -100,7 +100,19 @@ fn reclaim_all(reclamation: &mut Reclamation) {
             Step::Idle => return,
         }
     }
-    panic!("reclamation does not come to an end");
+    panic!("reclamation does not come to an end: {reclamation:?}, {:?}", handle.health());
+}
+
+/// The index that was kept and the one that the log gives differ in the position only.
+fn compare(kept: &str, rebuilt: &str) {
+    let rows = |dump: &'_ str| -> Vec<String> {
+        dump.lines().filter(|row| !row.starts_with("meta position")).map(str::to_owned).collect()
+    };
+    let (kept, rebuilt) = (rows(kept), rows(rebuilt));
+    for (kept, rebuilt) in kept.iter().zip(&rebuilt) {
+        assert_eq!(kept, rebuilt);
+    }
+    assert_eq!(kept.len(), rebuilt.len());
 }
 
 fn schedule(seed: u64) {
@@ -141,7 +153,7 @@ fn schedule(seed: u64) {
     clients.iter().for_each(Client::check);
     for _ in 0..2 {
         reclamation.refresh(true);
-        reclaim_all(&mut reclamation);
+        reclaim_all(&handle, &mut reclamation);
     }
     let found = leftovers(&handle, &[bucket.id]).unwrap();
     assert!(found.is_empty(), "{found:#?}");
@@ -150,7 +162,7 @@ fn schedule(seed: u64) {
     let kept = store.close().unwrap();
     if seed.is_multiple_of(REBUILD_EVERY) {
         let (store, _) = Scheduled::open(options, environment(&disk, seed)).unwrap();
-        assert_eq!(store.close().unwrap(), kept, "the log gives another index than the one that was kept");
+        compare(&kept, &store.close().unwrap());
     }
 }
 

@@ -136,6 +136,20 @@ impl Reclaimer {
         }
     }
 
+    /// What it is doing and what it has done.
+    #[cfg(feature = "shuttle")]
+    pub fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = match &self.state {
+            State::Idle => "idle",
+            State::Chosen { .. } => "waits for readers of the chosen",
+            State::Submitted { .. } => "waits for a commit",
+            State::Rewriting(_) => "rewrites the log",
+            State::Emptying(_) => "empties a pack",
+            State::Sweeping(_) => "sweeps a pack",
+        };
+        write!(f, "{state}, {} graves, {:?}, logs {:?}", self.graves.len(), *self.done.lock(), self.logs.sealed())
+    }
+
     /// Looks at everything again, also at what was not worth it.
     pub fn refresh(&mut self) {
         self.cursor = 0;
@@ -245,7 +259,9 @@ impl Reclaimer {
                 return Err(failure.into_error());
             }
         };
-        if self.shared.applies.applied_to() < last {
+        // A sequence that was given to a batch that failed never gets there: then the index has what there is.
+        let behind = self.shared.applies.applied_to() < last && self.shared.applies.lag().1 > 0;
+        if behind {
             self.state = State::Submitted { answer, after, then };
             return Ok(Step::Waiting);
         }

@@ -4,10 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
-
-use parking_lot::{Mutex, RwLock};
 
 use super::apply::Applier;
 use super::buckets::BucketTable;
@@ -26,6 +23,8 @@ use crate::fs::FileSystem;
 use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
 use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use crate::record::{self, Record};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Mutex, RwLock};
 
 /// Where the index lives.
 #[derive(Clone)]

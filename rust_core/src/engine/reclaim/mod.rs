@@ -16,8 +16,6 @@ mod packs;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::queue::Answer;
 use super::{Shared, Waiter};
 use crate::decide::{Intent, Outcome};
@@ -26,6 +24,7 @@ use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
 use crate::planted::{self, Bug};
 use crate::record::Sequence;
+use crate::sync::Mutex;
 
 pub(super) use candidates::Candidates;
 pub use driver::{Effort, ReclaimProgress, Reclaimed};
@@ -158,6 +157,13 @@ impl Reclaimer {
             State::Emptying(_) => "emptying a pack",
             State::Sweeping(_) => "sweeping a pack",
         })
+    }
+
+    /// What it is doing and what it has done.
+    #[cfg(feature = "shuttle")]
+    pub fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (doing, graves) = (self.doing(), self.graves.len());
+        write!(f, "{doing:?}, {graves} graves, {:?}, logs {:?}", *self.done.lock(), self.logs.sealed())
     }
 
     /// Looks at everything again, also at what was not worth it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -117,6 +118,19 @@ def test_the_scrub_says_how_far_it_is(serve: Serve, data: Path) -> None:
         }  # fmt: skip
         assert state["rate"] == 10 << 20
         assert "rounds completed" in command("scrub", "--data", data)
+
+
+def test_a_server_says_where_it_is_for_as_long_as_it_runs(serve: Serve, data: Path) -> None:
+    address = data / "server.json"
+    with serve() as target:
+        assert json.loads(address.read_text()) == {"url": target.server.endpoint, "pid": target.server.pid}
+        assert address.stat().st_mode & 0o777 == 0o600
+    assert not address.exists()
+    with serve() as target:
+        target.server.kill()
+    # What a crash leaves is no server.
+    assert address.exists()
+    shown(data)
 
 
 def test_a_store_that_is_none_or_out_of_reach_exits_69(data: Path, tmp_path: Path) -> None:

@@ -9,13 +9,11 @@ use bytes::Bytes;
 use orcas_core::checksum::Etag;
 use orcas_core::index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
 use orcas_core::record::{
-    Bucket, BucketId, BucketSettings, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning,
+    Bucket, BucketId, BucketSettings, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning, encode,
 };
 
 const OBJECTS: u64 = 1_000_000;
 const SMALL: u64 = 2_000;
-/// Payload of a version record with the headers that boto3 sends.
-const PAYLOAD: usize = 200;
 /// A checkpoint for each 64 MiB of WAL, as the engine does.
 const WAL_PAGES: u64 = 16_384;
 const CONTENT_KIND: u8 = 4;
@@ -121,13 +119,18 @@ impl<'i> Load<'i> {
     }
 
     fn apply(&mut self, records: &[(u8, Record)]) -> Duration {
-        let payload = Bytes::from(vec![0x5a; PAYLOAD]);
+        let payload = |record| {
+            let mut payload = Vec::new();
+            encode(record, &mut payload);
+            Bytes::from(payload)
+        };
+        let payloads: Vec<_> = records.iter().map(|(_, record)| payload(record)).collect();
         let mut applied = Vec::with_capacity(records.len());
-        for (kind, record) in records {
+        for ((kind, record), payload) in records.iter().zip(&payloads) {
             self.sequence += 1;
             let at = BlobLocation::Log { file: 1, offset: self.sequence * 1400, length: 1024 };
             let location = (*kind == CONTENT_KIND).then_some(at);
-            applied.push(Applied { sequence: self.sequence, kind: *kind, record, payload: &payload, location });
+            applied.push(Applied { sequence: self.sequence, kind: *kind, record, payload, location });
         }
         timed(|| self.writer.apply(&applied, &self.sequence.to_le_bytes()).expect("applied"))
     }
@@ -141,7 +144,7 @@ impl<'i> Load<'i> {
                 let blob = self.sequence + records.len() as u64 + 1;
                 records.push((
                     CONTENT_KIND,
-                    Record::Content { identity: Identity([0; 32]), shared: true, bytes: Bytes::new() },
+                    Record::Content { identity: identity(blob), shared: true, bytes: Bytes::new() },
                 ));
                 records.push((VERSION_KIND, Record::PutVersion(version(bucket, key(number, self.random), blob))));
             }
@@ -166,6 +169,15 @@ impl<'i> Load<'i> {
     }
 }
 
+/// No two are alike, and they come in no order.
+fn identity(blob: u64) -> Identity {
+    let mut bytes = [0; 32];
+    for (at, piece) in bytes.chunks_exact_mut(8).enumerate() {
+        piece.copy_from_slice(&(blob + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    }
+    Identity(bytes)
+}
+
 fn version(bucket: u64, key: Bytes, blob: u64) -> Version {
     Version {
         bucket: BucketId(bucket),
@@ -177,7 +189,11 @@ fn version(bucket: u64, key: Bytes, blob: u64) -> Version {
         etag: Etag { md5: [7; 16], parts: 0 },
         sha256: None,
         checksum: None,
-        headers: ObjectHeaders::default(),
+        headers: ObjectHeaders {
+            content_type: Some(Bytes::from_static(b"application/octet-stream")),
+            user: vec![(Bytes::from_static(b"made-by"), Bytes::from_static(b"a client that says so"))],
+            ..ObjectHeaders::default()
+        },
         parts: Vec::new(),
         manifest: vec![Extent::Blob { blob, start: 0, length: 1024 }],
     }

@@ -124,7 +124,7 @@ impl PlacedChunk {
     pub fn new_pack(&self) -> Option<u64> {
         match self.place {
             ChunkPlace::New { pack, .. } => Some(pack),
-            ChunkPlace::Known => None,
+            ChunkPlace::Known { .. } => None,
         }
     }
 }
@@ -133,8 +133,9 @@ impl PlacedChunk {
 pub enum ChunkPlace {
     /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`crate::record::head_of`] its bytes.
     New { head: u64, pack: u64, offset: u64 },
-    /// Not written: the blob with this identity was found and is pinned.
-    Known,
+    /// Not written: this blob holds the same bytes. It was found with a pin on its identity, so it is still there when
+    /// the body is decided, and is not looked up again.
+    Known { blob: Sequence },
 }
 
 #[derive(Clone, Debug)]

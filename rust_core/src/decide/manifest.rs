@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use super::{Body, ChunkPlace, PlacedChunk, Sharing, View};
 use crate::error::{Error, Result};
-use crate::record::{Extent, Identity, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence};
+use crate::record::{
+    Extent, HEAD_LENGTH, Identity, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
+};
 
 /// The records of a decision as they are drafted; each knows the sequence it will get.
 pub(super) struct Draft {
@@ -34,14 +36,19 @@ impl Draft {
     /// Drafts the records that hold `body` and returns the manifest that names them.
     ///
     /// # Errors
-    /// When a blob cannot be looked up, or one that was pinned has gone all the same.
+    /// When a blob cannot be looked up.
     pub fn store(&mut self, view: &dyn View, body: Body) -> Result<Vec<Extent>> {
         match body {
             Body::Inline(bytes) if bytes.is_empty() => Ok(Vec::new()),
             Body::Inline(bytes) => Ok(vec![Extent::Inline(bytes)]),
             Body::Content { identity, sharing, bytes } => {
                 let length = bytes.len() as u32;
-                let blob = match self.known(view, &identity, sharing, length)? {
+                let head = (bytes.len() <= HEAD_LENGTH).then(|| head_of(&identity.0));
+                let known = match sharing {
+                    Sharing::Sought => view.shared_blob(&identity, length, head)?,
+                    Sharing::Off | Sharing::Offered => None,
+                };
+                let blob = match known {
                     Some(blob) => blob,
                     None => self.push(Record::Content { identity, shared: sharing != Sharing::Off, bytes }),
                 };
@@ -56,30 +63,26 @@ impl Draft {
 
     fn chunk(&mut self, view: &dyn View, chunk: &PlacedChunk) -> Result<Extent> {
         let PlacedChunk { identity, sharing, length, .. } = *chunk;
-        let blob = match (self.known(view, &identity, sharing, length)?, chunk.place) {
-            (Some(blob), _) => blob,
-            (None, ChunkPlace::New { head, pack, offset }) => {
-                let shared = sharing != Sharing::Off;
-                let blob = self.push(Record::Chunk { identity, shared, head, pack, offset, length });
-                if shared {
-                    self.chunks.insert(identity, blob);
-                }
-                blob
-            }
-            (None, ChunkPlace::Known) => return Err(Error::Record { reason: "a pinned chunk is gone" }),
+        let extent = |blob| Ok(Extent::Blob { blob, start: 0, length });
+        let (head, pack, offset) = match chunk.place {
+            ChunkPlace::Known { blob } => return extent(blob),
+            ChunkPlace::New { head, pack, offset } => (head, pack, offset),
         };
-        Ok(Extent::Blob { blob, start: 0, length })
-    }
-
-    /// The blob that holds these bytes already, in this draft or before it.
-    fn known(&self, view: &dyn View, wanted: &Identity, sharing: Sharing, length: u32) -> Result<Option<Sequence>> {
-        if sharing != Sharing::Sought {
-            return Ok(None);
+        if sharing == Sharing::Sought {
+            let known = match self.chunks.get(&identity) {
+                Some(drafted) => Some(*drafted),
+                None => view.shared_blob(&identity, length, Some(head))?,
+            };
+            if let Some(blob) = known {
+                return extent(blob);
+            }
         }
-        match self.chunks.get(wanted) {
-            Some(blob) => Ok(Some(*blob)),
-            None => view.shared_blob(wanted, length),
+        let shared = sharing != Sharing::Off;
+        let blob = self.push(Record::Chunk { identity, shared, head, pack, offset, length });
+        if shared {
+            self.chunks.insert(identity, blob);
         }
+        extent(blob)
     }
 
     /// Moves a long list of blob extents into segment records.

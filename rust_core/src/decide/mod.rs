@@ -40,8 +40,9 @@ pub trait View {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
-    /// The blob that a body of `length` bytes with this identity may name.
-    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>>;
+    /// The blob that a body of `length` bytes with this identity may name. `head` is that of the body, when it is known:
+    /// a hint that spares a look.
+    fn shared_blob(&self, identity: &Identity, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
     /// Whether nothing refers to `blob` or asks for it, and nothing has since it was chosen. If so nothing ever will.
     fn condemn(&self, blob: Sequence) -> Result<bool>;
     /// Whether the bytes of `blob` stand in `pack`.

@@ -42,7 +42,7 @@ impl View for State {
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
     }
-    fn shared_blob(&self, identity: &Identity, length: u32) -> Result<Option<Sequence>> {
+    fn shared_blob(&self, identity: &Identity, length: u32, _head: Option<u64>) -> Result<Option<Sequence>> {
         Ok(self.shared.get(identity).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
     }
     fn condemn(&self, _blob: Sequence) -> Result<bool> {
@@ -375,4 +375,90 @@ fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
     assert_eq!(first, (4 << 20) - 10);
     assert_eq!(manifest::slice(&state, &manifest, 0, size - 1).unwrap(), manifest);
     assert_eq!(state.version("long").version_id, VersionId::Null);
+}
+
+fn content(key: &'static str, of: u8, sharing: Sharing) -> Intent {
+    let Intent::PutObject(mut put) = put(key, 300) else { unreachable!("put makes a PutObject") };
+    put.body = Body::Content { identity: Identity([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]) };
+    Intent::PutObject(put)
+}
+
+fn chunk(of: u8, sharing: Sharing, place: ChunkPlace) -> PlacedChunk {
+    PlacedChunk { identity: Identity([of; 32]), sharing, length: 300, place, pin: None }
+}
+
+fn chunks(key: &'static str, chunks: Vec<PlacedChunk>) -> Intent {
+    let Intent::PutObject(mut put) = put(key, 300 * chunks.len() as u64) else { unreachable!("put makes a PutObject") };
+    put.body = Body::Chunks(chunks);
+    Intent::PutObject(put)
+}
+
+impl State {
+    fn blobs(&self, key: &'static str) -> Vec<Sequence> {
+        let manifest = self.version(key).manifest;
+        manifest
+            .iter()
+            .map(|extent| match extent {
+                Extent::Blob { blob, start: 0, length: 300 } => *blob,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
+    let mut state = State::with_bucket();
+    let mut stored = |sharing| {
+        state.run(content("k", 1, sharing)).unwrap();
+        state.blobs("k")[0]
+    };
+    let off = stored(Sharing::Off);
+    let first = stored(Sharing::Sought);
+    assert_ne!(first, off);
+    assert_eq!(stored(Sharing::Sought), first);
+    let offered = stored(Sharing::Offered);
+    assert_ne!(offered, first);
+    assert_ne!(stored(Sharing::Off), offered);
+    // What was offered is found as well; what stands for itself is not.
+    assert_eq!(stored(Sharing::Sought), offered);
+    state.run(content("other", 2, Sharing::Sought)).unwrap();
+    assert_ne!(state.blobs("other"), [offered]);
+    // An identity with another length is no match.
+    state.shared.insert(Identity([3; 32]), (offered, 299));
+    state.run(content("longer", 3, Sharing::Sought)).unwrap();
+    assert_ne!(state.blobs("longer"), [offered]);
+}
+
+#[test]
+fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
+    let mut state = State::with_bucket();
+    let place = |at: u64| ChunkPlace::New { head: 0, pack: 1, offset: at * 4096 };
+    let body = vec![
+        chunk(1, Sharing::Sought, place(1)),
+        chunk(2, Sharing::Offered, place(2)),
+        chunk(1, Sharing::Sought, place(1)),
+        chunk(2, Sharing::Sought, place(2)),
+        chunk(3, Sharing::Off, place(3)),
+        chunk(3, Sharing::Sought, place(4)),
+    ];
+    state.run(chunks("a", body)).unwrap();
+    let blobs = state.blobs("a");
+    assert_eq!(blobs, [blobs[0], blobs[1], blobs[0], blobs[1], blobs[4], blobs[5]]);
+    assert_eq!(blobs[0..2].iter().chain(&blobs[4..6]).collect::<std::collections::HashSet<_>>().len(), 4);
+    let sequence = state.sequence;
+    state.run(chunks("b", vec![chunk(1, Sharing::Sought, ChunkPlace::Known { blob: blobs[0] })])).unwrap();
+    assert_eq!(state.blobs("b"), [blobs[0]]);
+    assert_eq!(state.sequence, sequence + 1);
+}
+
+#[test]
+fn settings_of_a_bucket_are_replaced_and_nothing_else() {
+    let mut state = State::with_bucket();
+    let before = state.bucket(BUCKET).unwrap();
+    let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
+    state.run(Intent::UpdateBucket { bucket: BUCKET, settings }).unwrap();
+    assert_eq!(*state.bucket(BUCKET).unwrap(), Bucket { settings, ..Bucket::clone(&before) });
+    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), settings });
+    assert_eq!(refused(gone), Refusal::NoSuchBucket);
 }

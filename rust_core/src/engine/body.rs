@@ -70,10 +70,10 @@ enum Cuts {
 
 /// The chunk that is arriving.
 enum OpenChunk {
-    Held(HeldChunk),
+    Held(Box<HeldChunk>),
     /// Written as it comes; `left` bytes are missing.
     Through {
-        writer: ChunkWriter,
+        writer: Box<ChunkWriter>,
         left: u64,
     },
 }
@@ -155,7 +155,7 @@ impl BodyWriter {
     fn next_chunk(&self) -> Result<OpenChunk> {
         self.shared.check_writable()?;
         self.shared.check_space()?;
-        let held = |length, room| Ok(OpenChunk::Held(HeldChunk::new(&self.scope, length, room)));
+        let held = |length, room| Ok(OpenChunk::Held(Box::new(HeldChunk::new(&self.scope, length, room))));
         match &self.cuts {
             Cuts::Content(chunker) => {
                 let length = self.remaining.min(chunker.longest() as u64);
@@ -177,11 +177,12 @@ impl BodyWriter {
     }
 
     fn through(&self, length: u64) -> Result<OpenChunk> {
-        Ok(OpenChunk::Through { writer: self.shared.packs.reserve(length as u32, &self.scope)?, left: length })
+        let writer = Box::new(self.shared.packs.reserve(length as u32, &self.scope)?);
+        Ok(OpenChunk::Through { writer, left: length })
     }
 
     /// Returns how many of the bytes were taken.
-    fn write_through(&mut self, mut writer: ChunkWriter, left: u64, bytes: &[u8]) -> Result<usize> {
+    fn write_through(&mut self, mut writer: Box<ChunkWriter>, left: u64, bytes: &[u8]) -> Result<usize> {
         let now = &bytes[..bytes.len().min(left as usize)];
         writer.write(now)?;
         let left = left - now.len() as u64;
@@ -200,7 +201,7 @@ impl BodyWriter {
     }
 
     /// Returns how many of the bytes were taken.
-    fn hold(&mut self, mut held: HeldChunk, bytes: &[u8]) -> Result<usize> {
+    fn hold(&mut self, mut held: Box<HeldChunk>, bytes: &[u8]) -> Result<usize> {
         let has = held.bytes.len();
         let until_head = HEAD_LENGTH.saturating_sub(has);
         let (limit, ends) = match &mut self.cuts {
@@ -232,7 +233,7 @@ impl BodyWriter {
     }
 
     /// Goes on with a chunk of fixed length whose head has just become known.
-    fn hold_on(&self, mut held: HeldChunk) -> Result<OpenChunk> {
+    fn hold_on(&self, mut held: Box<HeldChunk>) -> Result<OpenChunk> {
         let maybe_known =
             held.head.is_some_and(|head| self.shared.heads.maybe_known(head) || self.own.contains_key(&head));
         let fixed = matches!(self.cuts, Cuts::Fixed(_));
@@ -248,7 +249,7 @@ impl BodyWriter {
     }
 
     /// All bytes of a held chunk are there.
-    fn close_held(&mut self, held: HeldChunk) -> Result<()> {
+    fn close_held(&mut self, held: Box<HeldChunk>) -> Result<()> {
         let identity = Identity(*held.hasher.finalize().as_bytes());
         let head = held.head.unwrap_or_else(|| head_of(&identity.0));
         let length = held.bytes.len() as u32;
@@ -283,8 +284,11 @@ impl BodyWriter {
             // Sought, so that the decision makes one blob of both places.
             return Ok(Some(PlacedChunk { sharing: Sharing::Sought, ..earlier.clone() }));
         }
-        let pin = self.shared.pin_known(identity, length)?;
-        Ok(pin.map(|pin| PlacedChunk { identity, sharing, length, place: ChunkPlace::Known, pin: Some(pin) }))
+        let found = self.shared.pin_known(identity, length, head)?;
+        Ok(found.map(|(blob, pin)| {
+            let place = ChunkPlace::Known { blob };
+            PlacedChunk { identity, sharing, length, place, pin: Some(pin) }
+        }))
     }
 
     fn place(&mut self, written: WrittenChunk, sharing: Sharing) {

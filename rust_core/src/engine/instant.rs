@@ -5,13 +5,13 @@ use bytes::Bytes;
 use super::reads::version_of;
 use super::{Found, Shared};
 use crate::error::Result;
-use crate::record::{BucketId, INSTANT_SIZE_MIN};
+use crate::record::{Bucket, BucketId, INSTANT_SIZE_MIN, RefLevel};
 
 /// Versions with the same SHA-256 that are looked at: any that is current will do.
 const CANDIDATES_MAX: usize = 64;
 
 impl Shared {
-    /// A current object of `owner` with `size` bytes of this SHA-256.
+    /// A current object of `owner` with `size` bytes of this SHA-256, in a bucket that shares what it holds.
     pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Found>> {
         if size < INSTANT_SIZE_MIN {
             return Ok(None);
@@ -42,7 +42,9 @@ impl Shared {
         bucket: BucketId,
         key: &Bytes,
     ) -> Result<Option<Found>> {
-        if self.buckets.read().by_id(bucket).is_none_or(|bucket| bucket.owner != *owner) {
+        let offers =
+            |bucket: &std::sync::Arc<Bucket>| bucket.owner == *owner && self.ref_level(bucket) != RefLevel::Off;
+        if !self.buckets.read().by_id(bucket).is_some_and(offers) {
             return Ok(None);
         }
         let wanted = |found: &Found| {

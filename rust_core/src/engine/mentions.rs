@@ -173,3 +173,84 @@ fn digest(record: &Record) -> Option<([u8; 32], &Version)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::sim::SimRng;
+    use crate::record::{ChunkMove, Part, UploadId};
+
+    fn part(extents: Vec<Extent>) -> Record {
+        let manifest = extents;
+        let (upload, number, size, md5) = (UploadId([1; 16]), 1, 1, [0; 16]);
+        Record::PutPart(Part { upload, number, size, md5, modified_ms: 0, checksum: None, manifest })
+    }
+
+    /// A record that has to do with a few of `blobs` blobs, `packs` packs and as many identities.
+    fn record(rng: &mut SimRng) -> Record {
+        let mut some = |of: u64| (0..rng.below(4)).map(|_| rng.below(of)).collect::<Vec<_>>();
+        let (blobs, packs) = (some(12), some(4));
+        let extents = blobs.iter().map(|&blob| Extent::Blob { blob, start: 0, length: 1 }).collect();
+        let identity = Identity([rng.below(5) as u8; 32]);
+        let shared = rng.below(3) > 0;
+        match rng.below(6) {
+            0 => Record::Content { identity, shared, bytes: Bytes::from_static(b"bytes") },
+            1 => Record::Chunk { identity, shared, head: rng.below(9), pack: rng.below(4), offset: 0, length: 7 },
+            2 => Record::Segment { extents },
+            3 => part(extents),
+            4 => Record::CondemnBlobs { blobs },
+            _ => {
+                Record::MoveChunks { moves: packs.iter().map(|&pack| ChunkMove { blob: 0, pack, offset: 0 }).collect() }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_told_is_what_the_records_say_that_are_not_trimmed() {
+        let seed = 20_261_121;
+        println!("seed {seed}");
+        let mut rng = SimRng::new(seed);
+        let mut mentions = Mentions::default();
+        let mut waiting: Vec<(Sequence, Record)> = Vec::new();
+        // Sequences collide with the blobs that records name, so that bringing and naming one mix.
+        for sequence in 0..20_000 {
+            if rng.below(2) == 0 || waiting.is_empty() {
+                let record = record(&mut rng);
+                mentions.insert(sequence, &record);
+                waiting.push((sequence, record));
+            } else {
+                let (sequence, record) = waiting.remove(0);
+                mentions.trim(sequence, &record);
+            }
+            let any = |says: &dyn Fn(Sequence, &Record) -> bool| waiting.iter().any(|(at, record)| says(*at, record));
+            let blob = rng.below(12);
+            let mut named = 0;
+            for (at, record) in &waiting {
+                each_mention(*at, record, &mut |of| named += u32::from(of == blob));
+            }
+            assert_eq!(mentions.mentions(blob), named > 0);
+            let condemns =
+                |_, record: &Record| matches!(record, Record::CondemnBlobs { blobs } if blobs.contains(&blob));
+            assert_eq!(mentions.is_condemned(blob), any(&condemns));
+            let pack = rng.below(4);
+            let places = |_, record: &Record| match record {
+                Record::Chunk { pack: of, .. } => *of == pack,
+                Record::MoveChunks { moves } => moves.iter().any(|moved| moved.pack == pack),
+                _ => false,
+            };
+            assert_eq!(mentions.pack_in_use(pack), any(&places));
+            let wanted = Identity([rng.below(5) as u8; 32]);
+            let newest = waiting.iter().rev().find_map(|(at, record)| match record {
+                Record::Content { identity, shared: true, bytes } if *identity == wanted => {
+                    Some((*at, bytes.len() as u32))
+                }
+                Record::Chunk { identity, shared: true, length, .. } if *identity == wanted => Some((*at, *length)),
+                _ => None,
+            });
+            assert_eq!(mentions.shared_blob(&wanted), newest);
+        }
+        waiting.iter().for_each(|(sequence, record)| mentions.trim(*sequence, record));
+        assert!(mentions.blobs.is_empty() && mentions.packs.is_empty() && mentions.condemned.is_empty());
+        assert!(mentions.shared.is_empty() && mentions.digests.is_empty());
+    }
+}

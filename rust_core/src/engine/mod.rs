@@ -22,6 +22,8 @@ mod overlay;
 mod queue;
 mod reads;
 mod reclaim;
+#[cfg(feature = "shuttle")]
+pub mod scheduled;
 mod sharing;
 mod stepper;
 mod uploads;
@@ -34,11 +36,9 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 
 use crate::chunks::Packs;
 use crate::decide::{Body, Failure, Intent, Outcome};
@@ -47,6 +47,8 @@ use crate::fs::{FileSystem, Random};
 use crate::index::Index;
 use crate::log::{LogReader, SpareMaker};
 use crate::record::{Bucket, BucketId, Durability, RefLevel};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, Receiver, RwLock, Sender, bounded};
 
 use buckets::BucketTable;
 use cache::ObjectCache;
@@ -403,12 +405,12 @@ impl Handle {
 
 /// Hands one answer to a waiting thread.
 struct ChannelSink {
-    answer: crossbeam_channel::Sender<Result<Outcome, Failure>>,
+    answer: Sender<Result<Outcome, Failure>>,
 }
 
 impl ChannelSink {
-    fn pair() -> (Arc<dyn CompletionSink>, crossbeam_channel::Receiver<Result<Outcome, Failure>>) {
-        let (answer, receiver) = crossbeam_channel::bounded(1);
+    fn pair() -> (Arc<dyn CompletionSink>, Receiver<Result<Outcome, Failure>>) {
+        let (answer, receiver) = bounded(1);
         (Arc::new(Self { answer }), receiver)
     }
 }

@@ -8,9 +8,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::{Mutex, RwLock};
 
 use super::mentions::shared_head;
 use super::queue::Sequenced;
@@ -18,7 +15,10 @@ use super::{Shared, Task};
 use crate::decide::Pin;
 use crate::error::Result;
 use crate::filter::Filter;
-use crate::record::{Bucket, HEAD_LENGTH, Identity, RefLevel, Sequence, head_of};
+use crate::planted::{self, Bug};
+use crate::record::{Bucket, CONTENT_MAX, Identity, RefLevel, Sequence, head_of};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 /// Identities that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Pins {
     /// condemned.
     pub fn condemn(&self, identity: Identity, blob: Sequence) -> bool {
         let mut state = self.state.lock();
-        !state.held.contains_key(&identity) && {
+        (!state.held.contains_key(&identity) || planted::is(Bug::PinForgotten)) && {
             state.condemned.insert(blob);
             true
         }
@@ -81,6 +81,13 @@ impl Pins {
             state.condemned.remove(blob);
         }
         state.forgotten += 1;
+    }
+
+    /// Identities held and blobs remembered as condemned.
+    #[cfg(feature = "shuttle")]
+    pub fn sizes(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.held.len(), state.condemned.len())
     }
 
     /// Changes whenever condemnations are forgotten: a lookup during which it changed may have found a row that was
@@ -267,16 +274,17 @@ impl Shared {
     }
 
     /// A published blob with this identity, `length` bytes long, that is not condemned, neither by what is published
-    /// nor as `condemned` has it.
+    /// nor as `condemned` has it. `head` is that of the blob, if it is known.
     pub fn published_blob(
         &self,
         identity: &Identity,
         length: u32,
+        head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         for _ in 0..LOOKUPS_MAX {
             let forgotten = self.pins.forgotten();
-            let Some(found) = self.find_blob(identity, length, condemned)? else { return Ok(None) };
+            let Some(found) = self.find_blob(identity, length, head, condemned)? else { return Ok(None) };
             if self.pins.forgotten() == forgotten {
                 return Ok(Some(found));
             }
@@ -289,28 +297,30 @@ impl Shared {
         &self,
         identity: &Identity,
         length: u32,
+        head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         let counts = |(blob, found): (Sequence, u32)| {
             let gone = condemned(blob) || self.pins.is_condemned(blob) || self.overlay.read().is_condemned(blob);
-            (found == length && !gone).then_some(blob)
+            (found == length && (!gone || planted::is(Bug::HitOnCondemned))).then_some(blob)
         };
         // The overlay first: what it loses meanwhile is in the index by then.
         let recent = self.overlay.read().shared_blob(identity);
         if let Some(blob) = recent.and_then(counts) {
             return Ok(Some(blob));
         }
-        // All of a short blob is its head, so the filter knows its identity.
-        if length as usize <= HEAD_LENGTH && !self.heads.maybe_known(head_of(&identity.0)) {
+        // The head of a content is that of its identity, however long it is.
+        let as_content = length as usize <= CONTENT_MAX && self.heads.maybe_known(head_of(&identity.0));
+        if !as_content && head.is_some_and(|head| !self.heads.maybe_known(head)) {
             return Ok(None);
         }
         Ok(self.index.read()?.shared_blob(identity)?.and_then(counts))
     }
 
-    /// Pins a blob with this identity if there is one.
-    pub fn pin_known(&self, identity: Identity, length: u32) -> Result<Option<Pin>> {
+    /// A blob with this identity, if there is one, with a pin on it.
+    pub fn pin_known(&self, identity: Identity, length: u32, head: u64) -> Result<Option<(Sequence, Pin)>> {
         let pin = self.pins.hold(identity);
-        Ok(self.published_blob(&identity, length, &|_| false)?.map(|_| pin))
+        Ok(self.published_blob(&identity, length, Some(head), &|_| false)?.map(|blob| (blob, pin)))
     }
 
     /// Tells the filter of shared blobs that are being published.
@@ -318,6 +328,50 @@ impl Shared {
         let heads = records.iter().filter_map(|record| shared_head(&record.record));
         if self.heads.note(heads) {
             self.request(Task::Heads);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_identity_is_not_condemned_and_a_condemned_blob_is_remembered() {
+        let pins = Arc::new(Pins::default());
+        let (one, two) = (Identity([1; 32]), Identity([2; 32]));
+        let holds = [pins.hold(one), pins.hold(one)];
+        for hold in holds {
+            assert!(!pins.condemn(one, 7));
+            assert!(!pins.is_condemned(7));
+            drop(hold);
+        }
+        assert!(pins.condemn(one, 7));
+        let _held = pins.hold(two);
+        // Whoever comes later sees it.
+        let _late = pins.hold(one);
+        assert!(pins.is_condemned(7) && !pins.is_condemned(8));
+        let before = pins.forgotten();
+        pins.forget(&[7, 9]);
+        assert!(!pins.is_condemned(7));
+        assert_ne!(pins.forgotten(), before);
+    }
+
+    /// Either the worker learns that the blob is condemned or the sequencer that it is held.
+    #[test]
+    fn a_worker_and_the_sequencer_never_both_have_their_way() {
+        let identity = Identity([3; 32]);
+        for blob in 0..2_000 {
+            let pins = Arc::new(Pins::default());
+            let (taken, condemned) = std::thread::scope(|scope| {
+                let worker = scope.spawn(|| {
+                    let pin = pins.hold(identity);
+                    (!pins.is_condemned(blob)).then_some(pin)
+                });
+                let condemned = pins.condemn(identity, blob);
+                (worker.join().unwrap().is_some(), condemned)
+            });
+            assert!(!(taken && condemned), "blob {blob}");
         }
     }
 }

@@ -1,9 +1,8 @@
 //! Who refers to what. Every extent counts: the references of a blob are the extents that name it in manifests of live
 //! versions, in manifests of parts of open uploads, and in segments, here once for each bucket that holds the segment. A
 //! bucket holds a segment while an extent of its manifests names it; with the last one of all buckets the segment goes.
-//!
-//! The home of a blob is the smallest bucket that refers to it and has no row in `holdings`: its references are what
-//! is left of `refs`. So a blob of one bucket is one row.
+//! The home of a blob is the smallest bucket that refers to it and has no row in `holdings`: its references are what is
+//! left of `refs`. So a blob of one bucket is one row.
 //!
 //! A transaction gathers changes in memory and writes them between two records, at its end or earlier: since they are
 //! sums, the rows do not depend on when. A blob that is new is inserted then, once.
@@ -16,6 +15,7 @@ use super::ledger::Ledger;
 use super::numbers::{Deltas, NumberMap, gather};
 use super::{failure, loaded_int, stored_int};
 use crate::error::{Error, Result};
+use crate::planted::{self, Bug};
 use crate::record::{Extent, decode_extents};
 
 /// Changes that are kept in memory; more are written before the transaction ends. About 8 MiB.
@@ -111,6 +111,7 @@ impl References {
     fn count_blob(&mut self, blob: i64, bucket: i64, by: i64) {
         match find(&mut self.fresh, blob) {
             Some(fresh) => fresh.holders.add(bucket, by),
+            None if by > 0 && planted::is(Bug::CopyWithoutReference) => {}
             None => self.blobs.entry(blob).or_default().add(bucket, by),
         }
     }
@@ -153,6 +154,12 @@ impl References {
     fn write_blobs(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
         let mut statement = conn.prepare_cached(blobs::INSERT)?;
         for fresh in self.fresh.drain(..) {
+            if let Some((bucket, refs @ 1..)) = fresh.holders.only() {
+                blobs::insert(&mut statement, fresh.sequence, fresh.at, (refs, Some(bucket)), fresh.shared.as_ref())?;
+                ledger.holding(conn, bucket, fresh.at, 1)?;
+                ledger.blob_came(fresh.at, true)?;
+                continue;
+            }
             let holders = Holders::of(fresh.holders.iter().collect())?;
             let home = holders.home();
             blobs::insert(&mut statement, fresh.sequence, fresh.at, (holders.refs()?, home), fresh.shared.as_ref())?;
@@ -195,6 +202,9 @@ pub(super) struct Holders(pub(super) Vec<(i64, i64)>);
 impl Holders {
     fn of(mut refs: Vec<(i64, i64)>) -> Result<Self> {
         refs.retain(|(_, refs)| *refs != 0);
+        if planted::is(Bug::CopyWithoutReference) {
+            refs.retain(|(_, refs)| *refs > 0);
+        }
         if refs.iter().any(|(_, refs)| *refs < 0) {
             return Err(failure("a blob loses a reference that it does not have"));
         }
@@ -206,12 +216,13 @@ impl Holders {
         let Some(home) = row.home else { return Ok(Self(Vec::new())) };
         let mut select = conn.prepare_cached("SELECT bucket, refs FROM holdings WHERE blob = ?1 ORDER BY bucket")?;
         let mut rows = select.query([blob])?;
-        let mut refs = vec![(home, row.refs)];
+        let (mut refs, mut at_home) = (vec![(home, row.refs)], row.refs);
         while let Some(row) = rows.next()? {
             let other: (i64, i64) = (row.get(0)?, row.get(1)?);
             refs.push(other);
-            refs[0].1 -= other.1;
+            at_home = at_home.checked_sub(other.1).ok_or_else(|| failure("a row holds a negative number"))?;
         }
+        refs[0].1 = at_home;
         Self::of(refs)
     }
 
@@ -261,8 +272,26 @@ fn change_blob(conn: &Connection, ledger: &mut Ledger, blob: i64, deltas: &Delta
             ledger.holding(conn, bucket, row.at, delta.signum())?;
             return ledger.blob_turned(row.at, refs > 0);
         }
+        if row.home.is_some_and(|home| home < bucket) {
+            // One holder more or less beside the home, however many there are.
+            blobs::set_refs(conn, blob, refs, row.home)?;
+            let before = holding(conn, blob, bucket)?;
+            let mut after = before;
+            gather(&mut after, delta)?;
+            if after < 0 {
+                return Err(failure("a blob loses a reference that it does not have"));
+            }
+            put_holding(conn, blob, bucket, after)?;
+            let by = i64::from(after > 0) - i64::from(before > 0);
+            return if by == 0 { Ok(()) } else { ledger.holding(conn, bucket, row.at, by) };
+        }
     }
-    let before = Holders::load(conn, blob, &row)?;
+    change_holders(conn, ledger, blob, &row, deltas)
+}
+
+/// The general case: several buckets, or a home that may change.
+fn change_holders(conn: &Connection, ledger: &mut Ledger, blob: i64, row: &BlobRow, deltas: &Deltas) -> Result<()> {
+    let before = Holders::load(conn, blob, row)?;
     let after = before.with(deltas)?;
     blobs::set_refs(conn, blob, after.refs()?, after.home())?;
     let mut buckets: Vec<_> = before.0.iter().chain(&after.0).map(|(bucket, _)| *bucket).collect();
@@ -281,6 +310,13 @@ fn change_blob(conn: &Connection, ledger: &mut Ledger, blob: i64, deltas: &Delta
         ledger.blob_turned(row.at, !after.0.is_empty())?;
     }
     Ok(())
+}
+
+/// What stands in `holdings`; 0 for no row.
+fn holding(conn: &Connection, blob: i64, bucket: i64) -> Result<i64> {
+    let mut select = conn.prepare_cached("SELECT refs FROM holdings WHERE blob = ?1 AND bucket = ?2")?;
+    let mut rows = select.query((blob, bucket))?;
+    Ok(rows.next()?.map_or(Ok(0), |row| row.get(0))?)
 }
 
 /// Sets a row of `holdings`; 0 for none.

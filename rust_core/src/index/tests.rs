@@ -1,7 +1,11 @@
 //! The index against its promises: every record kind, exact numbers, order, batching, pools, damage.
 
+mod history;
 mod model;
+mod rebuild;
+mod reclaim;
 mod records;
+mod state;
 mod store;
 
 use bytes::Bytes;

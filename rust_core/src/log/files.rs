@@ -10,11 +10,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Open};
 use crate::record::Sequence;
+use crate::sync::Mutex;
 
 use super::compaction::{CompactedLog, LogCompaction, Run};
 use super::format::LogKeys;
@@ -170,8 +169,8 @@ impl LogFiles {
     /// Begins the replacement of a run of adjacent sealed files, first to last.
     ///
     /// # Errors
-    /// `Io` with `ResourceBusy` while another compaction has one of the files, with `InvalidInput` when they are no run
-    /// or `Log::keep` has not settled yet what is in force.
+    /// `Io` with `ResourceBusy` while another compaction has one of the files, with `InvalidInput` when they are no
+    /// run, stand for no records, or `Log::keep` has not settled yet what is in force.
     pub fn compact(&self, files: &[u64]) -> Result<LogCompaction> {
         self.remove_abandoned(files)?;
         let number = self.shared.spares.number();
@@ -196,7 +195,8 @@ impl LogFiles {
         state.retired.extend(files);
     }
 
-    /// Unlinks a replaced or abandoned file durably and forgets descriptors of it. Nobody may read it any more.
+    /// Unlinks a replaced or abandoned file durably and forgets descriptors of it. Nobody may read it any more, and no
+    /// restart may find a record that names it: one whose commit failed counts until a later batch is durable.
     ///
     /// # Errors
     /// `Io` with `InvalidInput` for any other file. After another error the file may come back with the next start,
@@ -282,7 +282,10 @@ impl LogFiles {
         let invalid = || refused("compact", &self.path(files.first().copied().unwrap_or(0)), ErrorKind::InvalidInput);
         let start = state.links.iter().position(|link| files.first() == Some(&link.header.number()));
         let run = start.and_then(|start| state.links.get(start..start + files.len())).ok_or_else(invalid)?;
-        if state.unsettled.is_some() || !run.iter().map(|link| link.header.number()).eq(files.iter().copied()) {
+        // The ranges of compacted files tell them apart, so none may be empty.
+        let empty = run.iter().all(|link| link.header.from().sequence == link.end.sequence);
+        if state.unsettled.is_some() || empty || !run.iter().map(|link| link.header.number()).eq(files.iter().copied())
+        {
             return Err(invalid());
         }
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(invalid()) };

@@ -142,7 +142,7 @@ impl Header {
         }
         let (end, own_end) = (position(bytes, 112), u64::from_le_bytes(field(bytes, 168)));
         // Whoever walks back along the ends relies on this to arrive.
-        if from.file >= end.file || from.sequence > end.sequence || own_end < FILE_HEADER {
+        if from.file >= end.file || from.sequence >= end.sequence || own_end < FILE_HEADER {
             return Err(damaged);
         }
         let own_chain = field(bytes, 176);

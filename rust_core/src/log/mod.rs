@@ -9,6 +9,12 @@
 
 mod compaction;
 #[cfg(test)]
+mod compaction_crash_tests;
+#[cfg(test)]
+mod compaction_refusal_tests;
+#[cfg(test)]
+mod compaction_tests;
+#[cfg(test)]
 mod crash_tests;
 mod examine;
 mod files;

@@ -1,9 +1,9 @@
 //! Opens the log: which files are in force, what in them counts, what must be made durable again.
 //!
 //! The valid plain header with the highest number names the end of its predecessor, and so on back to the first file;
-//! what is not named counts for nothing and goes when `Log::keep` is told so. Only the last file can have an undurable tail, and it is never written or trusted again: its
-//! batches above the durable watermark are appended anew and synced before the new file's header is written, and the
-//! new file names the last durable batch. A cut anywhere in between leaves the old files in force.
+//! what is not named counts for nothing. Only the last file can have an undurable tail, and it is never written or
+//! trusted again: its batches above the durable watermark are appended anew and synced before the new file's header is
+//! written, and the new file names the last durable batch. A cut anywhere in between leaves the old files in force.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -23,7 +23,8 @@ use super::{LogOptions, LogPosition, RecoveredBatch, file_path};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
-    /// `applied` is no place in this log and no damage explains it: whatever it was applied to is not this log's.
+    /// `applied` is no place in this log from which it can be replayed, and no damage explains it: whatever it was
+    /// applied to is not this log's, or was compacted since.
     #[error("the applied position is not in the log")]
     NoMatchingPosition,
     #[error(transparent)]
@@ -43,7 +44,8 @@ pub struct Recovered {
 type Visit<'a> = &'a mut dyn FnMut(RecoveredBatch) -> Result<()>;
 
 /// Replays what stands behind `applied` (everything for `None`) in order through `visit`, each batch after it is known
-/// to be durable, and continues in a new file. The store's lock must be held.
+/// to be durable, and continues in a new file. The store's lock must be held. Files that are not in force stay until
+/// `Log::keep`; of a run that was compacted, the file may be visited or the ones it stands for.
 ///
 /// Errors: `Corrupt` for damage to anything that may have been acknowledged, `Missing` and `Foreign` for files,
 /// `Version` for a newer format.
@@ -64,6 +66,11 @@ pub fn recover(
     let mut from = None;
     if let Some(applied) = applied {
         todo = &files[start_file(&files, &survey, applied, dir)?..];
+        // What was applied before a compaction knows things whose end the compacted file has dropped, and later records
+        // speak of things that it has dropped: only a replay from the beginning makes sense of it.
+        if todo.iter().any(|header| matches!(header, Header::Compacted(_))) {
+            return Err(RecoverError::NoMatchingPosition);
+        }
         from = todo.first().filter(|header| !begins_at(header, applied)).map(|_| applied);
         replay.watermark = applied.sequence;
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::block::{BLOCK_SIZE, block_crc, field};
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
+use crate::planted::{self, Bug};
 use crate::record::Sequence;
 
 use super::files::{Link, LogFiles, Place};
@@ -175,8 +176,9 @@ pub(super) struct Found {
 }
 
 impl Log {
-    /// Continues after the end of what was found in a file whose zeros and directory entry are durable. `first` batches are written and
-    /// made durable before the header, and the header before this returns: a cut in between leaves the log as it was.
+    /// Continues after the end of what was found, in a file whose zeros and directory entry are durable. `first`
+    /// batches are written and made durable before the header, and the header before this returns: a cut in between
+    /// leaves the log as it was.
     pub(super) fn start(place: Place, found: Found, first: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<Self> {
         let Place { fs, options, keys } = place.clone();
         let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
@@ -244,7 +246,10 @@ impl Log {
     /// Makes every batch appended so far durable.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
-        let synced = self.current.file.sync_data();
+        let mut synced = self.current.file.sync_data();
+        if synced.is_err() && planted::is(Bug::RetryFailedSync) {
+            synced = self.current.file.sync_data();
+        }
         self.note(synced)?;
         if let Some(link) = self.left.last() {
             give_back(&*self.fs, &self.options.dir, link.end.file, link.end.offset);
@@ -260,8 +265,8 @@ impl Log {
         self.continue_after(end.clone())
     }
 
-    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed. Nothing
-    /// when the present one has no batch.
+    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed;
+    /// `position` is durable then. Nothing when the present one has no batch.
     pub fn roll(&mut self) -> Result<()> {
         self.check()?;
         if self.position.offset == FILE_HEADER {

@@ -11,8 +11,8 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::StoreError;
 use super::answer::{Names, Response, piece_object};
-use super::request::Request;
 use super::checks::{CheckProgress, Report, ScrubState};
+use super::request::Request;
 use super::tools::{Hold, ReclaimState, ReclaimStats, Stats, judge};
 use crate::engine::{CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use crate::error::Error;

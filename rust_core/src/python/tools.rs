@@ -87,11 +87,7 @@ impl From<Usage> for Stats {
         Self {
             store: hex(&usage.store_id),
             buckets: usage.buckets.into_iter().map(bucket).collect(),
-            totals: TotalStats {
-                logical: usage.totals.logical,
-                stored: usage.totals.stored,
-                dead: usage.totals.dead,
-            },
+            totals: TotalStats { logical: usage.totals.logical, stored: usage.totals.stored, dead: usage.totals.dead },
             files: FileStats {
                 log_files: files.log_files,
                 log_bytes: files.log_bytes,

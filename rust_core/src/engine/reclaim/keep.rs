@@ -57,13 +57,17 @@ impl Scope<'_> {
             }
             Record::CompleteUpload { upload, request, version } => self.completion(sequence, *upload, request, version),
             Record::RememberUpload { upload, .. } => {
-                keep(self.reader.completed(*upload)?.is_some_and(|answer| answer.sequence == sequence))
+                if self.reader.completed(*upload)?.is_some_and(|answer| answer.sequence == sequence) {
+                    return Ok(Verdict::Keep);
+                }
+                Ok(self.ended(Record::AbortUpload { upload: *upload }))
             }
             Record::DeleteBucket { .. }
             | Record::DeleteVersion { .. }
             | Record::AbortUpload { .. }
-            | Record::CondemnBlobs { .. }
-            | Record::RetirePack { .. } => keep(!self.prefix),
+            | Record::CondemnBlobs { .. } => keep(!self.prefix),
+            // The highest number must be known for ever, or another pack would get it.
+            Record::RetirePack { pack } => keep(!self.prefix || self.reader.highest_pack()? == *pack),
             Record::MoveChunks { moves } => self.moved_chunks(moves),
             Record::MoveContents { file, .. } | Record::ReplaceLog { file, .. } => keep(self.in_force.contains(file)),
         }

@@ -78,7 +78,7 @@ fn an_empty_store_can_be_held() {
 
 #[test]
 fn reclamation_rests_while_somebody_holds() {
-    let mut store = Store::new();
+    let store = Store::new();
     let bucket = store.bucket("b");
     let wanted = bodies(1);
     for (key, body) in &wanted {
@@ -109,7 +109,7 @@ fn reclamation_rests_while_somebody_holds() {
 
 #[test]
 fn a_hold_between_compactions_copies_a_store_that_opens() {
-    let mut store = Store::new();
+    let store = Store::new();
     let bucket = store.bucket("b");
     let mut wanted = BTreeMap::new();
     for round in 0..6 {

@@ -1,8 +1,10 @@
 //! The engine through its own interface, on a real directory.
 
+mod check;
 mod holds;
 mod listing;
 mod reclaim;
+mod scopes;
 mod sharing;
 mod steps;
 mod support;

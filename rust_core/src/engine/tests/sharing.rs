@@ -56,7 +56,7 @@ fn a_chunk_that_the_store_has_is_not_written() {
                 steps.stepper().fill_heads().unwrap();
             }
             let body = steps.body(&bucket, &bytes);
-            assert!(places(&body).iter().all(|place| *place == ChunkPlace::Known), "{body:?}");
+            assert!(places(&body).iter().all(|place| matches!(place, ChunkPlace::Known { .. })), "{body:?}");
             let put = Steps::put_of(&bucket, "b", &bytes, body);
             steps.run(Intent::PutObject(Box::new(put))).unwrap();
             assert_eq!(steps.blobs(&bucket, "b"), first);
@@ -181,16 +181,18 @@ fn a_hit_keeps_its_bytes_although_the_original_goes_at_the_same_moment() {
     steps.apply();
     let identity = steps.identity(&bucket, &bytes);
     let body = steps.body(&bucket, &bytes);
-    assert_eq!(places(&body), [ChunkPlace::Known]);
+    assert_eq!(places(&body), [ChunkPlace::Known { blob }]);
     steps.delete(&bucket, "original");
     steps.apply();
     assert!(!steps.shared().pins.condemn(identity, blob), "a pinned blob was condemned");
     let put = Steps::put_of(&bucket, "copy", &bytes, body);
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
     assert_eq!(steps.blobs(&bucket, "copy"), [blob]);
+    assert_eq!(steps.refs(blob), Some(0));
     assert!(steps.shared().overlay.read().mentions(blob));
     steps.apply();
     assert!(!steps.shared().overlay.read().mentions(blob));
+    assert_eq!(steps.refs(blob), Some(1));
     assert!(steps.get(&bucket, "copy") == bytes);
     // A body that is given up lets go.
     drop(steps.body(&bucket, &bytes));
@@ -235,7 +237,7 @@ fn what_this_batch_condemns_is_not_found_in_it() {
         let shared = steps.shared();
         let buckets = shared.buckets.read();
         let found = |pending: &Overlay| {
-            SequencerView { shared, pending, buckets: &buckets }.shared_blob(&identity, 1_000).unwrap()
+            SequencerView { shared, pending, buckets: &buckets }.shared_blob(&identity, 1_000, None).unwrap()
         };
         assert_eq!(found(&pending), Some(blob));
         pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] });
@@ -255,7 +257,7 @@ fn parallel_uploads_of_new_content_end_as_one_blob() {
         }
         let bytes = noise(CHUNK * 2 + 10, 1);
         let bodies = [(), ()].map(|()| steps.body(&bucket, &bytes));
-        assert!(bodies.iter().flat_map(places).all(|place| place != ChunkPlace::Known));
+        assert!(bodies.iter().flat_map(places).all(|place| matches!(place, ChunkPlace::New { .. })));
         for (key, body) in ["one", "two"].into_iter().zip(bodies) {
             steps.run(Intent::PutObject(Box::new(Steps::put_of(&bucket, key, &bytes, body)))).unwrap();
         }
@@ -276,7 +278,7 @@ fn content_that_was_written_before_it_became_known_is_found_when_it_is_complete(
     let blobs = steps.put(&bucket, "other", &bytes);
     writer.write(&bytes[CHUNK - 1..]).unwrap();
     let body = writer.finish().unwrap();
-    assert_eq!(places(&body), [ChunkPlace::Known]);
+    assert_eq!(places(&body), [ChunkPlace::Known { blob: blobs[0] }]);
     steps.run(Intent::PutObject(Box::new(Steps::put_of(&bucket, "k", &bytes, body)))).unwrap();
     assert_eq!(steps.blobs(&bucket, "k"), blobs);
 }
@@ -308,6 +310,7 @@ fn content_defined_chunks_survive_an_insertion() {
 
 #[test]
 fn a_refused_put_leaves_nothing_behind() {
+    let mut stored = 0;
     let mut steps = Steps::new();
     let bucket = steps.bucket("b");
     for (key, bytes) in [("small", noise(1_000, 1)), ("large", noise(CHUNK * 2, 2))] {
@@ -319,7 +322,12 @@ fn a_refused_put_leaves_nothing_behind() {
             let refused = steps.run(Intent::PutObject(Box::new(put)));
             assert!(matches!(refused, Err(Failure::Refused(Refusal::PreconditionFailed { .. }))));
         }
+        steps.apply();
         assert_eq!(steps.blobs(&bucket, key), blobs);
+        assert!(blobs.iter().all(|blob| steps.refs(*blob) == Some(1)));
+        let totals = steps.shared().index.read().unwrap().totals().unwrap();
+        stored += bytes.len() as u64;
+        assert_eq!((totals.stored, totals.dead), (stored, 0));
         assert!(blobs.iter().all(|blob| !steps.shared().overlay.read().mentions(*blob)));
         assert!(steps.shared().pins.condemn(steps.identity(&bucket, &bytes[..bytes.len().min(CHUNK)]), 0));
     }
@@ -413,4 +421,61 @@ fn a_body_of_another_length_than_announced_is_no_body() {
     let put = Steps::put_of(&bucket, "empty", &[], empty);
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
     assert_eq!(steps.get(&bucket, "empty"), Bytes::new());
+}
+
+/// A content and a chunk with the same bytes are one blob, also where the content is longer than what a head covers.
+#[test]
+fn contents_and_chunks_share() {
+    for loaded in [false, true] {
+        let mut steps = Steps::new();
+        let bucket = steps.bucket("b");
+        if loaded {
+            steps.stepper().fill_heads().unwrap();
+        }
+        for (length, seed) in [(5_000, 1), (HEAD_LENGTH, 2), (HEAD_LENGTH + 1, 3), (CHUNK, 4)] {
+            for small_first in [true, false] {
+                let bytes = noise(length, seed * 2 + u64::from(small_first));
+                for small in [small_first, !small_first] {
+                    let body = match small {
+                        true => steps.handle().small_body(&bucket, bytes.clone().into()),
+                        false => steps.large_body(&bucket, &bytes),
+                    };
+                    let key = if small { "small" } else { "large" };
+                    let put = Steps::put_of(&bucket, key, &bytes, body);
+                    steps.run(Intent::PutObject(Box::new(put))).unwrap();
+                    steps.apply();
+                }
+                assert_eq!(steps.blobs(&bucket, "small"), steps.blobs(&bucket, "large"), "{length} {small_first}");
+                assert!(steps.get(&bucket, "small") == bytes && steps.get(&bucket, "large") == bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn many_writers_of_few_contents_read_what_they_wrote() {
+    for level in [RefLevel::Full, RefLevel::Fast] {
+        let store = super::support::Store::with(|options| {
+            options.chunk_size = CHUNK as u32;
+            options.ref_level = level;
+        });
+        let bucket = store.bucket("b");
+        let contents: Vec<Vec<u8>> =
+            [1_000, 40_000, CHUNK, CHUNK * 2 + 100].iter().map(|&length| noise(length, length as u64)).collect();
+        std::thread::scope(|scope| {
+            for writer in 0..4 {
+                let (store, bucket, contents) = (&store, &bucket, &contents);
+                scope.spawn(move || {
+                    for round in 0..40 {
+                        let (key, content) = (format!("{writer}"), &contents[(round * 3 + writer) % contents.len()]);
+                        store.put(bucket, &key, content).unwrap();
+                        assert!(store.get(bucket, &key).unwrap().as_ref() == Some(content));
+                        if round % 3 == 0 {
+                            store.delete(bucket, &key).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+    }
 }

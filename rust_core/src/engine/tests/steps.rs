@@ -1,6 +1,5 @@
 //! A store without threads: what a test does not ask for does not happen.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,7 +14,7 @@ use crate::record::{Bucket, BucketSettings, Extent, Identity, Object, ObjectHead
 pub const CHUNK: usize = 256 << 10;
 
 pub struct Steps {
-    dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
     options: EngineOptions,
     stepper: Option<Stepper>,
 }
@@ -39,7 +38,7 @@ impl Steps {
         let mut options = options(dir.path());
         options.chunk_size = CHUNK as u32;
         change(&mut options);
-        let mut steps = Self { dir, options, stepper: None };
+        let mut steps = Self { _dir: dir, options, stepper: None };
         steps.reopen();
         steps
     }
@@ -51,10 +50,6 @@ impl Steps {
     pub fn reopen(&mut self) {
         self.stepper = None;
         self.stepper = Some(Stepper::open(self.options.clone(), environment()).unwrap());
-    }
-
-    pub fn path(&self) -> &Path {
-        self.dir.path()
     }
 
     pub fn stepper(&mut self) -> &mut Stepper {
@@ -181,6 +176,11 @@ impl Steps {
 
     pub fn identity(&self, bucket: &Bucket, bytes: &[u8]) -> Identity {
         super::super::keys::identity(&self.shared().scope(&bucket.owner), bytes)
+    }
+
+    /// References that the index counts; `None` when it does not have the blob.
+    pub fn refs(&self, blob: Sequence) -> Option<u64> {
+        self.shared().index.read().unwrap().blob_refs(blob).unwrap()
     }
 
     /// Bytes that all packs together take.

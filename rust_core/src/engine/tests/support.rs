@@ -78,6 +78,11 @@ impl Store {
         self.dir.path()
     }
 
+    /// For the next `open`.
+    pub fn change(&mut self, change: impl FnOnce(&mut EngineOptions)) {
+        change(&mut self.options);
+    }
+
     pub fn open(&mut self) {
         self.engine = Some(Engine::open(self.options.clone(), environment()).unwrap());
     }
@@ -109,9 +114,13 @@ impl Store {
     }
 
     pub fn bucket(&self, name: &str) -> Arc<Bucket> {
+        self.bucket_of(name, "root")
+    }
+
+    pub fn bucket_of(&self, name: &str, owner: &'static str) -> Arc<Bucket> {
         let create = Intent::CreateBucket {
             name: Bytes::copy_from_slice(name.as_bytes()),
-            owner: Bytes::from_static(b"root"),
+            owner: Bytes::from_static(owner.as_bytes()),
             location: Bytes::new(),
             settings: BucketSettings::default(),
         };

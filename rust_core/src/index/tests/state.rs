@@ -1,0 +1,138 @@
+//! The rows that a state demands, counted anew from versions and parts.
+
+use std::collections::BTreeMap;
+
+use super::history::World;
+use super::*;
+
+impl World {
+    /// (bucket, manifest) of everything that refers.
+    fn manifests(&self) -> impl Iterator<Item = (u64, &[Extent])> {
+        let parts = self
+            .uploads
+            .values()
+            .flat_map(|open| open.parts.values().map(move |(_, part)| (open.upload.bucket.0, &part.manifest[..])));
+        self.versions.iter().map(|(name, (_, version))| (name.0, &version.manifest[..])).chain(parts)
+    }
+
+    fn held_segments(&self) -> BTreeMap<(Sequence, u64), u64> {
+        let mut held = BTreeMap::new();
+        for (bucket, manifest) in self.manifests() {
+            for extent in manifest {
+                if let Extent::Segment { segment, .. } = extent {
+                    *held.entry((*segment, bucket)).or_default() += 1;
+                }
+            }
+        }
+        held
+    }
+
+    pub(super) fn drop_unheld_segments(&mut self) {
+        let held = self.held_segments();
+        self.segments.retain(|segment, _| held.keys().any(|(name, _)| name == segment));
+    }
+
+    /// References of each blob that has any, bucket by bucket.
+    pub(super) fn referred(&self) -> BTreeMap<Sequence, BTreeMap<u64, u64>> {
+        let mut refs: BTreeMap<Sequence, BTreeMap<u64, u64>> = BTreeMap::new();
+        let mut count = |bucket: u64, extents: &[Extent]| {
+            for extent in extents {
+                if let Extent::Blob { blob, .. } = extent {
+                    *refs.entry(*blob).or_default().entry(bucket).or_default() += 1;
+                }
+            }
+        };
+        self.manifests().for_each(|(bucket, manifest)| count(bucket, manifest));
+        for (segment, bucket) in self.held_segments().keys() {
+            count(*bucket, &self.segments[segment]);
+        }
+        refs
+    }
+
+    /// The rows that the state demands, of every table that holds numbers of it.
+    pub(super) fn rows(&self) -> Vec<String> {
+        let mut rows = Vec::new();
+        let referred = self.referred();
+        let none = BTreeMap::new();
+        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let (mut stored, mut dead) = (0, 0);
+        let mut packs: BTreeMap<u64, (u64, u64, u64)> = self.packs.keys().map(|pack| (*pack, (0, 0, 0))).collect();
+        for (sequence, blob) in &self.blobs {
+            let refs = referred.get(sequence).unwrap_or(&none);
+            let home = refs.keys().next().map_or("-".into(), u64::to_string);
+            let (place, file, offset, length) = match blob.at {
+                BlobLocation::Log { file, offset, length } => (0, file, offset, length),
+                BlobLocation::Pack { pack, offset, length } => (1, pack, offset, length),
+            };
+            let shared = blob.shared.map_or("- - -".into(), |(identity, head)| {
+                let tag = head_of(&identity.0).cast_signed();
+                format!("{tag} x'{}' {}", hex(&identity.0), head.cast_signed())
+            });
+            let sum: u64 = refs.values().sum();
+            rows.push(format!("blobs {sequence} {place} {file} {offset} {length} {sum} {home} {shared}"));
+            for (bucket, refs) in refs.iter().skip(1) {
+                rows.push(format!("holdings {sequence} {bucket} {refs}"));
+            }
+            let (live, gone) = if sum > 0 { (u64::from(length), 0) } else { (0, u64::from(length)) };
+            (stored, dead) = (stored + live, dead + gone);
+            if place == 1
+                && let Some(pack) = packs.get_mut(&file)
+            {
+                *pack = (pack.0 + 1, pack.1 + live, pack.2 + gone);
+            }
+        }
+        let mut logical = 0;
+        for bucket in self.buckets.keys() {
+            let counts = self.counts(*bucket, &referred);
+            rows.push(format!("buckets {bucket} {} {}", counts.0, counts.1));
+            (logical, stored) = (logical + counts.0, stored + counts.2);
+        }
+        rows.push(format!("totals 0 {logical} {stored} {dead}"));
+        for ((segment, bucket), refs) in self.held_segments() {
+            rows.push(format!("segment_holdings {segment} {bucket} {refs}"));
+        }
+        rows.extend(self.segments.keys().map(|segment| format!("segments {segment}")));
+        for (pack, sequence) in &self.packs {
+            let (blobs, live, dead) = packs[pack];
+            rows.push(format!("packs {pack} {sequence} {blobs} {live} {dead}"));
+        }
+        for (sequence, version) in self.versions.values() {
+            if let Some(digest) = version.sha256.filter(|_| version.size >= INSTANT_SIZE_MIN) {
+                rows.push(format!("digests {} {sequence}", head_of(&digest).cast_signed()));
+            }
+        }
+        rows.extend(self.log_files.iter().map(|(file, (first, last))| format!("log_files {file} {first} {last}")));
+        rows.sort();
+        rows
+    }
+
+    /// Logical, stored, and of that inline bytes of a bucket.
+    fn counts(&self, bucket: u64, referred: &BTreeMap<Sequence, BTreeMap<u64, u64>>) -> (u64, u64, u64) {
+        let extents = || self.manifests().filter(|(of, _)| *of == bucket).flat_map(|(_, manifest)| manifest);
+        let inline = extents().filter(|extent| matches!(extent, Extent::Inline(_))).map(Extent::length).sum::<u64>();
+        let held = referred.iter().filter(|(_, refs)| refs.contains_key(&bucket));
+        let distinct: u64 = held.map(|(blob, _)| self.blobs[blob].length()).sum();
+        (extents().map(Extent::length).sum(), distinct + inline, inline)
+    }
+}
+
+/// The same rows as an index has them.
+pub(super) fn rows_of(index: &Index) -> Vec<String> {
+    let mut rows = Vec::new();
+    index
+        .each_row(&mut |table, row| {
+            let columns: Vec<_> = row.split(' ').collect();
+            match table {
+                "blobs" | "holdings" | "totals" | "segment_holdings" | "packs" | "digests" | "log_files" => {
+                    rows.push(format!("{table} {row}"));
+                }
+                "buckets" => rows.push(format!("{table} {} {} {}", columns[0], columns[8], columns[9])),
+                "segments" => rows.push(format!("{table} {}", columns[0])),
+                _ => {}
+            }
+            Ok(())
+        })
+        .expect("the rows");
+    rows.sort();
+    rows
+}

@@ -30,4 +30,5 @@ mod python;
 pub mod record;
 pub mod s3;
 pub mod sigv4;
+mod sync;
 pub mod transfer;

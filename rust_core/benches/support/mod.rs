@@ -31,6 +31,7 @@ pub fn open(data: &Path, durability: Durability, batch_write_enabled: bool) -> E
         log_file_size: 64 << 20,
         pack_size: 1 << 30,
         reclaim_rate: 0,
+        scrub_rate: 0,
         reserve: 256 << 20,
     };
     let environment = Environment {

@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod crash_tests;
+mod examine;
 mod format;
 mod pack;
 mod packs;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 
 use crate::fs::Random;
 
+pub use examine::{ChunkVerdict, ExpectedChunk, PackExamination};
 pub use format::CHUNK_LENGTH_MAX;
 pub use format::frame_length;
 pub use packs::Packs;
@@ -44,7 +46,7 @@ fn pack_path(dir: &Path, number: u64) -> PathBuf {
 }
 
 /// The number in a pack's name; `None` for names this module does not make.
-fn pack_number(name: &str) -> Option<u64> {
+pub fn pack_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".pack")?;
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

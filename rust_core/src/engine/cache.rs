@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use super::reads::Placed;
 use crate::record::{BucketId, Object};
+use crate::sync::Mutex;
 
 const SHARDS: usize = 16;
 /// Bytes all shards together may hold.

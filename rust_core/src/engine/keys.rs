@@ -14,7 +14,7 @@ use crate::record::Identity;
 const MAGIC: &[u8; 8] = b"ORCASKEY";
 const VERSION: u32 = 1;
 const LENGTH: usize = 8 + 4 + 16 + 32 + 32 + 32;
-const NAMES: [&str; 2] = ["store.keys", "store.keys.copy"];
+pub(super) const NAMES: [&str; 2] = ["store.keys", "store.keys.copy"];
 
 #[derive(Clone)]
 pub(super) struct StoreKeys {
@@ -67,6 +67,19 @@ impl StoreKeys {
     pub fn establish(&self, fs: &Arc<dyn FileSystem>, dir: &Path) -> Result<()> {
         let path = dir.join(NAMES[0]);
         if Self::read(fs, &path).is_ok() { Ok(()) } else { self.write(fs, dir, &path) }
+    }
+
+    /// Both copies as they are, without writing anything.
+    pub fn inspect(fs: &Arc<dyn FileSystem>, dir: &Path) -> [(PathBuf, Result<Self>); 2] {
+        NAMES.map(|name| {
+            let path = dir.join(name);
+            let read = Self::read(fs, &path);
+            (path, read)
+        })
+    }
+
+    pub fn is_same(&self, other: &Self) -> bool {
+        (self.store_id, self.commit_key, self.scope_key) == (other.store_id, other.commit_key, other.scope_key)
     }
 
     fn blank() -> Self {

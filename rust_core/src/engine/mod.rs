@@ -8,9 +8,11 @@ mod apply;
 mod body;
 mod buckets;
 mod cache;
+mod check;
 mod commit;
 mod copy;
 mod epochs;
+mod hold;
 mod instant;
 mod keys;
 mod list;
@@ -20,9 +22,12 @@ mod overlay;
 mod queue;
 mod reads;
 mod reclaim;
+#[cfg(feature = "shuttle")]
+pub mod scheduled;
 mod sharing;
 mod stepper;
 mod uploads;
+mod usage;
 mod view;
 
 #[cfg(test)]
@@ -31,11 +36,9 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 
 use crate::chunks::Packs;
 use crate::decide::{Body, Failure, Intent, Outcome};
@@ -44,10 +47,13 @@ use crate::fs::{FileSystem, Random};
 use crate::index::Index;
 use crate::log::{LogReader, SpareMaker};
 use crate::record::{Bucket, BucketId, Durability, RefLevel};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, Receiver, RwLock, Sender, bounded};
 
 use buckets::BucketTable;
 use cache::ObjectCache;
 use epochs::Epochs;
+use hold::Holds;
 use keys::StoreKeys;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
@@ -55,8 +61,13 @@ use reclaim::{Candidates, Requests};
 use sharing::{Heads, HeldBytes, Pins};
 
 pub use body::BodyWriter;
+pub use check::{
+    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, IndexState, LOSSES_MAX, Loss,
+    ScrubDamage, ScrubProgress, check_store, repair_store,
+};
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
+pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage};
 pub use open::{Engine, IndexPlace};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
@@ -64,6 +75,7 @@ pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
+pub use usage::{BucketUsage, FilesUsage, Usage};
 
 /// Everything the engine can be told; the defaults stand in the control plane.
 #[derive(Clone, Debug)]
@@ -95,6 +107,8 @@ pub struct EngineOptions {
     pub pack_size: u64,
     /// Bytes a second that background reclamation reads and writes at most; 0 for no bound.
     pub reclaim_rate: u64,
+    /// Bytes a second that the scrub reads; 0 for no scrub.
+    pub scrub_rate: u64,
     /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
     pub reserve: u64,
 }
@@ -187,10 +201,12 @@ struct Shared {
     candidates: Candidates,
     pins: Arc<Pins>,
     reclaim: Requests,
+    scrub: check::Scrub,
     overlay: RwLock<Overlay>,
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,
     epochs: Arc<Epochs>,
+    holds: Arc<Holds>,
     heads: Heads,
     held: Arc<HeldBytes>,
     index: Index,
@@ -389,12 +405,12 @@ impl Handle {
 
 /// Hands one answer to a waiting thread.
 struct ChannelSink {
-    answer: crossbeam_channel::Sender<Result<Outcome, Failure>>,
+    answer: Sender<Result<Outcome, Failure>>,
 }
 
 impl ChannelSink {
-    fn pair() -> (Arc<dyn CompletionSink>, crossbeam_channel::Receiver<Result<Outcome, Failure>>) {
-        let (answer, receiver) = crossbeam_channel::bounded(1);
+    fn pair() -> (Arc<dyn CompletionSink>, Receiver<Result<Outcome, Failure>>) {
+        let (answer, receiver) = bounded(1);
         (Arc::new(Self { answer }), receiver)
     }
 }

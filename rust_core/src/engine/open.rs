@@ -4,14 +4,12 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
-
-use parking_lot::{Mutex, RwLock};
 
 use super::apply::Applier;
 use super::buckets::BucketTable;
 use super::cache::ObjectCache;
+use super::check;
 use super::commit::Committer;
 use super::keys::StoreKeys;
 use super::overlay::Overlay;
@@ -25,6 +23,8 @@ use crate::fs::FileSystem;
 use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
 use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use crate::record::{self, Record};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Mutex, RwLock};
 
 /// Where the index lives.
 #[derive(Clone)]
@@ -56,6 +56,7 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     maintenance: Option<JoinHandle<()>>,
     reclamation: Option<JoinHandle<()>>,
+    scrub: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
 }
 
@@ -79,6 +80,8 @@ impl Engine {
             spawn("orcas-apply", Box::new(move || applier.run()))?,
         ];
         let for_reclamation = Arc::clone(&shared);
+        let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
+        let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
         let reclamation = spawn("orcas-reclaim", Box::new(move || reclaim::run(&for_reclamation, logs)))?;
         shared.request(Task::Spare);
         shared.request(Task::Heads);
@@ -87,6 +90,7 @@ impl Engine {
             threads,
             maintenance: Some(maintenance),
             reclamation: Some(reclamation),
+            scrub: Some(scrub),
             lock: Some(lock),
         })
     }
@@ -109,6 +113,10 @@ impl Engine {
 
     fn shut(&mut self) {
         let shared = &self.handle.shared;
+        shared.scrub.stop();
+        if let Some(scrub) = self.scrub.take() {
+            let _ = scrub.join();
+        }
         // It waits for commits, so it ends before they do.
         shared.reclaim.stop();
         if let Some(reclamation) = self.reclamation.take() {
@@ -207,9 +215,11 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         candidates: Candidates::default(),
         pins: Arc::default(),
         reclaim: Requests::default(),
+        scrub: check::Scrub::default(),
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
         epochs: Arc::default(),
+        holds: Arc::default(),
         heads: Heads::default(),
         held: Arc::default(),
         index,

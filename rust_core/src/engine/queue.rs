@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
 
 use super::{CompletionSink, Waiter};
 use crate::decide::{Body, Failure, Intent, Outcome};
 use crate::index::BlobLocation;
 use crate::log::LogPosition;
 use crate::record::{Record, Sequence};
+use crate::sync::{Condvar, Mutex};
 
 /// A record of a batch with everything that the index keeps of it.
 pub(super) struct Sequenced {

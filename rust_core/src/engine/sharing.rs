@@ -8,9 +8,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::{Mutex, RwLock};
 
 use super::mentions::shared_head;
 use super::queue::Sequenced;
@@ -20,6 +17,8 @@ use crate::error::Result;
 use crate::filter::Filter;
 use crate::planted::{self, Bug};
 use crate::record::{Bucket, CONTENT_MAX, Identity, RefLevel, Sequence, head_of};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 /// Identities that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
@@ -82,6 +81,13 @@ impl Pins {
             state.condemned.remove(blob);
         }
         state.forgotten += 1;
+    }
+
+    /// Identities held and blobs remembered as condemned.
+    #[cfg(feature = "shuttle")]
+    pub fn sizes(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.held.len(), state.condemned.len())
     }
 
     /// Changes whenever condemnations are forgotten: a lookup during which it changed may have found a row that was

@@ -63,9 +63,7 @@ impl Stepper {
     /// Looks at everything again; with `seal` the log file in use can be compacted too.
     pub fn refresh_reclamation(&mut self, seal: bool) {
         self.reclaimer.refresh();
-        if seal {
-            self.reclaimer.seal_log();
-        }
+        self.reclaimer.settle(seal);
     }
 
     /// Makes the next log file ready.

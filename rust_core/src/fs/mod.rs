@@ -4,12 +4,13 @@
 //! that loses power). Nothing here retries: a failed sync is reported once and the caller must abandon the file.
 
 pub mod real;
+pub mod scratch;
 pub mod sim;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// What file systems give back is whole pages of this many bytes.
 pub const PUNCH_ALIGN: u64 = 4096;
@@ -73,6 +74,22 @@ pub trait File: Send + Sync {
 /// Whether a hole may be punched there.
 fn is_punchable(offset: u64, length: u64) -> bool {
     offset.is_multiple_of(PUNCH_ALIGN) && length.is_multiple_of(PUNCH_ALIGN) && offset.checked_add(length).is_some()
+}
+
+/// Fills `buf` like `File::read_at`; what the disk cannot read comes as zeros, page by page, and so fails whatever
+/// checksum covers it. For checks, which go on behind a bad sector.
+pub fn read_around_faults(file: &dyn File, offset: u64, buf: &mut [u8]) -> Result<()> {
+    match file.read_at(offset, buf) {
+        Err(Error::Io { .. }) => {}
+        done => return done,
+    }
+    for (index, page) in buf.chunks_mut(PUNCH_ALIGN as usize).enumerate() {
+        match file.read_at(offset + index as u64 * PUNCH_ALIGN, page) {
+            Err(Error::Io { .. }) => page.fill(0),
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 /// Where salts come from; injected so that a simulated run repeats exactly.

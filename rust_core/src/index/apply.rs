@@ -14,7 +14,7 @@ use super::references::{self, Gathered};
 use super::uploads::Answer;
 use super::versions::VersionWriter;
 use super::{Applied, Backing, Shared, buckets, failure, packs, rebuild, reclaim, schema, stored_int, uploads};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::record::{BucketId, Record, Version, head_of};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
@@ -146,28 +146,43 @@ impl Writer {
     /// # Errors
     /// As `apply`; `Index` too when something that is named is not there, although the log was replayed to its end.
     pub fn end_bulk(&mut self) -> Result<()> {
-        let Some(bulk) = self.bulk.take() else { return Ok(()) };
+        self.end_bulk_of(true).map(drop)
+    }
+
+    /// `end_bulk` for a log that may lack records: what is named and is not there is returned, not refused. Such an index
+    /// is for looking at only.
+    ///
+    /// # Errors
+    /// As `apply`.
+    pub fn end_salvage(&mut self) -> Result<Option<Error>> {
+        self.end_bulk_of(false)
+    }
+
+    fn end_bulk_of(&mut self, strict: bool) -> Result<Option<Error>> {
+        let Some(bulk) = self.bulk.take() else { return Ok(None) };
         if self.failed {
             return Err(failure("the index stopped after a failed apply"));
         }
         let Self { shared, conn, gathered, answers, .. } = self;
+        let mut lacking = None;
         let ended = with(shared, conn.as_ref(), |conn| {
             if bulk.marked {
                 if bulk.pending == 0 {
                     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
                 }
-                let outcome = Apply { conn, gathered, answers }.finish();
+                let outcome = Apply { conn, gathered, answers }.finish(strict);
                 if outcome.is_err() && !conn.is_autocommit() {
                     conn.execute_batch("ROLLBACK")?;
                 }
-                outcome?;
+                lacking = outcome?;
             }
             gathered.ledger.rebuild = None;
             schema::restore_cache(conn)
         });
         self.failed |= ended.is_err();
         ended?;
-        self.checkpoint_bulk()
+        self.checkpoint_bulk()?;
+        Ok(lacking)
     }
 
     /// A WAL that grows over a whole rebuild would be slow to look pages up in, and as large as the index.
@@ -300,14 +315,15 @@ impl Apply<'_> {
     }
 
     /// The last transaction of a rebuild.
-    fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self, strict: bool) -> Result<Option<Error>> {
         self.gathered.write(self.conn)?;
         references::drop_unheld_segments(self.conn)?;
-        if let Some(rebuild) = &self.gathered.ledger.rebuild {
-            rebuild.finish(self.conn)?;
+        let lacking = self.gathered.ledger.rebuild.as_ref().and_then(|rebuild| rebuild.finish(self.conn).err());
+        if let (Some(error), true) = (&lacking, strict) {
+            return Err(error.clone());
         }
         rebuild::unmark(self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
+        Ok(lacking)
     }
 }

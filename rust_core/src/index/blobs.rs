@@ -44,7 +44,7 @@ impl Placed {
     }
 
     /// Reads the columns place, file, offset and length from `first` on.
-    fn load(row: &Row<'_>, first: usize) -> Result<Self> {
+    pub(super) fn load(row: &Row<'_>, first: usize) -> Result<Self> {
         Ok(Self {
             place: row.get(first)?,
             file: row.get(first + 1)?,
@@ -53,7 +53,7 @@ impl Placed {
         })
     }
 
-    fn location(self) -> Result<BlobLocation> {
+    pub(super) fn location(self) -> Result<BlobLocation> {
         let (file, offset, length) = (loaded_int(self.file)?, loaded_int(self.offset)?, self.length);
         match self.place {
             PLACE_LOG => Ok(BlobLocation::Log { file, offset, length }),

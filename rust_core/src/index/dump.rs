@@ -8,7 +8,7 @@ use rusqlite::types::ValueRef;
 use crate::error::Result;
 
 /// Every table with the columns that order its rows.
-const TABLES: [(&str, &str); 16] = [
+pub(super) const TABLES: [(&str, &str); 16] = [
     ("meta", "name"),
     ("buckets", "id"),
     ("totals", "id"),

@@ -95,6 +95,11 @@ impl Index {
         self.read()?.begin()?.with(|conn| dump::each_row(conn, visit))
     }
 
+    /// The tables in the order of `each_row`, with the number of columns that their keys have.
+    pub fn tables() -> [(&'static str, usize); dump::TABLES.len()] {
+        dump::TABLES.map(|(table, key)| (table, key.split(',').count()))
+    }
+
     /// Every row as a line of text, in key order: equal exactly when two indexes hold the same state.
     pub fn dump(&self) -> Result<String> {
         let mut out = String::new();

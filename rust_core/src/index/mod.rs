@@ -20,6 +20,7 @@ mod reader;
 mod rebuild;
 mod reclaim;
 mod references;
+mod scan;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use maintenance::WalState;
 pub use packs::{PackUsage, PackedBlob};
 pub use reader::{Reader, Snapshot};
 pub use reclaim::{LogFileRow, LogUsage};
+pub use scan::{BlobEntry, RowCounts, UploadPart};
 pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
 
 use crate::error::{Error, Result};
@@ -166,6 +168,10 @@ impl Index {
             remove_if_present(Path::new(&side))?;
         }
         Ok(())
+    }
+
+    pub fn is_file(&self) -> bool {
+        matches!(self.shared.backing, Backing::File { .. })
     }
 
     /// The applied position that the last `Writer::apply` carried; `None` before the first.

@@ -63,6 +63,8 @@ impl<'i> Reader<'i> {
     }
 
     pub(super) fn with<T>(&self, run: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        // The writer may commit between two reads.
+        crate::sync::scheduling_point();
         let lent = match &self.lease {
             Lease::Pooled(Some(pooled), _) => Lent::Pooled(&pooled.conn),
             Lease::Pooled(None, _) => return Err(super::failure("the reader was given back")),

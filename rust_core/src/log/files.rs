@@ -10,11 +10,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Open};
 use crate::record::Sequence;
+use crate::sync::Mutex;
 
 use super::compaction::{CompactedLog, LogCompaction, Run};
 use super::format::LogKeys;
@@ -157,11 +156,14 @@ impl LogFiles {
     /// # Errors
     /// `Missing` when the file is not sealed or not in force.
     pub fn scan(&self, file: u64, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
-        let path = self.path(file);
-        let found = self.shared.state.lock().links.iter().find(|link| link.header.number() == file).cloned();
-        let link = found.ok_or_else(|| Error::Missing { path: path.clone() })?;
+        let link = self.link(file)?;
         let mut scanner = self.shared.place.scanner(&link.header)?;
         link.replay(&mut scanner, visit)
+    }
+
+    pub(super) fn link(&self, file: u64) -> Result<Link> {
+        let found = self.shared.state.lock().links.iter().find(|link| link.header.number() == file).cloned();
+        found.ok_or_else(|| Error::Missing { path: self.path(file) })
     }
 
     /// Begins the replacement of a run of adjacent sealed files, first to last.

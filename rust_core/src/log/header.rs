@@ -63,6 +63,16 @@ pub enum HeaderFault {
     Foreign(&'static str),
 }
 
+/// Whether the first 8 bytes of a file are those of a plain file in force.
+pub fn is_plain(magic: [u8; 8]) -> bool {
+    magic == MAGIC
+}
+
+/// Whether the first 8 bytes of a file are those of a finished compacted file.
+pub fn is_compacted(magic: [u8; 8]) -> bool {
+    magic == MAGIC_COMPACTED
+}
+
 impl FileHeader {
     pub fn encode(&self, keys: &LogKeys) -> [u8; HEADER_ENCODED] {
         let mut out = begin(MAGIC, &self.store_id, self.number, &self.salt);
@@ -137,6 +147,18 @@ impl Header {
         }
         let own_chain = field(bytes, 176);
         Ok(Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain }))
+    }
+
+    /// What damaged bytes of a header still say, believing every field. For looking at a damaged log only: the caller
+    /// finds out whether the salt opens any frame.
+    pub fn salvage(bytes: &[u8; HEADER_ENCODED], store_id: &[u8; 16], number: u64) -> Self {
+        let (store_id, salt, from) = (*store_id, field(bytes, 40), position(bytes, 56));
+        if field(bytes, 0) != MAGIC_COMPACTED {
+            return Self::Plain(FileHeader { store_id, number, salt, predecessor: from });
+        }
+        let (end, own_end) = (position(bytes, 112), u64::from_le_bytes(field(bytes, 168)));
+        let own_chain = field(bytes, 176);
+        Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain })
     }
 
     pub fn number(&self) -> u64 {

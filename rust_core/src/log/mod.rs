@@ -16,9 +16,12 @@ mod compaction_refusal_tests;
 mod compaction_tests;
 #[cfg(test)]
 mod crash_tests;
+mod examine;
 mod files;
 mod format;
 mod header;
+mod held;
+mod inspect;
 mod reader;
 mod recovery;
 mod scan;
@@ -34,8 +37,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use compaction::{CompactedLog, LogCompaction};
+pub use examine::{Examined, LogFault, Seen};
 pub use files::{LogFiles, SealedLog};
 pub use format::FRAME_PAYLOAD_MAX;
+pub use held::files_up_to;
+pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
 pub use spare::SpareMaker;

@@ -7,11 +7,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::block::{BLOCK_SIZE, field};
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
+use crate::sync::Mutex;
 
 use super::format::{
     FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match, payload_start,
@@ -52,6 +51,12 @@ struct OpenLog {
 type ReadAt<'a> = &'a dyn Fn(&dyn File, u64, &mut [u8]) -> Result<bool>;
 
 impl LogReader {
+    /// A reader of its own for a log that is not open.
+    pub fn of(fs: Arc<dyn FileSystem>, options: LogOptions) -> Self {
+        let keys = LogKeys::derive(&options.commit_key);
+        Self::new(fs, Arc::new(options), keys)
+    }
+
     pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, keys: LogKeys) -> Self {
         Self { shared: Arc::new(Shared { fs, options, keys, open: Mutex::default() }) }
     }
@@ -66,11 +71,28 @@ impl LogReader {
         self.read(location, start, buf, &|file, offset, buf| file.read_at_nowait(offset, buf))
     }
 
+    /// The identity that stands before the content.
+    pub fn read_identity(&self, location: &ContentLocation) -> Result<[u8; CONTENT_PREFIX]> {
+        let mut identity = [0; CONTENT_PREFIX];
+        self.read_payload(location, 0, &mut identity, &|file, offset, buf| file.read_at(offset, buf).map(|()| true))?;
+        Ok(identity)
+    }
+
     fn read(&self, location: &ContentLocation, start: u32, buf: &mut [u8], read_at: ReadAt<'_>) -> Result<bool> {
+        self.read_payload(location, CONTENT_PREFIX + start as usize, buf, read_at)
+    }
+
+    /// Bytes of the payload from `from` on.
+    fn read_payload(
+        &self,
+        location: &ContentLocation,
+        from: usize,
+        buf: &mut [u8],
+        read_at: ReadAt<'_>,
+    ) -> Result<bool> {
         let log = self.open(location.file)?;
         let corrupt = |reason| Error::corrupt(&log.path, location.offset, reason);
         let length = CONTENT_PREFIX + location.length as usize;
-        let from = CONTENT_PREFIX + start as usize;
         let until = from + buf.len();
         if length > FRAME_PAYLOAD_MAX || until > length {
             return Err(corrupt("a read beyond the content"));

@@ -44,6 +44,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         log_file_size: 4 << 20,
         pack_size: 64 << 20,
         reclaim_rate: 0,
+        scrub_rate: 0,
         reserve: 0,
     }
 }

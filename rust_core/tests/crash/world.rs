@@ -113,6 +113,7 @@ impl World {
             log_file_size: 8 << 10 << rng.below(3),
             pack_size: 64 << 10,
             reclaim_rate: 0,
+            scrub_rate: 0,
             reserve: 0,
         };
         Self { options, clock: Arc::new(TestClock(AtomicU64::new(0))), random: Self::random(seed) }

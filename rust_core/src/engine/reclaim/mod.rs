@@ -16,8 +16,6 @@ mod packs;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::queue::Answer;
 use super::{Shared, Waiter};
 use crate::decide::{Intent, Outcome};
@@ -26,6 +24,7 @@ use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
 use crate::planted::{self, Bug};
 use crate::record::Sequence;
+use crate::sync::Mutex;
 
 pub(super) use candidates::Candidates;
 pub use driver::{Effort, ReclaimProgress, Reclaimed};
@@ -160,6 +159,13 @@ impl Reclaimer {
         })
     }
 
+    /// What it is doing and what it has done.
+    #[cfg(feature = "shuttle")]
+    pub fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (doing, graves) = (self.doing(), self.graves.len());
+        write!(f, "{doing:?}, {graves} graves, {:?}, logs {:?}", *self.done.lock(), self.logs.sealed())
+    }
+
     /// Looks at everything again, also at what was not worth it.
     pub fn refresh(&mut self) {
         self.cursor = 0;
@@ -175,6 +181,9 @@ impl Reclaimer {
     /// What reading or writing a file ran into, and `ReadOnly`; the work under way is given up, nothing is lost.
     pub fn step(&mut self, policy: &Policy) -> Result<Step> {
         self.shared.check_writable()?;
+        let holds = Arc::clone(&self.shared.holds);
+        // Until the end of the step nobody takes a hold, and while somebody has one nothing moves or goes.
+        let Some(_turn) = holds.turn() else { return Ok(Step::Waiting) };
         if self.bury()? {
             return Ok(Step::Worked { bytes: 0 });
         }
@@ -435,9 +444,10 @@ impl Reclaimer {
         Ok(Step::Worked { bytes: 0 })
     }
 
-    /// Closes the log file that is being written, so that it can be compacted.
-    pub fn seal_log(&mut self) -> Step {
+    /// Waits for the index to have everything that was decided; with `seal` the log file in use ends there, so that it
+    /// can be compacted.
+    pub fn settle(&mut self, seal: bool) -> Step {
         let then = std::mem::replace(&mut self.state, State::Idle);
-        self.submit(Intent::Barrier { seal: true }, After::Nothing, then)
+        self.submit(Intent::Barrier { seal }, After::Nothing, then)
     }
 }

@@ -33,6 +33,7 @@ pub fn options(data: &Path) -> EngineOptions {
         log_file_size: 4 << 20,
         pack_size: 64 << 20,
         reclaim_rate: 0,
+        scrub_rate: 0,
         reserve: 0,
     }
 }
@@ -75,6 +76,11 @@ impl Store {
 
     pub fn path(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// For the next `open`.
+    pub fn change(&mut self, change: impl FnOnce(&mut EngineOptions)) {
+        change(&mut self.options);
     }
 
     pub fn open(&mut self) {

@@ -1,0 +1,180 @@
+//! What a check has found so far, shared by its threads, and the pace at which it may read.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+use super::{CheckOptions, CheckProgress, FINDINGS_MAX, Finding, FindingKind};
+use crate::error::{Error, Result};
+use crate::log::LogFault;
+use crate::record::Sequence;
+
+/// The longest sleep between two looks at whether somebody cancelled.
+const NAP: Duration = Duration::from_millis(50);
+
+pub(super) struct Collector<'a> {
+    progress: &'a CheckProgress,
+    data: PathBuf,
+    rate: u64,
+    started: Instant,
+    bytes: AtomicU64,
+    blobs: AtomicU64,
+    findings: Mutex<(Vec<Finding>, u64)>,
+    damage: Mutex<Damage>,
+}
+
+/// What cannot be read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Damage {
+    /// Blobs whose bytes are damaged or missing, with the reason.
+    blobs: BTreeMap<Sequence, &'static str>,
+    /// Records that are gone from the log, first to last.
+    records: Vec<(Sequence, Sequence)>,
+    /// The log has a fault of any kind.
+    pub log: bool,
+}
+
+impl Damage {
+    /// Why the blob cannot be read, if it cannot.
+    pub fn blob(&self, blob: Sequence) -> Option<&'static str> {
+        self.blobs.get(&blob).copied().or_else(|| self.record(blob))
+    }
+
+    /// The same of the record itself.
+    pub fn record(&self, sequence: Sequence) -> Option<&'static str> {
+        let gone = self.records.iter().any(|(first, last)| (*first..=*last).contains(&sequence));
+        gone.then_some("its record in the log is damaged or gone")
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.blobs.is_empty() && self.records.is_empty()
+    }
+
+    /// Ascending and disjoint.
+    fn lost(&mut self, first: Sequence, last: Sequence) {
+        self.records.push((first, last));
+        self.records.sort_unstable();
+        let mut merged: Vec<(Sequence, Sequence)> = Vec::with_capacity(self.records.len());
+        for (first, last) in self.records.drain(..) {
+            match merged.last_mut() {
+                Some(before) if first <= before.1.saturating_add(1) => before.1 = before.1.max(last),
+                _ => merged.push((first, last)),
+            }
+        }
+        self.records = merged;
+    }
+}
+
+impl<'a> Collector<'a> {
+    pub fn new(options: &CheckOptions, progress: &'a CheckProgress, data: PathBuf) -> Self {
+        Self {
+            progress,
+            data,
+            rate: options.bytes_per_sec,
+            started: Instant::now(),
+            bytes: AtomicU64::new(0),
+            blobs: AtomicU64::new(0),
+            findings: Mutex::default(),
+            damage: Mutex::default(),
+        }
+    }
+
+    pub fn progress(&self) -> &CheckProgress {
+        self.progress
+    }
+
+    /// To be called before so many bytes are read.
+    ///
+    /// # Errors
+    /// `Io` of the kind `Interrupted` when the check was cancelled.
+    pub fn read(&self, bytes: u64) -> Result<()> {
+        self.progress.done_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let all = self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.go_on()?;
+        if self.rate == 0 {
+            return Ok(());
+        }
+        let due = Duration::from_secs_f64(all as f64 / self.rate as f64);
+        while let Some(left) = due.checked_sub(self.started.elapsed()).filter(|left| !left.is_zero()) {
+            std::thread::sleep(left.min(NAP));
+            self.go_on()?;
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// As `read`.
+    pub fn go_on(&self) -> Result<()> {
+        if self.progress.cancelled.load(Ordering::Relaxed) {
+            return Err(Error::io("check", &self.data, ErrorKind::Interrupted.into()));
+        }
+        Ok(())
+    }
+
+    pub fn count_blobs(&self, blobs: u64) {
+        self.blobs.fetch_add(blobs, Ordering::Relaxed);
+    }
+
+    pub fn find(&self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
+        let mut findings = self.findings.lock();
+        findings.1 += 1;
+        if findings.0.len() < FINDINGS_MAX {
+            findings.0.push(Finding { kind, place: place.into(), detail: detail.into() });
+        }
+    }
+
+    /// A fault of a log file.
+    pub fn fault(&self, kind: FindingKind, fault: &LogFault) {
+        let detail = match fault.lost {
+            None => fault.reason.to_owned(),
+            Some((first, last)) => format!("{}; {}", fault.reason, gone(first, last)),
+        };
+        self.find(kind, format!("{}, byte {}", fault.path.display(), fault.offset), detail);
+        let mut damage = self.damage.lock();
+        damage.log = true;
+        if let Some((first, last)) = fault.lost {
+            damage.lost(first, last);
+        }
+    }
+
+    /// A blob that cannot be read.
+    pub fn damaged(&self, blob: Sequence, reason: &'static str) {
+        self.damage.lock().blobs.entry(blob).or_insert(reason);
+    }
+
+    pub fn damage(&self) -> Damage {
+        self.damage.lock().clone()
+    }
+
+    pub fn blobs(&self) -> u64 {
+        self.blobs.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    /// The findings, ordered by place within their kinds, and how many there are.
+    pub fn findings(&self) -> (Vec<Finding>, u64) {
+        let (mut findings, total) = self.findings.lock().clone();
+        findings.sort_by(|one, other| (one.kind, &one.place).cmp(&(other.kind, &other.place)));
+        (findings, total)
+    }
+}
+
+/// Says which records are gone.
+pub(super) fn gone(first: Sequence, last: Sequence) -> String {
+    match last {
+        Sequence::MAX => format!("every record from {first} on is gone"),
+        last if first == last => format!("record {first} is gone"),
+        last => format!("records {first} to {last} are gone"),
+    }
+}

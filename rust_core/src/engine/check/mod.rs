@@ -1,0 +1,202 @@
+//! Checks of a whole store, offline and beside its work, and the scrub that goes on in the background.
+//!
+//! Invariants. Nothing in the store is written: indexes that are built or brought up to date are private copies. Every
+//! file is read once, in its order, in bounded memory. Damage is never an error: it is a finding, with the place where
+//! it is, and what it costs is a loss, object by object. An error says that the check itself could not go on.
+
+mod census;
+mod collect;
+mod compare;
+mod logs;
+mod losses;
+mod online;
+mod owners;
+mod packs;
+mod repair;
+mod replay;
+mod scrub;
+mod store;
+mod subject;
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+
+use bytes::Bytes;
+
+pub use repair::repair_store;
+pub(super) use scrub::{Scrub, run as run_scrub};
+pub use scrub::{ScrubDamage, ScrubProgress};
+pub use store::check_store;
+
+/// Findings that a report lists.
+pub const FINDINGS_MAX: usize = 1_000;
+/// Losses that a report lists.
+pub const LOSSES_MAX: usize = 100_000;
+
+/// How a check is done.
+#[derive(Clone, Debug)]
+pub struct CheckOptions {
+    /// Off: blocks of content and identities are left out; the log is verified whole all the same.
+    pub read_content: bool,
+    /// Threads that read; 0 for one for each processor, at most four.
+    pub threads: usize,
+    /// Bytes read a second at most; 0 for no bound.
+    pub bytes_per_sec: u64,
+}
+
+impl CheckOptions {
+    fn threads(&self) -> usize {
+        match self.threads {
+            0 => std::thread::available_parallelism().map_or(1, |count| count.get().min(4)),
+            wanted => wanted.min(64),
+        }
+    }
+}
+
+/// How far a check is; whoever asked for it may look, and may cancel it.
+#[derive(Debug, Default)]
+pub struct CheckProgress {
+    pub done_bytes: AtomicU64,
+    /// An estimate until the packs are read.
+    pub total_bytes: AtomicU64,
+    pub phase: AtomicU8,
+    /// Set it to end the check, which then fails with `Error::Io` of the kind `Interrupted`.
+    pub cancelled: AtomicBool,
+}
+
+/// What a check is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    Start,
+    Log,
+    Index,
+    Packs,
+    Losses,
+    Done,
+}
+
+const PHASES: [(Phase, &str); 6] = [
+    (Phase::Start, "starting"),
+    (Phase::Log, "reading the log"),
+    (Phase::Index, "comparing the index"),
+    (Phase::Packs, "reading the packs"),
+    (Phase::Losses, "looking for what is lost"),
+    (Phase::Done, "done"),
+];
+
+impl CheckProgress {
+    pub fn phase_name(&self) -> &'static str {
+        PHASES.get(usize::from(self.phase.load(Ordering::Relaxed))).map_or("done", |(_, name)| *name)
+    }
+
+    pub(super) fn enter(&self, phase: Phase) {
+        let index = PHASES.iter().position(|(other, _)| *other == phase).unwrap_or_default();
+        self.phase.store(index as u8, Ordering::Relaxed);
+    }
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FindingKind {
+    /// A copy of the store's keys.
+    Keys,
+    /// A log file is missing, its header damaged, or its end not where the next file says.
+    LogFile,
+    /// A frame, a record or a commit record in a log file.
+    LogRecord,
+    /// A pack is missing or its header damaged.
+    Pack,
+    /// The bytes of a content or chunk.
+    Blob,
+    /// A version, part or segment names what is not there.
+    Manifest,
+    /// The index is damaged or does not say what the log says.
+    Index,
+    /// A count of references or bytes is not what the manifests add up to.
+    Counts,
+    /// Not damage by itself, but nothing a clean store has.
+    Suspicious,
+    /// Harmless: the next start removes it.
+    Leftover,
+}
+
+impl FindingKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Keys => "keys",
+            Self::LogFile => "log-file",
+            Self::LogRecord => "log-record",
+            Self::Pack => "pack",
+            Self::Blob => "blob",
+            Self::Manifest => "manifest",
+            Self::Index => "index",
+            Self::Counts => "counts",
+            Self::Suspicious => "suspicious",
+            Self::Leftover => "leftover",
+        }
+    }
+
+    /// Whether the store is not as it should be.
+    pub fn is_damage(self) -> bool {
+        !matches!(self, Self::Suspicious | Self::Leftover)
+    }
+}
+
+/// Something that is not as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub kind: FindingKind,
+    /// File and byte, or table and row.
+    pub place: String,
+    pub detail: String,
+}
+
+/// A version of an object, or a part of an upload, that cannot be read whole any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loss {
+    pub bucket: String,
+    pub key: Bytes,
+    /// In hexadecimal; `None` for the null version and for parts.
+    pub version_id: Option<String>,
+    /// Of a part: upload in hexadecimal, a slash and the part's number.
+    pub upload: Option<String>,
+    /// Of the whole version or part.
+    pub bytes: u64,
+    pub reason: String,
+}
+
+/// How the index compares with the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IndexState {
+    Equal,
+    Different { first: String },
+    Absent,
+    NotCompared { why: String },
+}
+
+/// What a check found.
+#[derive(Clone, Debug)]
+pub struct CheckReport {
+    /// The first `FINDINGS_MAX`.
+    pub findings: Vec<Finding>,
+    pub findings_total: u64,
+    /// The first `LOSSES_MAX`, ordered by the sequence of their records.
+    pub losses: Vec<Loss>,
+    pub losses_total: u64,
+    /// Contents and chunks that were looked at.
+    pub blobs: u64,
+    /// Bytes that were read.
+    pub bytes: u64,
+    pub log_files: u64,
+    pub packs: u64,
+    pub index: IndexState,
+    pub seconds: f64,
+}
+
+impl CheckReport {
+    /// Nothing is damaged and the index says what the log says, or is not there to say anything.
+    pub fn is_clean(&self) -> bool {
+        self.losses_total == 0
+            && self.findings.iter().all(|finding| !finding.kind.is_damage())
+            && matches!(self.index, IndexState::Equal | IndexState::Absent)
+    }
+}

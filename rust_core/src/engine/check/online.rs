@@ -1,0 +1,47 @@
+//! A check beside the work of an open store: everything up to one position of the log.
+
+use std::sync::Arc;
+
+use super::super::Handle;
+use super::collect::Collector;
+use super::owners::Owners;
+use super::store::{COPY_NAME, open_copy, places};
+use super::subject::{PresentIndex, Subject};
+use super::{CheckOptions, CheckProgress, CheckReport, Phase, ScrubProgress};
+use crate::error::Result;
+use crate::fs::scratch::ScratchDir;
+use crate::log::LogPosition;
+
+impl Handle {
+    /// Checks what the store holds at this moment, while it goes on. Blocking: it reads everything. What is replaced
+    /// or deleted meanwhile takes its space until the check is over.
+    ///
+    /// # Errors
+    /// What kept the check from going on. Damage is no error: it is in the report.
+    pub fn check(&self, options: &CheckOptions, progress: &CheckProgress) -> Result<CheckReport> {
+        progress.enter(Phase::Start);
+        let shared = &self.shared;
+        let data = &shared.options.data;
+        let collector = &Collector::new(options, progress, data.clone());
+        let scratch = &ScratchDir::new()?;
+        // Before the copy: whatever the copy leads to stays in its place.
+        let _pin = shared.epochs.pin();
+        let copy = scratch.path().join(COPY_NAME);
+        shared.index.copy_to(&copy)?;
+        let present = open_copy(collector, copy, shared.keys.store_id)?;
+        // The index holds durable batches only, so the log up to its position does not change any more.
+        let end = match &present {
+            PresentIndex::Copied(copied) => copied.position.clone(),
+            PresentIndex::Absent | PresentIndex::Unreadable(_) => None,
+        };
+        let end = Some(end.unwrap_or(LogPosition::ORIGIN));
+        let (log, packs) = places(data, &shared.keys);
+        let (fs, owners) = (Arc::clone(&shared.fs), Owners::new(shared.keys.clone()));
+        Subject { fs, log, packs, owners, present, end, scratch, options, collector }.check()
+    }
+
+    /// How the background scrub is doing.
+    pub fn scrub_progress(&self) -> ScrubProgress {
+        self.shared.scrub.progress(self.shared.options.scrub_rate)
+    }
+}

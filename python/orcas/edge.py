@@ -56,7 +56,7 @@ class CheckOrder(TypedDict):
 
 # Bytes with which a log file is made, and after which a new pack is begun: large enough that making one is rare, small
 # enough that a sweep which empties one gets its space back.
-_LOG_FILE_SIZE: Final = 64 << 20
+_LOG_FILE_SIZE: Final = 16 << 20
 _PACK_SIZE: Final = 1 << 30
 # Free bytes under which content is refused, so that deletions and the index always have room to work.
 _RESERVE: Final = 256 << 20

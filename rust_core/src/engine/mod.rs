@@ -15,6 +15,7 @@ mod epochs;
 mod hold;
 mod instant;
 mod keys;
+mod leaving;
 mod list;
 mod mentions;
 mod open;
@@ -55,6 +56,7 @@ use cache::ObjectCache;
 use epochs::Epochs;
 use hold::Holds;
 use keys::StoreKeys;
+use leaving::Leaving;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
 use reclaim::{Candidates, Requests};
@@ -206,6 +208,7 @@ struct Shared {
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,
     epochs: Arc<Epochs>,
+    leaving: Arc<Leaving>,
     holds: Arc<Holds>,
     heads: Heads,
     held: Arc<HeldBytes>,

@@ -219,6 +219,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
         epochs: Arc::default(),
+        leaving: Arc::default(),
         holds: Arc::default(),
         heads: Heads::default(),
         held: Arc::default(),

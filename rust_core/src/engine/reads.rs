@@ -125,7 +125,9 @@ impl Shared {
         if let Some(extents) = self.overlay.read().segment(segment) {
             return Ok(Arc::clone(extents));
         }
-        let payload = self.index.read()?.segment(segment)?;
+        // In this order: it is kept before it leaves the index.
+        let indexed = self.index.read()?.segment(segment)?;
+        let payload = indexed.or_else(|| self.leaving.segment(segment));
         let payload = payload.ok_or(Error::Record { reason: "a manifest names a segment that is not there" })?;
         Ok(record::decode_extents(&payload)?.into())
     }

@@ -118,7 +118,7 @@ impl LogCompaction {
         self.check()?;
         self.write()?;
         self.progress = Progress::Failed;
-        if !planted::is(Bug::CompactedHeaderBeforeBody) {
+        if !planted::is(Bug::CompactedLogWithoutSync) {
             self.file.sync_data()?;
         }
         let Place { fs, options, keys } = self.files.place();
@@ -133,7 +133,9 @@ impl LogCompaction {
         };
         self.progress = Progress::Header;
         self.file.write_at(0, &header.encode(keys))?;
-        self.file.sync_data()?;
+        if !planted::is(Bug::CompactedLogWithoutSync) {
+            self.file.sync_data()?;
+        }
         if !planted::is(Bug::CompactedLogWithoutDirectorySync) {
             fs.sync_dir(&options.dir)?;
         }

@@ -150,7 +150,7 @@ const RECLAIMING: [Operation; 7] = [
     Operation::SyncDirectory,
     Operation::Remove,
 ];
-const RECLAIM_SEEDS: u64 = 280;
+const RECLAIM_SEEDS: u64 = 420;
 
 /// A disk that fails while something is reclaimed, and whether it came to that.
 pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
@@ -171,7 +171,7 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     }
     run.apply();
     run.refresh(true);
-    let nth = 1 + run.rng.below(if operation == Operation::Read { 24 } else { 4 });
+    let nth = 1 + run.rng.below(if operation == Operation::Read { 24 } else { 2 });
     run.fail(operation, nth, fault, for_ever);
     for _ in 0..6 {
         run.reclaim(12);

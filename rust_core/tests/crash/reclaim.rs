@@ -131,7 +131,6 @@ impl Run {
                 held.reader = Some(reader);
                 self.readers.push(held);
             }
-            Err(error) if error.to_string().contains("segment that is not there") => println!("SEGMENT GONE"),
             Err(error) => {
                 assert!(is_fault(&error) && self.fault.is_some(), "a reader that was open failed: {error}");
             }

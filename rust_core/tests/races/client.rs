@@ -144,6 +144,7 @@ impl Client {
     pub fn run(mut self) -> Self {
         for _ in 0..self.world.operations {
             let held = self.begin_reading();
+            self.look();
             match self.rng.below(16) {
                 0..=5 => {
                     let (key, content) = (self.own_key(), self.content());
@@ -163,6 +164,14 @@ impl Client {
             }
         }
         self
+    }
+
+    /// Looks something of its own up, and something that others may be changing.
+    fn look(&mut self) {
+        let (own, any) = (self.own_key(), self.any_key());
+        let _ = self.find(&any);
+        let found = self.find(&own).map(|found| found.object.version.size);
+        assert_eq!(found, self.keys.get(&own).map(|content| contents()[*content].len() as u64), "{own:?}");
     }
 
     /// Begins to read something that what comes next may take away.

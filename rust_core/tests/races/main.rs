@@ -21,19 +21,18 @@ use std::time::Instant;
 
 use orcas_core::decide::{Intent, Outcome};
 use orcas_core::engine::scheduled::{Reclamation, Scheduled, leftovers};
-use orcas_core::engine::{Handle, Step};
+use orcas_core::engine::{Handle, Reclaimed, Step};
 use orcas_core::fs::sim::{SimDisk, SimRng};
 use orcas_core::record::{Bucket, BucketSettings};
 use shuttle::thread;
 
 use client::{Client, delete, put};
 use scheduler::Schedules;
-use world::{POLICY, contents, environment, options};
+use world::{Manifests, POLICY, World, contents, environment};
 
 const SCHEDULES: u64 = 50_000;
+const SEGMENTED_SCHEDULES: u64 = 2_000;
 const THREADS: u64 = 2;
-const CLIENTS: u64 = 4;
-const OPERATIONS: u64 = 3;
 /// Steps of reclamation beside the clients, and until it is through at the end.
 const STEPS_BESIDE: usize = 150;
 const STEPS_MAX: usize = 5_000;
@@ -41,8 +40,29 @@ const STEPS_MAX: usize = 5_000;
 const REBUILD_EVERY: u64 = 8;
 const STACK: usize = 512 << 10;
 
-/// Seeds that failed once.
-const REGRESSIONS: [u64; 0] = [];
+/// Seeds outside the ordinary ones that failed once.
+const REGRESSIONS: &[u64] = &[];
+
+/// What one schedule in a thousand has to do at least, so that a quiet suite means something.
+const CONDEMNED_MIN: u64 = 1_500;
+const LOG_FILES_MIN: u64 = 1_000;
+const PACKS_MIN: u64 = 300;
+
+/// What reclamation did while clients were running.
+#[derive(Default)]
+struct Tally {
+    condemned: AtomicU64,
+    log_files: AtomicU64,
+    packs: AtomicU64,
+}
+
+impl Tally {
+    fn add(&self, done: Reclaimed) {
+        self.condemned.fetch_add(done.blobs, Ordering::Relaxed);
+        self.log_files.fetch_add(done.log_files, Ordering::Relaxed);
+        self.packs.fetch_add(done.packs, Ordering::Relaxed);
+    }
+}
 
 /// Says which seed it was when a test panics.
 struct Seed(Arc<AtomicU64>);
@@ -64,10 +84,10 @@ fn create_bucket(handle: &Handle) -> Arc<Bucket> {
 }
 
 /// Contents that are there and dead when the clients begin.
-fn prepare_dead(handle: &Handle, bucket: &Bucket, rng: &mut SimRng) {
-    for content in contents() {
+fn prepare_dead(handle: &Handle, bucket: &Bucket, world: &World, rng: &mut SimRng) {
+    for content in world.contents {
         if rng.below(2) > 0 {
-            handle.execute(put(handle, bucket, "gone".into(), content)).unwrap();
+            handle.execute(put(handle, bucket, "gone".into(), &contents()[*content])).unwrap();
         }
     }
     handle.execute(delete(bucket, "gone".into())).unwrap();
@@ -115,18 +135,18 @@ fn compare(kept: &str, rebuilt: &str) {
     assert_eq!(kept.len(), rebuilt.len());
 }
 
-fn schedule(seed: u64) {
-    let mut rng = SimRng::new(seed ^ 0x7ace);
-    let (options, disk) = (options(&mut rng), SimDisk::new());
-    let (store, reclamation) = Scheduled::open(options.clone(), environment(&disk, seed)).unwrap();
+fn schedule(seed: u64, manifests: Manifests, tally: &Tally) {
+    let mut rng = SimRng::new(seed ^ 0xdead);
+    let (world, disk) = (Arc::new(World::new(seed, manifests)), SimDisk::new());
+    let (store, reclamation) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
     let handle = store.handle().clone();
     let bucket = create_bucket(&handle);
     let mut clients: Vec<Client> =
-        (0..CLIENTS).map(|number| Client::new(&handle, &bucket, number, CLIENTS, seed)).collect();
+        (0..world.clients).map(|number| Client::new(&handle, &bucket, number, &world, seed)).collect();
     clients.iter_mut().for_each(Client::prepare);
-    prepare_dead(&handle, &bucket, &mut rng);
+    prepare_dead(&handle, &bucket, &world, &mut rng);
 
-    let left = Arc::new(AtomicU64::new(CLIENTS));
+    let left = Arc::new(AtomicU64::new(world.clients));
     let for_reclamation = Arc::clone(&left);
     let reclaimer = thread::spawn(move || reclaim_beside(reclamation, &for_reclamation));
     let filler = (rng.below(2) > 0).then(|| {
@@ -138,7 +158,7 @@ fn schedule(seed: u64) {
         .map(|client| {
             let left = Arc::clone(&left);
             thread::spawn(move || {
-                let client = client.run(OPERATIONS);
+                let client = client.run();
                 left.fetch_sub(1, Ordering::Relaxed);
                 client
             })
@@ -149,6 +169,7 @@ fn schedule(seed: u64) {
         filler.join().unwrap();
     }
     let mut reclamation = reclaimer.join().unwrap();
+    tally.add(handle.reclaim_progress().total);
 
     clients.iter().for_each(Client::check);
     for _ in 0..2 {
@@ -161,12 +182,12 @@ fn schedule(seed: u64) {
     drop((reclamation, clients, handle));
     let kept = store.close().unwrap();
     if seed.is_multiple_of(REBUILD_EVERY) {
-        let (store, _) = Scheduled::open(options, environment(&disk, seed)).unwrap();
+        let (store, _) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
         compare(&kept, &store.close().unwrap());
     }
 }
 
-fn explore(seeds: Range<u64>) {
+fn explore(seeds: Range<u64>, manifests: Manifests, tally: &Arc<Tally>) {
     let count = seeds.end - seeds.start;
     let current = Arc::new(AtomicU64::new(seeds.start));
     let _named = Seed(Arc::clone(&current));
@@ -176,7 +197,8 @@ fn explore(seeds: Range<u64>) {
     config.failure_persistence = shuttle::FailurePersistence::None;
     config.silence_warnings = true;
     let runner = shuttle::Runner::new(Schedules::new(seeds, Arc::clone(&current)), config);
-    let done = runner.run(move || schedule(current.load(Ordering::Relaxed)));
+    let tally = Arc::clone(tally);
+    let done = runner.run(move || schedule(current.load(Ordering::Relaxed), manifests, &tally));
     assert_eq!(done as u64, count);
 }
 
@@ -189,24 +211,44 @@ fn asked() -> Option<Range<u64>> {
     })
 }
 
-#[test]
-fn whatever_the_schedule_nothing_is_lost_and_nothing_dead_remains() {
+/// Explores what is asked for or as many schedules, on all threads.
+fn run(schedules: u64, manifests: Manifests) {
     let started = Instant::now();
-    let seeds = asked().unwrap_or(0..SCHEDULES);
+    let seeds = asked().unwrap_or(0..schedules);
     let count = seeds.end - seeds.start;
+    let tally = Arc::new(Tally::default());
     let middle = |part: u64| seeds.start + count * part / THREADS;
     std::thread::scope(|scope| {
         for part in 0..THREADS {
             let seeds = middle(part)..middle(part + 1);
-            scope.spawn(move || explore(seeds));
+            let tally = &tally;
+            scope.spawn(move || explore(seeds, manifests, tally));
         }
     });
-    println!("{count} schedules in {:.1} s", started.elapsed().as_secs_f64());
+    let [condemned, log_files, packs] =
+        [&tally.condemned, &tally.log_files, &tally.packs].map(|count| count.load(Ordering::Relaxed));
+    println!(
+        "{count} schedules in {:.1} s; beside clients {condemned} blobs were condemned, {log_files} log files and \
+         {packs} packs replaced",
+        started.elapsed().as_secs_f64()
+    );
+    if count >= 1_000 {
+        let each = count / 1_000;
+        assert!(condemned >= CONDEMNED_MIN * each && log_files >= LOG_FILES_MIN * each && packs >= PACKS_MIN * each);
+    }
 }
 
 #[test]
-fn what_failed_once_holds() {
+fn whatever_the_schedule_nothing_is_lost_and_nothing_dead_remains() {
     if asked().is_none() {
-        REGRESSIONS.iter().for_each(|seed| explore(*seed..*seed + 1));
+        let tally = Arc::default();
+        REGRESSIONS.iter().for_each(|seed| explore(*seed..*seed + 1, Manifests::Short, &tally));
     }
+    run(SCHEDULES, Manifests::Short);
+}
+
+#[test]
+#[ignore = "a segment goes with its last reference: a reader that comes to it afterwards fails"]
+fn objects_of_many_chunks_as_well() {
+    run(SEGMENTED_SCHEDULES, Manifests::Segmented);
 }

@@ -142,12 +142,12 @@ def _instant_seconds(orcas: Orcas, path: str, body: Body) -> float:
     }
     document, offered = _timed(orcas, orcas.signer().request("POST", path, {"instant": ""}, named))
     challenge = ET.fromstring(document)  # noqa: S314 - from the server under measurement
-    if challenge.findtext("Status") != "challenge":
+    if challenge.findtext("{*}Status") != "challenge":
         raise RuntimeError(f"the upload of {path} cannot be instant: {document!r}")
-    ranges = [(int(place.attrib["first"]), int(place.attrib["last"])) for place in challenge.findall("Range")]
-    nonce = bytes.fromhex(challenge.findtext("Nonce") or "")
+    ranges = [(int(place.attrib["first"]), int(place.attrib["last"])) for place in challenge.findall("{*}Range")]
+    nonce = bytes.fromhex(challenge.findtext("{*}Nonce") or "")
     answer = {
-        "x-amz-orcas-instant-challenge": challenge.findtext("Challenge") or "",
+        "x-amz-orcas-instant-challenge": challenge.findtext("{*}Challenge") or "",
         "x-amz-orcas-instant-answer": hashlib.sha256(nonce + body.ranges(ranges)).hexdigest(),
     }
     _, proved = _timed(orcas, orcas.signer().request("POST", path, {"instant": ""}, named | answer))

@@ -87,7 +87,7 @@ def _live_bytes(data: Path, objects: int) -> int:
 
 def beside_compaction(plan: Plan) -> list[Figure]:
     """Figures compact-puts and compact-rate: each round with a compaction over dead bytes of its own."""
-    rounds, objects, puts = plan.size(3, 1), plan.size(160_000, 10_000), plan.size(60_000, 2_000)
+    rounds, objects, puts = plan.size(3, 1), plan.size(120_000, 20_000), plan.size(60_000, 4_000)
     rates: dict[str, list[float]] = {"alone": [], "beside": []}
     reclaimed: list[float] = []
     jobs: list[Any] = []
@@ -103,12 +103,14 @@ def beside_compaction(plan: Plan) -> list[Figure]:
             # What is ready to be sent takes as much memory beside the compaction as alone.
             ready = _puts(orcas, bucket, range(objects + written, objects + written + puts))
             written += puts
-            half = len(ready) // 2
-            rates["alone"].append(_rate(orcas, ready[:half], None)[0])
+            # Fewer alone: beside the compaction they shall last about as long as it does.
+            some = len(ready) // 4
+            rates["alone"].append(_rate(orcas, ready[:some], None)[0])
             orcas.settle()
             before = allocated_bytes(data)
             job = _Compaction(orcas)
-            rate, done = _rate(orcas, ready[half:], job)
+            job.await_rewriting()
+            rate, done = _rate(orcas, ready[some:], job)
             ended = job.wait()
             rates["beside"].append(rate)
             given_back = before + done * _BODY_BYTES - allocated_bytes(data)
@@ -137,6 +139,17 @@ class _Compaction:
             self._looked = time.monotonic()
             self._job = self._ask("GET", f"jobs/{self._job['id']}")
         return bool(self._job["state"] == "running")
+
+    def await_rewriting(self) -> None:
+        """Return when bytes move, after the dead have been found and condemned."""
+        already = self._moved()
+        while self.runs() and self._moved() == already:
+            time.sleep(_POLL_SECONDS / 10)
+        if not self.runs():
+            raise RuntimeError(f"the compaction ended before anything was put beside it: {self._job}")
+
+    def _moved(self) -> int:
+        return int(self._job["progress"]["total"]["moved_bytes"])
 
     def wait(self) -> dict[str, Any]:
         """The job when it has ended."""

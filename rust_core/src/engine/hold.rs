@@ -9,8 +9,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
-
 use super::epochs::EpochPin;
 use super::keys::NAMES;
 use super::{Handle, Shared};
@@ -19,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::fs::Open;
 use crate::log::{LogPosition, files_up_to};
 use crate::record::Sequence;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Between two looks at the applier, which is due after a quarter of a second at the latest.
 const PATIENCE: Duration = Duration::from_millis(2);

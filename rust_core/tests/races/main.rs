@@ -32,6 +32,7 @@ use world::{Manifests, POLICY, World, contents, environment};
 
 const SCHEDULES: u64 = 50_000;
 const SEGMENTED_SCHEDULES: u64 = 2_000;
+const LOOKUP_SCHEDULES: u64 = 3_000;
 const THREADS: u64 = 2;
 /// Steps of reclamation beside the clients, and until it is through at the end.
 const STEPS_BESIDE: usize = 150;
@@ -187,7 +188,8 @@ fn schedule(seed: u64, manifests: Manifests, tally: &Tally) {
     }
 }
 
-fn explore(seeds: Range<u64>, manifests: Manifests, tally: &Arc<Tally>) {
+/// Runs `body` once for each seed, under the schedule that the seed gives.
+fn explore(seeds: Range<u64>, body: impl Fn(u64) + Send + Sync + 'static) {
     let count = seeds.end - seeds.start;
     let current = Arc::new(AtomicU64::new(seeds.start));
     let _named = Seed(Arc::clone(&current));
@@ -197,8 +199,7 @@ fn explore(seeds: Range<u64>, manifests: Manifests, tally: &Arc<Tally>) {
     config.failure_persistence = shuttle::FailurePersistence::None;
     config.silence_warnings = true;
     let runner = shuttle::Runner::new(Schedules::new(seeds, Arc::clone(&current)), config);
-    let tally = Arc::clone(tally);
-    let done = runner.run(move || schedule(current.load(Ordering::Relaxed), manifests, &tally));
+    let done = runner.run(move || body(current.load(Ordering::Relaxed)));
     assert_eq!(done as u64, count);
 }
 
@@ -221,8 +222,8 @@ fn run(schedules: u64, manifests: Manifests) {
     std::thread::scope(|scope| {
         for part in 0..THREADS {
             let seeds = middle(part)..middle(part + 1);
-            let tally = &tally;
-            scope.spawn(move || explore(seeds, manifests, tally));
+            let tally = Arc::clone(&tally);
+            scope.spawn(move || explore(seeds, move |seed| schedule(seed, manifests, &tally)));
         }
     });
     let [condemned, log_files, packs] =
@@ -241,10 +242,48 @@ fn run(schedules: u64, manifests: Manifests) {
 #[test]
 fn whatever_the_schedule_nothing_is_lost_and_nothing_dead_remains() {
     if asked().is_none() {
-        let tally = Arc::default();
-        REGRESSIONS.iter().for_each(|seed| explore(*seed..*seed + 1, Manifests::Short, &tally));
+        let once = |seed| explore(seed..seed + 1, |seed| schedule(seed, Manifests::Short, &Tally::default()));
+        REGRESSIONS.iter().copied().for_each(once);
     }
     run(SCHEDULES, Manifests::Short);
+}
+
+/// Somebody looks an object up while it is deleted or replaced; what there was is not to stay behind in the cache.
+#[test]
+fn what_is_looked_up_while_it_changes_does_not_come_back() {
+    explore(asked().unwrap_or(0..LOOKUP_SCHEDULES), |seed| {
+        let world = World::new(seed, Manifests::Short);
+        let (store, _) = Scheduled::open(world.options, environment(&SimDisk::new(), seed)).unwrap();
+        let handle = store.handle().clone();
+        let bucket = create_bucket(&handle);
+        handle.execute(put(&handle, &bucket, "key".into(), &contents()[0])).unwrap();
+        catch_up(&handle);
+        let find = |handle: &Handle, bucket: &Bucket| handle.object(bucket.id, &"key".into()).unwrap();
+        let looking = {
+            let (handle, bucket) = (handle.clone(), Arc::clone(&bucket));
+            thread::spawn(move || drop(find(&handle, &bucket)))
+        };
+        let replaced = seed.is_multiple_of(2);
+        let change = match replaced {
+            true => put(&handle, &bucket, "key".into(), &contents()[1]),
+            false => delete(&bucket, "key".into()),
+        };
+        handle.execute(change).unwrap();
+        looking.join().unwrap();
+        catch_up(&handle);
+        let size = find(&handle, &bucket).map(|found| found.object.version.size);
+        assert_eq!(size, replaced.then_some(contents()[1].len() as u64));
+        drop(handle);
+        store.close().unwrap();
+    });
+}
+
+/// Waits until the index has everything.
+fn catch_up(handle: &Handle) {
+    handle.execute(Intent::Barrier { seal: false }).unwrap();
+    while handle.health().lag_records > 0 {
+        thread::yield_now();
+    }
 }
 
 #[test]

@@ -34,7 +34,8 @@ const SCHEDULES: u64 = 50_000;
 const SEGMENTED_SCHEDULES: u64 = 2_000;
 const LOOKUP_SCHEDULES: u64 = 3_000;
 const THREADS: u64 = 2;
-/// Steps of reclamation beside the clients, and until it is through at the end.
+/// Steps of reclamation before the clients, beside them, and until it is through at the end.
+const STEPS_BEFORE: u64 = 24;
 const STEPS_BESIDE: usize = 150;
 const STEPS_MAX: usize = 5_000;
 /// One schedule in so many also builds the index anew.
@@ -44,10 +45,10 @@ const STACK: usize = 512 << 10;
 /// Seeds outside the ordinary ones that failed once.
 const REGRESSIONS: &[u64] = &[];
 
-/// What one schedule in a thousand has to do at least, so that a quiet suite means something.
-const CONDEMNED_MIN: u64 = 1_500;
-const LOG_FILES_MIN: u64 = 1_000;
-const PACKS_MIN: u64 = 300;
+/// What a thousand schedules have to do at least, so that a quiet suite means something.
+const CONDEMNED_MIN: u64 = 250;
+const LOG_FILES_MIN: u64 = 600;
+const PACKS_MIN: u64 = 40;
 
 /// What reclamation did while clients were running.
 #[derive(Default)]
@@ -58,10 +59,10 @@ struct Tally {
 }
 
 impl Tally {
-    fn add(&self, done: Reclaimed) {
-        self.condemned.fetch_add(done.blobs, Ordering::Relaxed);
-        self.log_files.fetch_add(done.log_files, Ordering::Relaxed);
-        self.packs.fetch_add(done.packs, Ordering::Relaxed);
+    fn add(&self, before: Reclaimed, after: Reclaimed) {
+        self.condemned.fetch_add(after.blobs - before.blobs, Ordering::Relaxed);
+        self.log_files.fetch_add(after.log_files - before.log_files, Ordering::Relaxed);
+        self.packs.fetch_add(after.packs - before.packs, Ordering::Relaxed);
     }
 }
 
@@ -94,9 +95,18 @@ fn prepare_dead(handle: &Handle, bucket: &Bucket, world: &World, rng: &mut SimRn
     handle.execute(delete(bucket, "gone".into())).unwrap();
 }
 
+/// Reclamation is somewhere on its way when the clients begin.
+fn begin_to_reclaim(reclamation: &mut Reclamation, rng: &mut SimRng) {
+    reclamation.refresh(rng.below(2) > 0);
+    for _ in 0..rng.below(STEPS_BEFORE) {
+        if reclamation.step(&POLICY).unwrap() == Step::Waiting {
+            thread::yield_now();
+        }
+    }
+}
+
 /// Reclaims while the clients run, not for ever.
 fn reclaim_beside(mut reclamation: Reclamation, clients_left: &AtomicU64) -> Reclamation {
-    reclamation.refresh(true);
     for _ in 0..STEPS_BESIDE {
         if clients_left.load(Ordering::Relaxed) == 0 {
             break;
@@ -139,7 +149,7 @@ fn compare(kept: &str, rebuilt: &str) {
 fn schedule(seed: u64, manifests: Manifests, tally: &Tally) {
     let mut rng = SimRng::new(seed ^ 0xdead);
     let (world, disk) = (Arc::new(World::new(seed, manifests)), SimDisk::new());
-    let (store, reclamation) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
+    let (store, mut reclamation) = Scheduled::open(world.options.clone(), environment(&disk, seed)).unwrap();
     let handle = store.handle().clone();
     let bucket = create_bucket(&handle);
     let mut clients: Vec<Client> =
@@ -147,6 +157,8 @@ fn schedule(seed: u64, manifests: Manifests, tally: &Tally) {
     clients.iter_mut().for_each(Client::prepare);
     prepare_dead(&handle, &bucket, &world, &mut rng);
 
+    begin_to_reclaim(&mut reclamation, &mut rng);
+    let before = handle.reclaim_progress().total;
     let left = Arc::new(AtomicU64::new(world.clients));
     let for_reclamation = Arc::clone(&left);
     let reclaimer = thread::spawn(move || reclaim_beside(reclamation, &for_reclamation));
@@ -170,7 +182,7 @@ fn schedule(seed: u64, manifests: Manifests, tally: &Tally) {
         filler.join().unwrap();
     }
     let mut reclamation = reclaimer.join().unwrap();
-    tally.add(handle.reclaim_progress().total);
+    tally.add(before, handle.reclaim_progress().total);
 
     clients.iter().for_each(Client::check);
     for _ in 0..2 {

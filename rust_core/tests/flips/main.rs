@@ -224,7 +224,11 @@ impl Outcome {
 fn is_clear(error: &Error) -> bool {
     matches!(
         error,
-        Error::Corrupt { .. } | Error::Missing { .. } | Error::Foreign { .. } | Error::Version { .. } | Error::Index { .. }
+        Error::Corrupt { .. }
+            | Error::Missing { .. }
+            | Error::Foreign { .. }
+            | Error::Version { .. }
+            | Error::Index { .. }
     )
 }
 
@@ -246,7 +250,10 @@ fn content_is_named(built: &Built, flips: &[Flip], outcome: &Outcome) {
                     let range = at..at + PROBE;
                     let tried = flips.iter().filter(|flip| flip.file == *file && range.contains(&flip.offset)).count();
                     let silent = slack.get(file).map_or(0, |all| all.iter().filter(|at| range.contains(at)).count());
-                    assert!(silent == 0 || silent == tried, "{name} in {file} at {at}: {silent} of {tried} without a finding");
+                    assert!(
+                        silent == 0 || silent == tried,
+                        "{name} in {file} at {at}: {silent} of {tried} without a finding"
+                    );
                     places += 1;
                     named += usize::from(silent == 0);
                 }

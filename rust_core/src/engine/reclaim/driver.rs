@@ -152,6 +152,7 @@ pub(in crate::engine) fn run(shared: &Arc<Shared>, logs: LogFiles) {
     loop {
         if let Some(request) = shared.reclaim.take() {
             let answer = on_demand(shared, &mut reclaimer, request.effort);
+            reclaimer.unlimited();
             shared.reclaim.waiting.lock().busy = false;
             // Who asked may have gone.
             let _ = request.answer.send(answer);
@@ -194,7 +195,7 @@ fn policy(shared: &Shared, effort: Effort, demanded: bool) -> Policy {
 fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) -> Result<Reclaimed> {
     let before = *shared.reclaim.done.lock();
     reclaimer.refresh();
-    reclaimer.settle(effort == Effort::Compact);
+    reclaimer.settle(effort == Effort::Compact, true);
     let mut waiting_since: Option<Instant> = None;
     loop {
         if shared.reclaim.waiting.lock().stopped {

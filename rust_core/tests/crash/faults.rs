@@ -157,7 +157,7 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let _named = Seed(seed);
     let operation = RECLAIMING[(seed % 7) as usize];
     let fault = if (seed / 7).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
-    let for_ever = (seed / 14).is_multiple_of(3);
+    let for_ever = (seed / 14).is_multiple_of(4);
     let mut run = Run::new(seed, MODES[(seed / 42 % 8).saturating_sub(4) as usize], tally, CUT);
     let mut workload = Workload::new(seed.is_multiple_of(2));
     for _ in 0..8 {

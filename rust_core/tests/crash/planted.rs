@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use orcas_core::planted::{Bug, choose};
 use parking_lot::Mutex;
@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 use crate::images::Tally;
 use crate::{THREADS, faults, live};
 
-/// How long a defect may hide.
-const HIDES_MAX: Duration = Duration::from_secs(180);
-/// What single-stepped schedules cannot show: two threads would have to meet between two instructions.
-const BEYOND: [Bug; 0] = [];
+/// Seeds after which a defect counts as hidden.
+const SEEDS_MAX: u64 = 600;
+/// What these schedules may miss: a second safeguard stands behind the broken one, and both must fail in one window.
+const BEYOND: [Bug; 2] = [Bug::CondemnWithoutBarrier, Bug::HitOnCondemned];
 
 struct Caught {
     by: &'static str,
@@ -44,8 +44,12 @@ fn hunt(bug: Bug) -> Option<Caught> {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                while caught.lock().is_none() && started.elapsed() < HIDES_MAX {
-                    if let Some(found) = attempt(next.fetch_add(1, Ordering::Relaxed), &tally) {
+                while caught.lock().is_none() {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > SEEDS_MAX {
+                        return;
+                    }
+                    if let Some(found) = attempt(seed, &tally) {
                         caught.lock().get_or_insert(found);
                     }
                 }

@@ -208,7 +208,7 @@ impl Client {
         }
         self.handle.execute(delete(&self.bucket, key.clone())).unwrap();
         self.keys.remove(&key);
-        for _ in 0..self.rng.below(6) {
+        for _ in 0..self.rng.below(30) {
             shuttle::thread::yield_now();
         }
         assert_eq!(reading.finish(), content);

@@ -126,8 +126,11 @@ pub fn compare(handle: &Handle, wanted: &State) -> Seen {
 }
 
 fn compare_list(bucket: BucketId, keys: Vec<(Bytes, String)>, wanted: &State, seen: &mut Seen) {
-    let mut expected =
-        wanted.items.iter().filter(|((of, _, part), _)| *of == bucket && *part == 0).map(|((_, key, _), item)| (key, item));
+    let mut expected = wanted
+        .items
+        .iter()
+        .filter(|((of, _, part), _)| *of == bucket && *part == 0)
+        .map(|((_, key, _), item)| (key, item));
     for (key, line) in keys {
         loop {
             match expected.next() {

@@ -288,8 +288,12 @@ impl Builder {
     }
 
     fn bucket(&mut self, name: &'static str, owner: &'static str, settings: BucketSettings) -> Arc<Bucket> {
-        match self.run(Intent::CreateBucket { name: name.into(), owner: owner.into(), location: Bytes::new(), settings })
-        {
+        match self.run(Intent::CreateBucket {
+            name: name.into(),
+            owner: owner.into(),
+            location: Bytes::new(),
+            settings,
+        }) {
             Outcome::Bucket(bucket) => bucket,
             other => panic!("{other:?}"),
         }

@@ -75,7 +75,7 @@ impl Handle {
     /// Makes everything acknowledged durable and holds the bytes of that moment. Blocking.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::Closed`], or what looking at the files ran into.
+    /// [`Error::ReadOnly`], [`Error::Closed`], [`Error::StorageFull`] when the index cannot follow, or what looking at the files ran into.
     pub fn hold(&self) -> Result<Hold> {
         let shared = &self.shared;
         let rest = shared.holds.take();
@@ -88,6 +88,9 @@ impl Handle {
         // The index holds durable batches only, so the position it has applied is a durable one.
         while shared.applies.applied_to() < last {
             shared.check_writable()?;
+            if shared.applies.is_stalled() {
+                return Err(Error::StorageFull);
+            }
             std::thread::sleep(PATIENCE);
         }
         let end = shared.durable_position()?;

@@ -1,5 +1,6 @@
 //! Every byte of a store, flipped one at a time: a store that opens with it shows what was stored or an error, never
-//! anything else, and the check names the file of every byte that counts.
+//! anything else, and the check names the file of every byte that counts. The rows of an index that is there are the one
+//! exception: SQLite's pages have no checksums, and so the store believes them. The check names all of them.
 //!
 //! Some thousand flips are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes every byte,
 //! `ORCAS_FLIPS=N` other ones.
@@ -44,6 +45,7 @@ struct Tally {
     errors: u64,
     /// The end of a log that was not closed, taken for a torn one.
     torn: u64,
+    /// Of an index only.
     wrong: u64,
 }
 
@@ -163,6 +165,7 @@ impl Outcome {
     fn judge(&self, flip: &Flip, verdict: Verdict, undecided: &[String]) {
         let Verdict { said, kept, rebuilt } = verdict;
         let mut torn = false;
+        let is_index = kind(&flip.file) == "index";
         for (index, effect) in [("kept", &kept), ("rebuilt", &rebuilt)] {
             let Some(effect) = effect else { continue };
             match effect {
@@ -173,6 +176,8 @@ impl Outcome {
                     let tail = seen.absent.iter().all(|key| undecided.iter().any(|name| name.ends_with(key)));
                     if lost && tail && index == "rebuilt" {
                         torn = true;
+                    } else if is_index && said == Said::Named {
+                        // Rows have no checksums: the check finds them, the store itself does not.
                     } else {
                         self.fail(flip, format!("index {index}: {said:?}, absent {:?}, {:?}", seen.absent, seen.wrong));
                     }

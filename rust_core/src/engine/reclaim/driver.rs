@@ -159,7 +159,10 @@ pub(in crate::engine) fn run(shared: &Arc<Shared>, logs: LogFiles) {
         }
         let policy = policy(shared, Effort::Compact, false);
         let pause = match reclaimer.step(&policy) {
-            Ok(Step::Idle) => REST,
+            Ok(Step::Idle) => {
+                shared.reclaim.waiting.lock().failed = None;
+                REST
+            }
             Ok(Step::Waiting) => PATIENCE * 5,
             Ok(Step::Worked { bytes }) => price(shared, bytes),
             Err(error) => {
@@ -204,6 +207,8 @@ fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) ->
         match reclaimer.step(&policy(shared, effort, true))? {
             Step::Idle => break,
             Step::Worked { .. } => waiting_since = None,
+            // What is waited for is not going to be in the index before there is room.
+            Step::Waiting if shared.applies.is_stalled() => return Err(Error::StorageFull),
             Step::Waiting => {
                 if waiting_since.get_or_insert_with(Instant::now).elapsed() > READERS_MAX {
                     break;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::queue::Answer;
 use super::{Shared, Waiter};
 use crate::decide::{Intent, Outcome};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
 use crate::planted::{self, Bug};
@@ -213,8 +213,12 @@ impl Reclaimer {
         let (_, grave) = self.graves.swap_remove(at);
         match grave {
             Grave::Log(file) => {
-                // After a power cut an index that had fallen back into this file would have to be built anew.
-                self.shared.index.checkpoint()?;
+                // After a power cut an index that had fallen back into this file would have to be built anew. That is the
+                // lesser evil when there is no room for a checkpoint: room is what this is about.
+                match self.shared.index.checkpoint() {
+                    Ok(_) | Err(Error::StorageFull) => {}
+                    Err(error) => return Err(error),
+                }
                 self.logs.remove(file)?;
             }
             Grave::Pack(pack) => self.shared.packs.retire(pack)?,
@@ -434,7 +438,9 @@ impl Reclaimer {
         let passed = |file| self.passed_logs.contains(&file);
         let Some(files) = self.estimates.choose(&sealed, policy, small, &passed) else { return Ok(None) };
         let begun = Compaction::begin(&self.shared, &self.logs, files.clone());
-        let compaction = begun.inspect_err(|_| self.passed_logs.extend(files))?;
+        // What lacked room is tried again.
+        let passes = |error: &Error| !matches!(error, Error::StorageFull);
+        let compaction = begun.inspect_err(|error| self.passed_logs.extend(files.iter().filter(|_| passes(error))))?;
         self.state = State::Rewriting(Box::new(compaction));
         Ok(Some(Step::Worked { bytes: 0 }))
     }

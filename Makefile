@@ -1,5 +1,5 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test crash conformance bench docs ci clean
+.PHONY: install run fmt lint test crash crash-long planted conformance bench docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -13,6 +13,10 @@ test:         ## all tests: Rust, then Python
 	bash .ci/run test
 crash:        ## only the tests that kill servers
 	bash .ci/run crash
+crash-long:   ## simulated power cuts and failing disks with new seeds, until Ctrl-C or CRASH_SECONDS
+	bash .ci/run crash-long
+planted:      ## deliberate defects, each until the crash suite has caught it
+	bash .ci/run planted
 conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
 bench:        ## benchmarks, on a release build

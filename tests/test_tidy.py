@@ -32,20 +32,36 @@ LONGER: dict[str, int] = {}
 RUST_ARROWS: dict[str, set[str]] = {
     "error": set(),
     "http": set(),
+    "sync": set(),
+    "planted": set(),
     "block": {"error"},
     "calendar": set(),
     "checksum": {"http"},
     "chunker": {"chunks"},
     "filter": set(),
-    "fs": {"error"},
+    "fs": {"error", "sync", "planted"},
     "record": {"checksum", "error"},
     "decide": {"record", "checksum", "error"},
-    "log": {"block", "fs", "record", "checksum", "error"},
-    "chunks": {"block", "fs", "record", "checksum", "error"},
-    "index": {"record", "checksum", "error"},
+    "log": {"block", "fs", "record", "checksum", "error", "sync", "planted"},
+    "chunks": {"block", "fs", "record", "checksum", "error", "sync", "planted"},
+    "index": {"record", "checksum", "error", "sync", "planted"},
     "s3": {"http", "block", "calendar", "checksum"},
     "sigv4": {"http", "calendar", "checksum"},
-    "engine": {"log", "chunks", "chunker", "filter", "index", "decide", "block", "fs", "record", "checksum", "error"},
+    "engine": {
+        "log",
+        "chunks",
+        "chunker",
+        "filter",
+        "index",
+        "decide",
+        "block",
+        "fs",
+        "record",
+        "checksum",
+        "error",
+        "sync",
+        "planted",
+    },
     "transfer": {"engine", "decide", "s3", "sigv4", "http", "record", "checksum", "error"},
 }
 
@@ -68,7 +84,7 @@ def rust_module(path: Path) -> str:
 
 def rust_code(path: Path) -> str:
     """The file without comments and without its tests."""
-    if path.stem.startswith("test") or "tests" in path.parts:
+    if path.stem.startswith("test") or path.stem.endswith("tests") or "tests" in path.parts:
         return ""
     text = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod ")[0]
     return re.sub(r"//[^\n]*", "", text)

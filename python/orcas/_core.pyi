@@ -9,12 +9,17 @@ __all__ = [
     "FLOW_WAIT",
     "OPERATIONS",
     "BodySink",
+    "CheckProgress",
     "Core",
     "Download",
     "Health",
+    "Hold",
     "Request",
     "Response",
     "StoreError",
+    "check_store",
+    "repair_store",
+    "sign",
 ]
 
 OPERATIONS: Final[list[str]]
@@ -25,7 +30,200 @@ FLOW_WAIT: Final[int]
 FLOW_STOP: Final[int]
 
 class StoreError(Exception):
-    """The store cannot be opened, or could not be closed in order. The message is one sentence."""
+    """The store cannot be opened, read or closed in order. The message is one sentence."""
+
+def sign(
+    method: str,
+    raw_path: bytes,
+    query: bytes,
+    headers: list[tuple[bytes, bytes]],
+    payload: str,
+    keys: tuple[str, str],
+    region: str,
+    now: int,
+) -> list[tuple[str, str]]:
+    """The headers that sign a request, besides those it has.
+
+    Args:
+        method: as in the request line.
+        raw_path: the path as in the request line.
+        query: the query string, without the question mark.
+        headers: lower-case names and values; all of them are signed, and `host` has to be one.
+        payload: what `x-amz-content-sha256` says.
+        keys: access key and secret.
+        region: for which the signature is.
+        now: seconds since 1970.
+
+    Raises:
+        ValueError: the path or the query cannot be signed.
+    """
+
+@type_check_only
+class BucketStats(TypedDict):
+    """A bucket, in bytes where nothing else is said."""
+
+    name: str
+    objects: int
+    bytes: int
+    history: int
+    logical: int
+    stored: int
+    shared: int
+
+@type_check_only
+class TotalStats(TypedDict):
+    """The whole store, in bytes."""
+
+    logical: int
+    stored: int
+    dead: int
+
+@type_check_only
+class FileStats(TypedDict):
+    """Files: how many, their lengths, and the space they take."""
+
+    log_files: int
+    log_bytes: int
+    log_allocated: int
+    packs: int
+    pack_bytes: int
+    pack_allocated: int
+    index_bytes: int
+    index_wal_bytes: int
+
+@type_check_only
+class Stats(TypedDict):
+    """What a store holds and takes."""
+
+    store: str
+    buckets: list[BucketStats]
+    totals: TotalStats
+    files: FileStats
+
+@type_check_only
+class ReclaimStats(TypedDict):
+    """What was reclaimed: blobs, log files and packs are numbers of them."""
+
+    blobs: int
+    condemned_bytes: int
+    punched_bytes: int
+    moved_bytes: int
+    log_files: int
+    packs: int
+
+@type_check_only
+class ReclaimState(TypedDict):
+    """How reclamation is."""
+
+    total: ReclaimStats
+    requested: bool
+    failed: str | None
+
+@final
+class CheckProgress:
+    """How far a check is. Any thread may look, or end it."""
+
+    def __new__(cls) -> CheckProgress: ...
+    @property
+    def phase(self) -> str:
+        """What it is doing, in words."""
+
+    @property
+    def done_bytes(self) -> int:
+        """Bytes that were read."""
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that will be read, as far as is known."""
+
+    def cancel(self) -> None:
+        """End it: it fails at its next look."""
+
+@type_check_only
+class Finding(TypedDict):
+    """Something that is not as it should be; `damage` says whether that is damage."""
+
+    kind: str
+    damage: bool
+    place: str
+    detail: str
+
+@type_check_only
+class Loss(TypedDict):
+    """A version or a part of an upload that cannot be read whole any more; bytes of all of it."""
+
+    bucket: str
+    key: bytes
+    version_id: str | None
+    upload: str | None
+    bytes: int
+    reason: str
+
+@type_check_only
+class IndexReport(TypedDict):
+    """`equal`, `different`, `absent` or `not compared`, and the first difference or the reason."""
+
+    state: str
+    detail: str | None
+
+@type_check_only
+class Report(TypedDict):
+    """What a check found; findings and losses may be more than are listed."""
+
+    clean: bool
+    findings: list[Finding]
+    findings_total: int
+    losses: list[Loss]
+    losses_total: int
+    blobs: int
+    bytes: int
+    log_files: int
+    packs: int
+    index: IndexReport
+    seconds: float
+
+@type_check_only
+class ScrubDamage(TypedDict):
+    """Something damaged that the scrub came upon."""
+
+    place: str
+    detail: str
+
+@type_check_only
+class ScrubState(TypedDict):
+    """How the scrub is doing. Bytes are those of the present round; the rate is in bytes a second, 0 for none."""
+
+    rate: int
+    rounds: int
+    done_bytes: int
+    total_bytes: int
+    position: str
+    damaged: list[ScrubDamage]
+    damaged_total: int
+    failed: str | None
+
+def check_store(
+    data: str | PathLike[str], progress: CheckProgress, read_content: bool, threads: int, bytes_per_sec: int
+) -> Report:
+    """Check the store of a directory that nobody has open; changes nothing. Blocks.
+
+    Args:
+        data: the directory.
+        progress: shows how far it is, and ends it.
+        read_content: also read the content of objects.
+        threads: that read; 0 for one for each processor, at most four.
+        bytes_per_sec: read at most; 0 for no bound.
+
+    Raises:
+        StoreError: the store is locked, or the check cannot go on.
+    """
+
+def repair_store(options: Options, progress: CheckProgress) -> Report:
+    """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
+
+    Raises:
+        StoreError: the store is locked, or cannot be read or written.
+    """
 
 @type_check_only
 class Options(TypedDict):
@@ -49,6 +247,8 @@ class Options(TypedDict):
     db_conn_max_lifetime_sec: int
     log_file_size: int
     pack_size: int
+    reclaim_bytes_per_sec: int
+    scrub_bytes_per_sec: int
     reserve: int
     region: str
     strict_region: bool
@@ -117,6 +317,68 @@ class Core:
 
     def health(self) -> Health:
         """How the store is. May look at the disk."""
+
+    def authorize(
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> bytes | tuple[int, str, str]:
+        """Whether a request may use the operator's tools, without blocking. Arguments as in `accept`.
+
+        Returns:
+            The SHA-256 that its body must have; or the status, code and message of the refusal.
+        """
+
+    def stats(self) -> Stats:
+        """What the store holds and takes. Blocks.
+
+        Raises:
+            StoreError: the index or a directory cannot be read.
+        """
+
+    def reclaim(self, compact: bool) -> ReclaimStats:
+        """Reclaim now; with `compact` files are rewritten too. Blocks until it is done or the store is closed.
+
+        Raises:
+            StoreError: the store is read-only or closed, or a file cannot be read or written.
+        """
+
+    def reclaim_progress(self) -> ReclaimState:
+        """How reclamation is."""
+
+    def check(self, progress: CheckProgress, read_content: bool, threads: int, bytes_per_sec: int) -> Report:
+        """Check the whole store beside its work. Blocks. Arguments as of `check_store`.
+
+        Raises:
+            StoreError: the check cannot go on, or was cancelled.
+        """
+
+    def scrub_progress(self) -> ScrubState:
+        """How the scrub in the background is doing."""
+
+    def hold(self) -> Hold:
+        """Make everything acknowledged durable and keep the files of this moment. Blocks.
+
+        Raises:
+            StoreError: the store is read-only or closed, or a file cannot be read.
+        """
+
+@final
+class Hold:
+    """A moment of the store. Its files stay as they are until it is released or forgotten."""
+
+    @property
+    def store(self) -> str:
+        """The id of the store, 32 hexadecimal digits."""
+
+    @property
+    def sequence(self) -> int:
+        """Of the last record that the files hold."""
+
+    @property
+    def files(self) -> list[tuple[str, int]]:
+        """Name, relative to the data directory, and bytes that count, of each file."""
+
+    def release(self) -> None:
+        """Let go. Without effect when called again."""
 
 @final
 class Health:

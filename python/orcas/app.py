@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from orcas.admin import health
+from orcas.admin.api import MOUNT, Tools, admin_app
 from orcas.config import Settings
 from orcas.control import open_control
 from orcas.control.root import Root
@@ -30,11 +31,12 @@ RESERVED: Final = b"/_orcas/"
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The open store as the application sees it: where S3 requests go, how it is, and who is root."""
+    """The open store as the application sees it: where S3 requests go, how it is, who is root, and the operator's tools."""
 
     dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
     health: Callable[[], health.StoreHealth]
     root: Root
+    tools: Tools | None = None
 
 
 OpenLane = Callable[[Settings], AbstractAsyncContextManager[Lane]]
@@ -53,12 +55,15 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         core = await asyncio.to_thread(open_core, settings, snapshot)
         try:
             dispatcher = Dispatcher(core)
+            tools = Tools(core)
             try:
-                yield Lane(dispatcher, core.health, control.root)
+                yield Lane(dispatcher, core.health, control.root, tools)
             finally:
+                await tools.cancel()
                 dispatcher.close()
         finally:
             await asyncio.to_thread(close_core, core)
+        await tools.join()
 
 
 class Orcas(FastAPI):
@@ -80,6 +85,9 @@ class Orcas(FastAPI):
         self._open_lane = open_lane
         self._virtual_hosts = tuple(b"." + domain.encode() for domain in settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
+        # A path that is not there is not there with a slash either.
+        self.router.redirect_slashes = False
+        self.mount(MOUNT, admin_app(self._tools))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
@@ -104,6 +112,11 @@ class Orcas(FastAPI):
         if self.lane is None:
             raise RuntimeError("the application's lifespan is not open")
         return self.lane.health()
+
+    def _tools(self) -> Tools:
+        if self.lane is None or self.lane.tools is None:
+            raise RuntimeError("the application's lifespan is not open")
+        return self.lane.tools
 
     @asynccontextmanager
     async def _open(self, _: FastAPI) -> AsyncIterator[None]:

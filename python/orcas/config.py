@@ -179,6 +179,14 @@ class Settings:
         "how new content is looked up: 0 not at all, 1 always, 2 only when a filter over its beginning takes it for known",
         _integer, low=0, high=2,
     )  # fmt: skip
+    reclaim_bytes_per_sec: int = _setting(
+        100 * MIB, "bytes a second that reclamation in the background moves at most; 0 sets no bound", _integer,
+        unit="bytes", low=0, high=16 * GIB,
+    )  # fmt: skip
+    scrub_bytes_per_sec: int = _setting(
+        10 * MIB, "bytes a second that are read again to find damage early; 0 turns that off", _integer,
+        unit="bytes", low=0, high=16 * GIB,
+    )  # fmt: skip
     db_max_open_conns: int = _setting(
         25, "read connections of the index open at once", _integer, unit="connections", low=1, high=1000
     )

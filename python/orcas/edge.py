@@ -6,20 +6,57 @@ A request enters Rust once, in `Core.accept`, and comes back verified and typed.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
-from orcas._core import OPERATIONS, Core, Download, Request, Response, StoreError
+from orcas._core import (
+    OPERATIONS,
+    CheckProgress,
+    Core,
+    Download,
+    Hold,
+    Request,
+    Response,
+    StoreError,
+    check_store,
+    repair_store,
+    sign,
+)
 from orcas.errors import OrcasError, UnavailableError
 
 if TYPE_CHECKING:
+    from orcas._core import Options, Report
     from orcas.config import Settings
     from orcas.control import Snapshot
 
-__all__ = ["OPERATIONS", "Core", "Download", "Request", "Response", "close_core", "open_core"]
+__all__ = [
+    "OPERATIONS",
+    "CheckOrder",
+    "CheckProgress",
+    "Core",
+    "Download",
+    "Hold",
+    "Request",
+    "Response",
+    "StoreError",
+    "check_closed",
+    "close_core",
+    "open_core",
+    "repair_closed",
+    "sign",
+]
+
+
+class CheckOrder(TypedDict):
+    """How a check is done: whether content is read, by how many threads, and how many bytes a second (0: no bound)."""
+
+    read_content: bool
+    threads: int
+    bytes_per_sec: int
+
 
 # Bytes with which a log file is made, and after which a new pack is begun: large enough that making one is rare, small
 # enough that a sweep which empties one gets its space back.
-_LOG_FILE_SIZE: Final = 64 << 20
+_LOG_FILE_SIZE: Final = 16 << 20
 _PACK_SIZE: Final = 1 << 30
 # Free bytes under which content is refused, so that deletions and the index always have room to work.
 _RESERVE: Final = 256 << 20
@@ -38,37 +75,66 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
     Raises:
         UnavailableError: the store is locked, damaged or of another format.
     """
-    workers = min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1)))
     try:
         return Core.open(
-            {
-                "data": settings.data,
-                "batch_write_enabled": settings.batch_write_enabled,
-                "max_batch_write_file_size": settings.max_batch_write_file_size,
-                "write_buffer_window_sec": settings.write_buffer_window_sec,
-                "max_write_buffer_size": settings.max_write_buffer_size,
-                "max_write_buffer_count": settings.max_write_buffer_count,
-                "chunk_size": settings.chunk_size,
-                "durability": settings.durability,
-                "ref_level": str(settings.ref_level) if settings.instant_upload_enabled else "off",
-                "sync_interval_ms": settings.sync_interval_ms,
-                "db_max_open_conns": settings.db_max_open_conns,
-                "db_max_idle_conns": settings.db_max_idle_conns,
-                "db_conn_max_lifetime_sec": settings.db_conn_max_lifetime_sec,
-                "log_file_size": _MEMORY_LOG_FILE_SIZE if settings.memory else _LOG_FILE_SIZE,
-                "pack_size": _PACK_SIZE,
-                "reserve": _MEMORY_RESERVE if settings.memory else _RESERVE,
-                "region": settings.region,
-                "strict_region": settings.strict_region,
-                "domains": list(settings.domains),
-                "body_budget": settings.body_budget,
-                "workers": workers,
-            },
+            _options(settings),
             [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials],
             snapshot.root_owner,
         )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None
+
+
+def _options(settings: Settings) -> Options:
+    return {
+        "data": settings.data,
+        "batch_write_enabled": settings.batch_write_enabled,
+        "max_batch_write_file_size": settings.max_batch_write_file_size,
+        "write_buffer_window_sec": settings.write_buffer_window_sec,
+        "max_write_buffer_size": settings.max_write_buffer_size,
+        "max_write_buffer_count": settings.max_write_buffer_count,
+        "chunk_size": settings.chunk_size,
+        "durability": settings.durability,
+        "ref_level": str(settings.ref_level) if settings.instant_upload_enabled else "off",
+        "sync_interval_ms": settings.sync_interval_ms,
+        "db_max_open_conns": settings.db_max_open_conns,
+        "db_max_idle_conns": settings.db_max_idle_conns,
+        "db_conn_max_lifetime_sec": settings.db_conn_max_lifetime_sec,
+        "log_file_size": _MEMORY_LOG_FILE_SIZE if settings.memory else _LOG_FILE_SIZE,
+        "pack_size": _PACK_SIZE,
+        "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
+        "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
+        "reserve": _MEMORY_RESERVE if settings.memory else _RESERVE,
+        "region": settings.region,
+        "strict_region": settings.strict_region,
+        "domains": list(settings.domains),
+        "body_budget": settings.body_budget,
+        "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
+    }
+
+
+def check_closed(settings: Settings, progress: CheckProgress, order: CheckOrder) -> Report:
+    """Check a store that nobody has open. Blocks; changes nothing.
+
+    Raises:
+        UnavailableError: it is locked or cannot be read, or the check was cancelled.
+    """
+    try:
+        return check_store(settings.data, progress, order["read_content"], order["threads"], order["bytes_per_sec"])
+    except StoreError as error:
+        raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None
+
+
+def repair_closed(settings: Settings, progress: CheckProgress) -> Report:
+    """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
+
+    Raises:
+        UnavailableError: it is locked or cannot be read or written.
+    """
+    try:
+        return repair_store(_options(settings), progress)
+    except StoreError as error:
+        raise UnavailableError(f"The store in {settings.data} cannot be repaired: {error}.") from None
 
 
 def close_core(core: Core) -> None:

@@ -19,6 +19,7 @@ import uvicorn
 import uvloop
 
 from orcas.app import Lane, Orcas
+from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
 from orcas.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 
@@ -101,9 +102,19 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         # What stands now stays, so no later collection stops the loop to look at it all again.
         gc.collect()
         gc.freeze()
-        server.ready = lambda: announce(url_of(listener), lane)
-        await server.serve(sockets=[listener])
-        await server.finish()
+
+        def ready() -> None:
+            url = url_of(listener)
+            write_address(app.settings.data, url)
+            announce(url, lane)
+
+        server.ready = ready
+        try:
+            await server.serve(sockets=[listener])
+            await server.finish()
+        finally:
+            # While the store is still locked: the file is this server's until then.
+            remove_address(app.settings.data)
 
 
 class _Server(uvicorn.Server):

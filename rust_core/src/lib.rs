@@ -5,6 +5,9 @@
 //! sync, publish, acknowledge, apply); `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`, `chunker` and `filter` are
 //! pure.
 
+#[cfg(all(feature = "planted", feature = "python"))]
+compile_error!("deliberate defects are never shipped");
+
 pub mod block;
 pub mod calendar;
 pub mod checksum;
@@ -18,9 +21,14 @@ pub mod fs;
 pub mod http;
 pub mod index;
 pub mod log;
+#[cfg(feature = "planted")]
+pub mod planted;
+#[cfg(not(feature = "planted"))]
+mod planted;
 #[cfg(feature = "python")]
 mod python;
 pub mod record;
 pub mod s3;
 pub mod sigv4;
+mod sync;
 pub mod transfer;

@@ -116,7 +116,8 @@ def test_a_busy_port_and_a_store_in_use_exit_69_with_a_sentence(environ: dict[st
     [
         (["serve", "--port", "high"], {}, 78),
         (["serve"], {"ORCAS_DURABILITY": "maybe"}, 78),
-        (["serve"], {"ORCAS_REF_LEVEL": "1"}, 78),
+        (["serve"], {"ORCAS_REF_LEVEL": "3"}, 78),
+        (["serve"], {"ORCAS_RECLAIM_RATE": "1"}, 78),
         (["serve", "--dev", "--host", "0.0.0.0"], {}, 78),
         (["env"], {}, 78),
         (["serve", "--no-such-option"], {}, 2),

@@ -83,6 +83,10 @@ def test_nothing_ambient_is_read_when_asked_not_to(places: Path, monkeypatch: py
         ("domains", "a..b", "host names"),
         ("domains", "-a", "host names"),
         ("max_head_size", "1", "from 8192 to 262144 bytes"),
+        ("ref_level", "3", "from 0 to 2"),
+        ("instant_upload_enabled", "2", "true or false"),
+        ("reclaim_bytes_per_sec", "-1", "bytes"),
+        ("scrub_bytes_per_sec", "10M", "a whole number"),
     ],
 )
 def test_wrong_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str, says: str) -> None:
@@ -92,9 +96,7 @@ def test_wrong_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, name:
     assert says in message
 
 
-@pytest.mark.parametrize(
-    "name", ["ORCAS_PROT", "ORCAS_INSTANT_UPLOAD_ENABLED", "ORCAS_REF_LEVEL", "ORCAS_MEMORY", "ORCAS_PORT_FILE"]
-)
+@pytest.mark.parametrize("name", ["ORCAS_PROT", "ORCAS_RECLAIM", "ORCAS_MEMORY", "ORCAS_PORT_FILE"])
 def test_unknown_variables_are_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "1")
     assert refused().startswith(f"{name} is not a setting")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from orcas.cli import copies, upkeep
 from orcas.config import SETTINGS, Resolved, client_environment, resolve, variable_name
 
 _EPILOG = "Settings: command line, then ORCAS_* variables, then orcas.toml. `orcas config show` lists them."
@@ -104,14 +105,19 @@ def env(data: Data = None, host: Host = None, port: Port = None, dev: Dev = Fals
 
         eval "$(orcas env)" && aws s3 ls
     """
+    from orcas.control.address import reachable
     from orcas.control.root import read_root
 
     settings = resolve({"data": data, "host": host, "port": port, "dev": dev or None}).settings
     access_key, secret_key = read_root(settings.data, settings.root_access_key, settings.root_secret_key)
-    reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104 - maps it away
+    reached = reachable(settings.host)
     url = f"http://[{reached}]:{settings.port}" if ":" in reached else f"http://{reached}:{settings.port}"
     for name, value in client_environment(url, access_key, secret_key, settings.region).items():
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
+
+
+upkeep.add_to(app)
+copies.add_to(app)
 
 
 @app.command()

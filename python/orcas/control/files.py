@@ -16,6 +16,11 @@ from typing import Final
 from orcas.errors import UnavailableError
 
 LOCK_NAME: Final = "control.lock"
+DATABASE_NAME: Final = "control.db"
+
+
+class InUseError(UnavailableError):
+    """Another process has the store of a directory."""
 
 
 def make_directory(path: Path) -> None:
@@ -35,7 +40,8 @@ def locked(directory: Path) -> Iterator[None]:
     """Hold the directory's control lock.
 
     Raises:
-        UnavailableError: another process holds it, or it cannot be opened.
+        InUseError: another process holds it.
+        UnavailableError: it cannot be opened.
     """
     try:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -45,7 +51,7 @@ def locked(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise UnavailableError(f"The store in {directory} is in use by another process.") from None
+            raise InUseError(f"The store in {directory} is in use by another process.") from None
         yield
     finally:
         os.close(descriptor)
@@ -80,10 +86,19 @@ def write_secret_file(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(path.parent)
     except OSError as error:
         raise UnavailableError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def sync_directory(path: Path) -> None:
+    """Make the entries of a directory durable.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -21,12 +21,11 @@ import aiosqlite
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from orcas.control.files import locked, make_directory, read_secret_file, write_secret_file
+from orcas.control.files import DATABASE_NAME, locked, make_directory, read_secret_file, write_secret_file
 from orcas.control.root import Root, ensure_root
 from orcas.control.snapshot import Credential, Snapshot
 from orcas.errors import UnavailableError
 
-DATABASE_NAME: Final = "control.db"
 KEY_NAME: Final = "control.key"
 SCHEMA_VERSION: Final = 1
 _KEY_BYTES: Final = 32

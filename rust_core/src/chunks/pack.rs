@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
-
 use crate::error::{Error, Result};
 use crate::fs::File;
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 use super::format::{FILE_HEADER, FRAME_ALIGN};
 

@@ -7,11 +7,10 @@ use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::block::{BLOCK_SIZE, field};
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
+use crate::sync::Mutex;
 
 use super::format::{
     CHUNK_HEADER, ChunkHeader, FILE_HEADER_ENCODED, FORMAT_VERSION, HeaderFault, PackHeader, blocks_match,

@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use crate::block::{BLOCK_SIZE, field};
 use crate::error::{Error, Result};
 use crate::fs::{File, Open};
+use crate::sync::atomic::Ordering;
 
 use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length};
 use super::packs::Packs;

@@ -17,7 +17,9 @@ pub(super) struct Applier {
 }
 
 impl Applier {
-    pub fn new(shared: Arc<Shared>, writer: Writer) -> Self {
+    pub fn new(shared: Arc<Shared>, mut writer: Writer) -> Self {
+        let leaving = Arc::clone(&shared.leaving);
+        writer.on_leaving_segments(Box::new(move |segment, record| leaving.keep(segment, record)));
         Self { shared, writer }
     }
 
@@ -38,6 +40,7 @@ impl Applier {
         let Some(last) = batches.last() else { return Ok(()) };
         let records: Vec<Applied<'_>> = batches.iter().flat_map(applied).collect();
         self.writer.apply(&records, &last.position.encode())?;
+        self.shared.leaving.committed(&self.shared.epochs);
         self.shared.trim(&batches, TRIM_RECORDS);
         let bytes = batches.iter().map(|batch| batch.bytes).sum();
         self.shared.applies.applied(bytes, records.len(), last.position.sequence);

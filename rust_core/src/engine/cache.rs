@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use super::reads::Placed;
 use crate::record::{BucketId, Object};
+use crate::sync::Mutex;
 
 const SHARDS: usize = 16;
 /// Bytes all shards together may hold.
@@ -37,7 +37,7 @@ struct Entry {
     used: bool,
 }
 
-/// What `insert` needs to know of the moment before the lookup.
+/// What `insert` needs to know of the moment before the lookup, in the overlay as well as in the index.
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     shard: usize,

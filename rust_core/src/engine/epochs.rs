@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 #[derive(Default)]
 pub(super) struct Epochs {
@@ -35,6 +35,12 @@ impl Epochs {
         let mut state = self.state.lock();
         state.present += 1;
         state.present - 1
+    }
+
+    /// Epochs that somebody pins.
+    #[cfg(feature = "shuttle")]
+    pub fn pinned(&self) -> usize {
+        self.state.lock().pinned.len()
     }
 
     /// Whether nobody is left who pinned `epoch` or an earlier one.

@@ -14,7 +14,7 @@ use crate::record::Identity;
 const MAGIC: &[u8; 8] = b"ORCASKEY";
 const VERSION: u32 = 1;
 const LENGTH: usize = 8 + 4 + 16 + 32 + 32 + 32;
-const NAMES: [&str; 2] = ["store.keys", "store.keys.copy"];
+pub(super) const NAMES: [&str; 2] = ["store.keys", "store.keys.copy"];
 
 #[derive(Clone)]
 pub(super) struct StoreKeys {

@@ -12,8 +12,10 @@ mod check;
 mod commit;
 mod copy;
 mod epochs;
+mod hold;
 mod instant;
 mod keys;
+mod leaving;
 mod list;
 mod mentions;
 mod open;
@@ -21,9 +23,12 @@ mod overlay;
 mod queue;
 mod reads;
 mod reclaim;
+#[cfg(feature = "shuttle")]
+pub mod scheduled;
 mod sharing;
 mod stepper;
 mod uploads;
+mod usage;
 mod view;
 
 #[cfg(test)]
@@ -32,11 +37,9 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Mutex, RwLock};
 
 use crate::chunks::Packs;
 use crate::decide::{Body, Failure, Intent, Outcome};
@@ -45,11 +48,15 @@ use crate::fs::{FileSystem, Random};
 use crate::index::Index;
 use crate::log::{LogReader, SpareMaker};
 use crate::record::{Bucket, BucketId, Durability, RefLevel};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, Receiver, RwLock, Sender, bounded};
 
 use buckets::BucketTable;
 use cache::ObjectCache;
 use epochs::Epochs;
+use hold::Holds;
 use keys::StoreKeys;
+use leaving::Leaving;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
 use reclaim::{Candidates, Requests};
@@ -62,6 +69,7 @@ pub use check::{
 };
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
+pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage};
 pub use open::{Engine, IndexPlace};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
@@ -69,6 +77,7 @@ pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
+pub use usage::{BucketUsage, FilesUsage, Usage};
 
 /// Everything the engine can be told; the defaults stand in the control plane.
 #[derive(Clone, Debug)]
@@ -199,6 +208,8 @@ struct Shared {
     buckets: RwLock<Arc<BucketTable>>,
     cache: ObjectCache,
     epochs: Arc<Epochs>,
+    leaving: Arc<Leaving>,
+    holds: Arc<Holds>,
     heads: Heads,
     held: Arc<HeldBytes>,
     index: Index,
@@ -397,12 +408,12 @@ impl Handle {
 
 /// Hands one answer to a waiting thread.
 struct ChannelSink {
-    answer: crossbeam_channel::Sender<Result<Outcome, Failure>>,
+    answer: Sender<Result<Outcome, Failure>>,
 }
 
 impl ChannelSink {
-    fn pair() -> (Arc<dyn CompletionSink>, crossbeam_channel::Receiver<Result<Outcome, Failure>>) {
-        let (answer, receiver) = crossbeam_channel::bounded(1);
+    fn pair() -> (Arc<dyn CompletionSink>, Receiver<Result<Outcome, Failure>>) {
+        let (answer, receiver) = bounded(1);
         (Arc::new(Self { answer }), receiver)
     }
 }

@@ -4,10 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
-
-use parking_lot::{Mutex, RwLock};
 
 use super::apply::Applier;
 use super::buckets::BucketTable;
@@ -26,6 +23,8 @@ use crate::fs::FileSystem;
 use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
 use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use crate::record::{self, Record};
+use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Mutex, RwLock};
 
 /// Where the index lives.
 #[derive(Clone)]
@@ -198,7 +197,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let packs = {
         let options =
             PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };
-        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, 1)?
+        let next_number = index.read()?.highest_pack()? + 1;
+        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
     let shared = Arc::new(Shared {
@@ -219,6 +219,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
         epochs: Arc::default(),
+        leaving: Arc::default(),
+        holds: Arc::default(),
         heads: Heads::default(),
         held: Arc::default(),
         index,

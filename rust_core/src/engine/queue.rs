@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::{Condvar, Mutex};
 
 use super::{CompletionSink, Waiter};
 use crate::decide::{Body, Failure, Intent, Outcome};
 use crate::index::BlobLocation;
 use crate::log::LogPosition;
 use crate::record::{Record, Sequence};
+use crate::sync::{Condvar, Mutex};
 
 /// A record of a batch with everything that the index keeps of it.
 pub(super) struct Sequenced {
@@ -128,7 +128,7 @@ impl IntentQueue {
     }
 }
 
-/// Holds the answer of an intent until somebody looks.
+/// Holds the answer of an intent for somebody who looks now and then.
 #[derive(Default)]
 pub(super) struct Answer {
     answer: Mutex<Option<Result<Outcome, Failure>>>,
@@ -136,7 +136,7 @@ pub(super) struct Answer {
 
 impl Answer {
     pub fn get(&self) -> Option<Result<Outcome, Failure>> {
-        self.answer.lock().take()
+        self.answer.lock().clone()
     }
 }
 

@@ -8,9 +8,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::{Mutex, RwLock};
 
 use super::mentions::shared_head;
 use super::queue::Sequenced;
@@ -18,7 +15,10 @@ use super::{Shared, Task};
 use crate::decide::Pin;
 use crate::error::Result;
 use crate::filter::Filter;
+use crate::planted::{self, Bug};
 use crate::record::{Bucket, CONTENT_MAX, Identity, RefLevel, Sequence, head_of};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, RwLock};
 
 /// Identities that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
@@ -63,7 +63,7 @@ impl Pins {
     /// condemned.
     pub fn condemn(&self, identity: Identity, blob: Sequence) -> bool {
         let mut state = self.state.lock();
-        !state.held.contains_key(&identity) && {
+        (!state.held.contains_key(&identity) || planted::is(Bug::PinForgotten)) && {
             state.condemned.insert(blob);
             true
         }
@@ -81,6 +81,13 @@ impl Pins {
             state.condemned.remove(blob);
         }
         state.forgotten += 1;
+    }
+
+    /// Identities held and blobs remembered as condemned.
+    #[cfg(feature = "shuttle")]
+    pub fn sizes(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.held.len(), state.condemned.len())
     }
 
     /// Changes whenever condemnations are forgotten: a lookup during which it changed may have found a row that was
@@ -295,7 +302,7 @@ impl Shared {
     ) -> Result<Option<Sequence>> {
         let counts = |(blob, found): (Sequence, u32)| {
             let gone = condemned(blob) || self.pins.is_condemned(blob) || self.overlay.read().is_condemned(blob);
-            (found == length && !gone).then_some(blob)
+            (found == length && (!gone || planted::is(Bug::HitOnCondemned))).then_some(blob)
         };
         // The overlay first: what it loses meanwhile is in the index by then.
         let recent = self.overlay.read().shared_blob(identity);

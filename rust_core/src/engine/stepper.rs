@@ -55,12 +55,15 @@ impl Stepper {
         self.reclaimer.step(policy)
     }
 
+    /// The piece of reclamation that is under way.
+    pub fn reclaiming(&self) -> Option<&'static str> {
+        self.reclaimer.doing()
+    }
+
     /// Looks at everything again; with `seal` the log file in use can be compacted too.
     pub fn refresh_reclamation(&mut self, seal: bool) {
         self.reclaimer.refresh();
-        if seal {
-            self.reclaimer.seal_log();
-        }
+        self.reclaimer.settle(seal);
     }
 
     /// Makes the next log file ready.

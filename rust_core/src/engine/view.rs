@@ -12,6 +12,7 @@ use super::reads::part_of;
 use crate::decide::{Completed, View};
 use crate::error::Result;
 use crate::index::BlobLocation;
+use crate::planted::{self, Bug};
 use crate::record::{Bucket, BucketId, Extent, Identity, Object, Part, Sequence, Upload, UploadId};
 
 pub(super) struct SequencerView<'a> {
@@ -81,6 +82,10 @@ impl View for SequencerView<'_> {
     }
 
     fn condemn(&self, blob: Sequence) -> Result<bool> {
+        if planted::is(Bug::CondemnWithoutCheck) {
+            let identity = self.shared.index.read()?.blob_identity(blob)?;
+            return Ok(identity.is_none_or(|identity| self.shared.pins.condemn(identity, blob)));
+        }
         // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
         // in the index, which was waited for.
         if !self.shared.candidates.contains(blob) {
@@ -107,6 +112,9 @@ impl View for SequencerView<'_> {
     }
 
     fn pack_is_free(&self, pack: u64) -> Result<bool> {
+        if planted::is(Bug::RetirePackInFlight) {
+            return Ok(self.shared.index.read()?.blobs_in_pack(pack, 0, 1)?.is_empty());
+        }
         // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
         if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
             return Ok(false);

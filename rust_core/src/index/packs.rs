@@ -134,12 +134,30 @@ pub(super) fn create(conn: &Connection, rebuild: &mut Option<Rebuild>, sequence:
     let mut insert =
         conn.prepare_cached("INSERT INTO packs (pack, sequence, blobs, live, dead) VALUES (?1, ?2, ?3, ?4, ?5)")?;
     insert.execute((pack, stored_int(sequence)?, kept.blobs, kept.live, kept.dead))?;
+    note_number(conn, pack)
+}
+
+/// The highest number that any pack ever had outlives the pack: numbers are never used twice.
+fn note_number(conn: &Connection, pack: i64) -> Result<()> {
+    let mut set = conn.prepare_cached(
+        "INSERT INTO meta (name, value) VALUES ('highest pack', ?1) \
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value < excluded.value",
+    )?;
+    set.execute([pack.to_be_bytes()])?;
     Ok(())
+}
+
+/// The highest number that any pack ever had; 0 when there was none.
+pub(super) fn highest(conn: &Connection) -> Result<u64> {
+    let mut select = conn.prepare_cached("SELECT value FROM meta WHERE name = 'highest pack'")?;
+    let stored: Option<[u8; 8]> = select.query_row([], |row| row.get(0)).optional()?;
+    stored.map_or(Ok(0), |stored| loaded_int(i64::from_be_bytes(stored)))
 }
 
 /// Removes a pack and returns what stood in it; `None` when it is not there. The numbers must have been written.
 pub(super) fn retire(conn: &Connection, pack: i64) -> Result<Option<PackDelta>> {
     let mut delete = conn.prepare_cached("DELETE FROM packs WHERE pack = ?1 RETURNING blobs, live, dead")?;
+    note_number(conn, pack)?;
     let gone =
         delete.query_row([pack], |row| Ok(PackDelta { blobs: row.get(0)?, live: row.get(1)?, dead: row.get(2)? }));
     Ok(gone.optional()?)

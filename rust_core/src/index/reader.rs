@@ -63,6 +63,8 @@ impl<'i> Reader<'i> {
     }
 
     pub(super) fn with<T>(&self, run: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
+        // The writer may commit between two reads.
+        crate::sync::scheduling_point();
         let lent = match &self.lease {
             Lease::Pooled(Some(pooled), _) => Lent::Pooled(&pooled.conn),
             Lease::Pooled(None, _) => return Err(super::failure("the reader was given back")),
@@ -164,6 +166,11 @@ impl<'i> Reader<'i> {
 
     pub fn has_pack(&self, pack: u64) -> Result<bool> {
         self.with(|conn| packs::exists(conn, super::stored_int(pack)?))
+    }
+
+    /// The highest number that any pack ever had, also one that is retired; 0 when there was none.
+    pub fn highest_pack(&self) -> Result<u64> {
+        self.with(packs::highest)
     }
 
     /// What still counts of the records `first..=last`. Costs what it counts.

@@ -8,14 +8,15 @@
 //! sums, the rows do not depend on when. A blob that is new is inserted then, once.
 
 use bytes::Bytes;
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension};
 
 use super::blobs::{self, BlobRow, Placed, Shared};
 use super::ledger::Ledger;
 use super::numbers::{Deltas, NumberMap, gather};
 use super::{failure, loaded_int, stored_int};
 use crate::error::{Error, Result};
-use crate::record::{Extent, decode_extents};
+use crate::planted::{self, Bug};
+use crate::record::{Extent, Sequence, decode_extents};
 
 /// Changes that are kept in memory; more are written before the transaction ends. About 8 MiB.
 const CHANGES_MAX: usize = 65_536;
@@ -36,7 +37,11 @@ pub(super) struct References {
     /// Of blobs that have a row.
     blobs: NumberMap<Deltas>,
     segments: NumberMap<Deltas>,
+    leaving: Option<Leaving>,
 }
+
+/// Is told of a segment, and its record, before it goes.
+pub(super) type Leaving = Box<dyn FnMut(Sequence, &[u8]) + Send>;
 
 /// Everything that a transaction gathers before it writes.
 #[derive(Default)]
@@ -84,6 +89,10 @@ impl Gathered {
         self.ledger.manifest(conn, bucket, (logical, inline), by)
     }
 
+    pub(super) fn on_leaving(&mut self, leaving: Leaving) {
+        self.references.leaving = Some(leaving);
+    }
+
     /// Whether so much is gathered that it should be written.
     pub(super) fn is_full(&self) -> bool {
         self.references.len() >= CHANGES_MAX
@@ -110,6 +119,7 @@ impl References {
     fn count_blob(&mut self, blob: i64, bucket: i64, by: i64) {
         match find(&mut self.fresh, blob) {
             Some(fresh) => fresh.holders.add(bucket, by),
+            None if by > 0 && planted::is(Bug::CopyWithoutReference) => {}
             None => self.blobs.entry(blob).or_default().add(bucket, by),
         }
     }
@@ -139,8 +149,12 @@ impl References {
             // In a rebuild it may come back: what held it in between can have been dropped.
             if ledger.rebuild.is_none() {
                 let unheld = "DELETE FROM segments WHERE sequence = ?1 \
-                     AND NOT EXISTS (SELECT 1 FROM segment_holdings WHERE segment = ?1)";
-                conn.prepare_cached(unheld)?.execute([segment])?;
+                     AND NOT EXISTS (SELECT 1 FROM segment_holdings WHERE segment = ?1) RETURNING record";
+                let mut delete = conn.prepare_cached(unheld)?;
+                let gone: Option<Vec<u8>> = delete.query_row([segment], |row| row.get(0)).optional()?;
+                if let (Some(leaving), Some(record)) = (&mut self.leaving, gone) {
+                    leaving(loaded_int(segment)?, &record);
+                }
             }
             if self.len() >= CHANGES_MAX {
                 self.write_blobs(conn, ledger)?;
@@ -200,6 +214,9 @@ pub(super) struct Holders(pub(super) Vec<(i64, i64)>);
 impl Holders {
     fn of(mut refs: Vec<(i64, i64)>) -> Result<Self> {
         refs.retain(|(_, refs)| *refs != 0);
+        if planted::is(Bug::CopyWithoutReference) {
+            refs.retain(|(_, refs)| *refs > 0);
+        }
         if refs.iter().any(|(_, refs)| *refs < 0) {
             return Err(failure("a blob loses a reference that it does not have"));
         }

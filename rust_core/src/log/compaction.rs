@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::fs::{File, Open};
+use crate::planted::{self, Bug};
 use crate::record::Sequence;
 
 use super::LogPosition;
@@ -117,7 +118,9 @@ impl LogCompaction {
         self.check()?;
         self.write()?;
         self.progress = Progress::Failed;
-        self.file.sync_data()?;
+        if !planted::is(Bug::CompactedLogWithoutSync) {
+            self.file.sync_data()?;
+        }
         let Place { fs, options, keys } = self.files.place();
         let header = CompactedHeader {
             store_id: options.store_id,
@@ -130,8 +133,12 @@ impl LogCompaction {
         };
         self.progress = Progress::Header;
         self.file.write_at(0, &header.encode(keys))?;
-        self.file.sync_data()?;
-        fs.sync_dir(&options.dir)?;
+        if !planted::is(Bug::CompactedLogWithoutSync) {
+            self.file.sync_data()?;
+        }
+        if !planted::is(Bug::CompactedLogWithoutDirectorySync) {
+            fs.sync_dir(&options.dir)?;
+        }
         self.files.finished(header);
         self.progress = Progress::Finished;
         Ok(CompactedLog {

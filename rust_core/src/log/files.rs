@@ -10,11 +10,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Open};
 use crate::record::Sequence;
+use crate::sync::Mutex;
 
 use super::compaction::{CompactedLog, LogCompaction, Run};
 use super::format::LogKeys;

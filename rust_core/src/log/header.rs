@@ -63,6 +63,16 @@ pub enum HeaderFault {
     Foreign(&'static str),
 }
 
+/// Whether the first 8 bytes of a file are those of a plain file in force.
+pub fn is_plain(magic: [u8; 8]) -> bool {
+    magic == MAGIC
+}
+
+/// Whether the first 8 bytes of a file are those of a finished compacted file.
+pub fn is_compacted(magic: [u8; 8]) -> bool {
+    magic == MAGIC_COMPACTED
+}
+
 impl FileHeader {
     pub fn encode(&self, keys: &LogKeys) -> [u8; HEADER_ENCODED] {
         let mut out = begin(MAGIC, &self.store_id, self.number, &self.salt);

@@ -7,11 +7,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::block::{BLOCK_SIZE, field};
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
+use crate::sync::Mutex;
 
 use super::format::{
     FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match, payload_start,

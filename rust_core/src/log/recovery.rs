@@ -23,7 +23,8 @@ use super::{LogOptions, LogPosition, RecoveredBatch, file_path};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
-    /// `applied` is no place in this log and no damage explains it: whatever it was applied to is not this log's.
+    /// `applied` is no place in this log from which it can be replayed, and no damage explains it: whatever it was
+    /// applied to is not this log's, or was compacted since.
     #[error("the applied position is not in the log")]
     NoMatchingPosition,
     #[error(transparent)]
@@ -65,6 +66,11 @@ pub fn recover(
     let mut from = None;
     if let Some(applied) = applied {
         todo = &files[start_file(&files, &survey, applied, dir)?..];
+        // What was applied before a compaction knows things whose end the compacted file has dropped, and later records
+        // speak of things that it has dropped: only a replay from the beginning makes sense of it.
+        if todo.iter().any(|header| matches!(header, Header::Compacted(_))) {
+            return Err(RecoverError::NoMatchingPosition);
+        }
         from = todo.first().filter(|header| !begins_at(header, applied)).map(|_| applied);
         replay.watermark = applied.sequence;
     }

@@ -6,10 +6,9 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::error::Result;
 use crate::fs::{File, FileSystem, Open};
+use crate::sync::Mutex;
 
 use super::{LogOptions, file_path};
 

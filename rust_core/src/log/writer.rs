@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::block::{BLOCK_SIZE, block_crc, field};
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
+use crate::planted::{self, Bug};
 use crate::record::Sequence;
 
 use super::files::{Link, LogFiles, Place};
@@ -245,7 +246,10 @@ impl Log {
     /// Makes every batch appended so far durable.
     pub fn sync(&mut self) -> Result<()> {
         self.check()?;
-        let synced = self.current.file.sync_data();
+        let mut synced = self.current.file.sync_data();
+        if synced.is_err() && planted::is(Bug::RetryFailedSync) {
+            synced = self.current.file.sync_data();
+        }
         self.note(synced)?;
         if let Some(link) = self.left.last() {
             give_back(&*self.fs, &self.options.dir, link.end.file, link.end.offset);

@@ -11,8 +11,10 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::StoreError;
 use super::answer::{Names, Response, piece_object};
+use super::checks::{CheckProgress, Report, ScrubState};
 use super::request::Request;
-use crate::engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
+use super::tools::{Hold, ReclaimState, ReclaimStats, Stats, judge};
+use crate::engine::{CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use crate::error::Error;
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::http::{Headers, RequestHead};
@@ -42,7 +44,7 @@ pub struct Health {
     lag_records: u64,
 }
 
-fn store_error(error: Error) -> PyErr {
+pub fn store_error(error: Error) -> PyErr {
     StoreError::new_err(error.to_string())
 }
 
@@ -59,7 +61,7 @@ fn ref_level(name: &str) -> PyResult<RefLevel> {
 /// Settings of the engine and the lane, as the control plane hands them over.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-struct Options {
+pub struct Options {
     data: PathBuf,
     batch_write_enabled: bool,
     max_batch_write_file_size: u64,
@@ -75,6 +77,8 @@ struct Options {
     db_conn_max_lifetime_sec: u64,
     log_file_size: u64,
     pack_size: u64,
+    reclaim_bytes_per_sec: u64,
+    scrub_bytes_per_sec: u64,
     reserve: u64,
     region: String,
     strict_region: bool,
@@ -84,7 +88,7 @@ struct Options {
 }
 
 impl Options {
-    fn engine(&self) -> PyResult<EngineOptions> {
+    pub fn engine(&self) -> PyResult<EngineOptions> {
         Ok(EngineOptions {
             data: self.data.clone(),
             batch_write_enabled: self.batch_write_enabled,
@@ -100,8 +104,8 @@ impl Options {
             db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
             log_file_size: self.log_file_size,
             pack_size: self.pack_size,
-            reclaim_rate: 100 << 20,
-            scrub_rate: 0,
+            reclaim_rate: self.reclaim_bytes_per_sec,
+            scrub_rate: self.scrub_bytes_per_sec,
             reserve: self.reserve,
         })
     }
@@ -116,6 +120,16 @@ impl Options {
             body_budget: self.body_budget,
             workers: self.workers,
         }
+    }
+}
+
+/// The machine's own.
+pub fn environment() -> Environment {
+    Environment {
+        fs: Arc::new(RealFileSystem),
+        clock: Arc::new(SystemClock::new()),
+        random: Arc::new(SystemRandom),
+        index: IndexPlace::File,
     }
 }
 
@@ -141,14 +155,8 @@ impl Core {
         let options: Options = options.extract()?;
         let engine_options = options.engine()?;
         let lane_options = options.lane(engine_options.ref_level);
-        let environment = Environment {
-            fs: Arc::new(RealFileSystem),
-            clock: Arc::new(SystemClock::new()),
-            random: Arc::new(SystemRandom),
-            index: IndexPlace::File,
-        };
         let opened = py.detach(|| {
-            let engine = Engine::open(engine_options, environment)?;
+            let engine = Engine::open(engine_options, environment())?;
             let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
             Ok((engine, lane))
         });
@@ -176,8 +184,7 @@ impl Core {
         query: &[u8],
         headers: &Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let objects: Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> =
-            headers.iter().map(|pair| header(&pair)).collect::<PyResult<_>>()?;
+        let objects = header_objects(headers)?;
         let list: Vec<(&[u8], &[u8])> =
             objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
         let headers = Headers::new(&list);
@@ -242,6 +249,63 @@ impl Core {
             lag_records: health.lag_records,
         }
     }
+
+    /// Whether a request head may use the operator's tools: the SHA-256 that its body must have, or the refusal's
+    /// status, code and message.
+    fn authorize<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let objects = header_objects(headers)?;
+        let list: Vec<(&[u8], &[u8])> =
+            objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let headers = Headers::new(&list);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
+        judge(&self.lane, &head).into_object(py)
+    }
+
+    /// What the store holds and takes. Blocks.
+    fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
+        py.detach(|| self.lane.engine.usage()).map(Stats::from).map_err(store_error)
+    }
+
+    /// Reclaims now; with `compact` files are rewritten as well. Blocks until it is done or the store is closed.
+    fn reclaim(&self, py: Python<'_>, compact: bool) -> PyResult<ReclaimStats> {
+        let effort = if compact { Effort::Compact } else { Effort::Collect };
+        py.detach(|| self.lane.engine.reclaim(effort)).map(ReclaimStats::from).map_err(store_error)
+    }
+
+    fn reclaim_progress(&self) -> ReclaimState {
+        self.lane.engine.reclaim_progress().into()
+    }
+
+    /// Checks the whole store beside its work. Blocks; `progress` shows how far it is and ends it.
+    fn check(
+        &self,
+        py: Python<'_>,
+        progress: &CheckProgress,
+        read_content: bool,
+        threads: usize,
+        bytes_per_sec: u64,
+    ) -> PyResult<Report> {
+        let options = CheckOptions { read_content, threads, bytes_per_sec };
+        let progress = progress.shared();
+        py.detach(|| self.lane.engine.check(&options, &progress)).map(Report::from).map_err(store_error)
+    }
+
+    /// How the scrub in the background is doing.
+    fn scrub_progress(&self) -> ScrubState {
+        self.lane.engine.scrub_progress().into()
+    }
+
+    /// Makes everything acknowledged durable and keeps the files of this moment. Blocks.
+    fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
+        py.detach(|| Hold::take(&self.lane.engine)).map_err(store_error)
+    }
 }
 
 impl Core {
@@ -251,7 +315,14 @@ impl Core {
     }
 }
 
-/// One pair of an ASGI header list.
+type HeaderObjects<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
+
+/// An ASGI header list.
+fn header_objects<'py>(headers: &Bound<'py, PyList>) -> PyResult<HeaderObjects<'py>> {
+    headers.iter().map(|pair| header(&pair)).collect()
+}
+
+/// One pair of it.
 fn header<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
     Ok((pair.get_item(0)?.cast_into::<PyBytes>()?, pair.get_item(1)?.cast_into::<PyBytes>()?))
 }

@@ -4,8 +4,10 @@
 //! objects: they know a request by the number of its slot, and what they complete is converted in `Core.drain`.
 
 mod answer;
+mod checks;
 mod core;
 mod request;
+mod tools;
 
 use pyo3::prelude::*;
 
@@ -15,7 +17,7 @@ pyo3::create_exception!(
     _core,
     StoreError,
     pyo3::exceptions::PyException,
-    "The store cannot be opened, or could not be closed in order. The message is one sentence."
+    "The store cannot be opened, read or closed in order. The message is one sentence."
 );
 
 #[pymodule]
@@ -26,6 +28,11 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::BodySink>()?;
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::Download>()?;
+    module.add_class::<tools::Hold>()?;
+    module.add_class::<checks::CheckProgress>()?;
+    module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
+    module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
+    module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
     module.add("StoreError", module.py().get_type::<StoreError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;

@@ -97,7 +97,7 @@ impl Lane {
     }
 
     /// Who asks: the owner's id. Everybody but root is denied.
-    fn authorize(&self, head: &RequestHead<'_>) -> Result<(Authorized, String), Problem> {
+    pub fn authorize(&self, head: &RequestHead<'_>) -> Result<(Authorized, String), Problem> {
         let policy = Policy {
             region: self.options.strict_region.then_some(self.options.region.as_str()),
             now_unix_ms: now_ms(),

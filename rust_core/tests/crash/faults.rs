@@ -9,9 +9,9 @@ use std::time::Duration;
 use orcas_core::decide::Precondition;
 use orcas_core::engine::Stepper;
 use orcas_core::fs::sim::{CrashPolicy, Fault, Operation};
-use orcas_core::record::Durability;
+use orcas_core::record::{BucketSettings, Durability};
 
-use crate::images::Tally;
+use crate::images::{Tally, reclaim_everything};
 use crate::model::{Op, Payload};
 use crate::run::{Run, is_fault};
 use crate::workload::Workload;
@@ -27,7 +27,7 @@ const SEEDS: u64 = 320;
 const CUT: u64 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum End {
+pub enum End {
     Unharmed,
     Resumed,
     ReadOnly,
@@ -61,20 +61,22 @@ fn step(run: &mut Run, workload: &mut Workload) {
 /// Whether an object can be put; makes a bucket for it if there is none.
 fn put(run: &mut Run) -> bool {
     if run.model().buckets.is_empty() {
-        run.round(vec![Op::CreateBucket { name: "one".into(), chunk_size: None, durability: None }]);
+        run.round(vec![Op::CreateBucket { name: "one".into(), settings: BucketSettings::default() }]);
     }
     let Some(bucket) = run.model().buckets.values().find_map(|bucket| bucket.id) else { return false };
     let before = run.model().text();
     let body = Payload::new(vec![7; 900].into());
     let precondition = Precondition::default();
     let key = "after".into();
+    run.holds = false;
     run.round(vec![Op::Put { bucket, key, body, chunked: false, headers: Default::default(), precondition }]);
+    run.holds = true;
     run.idle(Duration::from_millis(200));
     run.world.clock.advance(Duration::from_millis(1));
     run.model().text() != before
 }
 
-fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
+pub fn fail(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     let _named = Seed(seed);
     let (operation, fault, for_ever, mode) = plan(seed);
     let mut run = Run::new(seed, mode, tally, CUT);
@@ -129,6 +131,91 @@ fn a_failing_disk_loses_nothing_that_was_acknowledged() {
     let mut ends: BTreeMap<String, BTreeMap<End, u64>> = BTreeMap::new();
     for seed in seeds {
         let (plan, end) = fail(seed, &tally);
+        *ends.entry(plan).or_default().entry(end).or_default() += 1;
+    }
+    for (plan, ends) in &ends {
+        println!("{plan}: {ends:?}");
+        assert!(asked || ends.keys().any(|end| *end != End::Unharmed), "{plan} never happened");
+    }
+    println!("{} distinct disk images", tally.images());
+}
+
+/// What reclamation does to the disk.
+const RECLAIMING: [Operation; 7] = [
+    Operation::Create,
+    Operation::Read,
+    Operation::Write,
+    Operation::Punch,
+    Operation::Sync,
+    Operation::SyncDirectory,
+    Operation::Remove,
+];
+const RECLAIM_SEEDS: u64 = 420;
+
+/// A disk that fails while something is reclaimed, and whether it came to that.
+pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
+    let _named = Seed(seed);
+    let operation = RECLAIMING[(seed % 7) as usize];
+    let fault = if (seed / 7).is_multiple_of(2) { Fault::Io } else { Fault::NoSpace };
+    let for_ever = (seed / 14).is_multiple_of(3);
+    let mut run = Run::new(seed, MODES[(seed / 42 % 8).saturating_sub(4) as usize], tally, CUT);
+    let mut workload = Workload::new(seed.is_multiple_of(2));
+    for _ in 0..8 {
+        step(&mut run, &mut workload);
+        run.open_reader();
+        run.reclaim(3);
+    }
+    // What dies from here on is there to be reclaimed when the disk begins to fail.
+    for _ in 0..2 {
+        step(&mut run, &mut workload);
+    }
+    run.apply();
+    run.refresh(true);
+    let nth = 1 + run.rng.below(if operation == Operation::Read { 24 } else { 2 });
+    run.fail(operation, nth, fault, for_ever);
+    for _ in 0..6 {
+        run.reclaim(12);
+        run.refresh(false);
+    }
+    let struck = run.struck();
+    run.mend();
+    run.finish_readers();
+    run.compare();
+    let resumed = put(&mut run);
+    assert_eq!(resumed, !run.read_only(), "a store that is not read-only writes again once the fault is gone");
+    if resumed {
+        // What failed may stay as it is until the next start.
+        if let Err(error) = reclaim_everything(&mut run.stepper) {
+            assert!(struck && is_fault(&error), "{error}");
+        }
+        run.compare();
+    }
+    let end = match (struck, resumed) {
+        (false, _) => End::Unharmed,
+        (true, true) => End::Resumed,
+        (true, false) => End::ReadOnly,
+    };
+    match run.rng.below(3) {
+        0 => run.kill(),
+        1 => run.crash(CrashPolicy::Scatter),
+        _ => run.crash(CrashPolicy::Drop),
+    }
+    step(&mut run, &mut workload);
+    assert!(put(&mut run), "a store that was opened again writes");
+    reclaim_everything(&mut run.stepper).unwrap();
+    run.compare();
+    run.crash(CrashPolicy::Drop);
+    let often = if for_ever { "for ever" } else { "once" };
+    (format!("{operation:?} {fault:?} {often}"), end)
+}
+
+#[test]
+fn a_disk_that_fails_during_reclamation_loses_nothing() {
+    let tally = Arc::new(Tally::default());
+    let (seeds, asked) = seeds(1..=RECLAIM_SEEDS);
+    let mut ends: BTreeMap<String, BTreeMap<End, u64>> = BTreeMap::new();
+    for seed in seeds {
+        let (plan, end) = reclaim(seed, &tally);
         *ends.entry(plan).or_default().entry(end).or_default() += 1;
     }
     for (plan, ends) in &ends {

@@ -1,18 +1,31 @@
 //! Disk images after a power cut, and what every one of them must be: a store that opens, whose state is a legal one,
-//! stays that after another cut, and whose index is the one that a rebuild from nothing gives.
+//! stays that after another cut and after everything that is dead was reclaimed, and whose index is the one that a
+//! rebuild from nothing gives.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
+use orcas_core::engine::{Policy, Stepper};
+use orcas_core::error::Result;
 use orcas_core::fs::sim::{CrashPolicy, SimDisk, SimRng};
 use parking_lot::Mutex;
 
 use crate::observe::observe;
-use crate::steps::{Phase, Recorder};
+use crate::steps::{Phase, Recorder, Step};
 use crate::world::World;
 
 pub const POLICIES: [CrashPolicy; 5] =
     [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter, CrashPolicy::Scatter];
+
+/// Nearly everything is worth reclaiming; a log file costs more than a page in any case.
+pub const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true };
+/// Steps after which reclamation of a store that nobody writes to must have ended.
+const RECLAIM_STEPS_MAX: usize = 5_000;
+
+/// One image in so many is opened again with an index built anew, cut in its recovery, reclaimed completely.
+const REBUILT: u64 = 5;
+const RECOVERY_CUT: u64 = 20;
+const RECLAIMED: u64 = 40;
 
 /// The place of a content in the index's dump.
 const IN_LOG: &str = "0";
@@ -23,7 +36,7 @@ pub type Snapshot = Option<Arc<Vec<u8>>>;
 #[derive(Default)]
 pub struct Tally {
     images: Mutex<HashSet<u128>>,
-    steps: Mutex<BTreeMap<&'static str, u64>>,
+    steps: Mutex<BTreeMap<Step, u64>>,
 }
 
 impl Tally {
@@ -31,13 +44,18 @@ impl Tally {
         self.images.lock().len()
     }
 
-    fn count(&self, step: &'static str, image: u128) {
+    /// Those that were cut while something was being reclaimed.
+    pub fn reclaiming(&self) -> usize {
+        self.steps().iter().filter(|(step, _)| step.reclaiming.is_some()).map(|(_, images)| *images as usize).sum()
+    }
+
+    fn count(&self, step: Step, image: u128) {
         if self.images.lock().insert(image) {
             *self.steps.lock().entry(step).or_default() += 1;
         }
     }
 
-    pub fn steps(&self) -> BTreeMap<&'static str, u64> {
+    pub fn steps(&self) -> BTreeMap<Step, u64> {
         self.steps.lock().clone()
     }
 }
@@ -51,6 +69,23 @@ impl Legal {
     pub fn allows(&self, state: &str) -> bool {
         self.states.iter().any(|legal| &**legal == state)
     }
+
+    fn check(&self, place: &str, what: &str, state: &str) {
+        assert!(self.allows(state), "{place}: {what}\n{}", difference(self, state));
+    }
+}
+
+/// Reclaims everything that is dead, with nobody else at work.
+pub fn reclaim_everything(stepper: &mut Stepper) -> Result<()> {
+    stepper.refresh_reclamation(true);
+    for _ in 0..RECLAIM_STEPS_MAX {
+        if stepper.reclaim(&EAGER)? == orcas_core::engine::Step::Idle {
+            return Ok(());
+        }
+        stepper.commit();
+        stepper.apply()?;
+    }
+    panic!("reclamation does not end: {:?}", stepper.reclaiming());
 }
 
 pub struct Checker {
@@ -58,19 +93,18 @@ pub struct Checker {
     tally: Arc<Tally>,
     /// Images of this run with the least that had to be in them.
     seen: HashSet<(u128, usize)>,
-    opened: u64,
 }
 
 impl Checker {
     pub fn new(world: World, tally: Arc<Tally>) -> Self {
-        Self { world, tally, seen: HashSet::new(), opened: 0 }
+        Self { world, tally, seen: HashSet::new() }
     }
 
     /// Cuts the power of `disk` and checks what is left, unless that was checked against as much before. `must` tells
     /// apart the demands that `legal` makes.
     pub fn cut(
         &mut self,
-        step: &'static str,
+        step: Step,
         disk: &SimDisk,
         policy: CrashPolicy,
         snapshots: &[Snapshot],
@@ -83,7 +117,7 @@ impl Checker {
             return;
         }
         self.tally.count(step, print);
-        self.check(&format!("{step}, {policy:?}"), image, snapshots, legal, rng);
+        self.check(step, policy, image, snapshots, legal, rng);
     }
 
     fn index(&self, snapshots: &[Snapshot], rng: &mut SimRng) -> Snapshot {
@@ -95,21 +129,33 @@ impl Checker {
         }
     }
 
-    fn check(&mut self, place: &str, image: SimDisk, snapshots: &[Snapshot], legal: &Legal, rng: &mut SimRng) {
-        self.opened += 1;
-        let deep = rng.below(6) == 0;
+    fn check(
+        &mut self,
+        step: Step,
+        policy: CrashPolicy,
+        image: SimDisk,
+        snapshots: &[Snapshot],
+        legal: &Legal,
+        rng: &mut SimRng,
+    ) {
+        let place = format!("{step}, {policy:?}");
+        let recorder = (rng.below(RECOVERY_CUT) == 0).then(|| Recorder::attach(&image, Phase::Opening));
         let index = self.index(snapshots, rng);
-        let recorder = deep.then(|| Recorder::attach(&image, Phase::Opening));
-        let (state, dump) = self.open(place, &image, index, rng);
-        if !legal.allows(&state) {
-            panic!("{place}: an illegal state\n{}", difference(legal, &state));
-        }
+        let (mut stepper, state) = self.open(&place, &image, index, rng);
+        legal.check(&place, "an illegal state", &state);
         // Recovery made durable what it found: from here on there is one legal state.
         let only = Legal { states: vec![state.into()] };
-        if rng.below(3) == 0 {
-            let (again, rebuilt) = self.open(place, &image.crash(rng, CrashPolicy::Drop), None, rng);
-            assert!(only.allows(&again), "{place}: lost after recovery\n{}", difference(&only, &again));
-            assert!(tables(&dump) == tables(&rebuilt), "{place}: the index differs from a rebuilt one");
+        let reclaimed = rng.below(RECLAIMED) == 0;
+        if reclaimed {
+            reclaim_everything(&mut stepper).unwrap_or_else(|error| panic!("{place}: reclamation: {error}"));
+            only.check(&place, "changed by reclamation", &observed(&place, &stepper));
+        }
+        if reclaimed || rng.below(REBUILT) == 0 {
+            let dump = stepper.index_dump().unwrap();
+            drop(stepper);
+            let (again, state) = self.open(&place, &image.crash(rng, CrashPolicy::Drop), None, rng);
+            only.check(&place, "lost after recovery", &state);
+            check_same(&place, &dump, &again.index_dump().unwrap());
         }
         let Some(recorder) = recorder else { return };
         let captures = recorder.take();
@@ -117,25 +163,41 @@ impl Checker {
             let capture = &captures[rng.below(captures.len() as u64) as usize];
             let policy = POLICIES[rng.below(POLICIES.len() as u64) as usize];
             let image = capture.disk.crash(rng, policy);
-            self.tally.count(capture.step, image.fingerprint());
+            self.tally.count(Step { reclaiming: step.reclaiming, ..capture.step }, image.fingerprint());
             let place = format!("{place}; in recovery, {}", capture.step);
             let index = self.index(snapshots, rng);
-            let (state, _) = self.open(&place, &image, index, rng);
-            assert!(legal.allows(&state), "{place}: an illegal state\n{}", difference(legal, &state));
+            let (_, state) = self.open(&place, &image, index, rng);
+            legal.check(&place, "an illegal state", &state);
         }
     }
 
-    fn open(&self, place: &str, disk: &SimDisk, index: Snapshot, rng: &mut SimRng) -> (String, String) {
+    fn open(&self, place: &str, disk: &SimDisk, index: Snapshot, rng: &mut SimRng) -> (Stepper, String) {
         let stepper = match self.world.aside(rng.next()).open(disk, index) {
             Ok(stepper) => stepper,
             Err(error) => panic!("{place}: the store does not open: {error}"),
         };
-        let state = observe(stepper.handle()).unwrap_or_else(|error| panic!("{place}: unreadable: {error}"));
-        (state, stepper.index_dump().unwrap())
+        let state = observed(place, &stepper);
+        (stepper, state)
     }
 }
 
-/// Without the position, and without the places of contents, which move when a batch is appended again.
+fn observed(place: &str, stepper: &Stepper) -> String {
+    observe(stepper.handle()).unwrap_or_else(|error| panic!("{place}: unreadable: {error}"))
+}
+
+/// Compares an index with one that was built anew, but for the position and the places of contents, which move when a
+/// batch is appended again.
+pub fn check_same(place: &str, kept: &str, rebuilt: &str) {
+    let (kept, rebuilt) = (tables(kept), tables(rebuilt));
+    if kept == rebuilt {
+        return;
+    }
+    let mut out = String::new();
+    kept.iter().filter(|line| !rebuilt.contains(line)).for_each(|line| out += &format!("kept: {line}\n"));
+    rebuilt.iter().filter(|line| !kept.contains(line)).for_each(|line| out += &format!("rebuilt: {line}\n"));
+    panic!("{place}: the index differs from a rebuilt one\n{out}");
+}
+
 fn tables(dump: &str) -> Vec<String> {
     dump.lines().filter(|line| !line.starts_with("meta position")).map(without_place).collect()
 }
@@ -143,7 +205,9 @@ fn tables(dump: &str) -> Vec<String> {
 fn without_place(line: &str) -> String {
     let columns: Vec<&str> = line.split(' ').collect();
     match columns[..] {
-        ["blobs", sequence, IN_LOG, _file, _offset, length, ..] => format!("blob {sequence} of {length} in the log"),
+        ["blobs", sequence, IN_LOG, _file, _offset, ref rest @ ..] => {
+            format!("blob {sequence} in the log {}", rest.join(" "))
+        }
         _ => line.to_owned(),
     }
 }

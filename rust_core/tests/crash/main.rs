@@ -1,14 +1,20 @@
-//! The whole engine on a disk that loses power, single-stepped: after every operation of the disk, those of recovery
-//! included, the power is cut, what was not synced is dropped, kept, reordered or torn, and the store that opens must
-//! be the model after some prefix of the sequenced operations that holds every acknowledged one.
+//! The whole engine on a disk that loses power, single-stepped: clients, the committer, the applier and reclamation in any
+//! order. After every operation of the disk, those of recovery included, the power is cut, what was not synced is
+//! dropped, kept, reordered or torn, and the store that opens must be the model after some prefix of the sequenced
+//! operations that holds every acknowledged one.
 //!
 //! `ORCAS_CRASH_SEED=N` repeats one seed, `ORCAS_CRASH_SEED=N..M` explores others. A seed that found something stays in
 //! `REGRESSIONS`.
 
 mod faults;
 mod images;
+mod intents;
+mod long;
 mod model;
 mod observe;
+#[cfg(feature = "planted")]
+mod planted;
+mod reclaim;
 mod run;
 mod steps;
 mod workload;
@@ -26,9 +32,10 @@ use images::{POLICIES, Tally};
 use run::Run;
 use workload::Workload;
 
-/// Distinct disk images that a full run has to see.
-const IMAGES_MIN: usize = 20_000;
-const SEEDS: u64 = 32;
+/// Distinct disk images that a full run has to see, and how many of them must have been cut during reclamation.
+const IMAGES_MIN: usize = 100_000;
+const RECLAIMING_MIN: usize = 50_000;
+const SEEDS: u64 = 130;
 const THREADS: u64 = 2;
 const LIVES: u64 = 3;
 const ROUNDS: u64 = 14;
@@ -41,7 +48,8 @@ pub struct Seed(pub u64);
 
 impl Drop for Seed {
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        // Planted defects are reported by who planted them.
+        if std::thread::panicking() && !cfg!(feature = "planted") {
             println!("to repeat: ORCAS_CRASH_SEED={}", self.0);
         }
     }
@@ -56,6 +64,7 @@ pub fn durability(seed: u64) -> Durability {
     }
 }
 
+/// One store through its lives.
 fn live(seed: u64, tally: &Arc<Tally>) {
     let _named = Seed(seed);
     let mut run = Run::new(seed, durability(seed), tally, 1);
@@ -68,8 +77,19 @@ fn live(seed: u64, tally: &Arc<Tally>) {
                 _ => workload.ops(&mut run),
             };
             run.round(ops);
-            match run.rng.below(10) {
+            if run.rng.below(4) == 0 {
+                run.open_reader();
+            }
+            if run.rng.below(4) == 0 {
+                let seal = run.rng.below(3) == 0;
+                run.refresh(seal);
+            }
+            let steps = if run.rng.below(3) == 0 { 80 } else { run.rng.below(12) };
+            run.reclaim(steps);
+            match run.rng.below(12) {
                 0 => run.make_spare().unwrap(),
+                10 => run.stepper.fill_heads().unwrap(),
+                11 => run.finish_readers(),
                 1..4 => run.apply(),
                 4 => run.idle(Duration::from_millis(200)),
                 5 => run.compare(),
@@ -87,6 +107,7 @@ fn live(seed: u64, tally: &Arc<Tally>) {
             }
         }
     }
+    run.finish_readers();
     run.compare();
     run.crash(CrashPolicy::Drop);
 }
@@ -119,9 +140,15 @@ fn a_power_cut_after_any_step_leaves_a_prefix_with_everything_acknowledged() {
             });
         }
     });
-    println!("{} distinct disk images", tally.images());
+    report(&tally);
+    assert!(asked || tally.images() >= IMAGES_MIN, "only {} distinct disk images", tally.images());
+    assert!(asked || tally.reclaiming() >= RECLAIMING_MIN, "only {} during reclamation", tally.reclaiming());
+}
+
+/// What was cut, and how often.
+fn report(tally: &Tally) {
+    println!("{} distinct disk images, {} of them cut during reclamation", tally.images(), tally.reclaiming());
     for (step, images) in tally.steps() {
         println!("{images:8} {step}");
     }
-    assert!(asked || tally.images() >= IMAGES_MIN, "only {} distinct disk images", tally.images());
 }

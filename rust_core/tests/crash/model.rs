@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use orcas_core::checksum::{Etag, Md5Hasher};
 use orcas_core::decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
-use orcas_core::record::{BucketId, Durability, ObjectHeaders, UploadId};
+use orcas_core::record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId};
 
 /// Bytes with their digests.
 #[derive(Clone, Debug)]
@@ -27,8 +27,11 @@ impl Payload {
 pub enum Op {
     CreateBucket {
         name: Bytes,
-        chunk_size: Option<u32>,
-        durability: Option<Durability>,
+        settings: BucketSettings,
+    },
+    UpdateBucket {
+        bucket: BucketId,
+        settings: BucketSettings,
     },
     DeleteBucket {
         bucket: BucketId,
@@ -133,8 +136,7 @@ pub struct Bucket {
     /// Known once the creation was answered.
     pub id: Option<BucketId>,
     pub created_ms: u64,
-    pub chunk_size: Option<u32>,
-    pub durability: Option<Durability>,
+    pub settings: BucketSettings,
     pub objects: BTreeMap<Bytes, Object>,
     pub uploads: BTreeMap<UploadId, Upload>,
 }
@@ -214,9 +216,12 @@ impl Model {
 
     /// What the answer to `op` promises.
     pub fn durability(&self, op: &Op) -> Durability {
-        let of = |id: &BucketId| self.bucket(*id).and_then(|bucket| bucket.durability).unwrap_or(self.default);
+        let of = |id: &BucketId| self.bucket(*id).and_then(|bucket| bucket.settings.durability).unwrap_or(self.default);
         match op {
-            Op::CreateBucket { .. } | Op::DeleteBucket { .. } | Op::Complete { .. } => Durability::Sync,
+            Op::CreateBucket { .. }
+            | Op::UpdateBucket { .. }
+            | Op::DeleteBucket { .. }
+            | Op::Complete { .. } => Durability::Sync,
             Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
             Op::Move { from_bucket, bucket, .. } => of(from_bucket).max(of(bucket)),
             Op::Put { bucket, .. }
@@ -232,7 +237,7 @@ impl Model {
 
     pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
-            Op::CreateBucket { .. } | Op::DeleteBucket { .. } => self.apply_to_bucket(op, at),
+            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::DeleteBucket { .. } => self.apply_to_bucket(op, at),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),
             _ => self.apply_to_upload(op, at),
@@ -241,19 +246,22 @@ impl Model {
 
     fn apply_to_bucket(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
-            Op::CreateBucket { name, chunk_size, durability } => {
+            Op::CreateBucket { name, settings } => {
                 if self.buckets.contains_key(name) {
                     return Err(Refusal::BucketAlreadyOwnedByYou);
                 }
                 let bucket = Bucket {
                     id: None,
                     created_ms: at.now_ms,
-                    chunk_size: *chunk_size,
-                    durability: *durability,
+                    settings: *settings,
                     objects: BTreeMap::new(),
                     uploads: BTreeMap::new(),
                 };
                 self.buckets.insert(name.clone(), bucket);
+                done(true, None)
+            }
+            Op::UpdateBucket { bucket, settings } => {
+                self.live(*bucket)?.settings = *settings;
                 done(true, None)
             }
             Op::DeleteBucket { bucket } => {
@@ -429,8 +437,7 @@ impl Model {
     pub fn text(&self) -> String {
         let mut out = String::new();
         for (name, bucket) in &self.buckets {
-            let Bucket { created_ms, chunk_size, durability, .. } = bucket;
-            bucket_line(&mut out, name, *created_ms, *chunk_size, *durability);
+            bucket_line(&mut out, name, bucket.created_ms, &bucket.settings);
             for (key, object) in &bucket.objects {
                 let Object { body, etag, modified_ms, headers, parts, .. } = object;
                 object_line(&mut out, key, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
@@ -449,9 +456,9 @@ impl Model {
     }
 }
 
-pub fn bucket_line(out: &mut String, name: &[u8], created_ms: u64, chunk: Option<u32>, durability: Option<Durability>) {
+pub fn bucket_line(out: &mut String, name: &[u8], created_ms: u64, settings: &BucketSettings) {
     let name = String::from_utf8_lossy(name);
-    writeln!(out, "bucket {name} created {created_ms} chunk {chunk:?} durability {durability:?}").unwrap();
+    writeln!(out, "bucket {name} created {created_ms} {settings:?}").unwrap();
 }
 
 #[expect(clippy::too_many_arguments, reason = "a line of the text")]

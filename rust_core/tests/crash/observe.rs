@@ -13,7 +13,7 @@ const PAGE: usize = 3;
 pub fn observe(handle: &Handle) -> Result<String> {
     let mut out = String::new();
     for bucket in handle.buckets() {
-        bucket_line(&mut out, &bucket.name, bucket.created_ms, bucket.settings.chunk_size, bucket.settings.durability);
+        bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings);
         objects(handle, &bucket, &mut out)?;
         uploads(handle, &bucket, &mut out)?;
     }

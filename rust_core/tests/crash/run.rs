@@ -5,23 +5,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orcas_core::decide::{
-    Body, Complete, CompletePart, Copy, CopyPart, Failure, Intent, Move, Outcome, PutObject, PutPart, Refusal,
-    SourceConditions,
-};
-use orcas_core::engine::{Clock, EngineOptions, Handle, Stepper, Waiter};
+use orcas_core::decide::{Failure, Intent, Outcome, Refusal};
+use orcas_core::engine::{Clock, EngineOptions, Handle, Policy, Stepper, Waiter};
 use orcas_core::error::{Error, Result};
 use orcas_core::fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
-use orcas_core::record::{BucketId, BucketSettings, Durability};
+use orcas_core::record::Durability;
 
 use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
-use crate::model::{Model, Moment, Op, Payload, Verdict};
+use crate::model::{Model, Moment, Op, Verdict};
 use crate::observe::observe;
-use crate::steps::{Phase, Recorder};
+use crate::reclaim::{Reader, policy};
+use crate::steps::{Phase, Recorder, Step};
 use crate::world::{Answers, World, upload_id};
 
 /// Of more captures than this from one action, a random share is cut: an object of many chunks repeats itself.
 const CAPTURES_CUT: usize = 16;
+/// Of captures in which nothing is reclaimed, one in so many is cut.
+const ORDINARY: u64 = 3;
+/// More random cuts of a step of reclamation.
+const SCATTERED: usize = 9;
+/// One in so many uploads is submitted in a later round than its body arrived.
+const HELD: u64 = 6;
 
 /// The model after an operation, with its text.
 #[derive(Clone)]
@@ -48,13 +52,13 @@ pub struct Run {
     pub rng: SimRng,
     pub world: World,
     pub disk: SimDisk,
-    stepper: Stepper,
-    recorder: Recorder,
+    pub stepper: Stepper,
+    pub recorder: Recorder,
     checker: Checker,
     answers: Arc<Answers>,
     history: Vec<State>,
     /// The earliest state that every acknowledged operation is in.
-    must: usize,
+    pub must: usize,
     branches: Vec<Branch>,
     snapshots: Vec<Snapshot>,
     /// When which state has to be durable: what was acknowledged in the modes `interval` and `buffered`.
@@ -63,7 +67,17 @@ pub struct Run {
     /// One in so many captures is cut.
     sparse: u64,
     /// The operation that was told to fail, and the first of its kind that does.
-    fault: Option<(Operation, u64)>,
+    pub fault: Option<(Operation, u64)>,
+    /// Uploads whose bodies have arrived and that are not submitted yet.
+    held: Vec<(Op, Intent)>,
+    /// Whether there are such uploads.
+    pub holds: bool,
+    pub readers: Vec<Reader>,
+    pub policy: Policy,
+    /// The piece of reclamation that waits for its commit.
+    pub settling: Option<&'static str>,
+    /// The file system has no holes.
+    solid: bool,
 }
 
 impl Run {
@@ -83,11 +97,16 @@ impl Run {
         let mut world = World::new(seed, durability, &mut rng);
         change(&mut world.options);
         let disk = SimDisk::new();
+        let solid = seed % 3 == 1;
+        if solid {
+            disk.refuse_holes();
+        }
         let recorder = Recorder::attach(&disk, Phase::Opening);
         let stepper = world.open(&disk, None).unwrap();
         let mut run = Self {
             checker: Checker::new(world.clone(), Arc::clone(tally)),
             history: vec![State::new(Model::new(durability))],
+            policy: policy(&mut rng),
             rng,
             world,
             disk,
@@ -101,6 +120,11 @@ impl Run {
             stamp: 0,
             sparse,
             fault: None,
+            held: Vec::new(),
+            holds: true,
+            readers: Vec::new(),
+            settling: None,
+            solid,
         };
         run.cut(0);
         run
@@ -125,15 +149,21 @@ impl Run {
     }
 
     /// Cuts the power at the steps since the last time; `must` is what had been acknowledged before them.
-    fn cut(&mut self, must: usize) {
+    pub fn cut(&mut self, must: usize) {
         let captures = self.recorder.take();
         let legal = self.legal(must);
         let sparse = self.sparse.saturating_mul((captures.len() / CAPTURES_CUT).max(1) as u64);
         for capture in captures {
+            // Reclamation is rarer than what clients do, and each of its steps leaves more to be torn.
+            let (sparse, scattered) = match capture.step.reclaiming {
+                Some("barrier") => (sparse, 0),
+                Some(_) => (self.sparse, SCATTERED),
+                None => (sparse.saturating_mul(ORDINARY), 0),
+            };
             if self.rng.below(sparse) > 0 {
                 continue;
             }
-            for policy in POLICIES {
+            for policy in POLICIES.into_iter().chain([CrashPolicy::Scatter; SCATTERED]).take(POLICIES.len() + scattered) {
                 let demand = (must, &legal);
                 self.checker.cut(capture.step, &capture.disk, policy, &self.snapshots, demand, &mut self.rng);
             }
@@ -141,28 +171,32 @@ impl Run {
     }
 
     /// Cuts the power now that the answers are out.
-    fn cut_after_answers(&mut self) {
+    fn cut_after_answers(&mut self, reclaiming: Option<&'static str>) {
         let legal = self.legal(self.must);
         let now = self.disk.snapshot();
         for policy in [CrashPolicy::Drop, CrashPolicy::Scatter] {
             let demand = (self.must, &legal);
-            self.checker.cut("after the answers", &now, policy, &self.snapshots, demand, &mut self.rng);
+            let step = Step { reclaiming, what: "after the answers" };
+            self.checker.cut(step, &now, policy, &self.snapshots, demand, &mut self.rng);
         }
     }
 
     /// Bodies first, then one or several rounds of the committer until everybody has an answer.
     pub fn round(&mut self, ops: Vec<Op>) {
         self.recorder.enter(Phase::Body);
-        let mut waiting = VecDeque::new();
+        let mut ready = if self.rng.below(2) == 0 { std::mem::take(&mut self.held) } else { Vec::new() };
         for op in ops {
             match self.intent(&op) {
-                Ok(intent) => {
-                    let sink = Arc::clone(&self.answers) as _;
-                    self.handle().submit(intent, Waiter { sink, token: waiting.len() as u64 });
-                    waiting.push_back(op);
-                }
+                Ok(intent) if self.holds && has_body(&op) && self.rng.below(HELD) == 0 => self.held.push((op, intent)),
+                Ok(intent) => ready.push((op, intent)),
                 Err(error) => assert!(is_fault(&error), "a body was refused: {error}"),
             }
+        }
+        let mut waiting = VecDeque::new();
+        for (op, intent) in ready {
+            let sink = Arc::clone(&self.answers) as _;
+            self.handle().submit(intent, Waiter { sink, token: waiting.len() as u64 });
+            waiting.push_back(op);
         }
         self.cut(self.must);
         let mut token = 0;
@@ -178,11 +212,13 @@ impl Run {
     }
 
     fn commit(&mut self, waiting: &mut VecDeque<Op>, token: &mut u64) {
-        self.recorder.enter(Phase::Commit);
+        let settling = self.settling.take();
+        self.recorder.enter(settling.map_or(Phase::Commit, Phase::Settle));
         let must = self.must;
         let (now_ms, mut draw) = (self.world.clock.now_ms(), self.world.random.drawn());
         self.stepper.commit();
         let answers = self.answers.take();
+        let answered = !answers.is_empty();
         let failed =
             answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !self.undecided(answer));
         let mut aside = failed.then(|| (self.model().clone(), Vec::new()));
@@ -217,7 +253,9 @@ impl Run {
         self.branches.retain(|branch| branch.base >= must);
         self.cut(must);
         self.branches.retain(|branch| branch.base >= self.must);
-        self.cut_after_answers();
+        if answered || settling.is_some() {
+            self.cut_after_answers(settling);
+        }
     }
 
     /// Whether the store turned an intent away before it looked at it.
@@ -301,7 +339,7 @@ impl Run {
         let legal = self.legal(self.must);
         let demand = (self.must, &legal);
         let snapshots = &self.snapshots;
-        self.checker.cut("after a start that failed", disk, CrashPolicy::Keep, snapshots, demand, &mut self.rng);
+        self.checker.cut(Step::plain("after a start that failed"), disk, CrashPolicy::Keep, snapshots, demand, &mut self.rng);
     }
 
     /// A power cut, and the next life begins with what it left.
@@ -316,6 +354,12 @@ impl Run {
     }
 
     fn reopen(&mut self, disk: SimDisk) {
+        self.held.clear();
+        self.readers.clear();
+        self.settling = None;
+        if self.solid {
+            disk.refuse_holes();
+        }
         self.recorder = Recorder::attach(&disk, Phase::Opening);
         let index = match self.rng.below(4) {
             0 => None,
@@ -347,106 +391,10 @@ impl Run {
         state.model.completed.clone_from(&self.history[self.must].model.completed);
         state
     }
+}
 
-    fn intent(&mut self, op: &Op) -> Result<Intent> {
-        Ok(match op.clone() {
-            Op::CreateBucket { name, chunk_size, durability } => Intent::CreateBucket {
-                name,
-                owner: "root".into(),
-                location: Default::default(),
-                settings: BucketSettings { chunk_size, durability, ..BucketSettings::default() },
-            },
-            Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
-            Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
-                bucket,
-                key,
-                precondition,
-                size: body.bytes.len() as u64,
-                md5: body.md5,
-                sha256: None,
-                checksum: None,
-                headers,
-                body: self.body(bucket, &body, chunked)?,
-            })),
-            Op::Delete { bucket, key, precondition } => Intent::DeleteObject { bucket, key, precondition },
-            Op::DeleteMany { bucket, entries } => Intent::DeleteObjects { bucket, entries },
-            Op::Copy { source, bucket, key, headers, precondition } => Intent::CopyObject(Box::new(Copy {
-                source,
-                source_conditions: SourceConditions::default(),
-                bucket,
-                key,
-                precondition,
-                headers,
-                checksum: None,
-            })),
-            Op::Move { from_bucket, from_key, bucket, key, precondition } => Intent::MoveObject(Box::new(Move {
-                from_bucket,
-                from_key,
-                from_conditions: SourceConditions::default(),
-                bucket,
-                key,
-                precondition,
-            })),
-            _ => return self.upload_intent(op),
-        })
-    }
-
-    fn upload_intent(&mut self, op: &Op) -> Result<Intent> {
-        Ok(match op.clone() {
-            Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
-            Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
-                bucket,
-                key,
-                upload,
-                number,
-                size: body.bytes.len() as u64,
-                md5: body.md5,
-                checksum: None,
-                body: self.body(bucket, &body, chunked)?,
-            })),
-            Op::CopyPart { source, sequence, range, body, bucket, key, upload, number, .. } => {
-                Intent::CopyPart(Box::new(CopyPart {
-                    source,
-                    source_sequence: sequence,
-                    source_conditions: SourceConditions::default(),
-                    range,
-                    bucket,
-                    key,
-                    upload,
-                    number,
-                    md5: body.md5,
-                    checksum: None,
-                }))
-            }
-            Op::Abort { bucket, key, upload } => Intent::AbortUpload { bucket, key, upload },
-            Op::Complete { bucket, key, upload, parts, precondition } => Intent::CompleteUpload(Box::new(Complete {
-                bucket,
-                key,
-                upload,
-                parts: parts.iter().map(|&(number, md5)| CompletePart { number, md5, checksum: None }).collect(),
-                checksum: None,
-                size: None,
-                precondition,
-            })),
-            _ => unreachable!("not about an upload: {op:?}"),
-        })
-    }
-
-    /// Stores a body as a client's upload would; for a bucket that is gone, as if it had gone meanwhile.
-    fn body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<Body> {
-        let buckets = self.handle().buckets();
-        let Some(bucket) = buckets.iter().find(|held| held.id == bucket).or(buckets.first()) else {
-            return Ok(Body::Inline(body.bytes.slice(..body.bytes.len().min(256))));
-        };
-        if !chunked {
-            return Ok(self.handle().small_body(bucket, body.bytes.clone()));
-        }
-        let mut writer = self.handle().body_writer(bucket, body.bytes.len() as u64);
-        for piece in body.bytes.chunks(40_000) {
-            writer.write(piece)?;
-        }
-        writer.finish()
-    }
+fn has_body(op: &Op) -> bool {
+    matches!(op, Op::Put { .. } | Op::PutPart { .. })
 }
 
 fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {

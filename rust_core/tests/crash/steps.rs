@@ -1,6 +1,7 @@
 //! Which step of the pipeline an operation of the disk was: for the report of what was cut where.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,11 +15,38 @@ pub enum Phase {
     Body,
     Commit,
     Spare,
+    /// A piece of reclamation.
+    Reclaim(&'static str),
+    /// The commit of what one submitted.
+    Settle(&'static str),
+}
+
+/// What was cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// The piece of reclamation that this belonged to.
+    pub reclaiming: Option<&'static str>,
+    pub what: &'static str,
+}
+
+impl Step {
+    pub fn plain(what: &'static str) -> Self {
+        Self { reclaiming: None, what }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.reclaiming {
+            Some(piece) => write!(f, "reclamation, {piece}: {}", self.what),
+            None => f.write_str(self.what),
+        }
+    }
 }
 
 /// A disk as it was after one operation.
 pub struct Capture {
-    pub step: &'static str,
+    pub step: Step,
     pub disk: SimDisk,
 }
 
@@ -42,8 +70,12 @@ impl Recorder {
         disk.on_step(move |info, disk| {
             let snapshot = disk.snapshot();
             let mut state = held.0.lock();
-            let step = state.classify(info, &snapshot);
-            state.captures.push(Capture { step, disk: snapshot });
+            let what = state.classify(info, &snapshot);
+            let reclaiming = match state.phase {
+                Phase::Reclaim(piece) | Phase::Settle(piece) => Some(piece),
+                _ => None,
+            };
+            state.captures.push(Capture { step: Step { reclaiming, what }, disk: snapshot });
         });
         recorder
     }
@@ -57,9 +89,11 @@ impl Recorder {
     }
 }
 
-fn has_header(disk: &SimDisk, path: &Path) -> bool {
+/// The magic of a file that has a header.
+fn magic(disk: &SimDisk, path: &Path) -> Option<[u8; 8]> {
     let mut magic = [0; 8];
-    disk.open(path, Open::Read).and_then(|file| file.read_at(0, &mut magic)).is_ok() && magic != [0; 8]
+    let read = disk.open(path, Open::Read).and_then(|file| file.read_at(0, &mut magic));
+    (read.is_ok() && magic != [0; 8]).then_some(magic)
 }
 
 impl State {
@@ -74,9 +108,10 @@ impl State {
             Some("pack") => match info.operation {
                 Operation::Create => "pack creation",
                 Operation::Write => "chunk write",
-                Operation::Sync => "chunk sync",
-                _ if opening => "recovery: unborn pack removed",
-                _ => "pack removed",
+                Operation::Sync => "pack sync",
+                Operation::Punch => "punch",
+                _ if opening => "recovery: pack removed",
+                _ => "pack unlink",
             },
             Some("draft" | "keys" | "copy") => "store keys",
             _ => "directory creation",
@@ -85,14 +120,20 @@ impl State {
 
     fn log_step(&mut self, info: &StepInfo, disk: &SimDisk, opening: bool) -> &'static str {
         let path = &info.path;
+        let rewriting = matches!(self.phase, Phase::Reclaim(_));
         match info.operation {
+            Operation::Create if rewriting => "compacted file creation",
             Operation::Create => {
                 self.preallocating.insert(path.clone());
                 "log file creation"
             }
+            Operation::Write if rewriting && magic(disk, path).is_some() => "compacted header write",
+            Operation::Write if rewriting => "compacted body write",
+            Operation::Sync if rewriting && magic(disk, path).is_some() => "compacted header sync",
+            Operation::Sync if rewriting => "compacted body sync",
             Operation::Write | Operation::Sync if self.preallocating.contains(path) => "log preallocation",
             Operation::Write if self.headed.contains(path) => "log write",
-            Operation::Write if has_header(disk, path) => {
+            Operation::Write if magic(disk, path).is_some() => {
                 self.headed.insert(path.clone());
                 if opening { "recovery: header write" } else { "header write" }
             }
@@ -102,8 +143,8 @@ impl State {
             Operation::Sync => "log sync",
             Operation::SetLength if opening => "recovery: truncation of a sealed file",
             Operation::SetLength => "truncation of a sealed file",
-            _ if opening => "recovery: void file removed",
-            _ => "log file removed",
+            _ if opening => "recovery: log file removed",
+            _ => "log unlink",
         }
     }
 }

@@ -4,10 +4,11 @@ use bytes::Bytes;
 use orcas_core::checksum::Etag;
 use orcas_core::decide::{DeleteEntry, EtagMatch, Precondition};
 use orcas_core::fs::sim::SimRng;
-use orcas_core::record::{BucketId, Durability, ObjectHeaders, UploadId};
+use orcas_core::record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders, RefLevel, UploadId};
 
 use crate::model::{Bucket, Op, Payload};
 use crate::run::Run;
+use crate::world::CHUNK_SIZE;
 
 const BUCKETS: [&str; 3] = ["one", "two", "tiny"];
 const KEYS: [&str; 7] = ["a", "a/b", "a/c", "b", "ba", "c", "d/e/f"];
@@ -47,25 +48,64 @@ fn headers(rng: &mut SimRng) -> ObjectHeaders {
     headers
 }
 
+/// Bytes that every run shares.
+fn known(name: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    blake3::Hasher::new().update(b"known").update(&name.to_le_bytes()).finalize_xof().fill(&mut bytes);
+    bytes
+}
+
+/// A small content that others have too.
+fn known_content(rng: &mut SimRng) -> Payload {
+    let name = rng.below(5);
+    Payload::new(known(name, 300 + 577 * name as usize).into())
+}
+
+/// `count` chunks of `length` bytes, of which there are few, and perhaps the beginning of another.
+fn known_chunks(rng: &mut SimRng, count: u64, length: usize, names: u64) -> Payload {
+    let mut bytes = Vec::new();
+    for _ in 0..count {
+        bytes.extend(known(100 + rng.below(names), length));
+    }
+    if rng.below(2) == 0 {
+        bytes.extend(&known(100, length)[..length / 3]);
+    }
+    Payload::new(bytes.into())
+}
+
 /// A body and whether it goes through a writer of chunks.
 fn body(rng: &mut SimRng, bucket: &Bucket) -> (Payload, bool) {
-    match rng.below(12) {
+    let tiny = bucket.settings.chunk_size == Some(TINY);
+    match rng.below(24) {
         0 => (noise(rng, 0), false),
-        1..=4 => {
+        1..=3 => {
             let length = rng.below(257);
             (noise(rng, length), false)
         }
-        5..=8 => {
+        4..=9 => (known_content(rng), false),
+        10..=12 => {
             let length = 257 + rng.below(3000);
             (noise(rng, length), false)
         }
-        _ if bucket.chunk_size == Some(TINY) => {
+        13 if tiny => {
+            let count = SEGMENTED + rng.below(4);
+            (known_chunks(rng, count, TINY as usize, 6), true)
+        }
+        13..=15 if tiny => {
             let length = if rng.below(8) == 0 { u64::from(TINY) * SEGMENTED } else { 300 + rng.below(1000) };
             (noise(rng, length), true)
         }
-        _ => {
+        13..=15 => {
             let length = 1000 + rng.below(40_000);
             (noise(rng, length), true)
+        }
+        _ if tiny => {
+            let count = 1 + rng.below(5);
+            (known_chunks(rng, count, TINY as usize, 6), true)
+        }
+        _ => {
+            let count = 1 + rng.below(2);
+            (known_chunks(rng, count, CHUNK_SIZE as usize, 3), true)
         }
     }
 }
@@ -105,7 +145,12 @@ impl Workload {
         let precondition = precondition(&mut run.rng, &bucket, &key);
         Some(match run.rng.below(100) {
             0..3 => create_bucket(&mut run.rng, self.mixed),
-            3..6 => {
+            3 => {
+                let chunk_size = bucket.settings.chunk_size;
+                let settings = BucketSettings { chunk_size, ..settings(&mut run.rng, self.mixed) };
+                Op::UpdateBucket { bucket: id, settings }
+            }
+            4 | 5 => {
                 self.gone.push(id);
                 Op::DeleteBucket { bucket: id }
             }
@@ -116,7 +161,7 @@ impl Workload {
             }
             42..54 => Op::Delete { bucket: id, key, precondition },
             54..59 => {
-                let count = if run.rng.below(3) == 0 { KEYS.len() as u64 + 2 } else { 3 };
+                let count = if run.rng.below(2) == 0 { KEYS.len() as u64 + 2 } else { 3 };
                 let entry = |at: u64, rng: &mut SimRng| DeleteEntry {
                     key: KEYS[((rng.below(2) + at) % KEYS.len() as u64) as usize].into(),
                     precondition: Precondition::default(),
@@ -141,6 +186,10 @@ impl Workload {
 fn create_bucket(rng: &mut SimRng, mixed: bool) -> Op {
     let name = BUCKETS[rng.below(BUCKETS.len() as u64) as usize];
     let chunk_size = (name == "tiny").then_some(TINY);
+    Op::CreateBucket { name: name.into(), settings: BucketSettings { chunk_size, ..settings(rng, mixed) } }
+}
+
+fn settings(rng: &mut SimRng, mixed: bool) -> BucketSettings {
     let durability = match rng.below(6) {
         _ if !mixed => None,
         0 => Some(Durability::Sync),
@@ -148,7 +197,14 @@ fn create_bucket(rng: &mut SimRng, mixed: bool) -> Op {
         2 => Some(Durability::Buffered),
         _ => None,
     };
-    Op::CreateBucket { name: name.into(), chunk_size, durability }
+    let ref_level = match rng.below(8) {
+        0 => Some(RefLevel::Off),
+        1 | 2 => Some(RefLevel::Fast),
+        3 | 4 => Some(RefLevel::Full),
+        _ => None,
+    };
+    let chunking = (rng.below(5) == 0).then_some(Chunking::ContentDefined);
+    BucketSettings { durability, ref_level, chunking, ..BucketSettings::default() }
 }
 
 fn precondition(rng: &mut SimRng, bucket: &Bucket, key: &Bytes) -> Precondition {
@@ -232,7 +288,7 @@ fn copy_part(run: &mut Run, bucket: BucketId, key: Bytes, upload: UploadId, numb
 /// An object and an upload from which a completion of several parts can be made.
 pub fn large_upload(run: &mut Run) -> Option<Vec<Op>> {
     let (id, _) = run.model().buckets.values().find_map(|held| {
-        let id = held.id.filter(|_| held.chunk_size.is_none())?;
+        let id = held.id.filter(|_| held.settings.chunk_size.is_none())?;
         Some((id, held.clone()))
     })?;
     let body = large(&mut run.rng);

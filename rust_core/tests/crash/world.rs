@@ -14,6 +14,8 @@ use orcas_core::record::{Durability, RefLevel, UploadId};
 use parking_lot::Mutex;
 
 const EPOCH_MS: u64 = 1_700_000_000_000;
+/// Bytes.
+pub const CHUNK_SIZE: u32 = 12 << 10;
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
 pub struct TestClock(AtomicU64);
@@ -101,9 +103,9 @@ impl World {
             write_buffer_window: Duration::from_millis(20 + rng.below(100)),
             max_write_buffer_size: 8 << 10 << rng.below(4),
             max_write_buffer_count: 2 + rng.below(12) as u32,
-            chunk_size: 12 << 10,
+            chunk_size: CHUNK_SIZE,
             durability,
-            ref_level: RefLevel::Full,
+            ref_level: [RefLevel::Full, RefLevel::Full, RefLevel::Fast, RefLevel::Off][rng.below(4) as usize],
             sync_interval: INTERVAL,
             db_max_open: 1,
             db_max_idle: 1,

@@ -1,11 +1,10 @@
 //! Blobs that were seen without references and wait for their condemnation. A record that names one takes it off.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use parking_lot::Mutex;
 
 use crate::record::{Extent, Record, Sequence};
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 #[derive(Default)]
 pub(in crate::engine) struct Candidates {
@@ -42,6 +41,11 @@ impl Candidates {
             }
         }
         self.any.store(!set.is_empty(), Ordering::Release);
+    }
+
+    #[cfg(feature = "shuttle")]
+    pub fn count(&self) -> usize {
+        self.blobs.lock().len()
     }
 
     pub fn contains(&self, blob: Sequence) -> bool {

@@ -5,12 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
-
 use super::super::{Handle, Shared};
 use super::{Policy, Reclaimer, Step};
 use crate::error::{Error, Result};
 use crate::log::LogFiles;
+use crate::sync::{Condvar, Mutex, Sender, bounded};
 
 /// Between two looks when nothing was worth doing.
 const REST: Duration = Duration::from_secs(2);
@@ -75,7 +74,7 @@ pub struct ReclaimProgress {
 
 struct Request {
     effort: Effort,
-    answer: crossbeam_channel::Sender<Result<Reclaimed>>,
+    answer: Sender<Result<Reclaimed>>,
 }
 
 #[derive(Default)]
@@ -123,7 +122,7 @@ impl Handle {
     /// # Errors
     /// `ReadOnly`, `Closed`, or what reading and writing files ran into.
     pub fn reclaim(&self, effort: Effort) -> Result<Reclaimed> {
-        let (answer, receiver) = crossbeam_channel::bounded(1);
+        let (answer, receiver) = bounded(1);
         {
             let requests = &self.shared.reclaim;
             let mut waiting = requests.waiting.lock();
@@ -195,9 +194,7 @@ fn policy(shared: &Shared, effort: Effort, demanded: bool) -> Policy {
 fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) -> Result<Reclaimed> {
     let before = *shared.reclaim.done.lock();
     reclaimer.refresh();
-    if effort == Effort::Compact {
-        reclaimer.seal_log();
-    }
+    reclaimer.settle(effort == Effort::Compact);
     let mut waiting_since: Option<Instant> = None;
     loop {
         if shared.reclaim.waiting.lock().stopped {

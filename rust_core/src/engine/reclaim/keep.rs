@@ -65,8 +65,9 @@ impl Scope<'_> {
             Record::DeleteBucket { .. }
             | Record::DeleteVersion { .. }
             | Record::AbortUpload { .. }
-            | Record::CondemnBlobs { .. }
-            | Record::RetirePack { .. } => keep(!self.prefix),
+            | Record::CondemnBlobs { .. } => keep(!self.prefix),
+            // The highest number must be known for ever, or another pack would get it.
+            Record::RetirePack { pack } => keep(!self.prefix || self.reader.highest_pack()? == *pack),
             Record::MoveChunks { moves } => self.moved_chunks(moves),
             Record::MoveContents { file, .. } | Record::ReplaceLog { file, .. } => keep(self.in_force.contains(file)),
         }

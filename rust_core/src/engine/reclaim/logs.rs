@@ -8,6 +8,7 @@ use super::{Policy, Shared};
 use crate::decide::ReplaceLog;
 use crate::error::{Error, Result};
 use crate::log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
+use crate::planted::{self, Bug};
 use crate::record::{self, ContentMove, Record};
 
 /// What still counts of a file is estimated anew after this time; what was condemned meanwhile is known at once.
@@ -84,11 +85,18 @@ impl Estimates {
     }
 
     /// The run of adjacent files whose compaction gives back most.
-    pub fn choose(&self, sealed: &[SealedLog], policy: &Policy, small: u64) -> Option<Vec<u64>> {
+    /// None of the files that are passed over is in it.
+    pub fn choose(
+        &self,
+        sealed: &[SealedLog],
+        policy: &Policy,
+        small: u64,
+        passed: &dyn Fn(u64) -> bool,
+    ) -> Option<Vec<u64>> {
         let mut best: Option<(u64, Vec<u64>)> = None;
         let mut run = Run::default();
         for (position, log) in sealed.iter().enumerate() {
-            let Some(estimate) = self.files.get(&log.file) else {
+            let Some(estimate) = self.files.get(&log.file).filter(|_| !passed(log.file)) else {
                 run.close(policy, &mut best);
                 continue;
             };
@@ -153,7 +161,8 @@ pub(super) struct Compaction {
 
 impl Compaction {
     pub fn begin(shared: &Shared, logs: &LogFiles, files: Vec<u64>) -> Result<Self> {
-        let prefix = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
+        let begins = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
+        let prefix = begins || planted::is(Bug::TombstonesDropped);
         let compacted = shared.index.read()?.log_files()?;
         let in_force = compacted.iter().map(|row| row.file).filter(|file| !files.contains(file)).collect();
         let output = logs.compact(&files)?;

@@ -16,15 +16,15 @@ mod packs;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::queue::Answer;
 use super::{Shared, Waiter};
 use crate::decide::{Intent, Outcome};
 use crate::error::Result;
 use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
+use crate::planted::{self, Bug};
 use crate::record::Sequence;
+use crate::sync::Mutex;
 
 pub(super) use candidates::Candidates;
 pub use driver::{Effort, ReclaimProgress, Reclaimed};
@@ -119,6 +119,8 @@ pub struct Reclaimer {
     cursor: Sequence,
     swept: HashSet<u64>,
     passed: HashSet<u64>,
+    /// Log files that could not be rewritten.
+    passed_logs: HashSet<u64>,
     done: Arc<Mutex<Reclaimed>>,
 }
 
@@ -133,8 +135,35 @@ impl Reclaimer {
             cursor: 0,
             swept: HashSet::new(),
             passed: HashSet::new(),
+            passed_logs: HashSet::new(),
             done,
         }
+    }
+
+    /// What is under way, for reports; `None` between two pieces of work.
+    pub fn doing(&self) -> Option<&'static str> {
+        Some(match &self.state {
+            State::Idle if self.graves.is_empty() => return None,
+            State::Idle => "burial",
+            State::Chosen { .. } => "waiting for readers",
+            State::Submitted { after, .. } => match after {
+                After::Condemned(_) => "CondemnBlobs",
+                After::Moved(_) => "MoveChunks",
+                After::Retired(_) => "RetirePack",
+                After::Replaced(_) => "ReplaceLog",
+                After::Settled(_) | After::Nothing => "barrier",
+            },
+            State::Rewriting(_) => "compaction of the log",
+            State::Emptying(_) => "emptying a pack",
+            State::Sweeping(_) => "sweeping a pack",
+        })
+    }
+
+    /// What it is doing and what it has done.
+    #[cfg(feature = "shuttle")]
+    pub fn describe(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (doing, graves) = (self.doing(), self.graves.len());
+        write!(f, "{doing:?}, {graves} graves, {:?}, logs {:?}", *self.done.lock(), self.logs.sealed())
     }
 
     /// Looks at everything again, also at what was not worth it.
@@ -142,6 +171,7 @@ impl Reclaimer {
         self.cursor = 0;
         self.swept.clear();
         self.passed.clear();
+        self.passed_logs.clear();
         self.estimates.forget();
     }
 
@@ -151,6 +181,9 @@ impl Reclaimer {
     /// What reading or writing a file ran into, and `ReadOnly`; the work under way is given up, nothing is lost.
     pub fn step(&mut self, policy: &Policy) -> Result<Step> {
         self.shared.check_writable()?;
+        let holds = Arc::clone(&self.shared.holds);
+        // Until the end of the step nobody takes a hold, and while somebody has one nothing moves or goes.
+        let Some(_turn) = holds.turn() else { return Ok(Step::Waiting) };
         if self.bury()? {
             return Ok(Step::Worked { bytes: 0 });
         }
@@ -166,7 +199,8 @@ impl Reclaimer {
 
     /// Destroys one thing that nobody can be reading any more.
     fn bury(&mut self) -> Result<bool> {
-        let Some(at) = self.graves.iter().position(|(epoch, _)| self.shared.epochs.is_over(*epoch)) else {
+        let blind = planted::is(Bug::UnlinkWithoutReaders);
+        let Some(at) = self.graves.iter().position(|(epoch, _)| blind || self.shared.epochs.is_over(*epoch)) else {
             return Ok(false);
         };
         let (_, grave) = self.graves.swap_remove(at);
@@ -209,11 +243,15 @@ impl Reclaimer {
         };
         self.cursor = *last;
         self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
+        if planted::is(Bug::CondemnWithoutBarrier) {
+            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
+            return Ok(Some(Step::Worked { bytes: 0 }));
+        }
         Ok(Some(self.submit(Intent::Barrier { seal: false }, After::Settled(dead), State::Idle)))
     }
 
     fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
-        if !self.shared.epochs.is_over(epoch) {
+        if !self.shared.epochs.is_over(epoch) && !planted::is(Bug::CondemnWithoutReaders) {
             self.state = State::Chosen { epoch, blobs };
             return Step::Waiting;
         }
@@ -250,7 +288,10 @@ impl Reclaimer {
                 return Err(failure.into_error());
             }
         };
-        if self.shared.applies.applied_to() < last {
+        let early = matches!(after, After::Replaced(_)) && planted::is(Bug::ReplaceLogBeforeApplied);
+        // A sequence that was given to a batch that failed never gets there: then the index has what there is.
+        let behind = self.shared.applies.applied_to() < last && self.shared.applies.lag().1 > 0;
+        if behind && !early {
             self.state = State::Submitted { answer, after, then };
             return Ok(Step::Waiting);
         }
@@ -261,7 +302,7 @@ impl Reclaimer {
 
     /// The commit failed: whether its record is on the disk is decided at the next start, which needs the file then.
     fn give_up(&mut self, compacted: &CompactedLog) {
-        self.passed.extend(&compacted.replaced);
+        self.passed_logs.extend(&compacted.replaced);
     }
 
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
@@ -332,6 +373,10 @@ impl Reclaimer {
             Some(Task::Sweep(pack)) => {
                 self.swept.insert(pack);
                 let sweep = Sweep::new(&self.shared, pack)?;
+                if planted::is(Bug::SweepWithoutBarrier) {
+                    self.state = State::Sweeping(sweep);
+                    return Ok(Some(Step::Worked { bytes: 0 }));
+                }
                 self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Sweeping(sweep))
             }
             Some(Task::Empty(pack)) if policy.compact => {
@@ -373,11 +418,10 @@ impl Reclaimer {
             return Ok(Some(Step::Worked { bytes: 0 }));
         }
         let small = logs::small(self.shared.options.log_file_size);
-        let Some(files) = self.estimates.choose(&sealed, policy, small) else { return Ok(None) };
-        if files.iter().any(|file| self.passed.contains(file)) {
-            return Ok(None);
-        }
-        let compaction = Compaction::begin(&self.shared, &self.logs, files)?;
+        let passed = |file| self.passed_logs.contains(&file);
+        let Some(files) = self.estimates.choose(&sealed, policy, small, &passed) else { return Ok(None) };
+        let begun = Compaction::begin(&self.shared, &self.logs, files.clone());
+        let compaction = begun.inspect_err(|_| self.passed_logs.extend(files))?;
         self.state = State::Rewriting(Box::new(compaction));
         Ok(Some(Step::Worked { bytes: 0 }))
     }
@@ -391,13 +435,19 @@ impl Reclaimer {
         let (compacted, replacement) = compaction.finish()?;
         self.estimates.made(compacted.file, prefix);
         self.done.lock().moved_bytes += compacted.bytes;
+        if planted::is(Bug::ReplaceLogBeforeDurable) {
+            self.applied(After::Replaced(Box::new(compacted)), &[]);
+            self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Nothing, State::Idle);
+            return Ok(Step::Worked { bytes: 0 });
+        }
         self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Replaced(Box::new(compacted)), State::Idle);
         Ok(Step::Worked { bytes: 0 })
     }
 
-    /// Closes the log file that is being written, so that it can be compacted.
-    pub fn seal_log(&mut self) -> Step {
+    /// Waits for the index to have everything that was decided; with `seal` the log file in use ends there, so that it
+    /// can be compacted.
+    pub fn settle(&mut self, seal: bool) -> Step {
         let then = std::mem::replace(&mut self.state, State::Idle);
-        self.submit(Intent::Barrier { seal: true }, After::Nothing, then)
+        self.submit(Intent::Barrier { seal }, After::Nothing, then)
     }
 }

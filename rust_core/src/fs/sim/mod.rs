@@ -223,6 +223,7 @@ impl SimDisk {
         path: &Path,
         act: impl FnOnce(&mut Image, Option<Error>) -> Result<T>,
     ) -> Result<T> {
+        crate::sync::scheduling_point();
         let mut state = self.state.lock();
         let count = state.counts.entry(operation).or_default();
         *count += 1;

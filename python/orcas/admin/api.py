@@ -1,0 +1,206 @@
+"""The operator's tools over HTTP, under `/_orcas/admin/`: JSON in, JSON out, for the root identity alone.
+
+A FastAPI application of its own behind `RootOnly`, so that no spelling of a path leads around the door. Long work is a
+job: started here, polled by its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+from fastapi import Body, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+
+from orcas.admin.guard import RootOnly
+from orcas.admin.holds import Holds, TooManyHoldsError
+from orcas.admin.jobs import Job, Jobs, TooManyJobsError, Work
+from orcas.edge import CheckProgress, Core, StoreError
+
+MOUNT: Final = "/_orcas/admin"
+_CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
+
+
+class CheckBody(BaseModel):
+    """How a check is done. `bytes_per_sec` 0 sets no bound."""
+
+    model_config = ConfigDict(extra="forbid")
+    read_content: bool = True
+    threads: int = Field(default=2, ge=1, le=64)
+    bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault
+    """A request that is answered with an error document."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+class Tools:
+    """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.jobs = Jobs()
+        self.holds = Holds()
+
+    async def cancel(self) -> None:
+        """Before the store is closed: nothing new begins, checks and holds end."""
+        self.holds.close()
+        await asyncio.to_thread(self.jobs.cancel)
+
+    async def join(self) -> None:
+        """After it: the rest has noticed."""
+        await asyncio.to_thread(self.jobs.join)
+
+    def start(self, kind: str, work: Work) -> dict[str, Any]:
+        """Begin a job, or say that there are too many."""
+        try:
+            return self.jobs.start(kind, work).describe()
+        except TooManyJobsError:
+            raise Refusal(503, "TooManyJobs", "As many jobs run as may: wait for one, or delete it.") from None
+
+    def reclaim(self, *, compact: bool) -> Work:
+        """The work of a reclamation."""
+        return Work(lambda: dict(self.core.reclaim(compact)), lambda: dict(self.core.reclaim_progress()))
+
+    def check(self, order: CheckBody) -> Work:
+        """The work of a check."""
+        progress = CheckProgress()
+
+        def run() -> dict[str, Any]:
+            return readable(self.core.check(progress, order.read_content, order.threads, order.bytes_per_sec))
+
+        return Work(run, lambda: describe(progress), progress.cancel)
+
+
+def describe(progress: CheckProgress) -> dict[str, Any]:
+    """How far a check is, for JSON."""
+    return {"phase": progress.phase, "done_bytes": progress.done_bytes, "total_bytes": progress.total_bytes}
+
+
+def readable(report: Any) -> dict[str, Any]:
+    """A report of a check for JSON: keys as text, and in base64 where they are none."""
+    losses = []
+    for loss in report["losses"]:
+        key: bytes = loss["key"]
+        text = {"key": key.decode(errors="backslashreplace")}
+        try:
+            key.decode()
+        except UnicodeDecodeError:
+            text["key_base64"] = base64.b64encode(key).decode()
+        losses.append({**loss, **text})
+    return {**report, "losses": losses}
+
+
+def admin_app(tools: Callable[[], Tools]) -> FastAPI:
+    """The application to be mounted at `MOUNT`."""
+    app = FastAPI(
+        title="Orcas administration", docs_url=None, redoc_url=None, openapi_url=None,
+        middleware=[Middleware(RootOnly, gatekeeper=lambda: tools().core)],
+    )  # fmt: skip
+    _add_errors(app)
+    _add_work(app, tools)
+    _add_holds(app, tools)
+    return app
+
+
+def _add_errors(app: FastAPI) -> None:
+    def document(status: int, code: str, message: str) -> JSONResponse:
+        return JSONResponse({"error": {"code": code, "message": message}}, status)
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> JSONResponse:
+        return document(error.status, error.code, error.message)
+
+    @app.exception_handler(StoreError)
+    async def failed(_: Request, error: StoreError) -> JSONResponse:
+        return document(503, "StoreError", f"{error}.")
+
+    @app.exception_handler(HTTPException)
+    async def lost(_: Request, error: HTTPException) -> JSONResponse:
+        return document(error.status_code, _CODES.get(error.status_code, "Error"), str(error.detail))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return document(400, "InvalidRequest", f"{place}: {first['msg']}.")
+
+
+def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
+    @app.get("/stats")
+    def stats() -> dict[str, Any]:
+        core = tools().core
+        return {**core.stats(), "reclaim": core.reclaim_progress()}
+
+    @app.get("/scrub")
+    def scrub() -> dict[str, Any]:
+        return dict(tools().core.scrub_progress())
+
+    @app.post("/gc", status_code=202)
+    def gc() -> dict[str, Any]:
+        return tools().start("gc", tools().reclaim(compact=False))
+
+    @app.post("/compact", status_code=202)
+    def compact() -> dict[str, Any]:
+        return tools().start("compact", tools().reclaim(compact=True))
+
+    @app.post("/check", status_code=202)
+    def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:
+        return tools().start("check", tools().check(order or CheckBody()))
+
+    def found(name: str) -> Job:
+        job = tools().jobs.find(name)
+        if job is None:
+            raise Refusal(404, "NoSuchJob", "There is no job of that id, or none any more.")
+        return job
+
+    @app.get("/jobs/{name}")
+    def job(name: str) -> dict[str, Any]:
+        return found(name).describe()
+
+    @app.delete("/jobs/{name}")
+    def end(name: str) -> dict[str, Any]:
+        """Cancel a job that runs, forget one that is finished."""
+        job = found(name)
+        if job.state != "running":
+            tools().jobs.remove(job)
+        elif job.work.cancel is None:
+            raise Refusal(409, "NotCancellable", f"A {job.kind} under way ends by itself.")
+        else:
+            job.cancelled = True
+            job.work.cancel()
+        return job.describe()
+
+
+def _add_holds(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    def known(done: bool) -> dict[str, Any]:
+        if not done:
+            raise Refusal(404, "NoSuchHold", "There is no hold of that id, or none any more.")
+        return {}
+
+    # Coroutines, for holds belong to the loop; what blocks goes to a thread there.
+    @app.post("/holds", status_code=201)
+    async def take() -> dict[str, Any]:
+        try:
+            return await tools().holds.take(tools().core.hold)
+        except TooManyHoldsError:
+            raise Refusal(503, "TooManyHolds", "As many holds are taken as may be.") from None
+
+    @app.put("/holds/{name}")
+    async def renew(name: str) -> dict[str, Any]:
+        return known(tools().holds.renew(name))
+
+    @app.delete("/holds/{name}")
+    async def release(name: str) -> dict[str, Any]:
+        return known(tools().holds.release(name))

@@ -1,0 +1,88 @@
+"""The door to the operator's tools: nothing behind it sees a request that the root identity did not sign.
+
+The verdict rests on the head alone and comes before any of the body is received; then the body must have the hash that
+was signed. Refusals are JSON, and say no more than S3 does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+# Bytes of the largest body: orders are a few words.
+BODY_MAX: Final = 64 * 1024
+
+
+class Gatekeeper(Protocol):
+    """Who knows the keys."""
+
+    def authorize(
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], /
+    ) -> bytes | tuple[int, str, str]:
+        """The SHA-256 that the body must have, or status, code and message of the refusal."""
+
+
+class RootOnly:
+    """ASGI middleware around everything that only the root identity may ask."""
+
+    def __init__(self, app: ASGIApp, gatekeeper: Callable[[], Gatekeeper]) -> None:
+        self._app = app
+        self._gatekeeper = gatekeeper
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass one request on, or refuse it."""
+        if scope["type"] != "http":
+            raise RuntimeError(f"{scope['type']} is not served here")
+        verdict = self._gatekeeper().authorize(
+            scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
+        )
+        if isinstance(verdict, tuple):
+            # Whoever is not root learns that, and not what would have been wrong with a better signature's request.
+            _, code, message = verdict
+            await refuse(send, 403, code, message)
+            return
+        body = await _collect(receive)
+        if body is None:
+            await refuse(send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes or was cut off.")
+        elif not hmac.compare_digest(hashlib.sha256(body).digest(), verdict):
+            await refuse(send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
+        else:
+            await self._app(scope, _again(body, receive), send)
+
+
+async def refuse(send: Send, status: int, code: str, message: str) -> None:
+    """Answer with an error document."""
+    body = json.dumps({"error": {"code": code, "message": message}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _collect(receive: Receive) -> bytes | None:
+    body: bytes = b""
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        piece: bytes = message.get("body", b"")
+        body += piece
+        if len(body) > BODY_MAX:
+            return None
+        if not message.get("more_body", False):
+            return body
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the body once more, then what else comes."""
+    waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return waiting.pop() if waiting else await receive()
+
+    return replay

@@ -1,0 +1,145 @@
+"""Long work that the operator asked for: each job in a thread of its own, polled by its id.
+
+Invariants: at most `JOBS_MAX` jobs are known at a time, the finished ones for an hour; a job ends before the store that it
+works on is gone. Must not know what the work is.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from orcas.edge import StoreError
+
+JOBS_MAX: Final = 8
+KEPT_SECONDS: Final = 3600.0
+
+State = Literal["running", "done", "failed", "cancelled"]
+
+
+@dataclass
+class Work:
+    """What a job does: `run` in a thread, while `progress` and, where there is one, `cancel` are called from others."""
+
+    run: Callable[[], dict[str, Any]]
+    progress: Callable[[], dict[str, Any]]
+    cancel: Callable[[], None] | None = None
+
+
+@dataclass
+class Job:
+    """One piece of work, from its start until it is forgotten."""
+
+    kind: str
+    work: Work
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    state: State = "running"
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    started: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+    cancelled: bool = False
+    thread: threading.Thread | None = None
+
+    def describe(self) -> dict[str, Any]:
+        """The job as clients see it."""
+        until = time.monotonic() if self.ended is None else self.ended
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "state": self.state,
+            "cancellable": self.work.cancel is not None,
+            "progress": self.work.progress(),
+            "result": self.result,
+            "error": self.error,
+            "seconds": round(until - self.started, 3),
+        }
+
+    def run(self) -> None:
+        """The thread."""
+        try:
+            result = self.work.run()
+        except StoreError as error:
+            self._end("failed", error=f"{error}.")
+        except Exception as error:  # noqa: BLE001 - whatever it was, who asked must learn that the job is over
+            self._end("failed", error=f"{type(error).__name__}: {error}")
+        else:
+            self._end("cancelled" if self.cancelled else "done", result=result)
+
+    def _end(self, state: State, *, result: dict[str, Any] | None = None, error: str | None = None) -> None:
+        self.result, self.error, self.ended = result, error, time.monotonic()
+        # Last: who sees another state than `running` finds everything else in place.
+        self.state = state
+
+
+class TooManyJobsError(Exception):
+    """As many jobs run as may."""
+
+
+class Jobs:
+    """Every job that is known."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: dict[str, Job] = {}
+        self._closed = False
+
+    def start(self, kind: str, work: Work) -> Job:
+        """Begin a job.
+
+        Raises:
+            TooManyJobsError: there are `JOBS_MAX` that are not finished, or the server is about to end.
+        """
+        with self._lock:
+            self._forget()
+            if self._closed or len(self._jobs) >= JOBS_MAX:
+                raise TooManyJobsError
+            job = Job(kind, work)
+            self._jobs[job.id] = job
+            job.thread = threading.Thread(target=job.run, name=f"orcas-{kind}", daemon=True)
+            job.thread.start()
+            return job
+
+    def find(self, name: str) -> Job | None:
+        """The job of that id."""
+        with self._lock:
+            self._forget()
+            return self._jobs.get(name)
+
+    def remove(self, job: Job) -> None:
+        """Forget a job that is finished."""
+        with self._lock:
+            if job.state != "running":
+                self._jobs.pop(job.id, None)
+
+    def cancel(self) -> None:
+        """Take no more jobs, and end those that can be ended; returns when they have."""
+        for job in self._close():
+            if job.work.cancel is not None:
+                job.cancelled = True
+                job.work.cancel()
+                if job.thread is not None:
+                    job.thread.join()
+
+    def join(self) -> None:
+        """Wait for all others: the store they work on has been told to close."""
+        for job in self._close():
+            if job.thread is not None:
+                job.thread.join()
+
+    def _close(self) -> list[Job]:
+        with self._lock:
+            self._closed = True
+            return list(self._jobs.values())
+
+    def _forget(self) -> None:
+        """Drop what finished long ago, and for want of room what finished first."""
+        now = time.monotonic()
+        finished = sorted((job for job in self._jobs.values() if job.ended is not None), key=lambda job: job.ended or 0)
+        for job in finished:
+            if now - (job.ended or 0) > KEPT_SECONDS or len(self._jobs) >= JOBS_MAX:
+                del self._jobs[job.id]

@@ -1,0 +1,230 @@
+"""Commands that look after a store, running or not: stats, gc, compact, fsck and scrub."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orcas.cli.output import print_json, print_table, progress, size
+from orcas.config import Settings, resolve
+
+if TYPE_CHECKING:
+    from orcas.cli.output import Advance
+    from orcas.edge import CheckOrder
+
+EXIT_DAMAGED = 1
+_SHOWN_MAX = 20
+
+Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Directory of the store, in use or not.")]
+Endpoint = Annotated[
+    str | None,
+    typer.Option("--endpoint", metavar="URL", help="A running server elsewhere; the key is that of `orcas env`."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="Only this bucket.")]
+
+
+def settings_of(data: str | None) -> Settings:
+    """The settings, with the directory that the command line names."""
+    return resolve({"data": data}).settings
+
+
+def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, as_json: AsJson = False) -> None:
+    """Show what the store holds and what space it takes.
+
+    *Logical* is what all objects are together, *stored* what they take with each content counted once, and *shared* the
+    difference. *Dead* is content that nothing refers to any more and that reclamation will remove.
+    """
+    from orcas.errors import OrcasError
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        shown = session.admin("GET", "stats")
+    if bucket is not None:
+        shown["buckets"] = [entry for entry in shown["buckets"] if entry["name"] == bucket]
+        if not shown["buckets"]:
+            raise OrcasError(f"There is no bucket {bucket}.")
+    if as_json:
+        print_json(shown)
+        return
+    rows = [
+        (entry["name"], entry["objects"], *(size(entry[name]) for name in ("bytes", "logical", "stored", "shared")))
+        for entry in shown["buckets"]
+    ]
+    print_table(("Bucket", "Objects", "Bytes", "Logical", "Stored", "Shared"), rows, right=1)
+    if bucket is None:
+        totals, files = shown["totals"], shown["files"]
+        print_table(
+            ("", "Bytes", "On disk"),
+            [
+                ("logical", size(totals["logical"]), ""),
+                ("stored", size(totals["stored"]), ""),
+                ("dead", size(totals["dead"]), ""),
+                (f"log ({files['log_files']} files)", size(files["log_bytes"]), size(files["log_allocated"])),
+                (f"packs ({files['packs']} files)", size(files["pack_bytes"]), size(files["pack_allocated"])),
+                ("index", size(files["index_bytes"]), size(files["index_bytes"] + files["index_wal_bytes"])),
+            ],
+            right=1,
+        )
+
+
+def gc(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Remove what nothing refers to any more, and give its space back where that needs no rewriting."""
+    _reclaim("gc", data, endpoint, as_json)
+
+
+def compact(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """As gc, and rewrite files that hold dead records or chunks."""
+    _reclaim("compact", data, endpoint, as_json)
+
+
+def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -> None:
+    from orcas.tools.reach import reached
+    from orcas.tools.work import run_job
+
+    with reached(settings_of(data), endpoint) as session, progress(shown=not as_json) as advance:
+        done = run_job(session, kind, lambda state: advance(kind, state["total"]["moved_bytes"], 0))
+    if as_json:
+        print_json(done)
+        return
+    print_table(
+        ("", kind),
+        [
+            ("contents removed", done["blobs"]),
+            ("their bytes", size(done["condemned_bytes"])),
+            ("given back within packs", size(done["punched_bytes"])),
+            ("rewritten", size(done["moved_bytes"])),
+            ("log files replaced", done["log_files"]),
+            ("packs removed", done["packs"]),
+        ],
+        right=1,
+    )
+
+
+def fsck(
+    data: Data = None,
+    endpoint: Endpoint = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Build the index anew from the log first; the store must be stopped.")
+    ] = False,
+    no_content: Annotated[bool, typer.Option("--no-content", help="Do not read the content of objects.")] = False,
+    threads: Annotated[int, typer.Option("--threads", min=1, max=64, help="Readers of content at a time.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Read everything, and compare it with its checksums and with the index.
+
+    Changes nothing unless told to repair. Lists every object that cannot be read in full. Exit code 1: there is damage.
+
+    Of a stopped store nothing is opened; a running one is checked beside its work.
+    """
+    order: CheckOrder = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
+    with progress(shown=not as_json) as advance:
+        report = _check(settings_of(data), endpoint, order, advance, repair=repair)
+    _show_report(report, as_json)
+
+
+def scrub(
+    data: Data = None,
+    endpoint: Endpoint = None,
+    now: Annotated[bool, typer.Option("--now", help="Check everything now, within the rate of the scrub.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show how far the scrub in the background is, which reads everything again and again to find damage early."""
+    from orcas.tools.reach import reached
+
+    settings = settings_of(data)
+    if now:
+        order: CheckOrder = {"read_content": True, "threads": 1, "bytes_per_sec": settings.scrub_bytes_per_sec}
+        with progress(shown=not as_json) as advance:
+            report = _check(settings, endpoint, order, advance, repair=False)
+        _show_report(report, as_json)
+        return
+    with reached(settings, endpoint) as session:
+        state = session.admin("GET", "scrub")
+    if as_json:
+        print_json(state)
+        return
+    print_table(
+        ("", "scrub"),
+        [
+            ("rate", f"{size(state['rate'])}/s" if state["rate"] else "off"),
+            ("rounds completed", state["rounds"]),
+            ("this round", f"{size(state['done_bytes'])} of {size(state['total_bytes'])}"),
+            ("reading", state["position"] or "nothing just now"),
+            ("damaged places", state["damaged_total"]),
+        ],
+        right=1,
+    )
+    for damage in state["damaged"][:_SHOWN_MAX]:
+        typer.echo(f"{damage['place']}: {damage['detail']}")
+    if state["failed"]:
+        typer.echo(f"The last round ended early: {state['failed']}.")
+
+
+def _check(
+    settings: Settings, endpoint: str | None, order: CheckOrder, advance: Advance, *, repair: bool
+) -> dict[str, Any]:
+    from orcas.control.files import InUseError
+    from orcas.errors import ConfigurationError
+    from orcas.tools.check import check_stopped
+    from orcas.tools.reach import remote, through_server
+    from orcas.tools.work import run_job
+
+    if endpoint is not None and repair:
+        raise ConfigurationError("--repair needs the store stopped and its directory at hand: --data, not --endpoint.")
+    try:
+        if endpoint is None:
+            return check_stopped(settings, order, advance, repair=repair)
+        session = remote(settings, endpoint)
+    except InUseError as error:
+        if repair:
+            raise
+        session = through_server(settings, error)
+
+    def watch(state: dict[str, Any]) -> None:
+        advance(state["phase"], state["done_bytes"], state["total_bytes"])
+
+    with contextlib.closing(session):
+        return run_job(session, "check", watch, {**order})
+
+
+def _show_report(report: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(report)
+    else:
+        print_table(
+            ("", "check"),
+            [
+                ("contents and chunks", report["blobs"]),
+                ("bytes", size(report["bytes"])),
+                ("log files", report["log_files"]),
+                ("packs", report["packs"]),
+                ("index", _index_in_words(report["index"])),
+                ("findings", report["findings_total"]),
+                ("objects lost", report["losses_total"]),
+                ("seconds", f"{report['seconds']:.1f}"),
+            ],
+            right=1,
+        )
+        for finding in report["findings"][:_SHOWN_MAX]:
+            worth = finding["kind"] if finding["damage"] else f"{finding['kind']} (harmless)"
+            typer.echo(f"{worth}: {finding['place']}: {finding['detail']}")
+        for loss in report["losses"][:_SHOWN_MAX]:
+            typer.echo(f"lost: {loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}")
+        if report["findings_total"] > _SHOWN_MAX or report["losses_total"] > _SHOWN_MAX:
+            typer.echo("There is more: --json shows it all.")
+    if not report["clean"]:
+        raise typer.Exit(EXIT_DAMAGED)
+
+
+def _index_in_words(state: dict[str, Any]) -> str:
+    detail = state.get("detail")
+    return f"{state['state']}: {detail}" if detail else str(state["state"])
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make these commands of `orcas`."""
+    for command in (stats, gc, compact, fsck, scrub):
+        app.command()(command)

@@ -1,0 +1,53 @@
+"""`server.json` in the data directory: where the server that has the store open is reached, for the tools of its operator.
+
+Written once requests are accepted, removed in an orderly end. What a crash leaves is ignored: whoever reads it has found
+the directory locked, so that its server lives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from orcas.control.files import read_secret_file, write_secret_file
+
+FILE_NAME: Final = "server.json"
+
+
+def reachable(host: str) -> str:
+    """The address under which this machine reaches a server that listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - maps it away
+
+
+def write_address(directory: Path, url: str) -> None:
+    """Say that the server of `directory` is reached under `url`.
+
+    Raises:
+        UnavailableError: the file cannot be written.
+    """
+    parts = urlsplit(url)
+    host = reachable(parts.hostname or "")
+    reached = f"http://[{host}]:{parts.port}" if ":" in host else f"http://{host}:{parts.port}"
+    write_secret_file(directory / FILE_NAME, json.dumps({"url": reached, "pid": os.getpid()}).encode() + b"\n")
+
+
+def remove_address(directory: Path) -> None:
+    """Take it back."""
+    (directory / FILE_NAME).unlink(missing_ok=True)
+
+
+def read_address(directory: Path) -> str | None:
+    """The URL of the server that has the store of `directory`; None when it says nothing that can be read.
+
+    Raises:
+        UnavailableError: the file is there but cannot be read.
+    """
+    content = read_secret_file(directory / FILE_NAME)
+    try:
+        url = json.loads(content or b"")["url"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return url if isinstance(url, str) and url.startswith("http://") else None

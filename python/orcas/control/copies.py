@@ -1,0 +1,30 @@
+"""Copies of `control.db` taken beside its use: SQLite's own backup, so that a copy is one state and one file."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+
+from orcas.control.files import DATABASE_NAME
+from orcas.errors import UnavailableError
+
+
+def copy_database(directory: Path, to: Path) -> None:
+    """Write the present state of `directory`'s control store to `to`, which must not exist.
+
+    Raises:
+        UnavailableError: it cannot be read or written.
+    """
+    path = directory / DATABASE_NAME
+    try:
+        with (
+            contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True)) as source,
+            contextlib.closing(sqlite3.connect(to)) as copy,
+        ):
+            source.backup(copy)
+            # Without a WAL beside it the copy is complete.
+            copy.execute("PRAGMA journal_mode = DELETE")
+    except sqlite3.Error as error:
+        raise UnavailableError(f"{path} cannot be copied: {error}.") from error

@@ -1,0 +1,224 @@
+"""Backups: a held moment of a store, copied file by file to a target, what is there already left alone.
+
+Invariants. The manifest is written when everything it names is durable; what the manifest before it names is neither
+written over nor removed until then, so an interruption at any point leaves the target with its last whole backup.
+A backup whose hold was lost is given up: files it had yet to read may be gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from orcas.control.copies import copy_database
+from orcas.control.files import DATABASE_NAME
+from orcas.control.root import FILE_NAME as ROOT_NAME
+from orcas.control.store import KEY_NAME
+from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.tools.copying import hashed, reading, sha256
+from orcas.tools.manifest import Entry, Manifest, Stat, decode, stored_name
+from orcas.tools.session import Session
+from orcas.tools.targets import DirectoryTarget, S3Target
+from orcas.version import orcas_version
+
+RENEW_SECONDS: Final = 15.0
+# A file that changed just before it was looked at could change again without a new time.
+_SETTLED_NS: Final = 2_000_000_000
+
+Advance = Callable[[str, int, int], None]
+
+
+@dataclass
+class Outcome:
+    """What a backup did. Bytes are lengths of files; copied are those that were written to the target."""
+
+    target: str
+    store: str
+    number: int
+    sequence: int
+    files: int
+    bytes: int
+    copied_files: int = 0
+    copied_bytes: int = 0
+    removed_files: int = 0
+    seconds: float = 0.0
+
+    def document(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+class _Held:
+    """A hold on the store, renewed until the block is left."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._done = threading.Event()
+        self._lost: str | None = None
+        taken = session.admin("POST", "holds")
+        self.store: str = taken["store"]
+        self.sequence: int = taken["sequence"]
+        self.files = [(str(file["name"]), int(file["length"])) for file in taken["files"]]
+        self._path = f"holds/{taken['id']}"
+        self._thread = threading.Thread(target=self._renew, name="orcas-hold", daemon=True)
+
+    def __enter__(self) -> _Held:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        with contextlib.suppress(OrcasError):
+            self._session.admin("DELETE", self._path)
+
+    def check(self) -> None:
+        """Raises UnavailableError when the hold is lost."""
+        if self._lost is not None:
+            raise UnavailableError(f"The store was let go of during the backup, which is given up: {self._lost}")
+
+    def confirm(self) -> None:
+        """The hold was there until now, so everything read is of its moment."""
+        try:
+            self._session.admin("PUT", self._path)
+        except OrcasError as error:
+            self._lost = str(error)
+        self.check()
+
+    def _renew(self) -> None:
+        while not self._done.wait(RENEW_SECONDS):
+            try:
+                self._session.admin("PUT", self._path)
+            except OrcasError as error:
+                self._lost = str(error)
+                return
+
+
+@dataclass
+class _Run:
+    """One backup under way."""
+
+    directory: Path
+    target: DirectoryTarget | S3Target
+    held: _Held
+    advance: Advance
+    number: int
+    before: dict[str, Entry]
+    there: dict[str, int]
+    outcome: Outcome
+    read: int = 0
+    entries: list[Entry] = field(default_factory=list)
+
+    def take(self, name: str, path: Path, length: int, *, stable: bool = True) -> None:
+        """Bring one file to the target, as little of it as will do. `stable`: its times tell whether it changed."""
+        known = self.before.get(name)
+        if known is not None and self.there.get(known.stored, -1) < known.length:
+            known = None
+        stat = _stat(path) if stable else None
+        if known is not None and known.length == length:
+            if stat is not None and known.stat == stat:
+                self.entries.append(known)
+                self._count(name, length)
+                return
+            with reading(path) as source:
+                digest = sha256()
+                hashed(source, 0, length, digest, self._meter(name))
+            if digest.hexdigest() == known.sha256:
+                self.entries.append(replace(known, stat=stat))
+                return
+        elif known is not None and known.length < length:
+            of_all = self.target.extend(path, length, known.stored, (known.length, known.sha256), self._meter(name))
+            if of_all is not None:
+                self._copied(length - known.length)
+                self.entries.append(Entry(name, length, of_all, known.stored, stat))
+                return
+        stored = stored_name(name, self.number)
+        sha = self.target.store(path, length, stored, self._meter(name))
+        self._copied(length)
+        self.entries.append(Entry(name, length, sha, stored, stat))
+
+    def _copied(self, count: int) -> None:
+        self.outcome.copied_files += 1
+        self.outcome.copied_bytes += count
+
+    def _count(self, name: str, count: int) -> None:
+        self.held.check()
+        self.read += count
+        self.advance(name, min(self.read, self.outcome.bytes), self.outcome.bytes)
+
+    def _meter(self, name: str) -> Callable[[int], None]:
+        return lambda count: self._count(name, count)
+
+
+def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Target, advance: Advance) -> Outcome:
+    """Copy the store that `session` reaches, whose files are in `directory`, to `target`.
+
+    Raises:
+        UnavailableError: something cannot be read or written; the target keeps the backup it had.
+    """
+    began = time.monotonic()
+    if isinstance(target, DirectoryTarget) and Path(target.name).resolve().is_relative_to(directory.resolve()):
+        raise ConfigurationError(f"{target.name} lies in the store itself: choose a directory elsewhere.")
+    with target.writing(), _Held(session) as held, tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch:
+        content = target.read_manifest()
+        before = None if content is None else decode(content, f"{target.name}/manifest.json")
+        if before is not None and before.store != held.store:
+            raise UnavailableError(f"{target.name} holds backups of another store: choose another place.")
+        database = Path(scratch) / DATABASE_NAME
+        copy_database(directory, database)
+        sources = _sources(directory, database, held)
+        number = 1 if before is None else before.number + 1
+        there = target.sizes()
+        # What an interrupted backup left under this number is not in the way.
+        taken = [int(name.rpartition(".")[2]) for name in there if name.rpartition(".")[2].isdigit()]
+        number = max([number, *(found + 1 for found in taken)])
+        outcome = Outcome(
+            target.name, held.store, number, held.sequence, len(sources), sum(length for _, _, length in sources)
+        )
+        known = {} if before is None else {entry.name: entry for entry in before.files}
+        run = _Run(directory, target, held, advance, number, known, there, outcome)
+        for name, path, length in sources:
+            run.take(name, path, length, stable=path.parent != database.parent)
+        target.settle()
+        held.confirm()
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        manifest = Manifest(held.store, number, held.sequence, now, orcas_version(), tuple(run.entries))
+        target.write_manifest(manifest.encode())
+        kept = {entry.stored for entry in run.entries}
+        for stored in sorted(set(target.sizes()) - kept):
+            target.remove(stored)
+            outcome.removed_files += 1
+    outcome.seconds = round(time.monotonic() - began, 3)
+    return outcome
+
+
+def _sources(directory: Path, database: Path, held: _Held) -> list[tuple[str, Path, int]]:
+    """Name, path and length of every file of a backup."""
+    listed = [(name, directory / name, length) for name, length in held.files]
+    beside = (database, directory / ROOT_NAME, directory / KEY_NAME)
+    listed += [(path.name, path, path.stat().st_size) for path in beside]
+    for _, path, length in listed:
+        try:
+            found = path.stat().st_size
+        except OSError as error:
+            raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from error
+        if found < length:
+            raise UnavailableError(
+                f"{path} is shorter than the store says: is {directory} the directory of that store?"
+            )
+    return listed
+
+
+def _stat(path: Path) -> Stat | None:
+    """How the file looks, if that can be relied on later."""
+    found = path.stat()
+    if max(found.st_ctime_ns, found.st_mtime_ns) > time.time_ns() - _SETTLED_NS:
+        return None
+    return Stat(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,0 +1,59 @@
+"""The check of a store that nobody has open, and its repair: straight from its files, without an engine.
+
+A check changes nothing, so it can look at a store that does not open any more.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from orcas.admin.api import readable
+from orcas.config import Settings
+from orcas.control.files import locked
+from orcas.edge import CheckOrder, CheckProgress, check_closed, repair_closed
+from orcas.errors import UnavailableError
+
+Advance = Callable[[str, int, int], None]
+
+_LOOK_SECONDS: Final = 0.2
+
+
+def check_stopped(settings: Settings, order: CheckOrder, advance: Advance, *, repair: bool) -> dict[str, Any]:
+    """Check the store of `settings.data`; with `repair` its index is built from the log first where that is needed.
+
+    Raises:
+        InUseError: another process has it.
+        UnavailableError: there is none, or it cannot be read.
+    """
+    if not (settings.data / "log").is_dir():
+        raise UnavailableError(f"There is no store in {settings.data}.")
+    with locked(settings.data):
+        progress = CheckProgress()
+        # In a thread of its own, so that this one sees Ctrl-C and can end it.
+        outcome: list[Any] = []
+        thread = threading.Thread(target=_run, args=(settings, order, repair, progress, outcome), name="orcas-check")
+        thread.start()
+        try:
+            while thread.is_alive():
+                advance(progress.phase, progress.done_bytes, progress.total_bytes)
+                thread.join(_LOOK_SECONDS)
+        except BaseException:
+            progress.cancel()
+            thread.join()
+            raise
+    result = outcome[0]
+    if isinstance(result, BaseException):
+        raise result
+    return readable(result)
+
+
+def _run(settings: Settings, order: CheckOrder, repair: bool, progress: CheckProgress, outcome: list[Any]) -> None:
+    try:
+        if repair:
+            outcome.append(repair_closed(settings, progress))
+        else:
+            outcome.append(check_closed(settings, progress, order))
+    except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        outcome.append(error)

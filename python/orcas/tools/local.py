@@ -1,0 +1,141 @@
+"""A store that no server has open: the application runs in this process, on a loop of its own, without a socket.
+
+The engine, the signatures and the answers are those of a server. Closing the block closes the store in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import os
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final, TypeVar
+
+import uvloop
+
+from orcas.app import Orcas
+from orcas.config import Settings
+from orcas.control.files import DATABASE_NAME
+from orcas.errors import UnavailableError
+from orcas.tools.session import Answer, Headers, Session
+
+# Messages of an answer that wait for whoever takes them: two pieces of a download.
+_WAITING_MAX: Final = 2
+_T = TypeVar("_T")
+
+
+class LocalTransport:
+    """Requests into an application on the loop of another thread."""
+
+    host = "localhost"
+
+    def __init__(self, app: Orcas, loop: asyncio.AbstractEventLoop) -> None:
+        self._app = app
+        self._loop = loop
+
+    def close(self) -> None:
+        """Nothing is kept between requests."""
+
+    @contextlib.contextmanager
+    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Answer]:
+        """Run one ASGI exchange; it ends with the block."""
+        messages: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue(_WAITING_MAX)
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+            "path": raw_path, "raw_path": raw_path.encode(), "query_string": query.encode(), "root_path": "",
+            "headers": [*headers, (b"content-length", b"%d" % len(body))], "client": None, "server": None,
+        }  # fmt: skip
+        running = asyncio.run_coroutine_threadsafe(self._serve(scope, body, messages), self._loop)
+        try:
+            head = self._next(messages)
+            if head is None:
+                raise UnavailableError("The store gave no answer.")
+            given = {name.decode("latin-1"): value.decode("latin-1") for name, value in head["headers"]}
+            yield Answer(head["status"], given, self._pieces(messages))
+        finally:
+            running.cancel()
+
+    async def _serve(self, scope: dict[str, Any], body: bytes, messages: asyncio.Queue[Any]) -> None:
+        given = False
+
+        async def receive() -> dict[str, Any]:
+            nonlocal given
+            if given:
+                await asyncio.Event().wait()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            await messages.put(message)
+
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - handed to the thread that waits for an answer
+            await messages.put(error)
+        else:
+            await messages.put(None)
+
+    def _next(self, messages: asyncio.Queue[Any]) -> dict[str, Any] | None:
+        message = wait(messages.get(), self._loop)
+        if isinstance(message, BaseException):
+            raise UnavailableError(f"The store cannot be read: {message}.") from message
+        return message  # type: ignore[no-any-return]
+
+    def _pieces(self, messages: asyncio.Queue[Any]) -> Iterator[bytes]:
+        while (message := self._next(messages)) is not None:
+            if piece := message.get("body", b""):
+                yield piece
+            if not message.get("more_body", False):
+                break
+
+
+def wait(work: Coroutine[Any, Any, _T], loop: asyncio.AbstractEventLoop) -> _T:
+    """Run `work` on `loop` from another thread."""
+    return asyncio.run_coroutine_threadsafe(work, loop).result()
+
+
+@contextlib.contextmanager
+def opened(settings: Settings) -> Iterator[Session]:
+    """Open the store of `settings.data`, which must be one.
+
+    Raises:
+        InUseError: another process has it.
+        UnavailableError: there is none, or it cannot be opened.
+    """
+    if not (settings.data / DATABASE_NAME).is_file():
+        raise UnavailableError(f"There is no store in {settings.data}.")
+    # The index is made by SQLite with what the process allows: its owner alone.
+    os.umask(0o077)
+    app = Orcas(settings)
+    ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
+    ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+    async def hold_open() -> None:
+        stop = asyncio.Event()
+        async with app.router.lifespan_context(app):
+            ready.set_result((asyncio.get_running_loop(), stop))
+            await stop.wait()
+
+    def run() -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(hold_open())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            (ended if ready.done() else ready).set_exception(error)
+        else:
+            ended.set_result(None)
+
+    thread = threading.Thread(target=run, name="orcas-store", daemon=True)
+    thread.start()
+    loop, stop = ready.result()
+    lane = app.lane
+    assert lane is not None
+    try:
+        root = lane.root
+        yield Session(LocalTransport(app, loop), (root.access_key, root.secret_key), settings.region)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        ended.result()

@@ -1,0 +1,209 @@
+"""Signed requests to one store: JSON of the admin API, S3 requests, and answers taken piece by piece.
+
+A transport carries a request and gives its answer; two exist, HTTP here and the application in this process in `local`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import http.client
+import json
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from orcas.edge import sign
+from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+
+PIECE: Final = 1 << 20
+_TIMEOUT_SECONDS: Final = 300
+_JSON_MAX: Final = 256 << 20
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class RefusedError(OrcasError):
+    """The store answered with an error; `status` is that of HTTP."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass
+class Answer:
+    """An answer whose body is taken once, in pieces."""
+
+    status: int
+    headers: dict[str, str]
+    pieces: Iterator[bytes]
+
+    def read(self, limit: int = _JSON_MAX) -> bytes:
+        """The whole body.
+
+        Raises:
+            UnavailableError: it is longer than `limit`.
+        """
+        body = bytearray()
+        for piece in self.pieces:
+            body += piece
+            if len(body) > limit:
+                raise UnavailableError(f"The server's answer has more than {limit} bytes.")
+        return bytes(body)
+
+
+class Transport(Protocol):
+    """Carries one request at a time for each thread."""
+
+    host: str
+
+    def exchange(
+        self, method: str, raw_path: str, query: str, headers: Headers, body: bytes
+    ) -> contextlib.AbstractContextManager[Answer]:
+        """Send, and give the answer until the block is left."""
+
+    def close(self) -> None:
+        """End what is kept for the next request."""
+
+
+class HttpTransport:
+    """A server at a URL. Each thread has a connection of its own."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ConfigurationError(f"--endpoint must be http://HOST:PORT or https://HOST:PORT, not {url}.")
+        self.url = url
+        self.host = parts.netloc.rpartition("@")[2]
+        self._parts = parts
+        self._local = threading.local()
+        self._open: set[http.client.HTTPConnection] = set()
+
+    def close(self) -> None:
+        """Close the connections of all threads, which are done."""
+        while self._open:
+            self._open.pop().close()
+
+    @contextlib.contextmanager
+    def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Answer]:
+        """Send over this thread's connection, opened anew when the server has closed it meanwhile."""
+        target = f"{raw_path}?{query}" if query else raw_path
+        connection = None
+        try:
+            connection, response = self._send(method, target, headers, body)
+            given = {name.lower(): value for name, value in response.getheaders()}
+            yield Answer(response.status, given, _pieces(response))
+            if not response.isclosed():
+                self._forget(connection)
+        except (OSError, http.client.HTTPException) as error:
+            if connection is not None:
+                self._forget(connection)
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise UnavailableError(f"{self.url} cannot be reached or broke off: {reason}.") from error
+        except BaseException:
+            if connection is not None:
+                self._forget(connection)
+            raise
+
+    def _send(
+        self, method: str, target: str, headers: Headers, body: bytes
+    ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        kept = getattr(self._local, "connection", None)
+        for connection in (kept, None):
+            fresh = connection is None
+            connection = connection or self._connect()
+            try:
+                connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+                for name, value in [*headers, (b"content-length", b"%d" % len(body))]:
+                    connection.putheader(name.decode("latin-1"), value)
+                connection.endheaders(body or None)
+                return connection, connection.getresponse()
+            except (http.client.RemoteDisconnected, ConnectionError):
+                self._forget(connection)
+                # A kept connection may have ended while nobody used it; a second order of a job is another job.
+                if fresh or method == "POST":
+                    raise
+        raise AssertionError("the second connection is a fresh one")
+
+    def _connect(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._parts.scheme == "https":
+            context = ssl.create_default_context()
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, port, timeout=_TIMEOUT_SECONDS, context=context
+            )
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
+        self._local.connection = connection
+        self._open.add(connection)
+        return connection
+
+    def _forget(self, connection: http.client.HTTPConnection) -> None:
+        connection.close()
+        self._open.discard(connection)
+        self._local.connection = None
+
+
+def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    while piece := response.read(PIECE):
+        yield piece
+    # `read` ends quietly where a body with a length was cut short.
+    if response.length:
+        raise http.client.IncompleteRead(b"", response.length)
+
+
+class Session:
+    """A transport, and who signs."""
+
+    def __init__(self, transport: Transport, keys: tuple[str, str], region: str) -> None:
+        self.transport = transport
+        self._keys = keys
+        self._region = region
+
+    def close(self) -> None:
+        """End what is kept for the next request."""
+        self.transport.close()
+
+    @contextlib.contextmanager
+    def request(self, method: str, raw_path: str, query: str = "", body: bytes = b"") -> Iterator[Answer]:
+        """A signed request; its answer, whatever the status."""
+        headers: Headers = [(b"host", self.transport.host.encode())]
+        if body:
+            headers.append((b"content-type", b"application/json"))
+        signed = sign(
+            method, raw_path.encode(), query.encode(), headers, hashlib.sha256(body).hexdigest(),
+            self._keys, self._region, int(time.time()),
+        )  # fmt: skip
+        headers += [(name.encode(), value.encode()) for name, value in signed]
+        with self.transport.exchange(method, raw_path, query, headers, body) as answer:
+            yield answer
+
+    def admin(self, method: str, path: str, order: dict[str, Any] | None = None) -> dict[str, Any]:
+        """A request to the admin API; `path` without its prefix.
+
+        Raises:
+            RefusedError: the answer is an error.
+            UnavailableError: there is none, or none of this API.
+        """
+        body = b"" if order is None else json.dumps(order).encode()
+        with self.request(method, f"/_orcas/admin/{path}", body=body) as answer:
+            content = answer.read()
+        try:
+            document = json.loads(content)
+        except ValueError:
+            raise UnavailableError(f"What answers at {self.transport.host} is no Orcas with an admin API.") from None
+        if not isinstance(document, dict):
+            raise UnavailableError(f"What answers at {self.transport.host} is no Orcas with an admin API.")
+        if answer.status >= 400:
+            error = document.get("error", {})
+            message = error.get("message", "no reason was given") if isinstance(error, dict) else str(error)
+            said = message if message.endswith(".") else f"{message}."
+            if answer.status == 403:
+                said = f"The server refused the key: {said}"
+            raise RefusedError(answer.status, said)
+        return document

@@ -1,0 +1,104 @@
+//! Segments that have left the index while somebody may still be reading an object that names them.
+//!
+//! Invariants. A segment is here before the transaction that removes it commits, and until every reader is gone who
+//! may have found its object. In memory only: with the process its readers go. Bounded: beyond `KEPT_MAX` the oldest
+//! go, and a reader who comes to one of them fails instead of getting wrong bytes.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::epochs::Epochs;
+use crate::record::Sequence;
+
+/// Bytes of segments: those of 1 TiB of objects in chunks of the usual size.
+const KEPT_MAX: usize = 64 << 20;
+
+#[derive(Default)]
+pub(super) struct Leaving {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    segments: HashMap<Sequence, Bytes>,
+    /// Oldest first, with the epoch in which they went; none while their transaction is open.
+    order: VecDeque<(Sequence, Option<u64>)>,
+    bytes: usize,
+}
+
+impl State {
+    fn drop_oldest(&mut self) {
+        if let Some((segment, _)) = self.order.pop_front()
+            && let Some(payload) = self.segments.remove(&segment)
+        {
+            self.bytes -= payload.len();
+        }
+    }
+}
+
+impl Leaving {
+    /// The transaction under way removes the segment.
+    pub fn keep(&self, segment: Sequence, payload: &[u8]) {
+        let mut state = self.state.lock();
+        state.bytes += payload.len();
+        state.order.push_back((segment, None));
+        if let Some(before) = state.segments.insert(segment, Bytes::copy_from_slice(payload)) {
+            state.bytes -= before.len();
+        }
+        while state.bytes > KEPT_MAX && state.order.len() > 1 {
+            state.drop_oldest();
+        }
+    }
+
+    /// The transaction is committed: who comes from now on finds no object that names what it removed.
+    pub fn committed(&self, epochs: &Epochs) {
+        let mut state = self.state.lock();
+        if state.order.back().is_some_and(|(_, epoch)| epoch.is_none()) {
+            let ended = epochs.end();
+            state.order.iter_mut().rev().take_while(|(_, epoch)| epoch.is_none()).for_each(|(_, epoch)| {
+                *epoch = Some(ended);
+            });
+        }
+        while state.order.front().is_some_and(|(_, epoch)| epoch.is_some_and(|epoch| epochs.is_over(epoch))) {
+            state.drop_oldest();
+        }
+    }
+
+    pub fn segment(&self, segment: Sequence) -> Option<Bytes> {
+        self.state.lock().segments.get(&segment).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_segment_stays_until_its_readers_are_gone() {
+        let (leaving, epochs) = (Leaving::default(), Arc::new(Epochs::default()));
+        let reader = epochs.pin();
+        leaving.keep(7, b"extents");
+        leaving.committed(&epochs);
+        let later = epochs.pin();
+        leaving.committed(&epochs);
+        assert_eq!(leaving.segment(7).as_deref(), Some(&b"extents"[..]));
+        drop(reader);
+        leaving.committed(&epochs);
+        assert_eq!(leaving.segment(7), None);
+        assert_eq!(leaving.state.lock().bytes, 0);
+        drop(later);
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_are_too_many() {
+        let leaving = Leaving::default();
+        let payload = vec![1; KEPT_MAX / 2];
+        (1..=3).for_each(|segment| leaving.keep(segment, &payload));
+        assert_eq!((leaving.segment(1), leaving.state.lock().bytes), (None, KEPT_MAX));
+        assert!(leaving.segment(2).is_some() && leaving.segment(3).is_some());
+    }
+}

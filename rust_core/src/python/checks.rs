@@ -1,0 +1,200 @@
+//! Checks of a store as Python asks for them, and their reports as dicts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::core::{Options, environment, store_error};
+use crate::engine::{self, CheckOptions, CheckReport, IndexState, ScrubProgress};
+
+/// How far a check is. Any thread may look, or end it.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct CheckProgress {
+    inner: Arc<engine::CheckProgress>,
+}
+
+impl CheckProgress {
+    pub fn shared(&self) -> Arc<engine::CheckProgress> {
+        Arc::clone(&self.inner)
+    }
+}
+
+#[pymethods]
+impl CheckProgress {
+    #[new]
+    fn new() -> Self {
+        Self { inner: Arc::default() }
+    }
+
+    #[getter]
+    fn phase(&self) -> &'static str {
+        self.inner.phase_name()
+    }
+
+    #[getter]
+    fn done_bytes(&self) -> u64 {
+        self.inner.done_bytes.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.inner.total_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The check fails at its next look.
+    fn cancel(&self) {
+        self.inner.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+#[derive(IntoPyObject)]
+struct Finding {
+    kind: &'static str,
+    damage: bool,
+    place: String,
+    detail: String,
+}
+
+#[derive(IntoPyObject)]
+struct Loss {
+    bucket: String,
+    key: Py<PyBytes>,
+    version_id: Option<String>,
+    upload: Option<String>,
+    bytes: u64,
+    reason: String,
+}
+
+#[derive(IntoPyObject)]
+struct Index {
+    state: &'static str,
+    detail: Option<String>,
+}
+
+/// A report of a check.
+#[derive(IntoPyObject)]
+pub struct Report {
+    clean: bool,
+    findings: Vec<Finding>,
+    findings_total: u64,
+    losses: Vec<Loss>,
+    losses_total: u64,
+    blobs: u64,
+    bytes: u64,
+    log_files: u64,
+    packs: u64,
+    index: Index,
+    seconds: f64,
+}
+
+impl From<IndexState> for Index {
+    fn from(state: IndexState) -> Self {
+        match state {
+            IndexState::Equal => Self { state: "equal", detail: None },
+            IndexState::Different { first } => Self { state: "different", detail: Some(first) },
+            IndexState::Absent => Self { state: "absent", detail: None },
+            IndexState::NotCompared { why } => Self { state: "not compared", detail: Some(why) },
+        }
+    }
+}
+
+impl From<CheckReport> for Report {
+    fn from(report: CheckReport) -> Self {
+        let clean = report.is_clean();
+        let finding = |finding: engine::Finding| Finding {
+            kind: finding.kind.name(),
+            damage: finding.kind.is_damage(),
+            place: finding.place,
+            detail: finding.detail,
+        };
+        // Made while the GIL is held again.
+        let losses = Python::attach(|py| {
+            let loss = |loss: engine::Loss| Loss {
+                bucket: loss.bucket,
+                key: PyBytes::new(py, &loss.key).unbind(),
+                version_id: loss.version_id,
+                upload: loss.upload,
+                bytes: loss.bytes,
+                reason: loss.reason,
+            };
+            report.losses.into_iter().map(loss).collect()
+        });
+        Self {
+            clean,
+            findings: report.findings.into_iter().map(finding).collect(),
+            findings_total: report.findings_total,
+            losses,
+            losses_total: report.losses_total,
+            blobs: report.blobs,
+            bytes: report.bytes,
+            log_files: report.log_files,
+            packs: report.packs,
+            index: report.index.into(),
+            seconds: report.seconds,
+        }
+    }
+}
+
+#[derive(IntoPyObject)]
+struct ScrubDamage {
+    place: String,
+    detail: String,
+}
+
+/// How the scrub is doing.
+#[derive(IntoPyObject)]
+pub struct ScrubState {
+    rate: u64,
+    rounds: u64,
+    done_bytes: u64,
+    total_bytes: u64,
+    position: String,
+    damaged: Vec<ScrubDamage>,
+    damaged_total: u64,
+    failed: Option<String>,
+}
+
+impl From<ScrubProgress> for ScrubState {
+    fn from(progress: ScrubProgress) -> Self {
+        let damage = |damage: engine::ScrubDamage| ScrubDamage { place: damage.place, detail: damage.detail };
+        Self {
+            rate: progress.rate,
+            rounds: progress.rounds,
+            done_bytes: progress.done_bytes,
+            total_bytes: progress.total_bytes,
+            position: progress.position,
+            damaged: progress.damaged.into_iter().map(damage).collect(),
+            damaged_total: progress.damaged_total,
+            failed: progress.failed,
+        }
+    }
+}
+
+/// Checks the store in a directory that nobody has open, and changes nothing. Blocks.
+#[pyfunction]
+pub fn check_store(
+    py: Python<'_>,
+    data: PathBuf,
+    progress: &CheckProgress,
+    read_content: bool,
+    threads: usize,
+    bytes_per_sec: u64,
+) -> PyResult<Report> {
+    let options = CheckOptions { read_content, threads, bytes_per_sec };
+    let progress = progress.shared();
+    let checked = py.detach(|| engine::check_store(&environment().fs, &data, &options, &progress));
+    checked.map(Report::from).map_err(store_error)
+}
+
+/// Builds the index of a store that nobody has open from its log, where that is needed and can be done. Blocks.
+#[pyfunction]
+pub fn repair_store(py: Python<'_>, options: &Bound<'_, PyAny>, progress: &CheckProgress) -> PyResult<Report> {
+    let options: Options = options.extract()?;
+    let engine_options = options.engine()?;
+    let progress = progress.shared();
+    let repaired = py.detach(|| engine::repair_store(engine_options, environment(), &progress));
+    repaired.map(Report::from).map_err(store_error)
+}

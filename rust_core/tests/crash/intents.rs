@@ -1,0 +1,111 @@
+//! Operations of the model as the intents that a front end would submit.
+
+use orcas_core::decide::{
+    Body, Complete, CompletePart, Copy, CopyPart, Intent, Move, PutObject, PutPart, SourceConditions,
+};
+use orcas_core::error::Result;
+use orcas_core::record::BucketId;
+
+use crate::model::{Op, Payload};
+use crate::run::Run;
+
+impl Run {
+    pub fn intent(&mut self, op: &Op) -> Result<Intent> {
+        Ok(match op.clone() {
+            Op::CreateBucket { name, settings } => {
+                Intent::CreateBucket { name, owner: "root".into(), location: Default::default(), settings }
+            }
+            Op::UpdateBucket { bucket, settings } => Intent::UpdateBucket { bucket, settings },
+            Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
+            Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
+                bucket,
+                key,
+                precondition,
+                size: body.bytes.len() as u64,
+                md5: body.md5,
+                sha256: None,
+                checksum: None,
+                headers,
+                body: self.body(bucket, &body, chunked)?,
+            })),
+            Op::Delete { bucket, key, precondition } => Intent::DeleteObject { bucket, key, precondition },
+            Op::DeleteMany { bucket, entries } => Intent::DeleteObjects { bucket, entries },
+            Op::Copy { source, bucket, key, headers, precondition } => Intent::CopyObject(Box::new(Copy {
+                source,
+                source_conditions: SourceConditions::default(),
+                bucket,
+                key,
+                precondition,
+                headers,
+                checksum: None,
+            })),
+            Op::Move { from_bucket, from_key, bucket, key, precondition } => Intent::MoveObject(Box::new(Move {
+                from_bucket,
+                from_key,
+                from_conditions: SourceConditions::default(),
+                bucket,
+                key,
+                precondition,
+            })),
+            _ => return self.upload_intent(op),
+        })
+    }
+
+    fn upload_intent(&mut self, op: &Op) -> Result<Intent> {
+        Ok(match op.clone() {
+            Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
+            Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
+                bucket,
+                key,
+                upload,
+                number,
+                size: body.bytes.len() as u64,
+                md5: body.md5,
+                checksum: None,
+                body: self.body(bucket, &body, chunked)?,
+            })),
+            Op::CopyPart { source, sequence, range, body, bucket, key, upload, number, .. } => {
+                Intent::CopyPart(Box::new(CopyPart {
+                    source,
+                    source_sequence: sequence,
+                    source_conditions: SourceConditions::default(),
+                    range,
+                    bucket,
+                    key,
+                    upload,
+                    number,
+                    md5: body.md5,
+                    checksum: None,
+                }))
+            }
+            Op::Abort { bucket, key, upload } => Intent::AbortUpload { bucket, key, upload },
+            Op::Complete { bucket, key, upload, parts, precondition } => Intent::CompleteUpload(Box::new(Complete {
+                bucket,
+                key,
+                upload,
+                parts: parts.iter().map(|&(number, md5)| CompletePart { number, md5, checksum: None }).collect(),
+                checksum: None,
+                size: None,
+                precondition,
+            })),
+            _ => unreachable!("not about an upload: {op:?}"),
+        })
+    }
+
+    /// Stores a body as a client's upload would; for a bucket that is gone, as if it had gone meanwhile.
+    fn body(&mut self, bucket: BucketId, body: &Payload, chunked: bool) -> Result<Body> {
+        let buckets = self.handle().buckets();
+        let Some(bucket) = buckets.iter().find(|held| held.id == bucket).or(buckets.first()) else {
+            return Ok(Body::Inline(body.bytes.slice(..body.bytes.len().min(256))));
+        };
+        if !chunked {
+            return Ok(self.handle().small_body(bucket, body.bytes.clone()));
+        }
+        let mut writer = self.handle().body_writer(bucket, body.bytes.len() as u64);
+        for piece in body.bytes.chunks(40_000) {
+            writer.write(piece)?;
+        }
+        writer.finish()
+    }
+}
+

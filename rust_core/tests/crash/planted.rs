@@ -1,0 +1,82 @@
+//! Each deliberate defect of `orcas_core::planted` until one of the suites has caught it: lives, failing disks and
+//! reclamation on failing disks in turn. `make planted` runs it; `ORCAS_PLANTED=Name` asks for one of them only.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use orcas_core::planted::{Bug, choose};
+use parking_lot::Mutex;
+
+use crate::images::Tally;
+use crate::{THREADS, faults, live};
+
+/// How long a defect may hide.
+const HIDES_MAX: Duration = Duration::from_secs(180);
+/// What single-stepped schedules cannot show: two threads would have to meet between two instructions.
+const BEYOND: [Bug; 0] = [];
+
+struct Caught {
+    by: &'static str,
+    seed: u64,
+    /// The first line of what the suite said.
+    words: String,
+}
+
+fn attempt(seed: u64, tally: &Arc<Tally>) -> Option<Caught> {
+    type Suite = fn(u64, &Arc<Tally>);
+    let (by, suite): (_, Suite) = match seed % 3 {
+        0 => ("power cuts", live),
+        1 => ("failing disks", |seed, tally| drop(faults::fail(seed, tally))),
+        _ => ("failing disks during reclamation", |seed, tally| drop(faults::reclaim(seed, tally))),
+    };
+    let panic = catch_unwind(AssertUnwindSafe(|| suite(seed, tally))).err()?;
+    let words = panic.downcast_ref::<String>().cloned();
+    let words = words.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).to_owned())).unwrap_or_default();
+    Some(Caught { by, seed, words: words.lines().next().unwrap_or_default().to_owned() })
+}
+
+fn hunt(bug: Bug) -> Option<Caught> {
+    let (next, caught) = (AtomicU64::new(1), Mutex::new(None));
+    let (tally, started) = (Arc::new(Tally::default()), Instant::now());
+    choose(Some(bug));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while caught.lock().is_none() && started.elapsed() < HIDES_MAX {
+                    if let Some(found) = attempt(next.fetch_add(1, Ordering::Relaxed), &tally) {
+                        caught.lock().get_or_insert(found);
+                    }
+                }
+            });
+        }
+    });
+    choose(None);
+    let caught = caught.into_inner();
+    let (images, seconds) = (tally.images(), started.elapsed().as_secs_f64());
+    match &caught {
+        Some(Caught { by, seed, words }) => {
+            println!("| {bug:?} | {by} | seed {seed}, {images} images | {seconds:.1} s | {words}");
+        }
+        None => println!("| {bug:?} | not caught | {images} images | {seconds:.0} s |"),
+    }
+    caught
+}
+
+#[test]
+#[ignore = "takes minutes: make planted"]
+fn every_planted_defect_is_caught() {
+    let asked = std::env::var("ORCAS_PLANTED").ok();
+    let asked = asked.map(|name| Bug::by_name(&name).expect("ORCAS_PLANTED names a defect"));
+    // Panics are what is looked for here.
+    std::panic::set_hook(Box::new(|_| {}));
+    let mut hidden = Vec::new();
+    for bug in Bug::ALL.into_iter().filter(|bug| asked.is_none_or(|asked| asked == *bug)) {
+        if hunt(bug).is_none() && !BEYOND.contains(&bug) {
+            hidden.push(bug);
+        }
+    }
+    drop(std::panic::take_hook());
+    assert!(hidden.is_empty(), "not caught: {hidden:?}");
+}

@@ -1,0 +1,32 @@
+"""The file that says where a store's server is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from orcas.control.address import read_address, remove_address, write_address
+
+
+@pytest.mark.parametrize(
+    ("url", "reached"),
+    [
+        ("http://127.0.0.1:9000", "http://127.0.0.1:9000"),
+        ("http://0.0.0.0:9000", "http://127.0.0.1:9000"),
+        ("http://[::]:9000", "http://[::1]:9000"),
+    ],
+)
+def test_it_names_an_address_that_this_machine_reaches(tmp_path: Path, url: str, reached: str) -> None:
+    write_address(tmp_path, url)
+    assert read_address(tmp_path) == reached
+    assert (tmp_path / "server.json").stat().st_mode & 0o777 == 0o600
+    remove_address(tmp_path)
+    remove_address(tmp_path)
+    assert read_address(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"url": 5}', '{"url": "file:///etc"}'])
+def test_what_cannot_be_read_names_nothing(tmp_path: Path, content: str) -> None:
+    (tmp_path / "server.json").write_text(content)
+    assert read_address(tmp_path) is None

@@ -1,0 +1,97 @@
+"""Jobs and holds by themselves: their bounds, their ends, and what is known of them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from orcas.admin import holds, jobs
+from orcas.admin.holds import HOLDS_MAX, Holds, TooManyHoldsError
+from orcas.admin.jobs import JOBS_MAX, Job, Jobs, TooManyJobsError, Work
+from orcas.edge import StoreError
+
+
+def ended(job: Job) -> Job:
+    assert job.thread is not None
+    job.thread.join(10)
+    return job
+
+
+def test_a_job_tells_how_it_ended() -> None:
+    known = Jobs()
+    done = ended(known.start("gc", Work(lambda: {"blobs": 3}, dict)))
+    assert (done.state, done.result, done.error) == ("done", {"blobs": 3}, None)
+
+    def fail() -> dict[str, Any]:
+        raise StoreError("the store is closed")
+
+    failed = ended(known.start("gc", Work(fail, dict)))
+    assert (failed.state, failed.error) == ("failed", "the store is closed.")
+    assert known.find(done.id) is done
+    known.remove(done)
+    assert known.find(done.id) is None
+
+
+def test_jobs_are_bounded_and_finished_ones_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Jobs()
+    go = threading.Event()
+    first = ended(known.start("gc", Work(dict, dict)))
+    running = [known.start("gc", Work(lambda: {"went": go.wait(30)}, dict)) for _ in range(JOBS_MAX - 1)]
+    last = known.start("gc", Work(lambda: {"went": go.wait(30)}, dict))
+    assert known.find(first.id) is None
+    with pytest.raises(TooManyJobsError):
+        known.start("gc", Work(dict, dict))
+    go.set()
+    assert all(ended(job).state == "done" for job in [*running, last])
+    monkeypatch.setattr(jobs, "KEPT_SECONDS", -1.0)
+    assert known.find(last.id) is None
+
+
+def test_the_end_cancels_what_can_be_cancelled() -> None:
+    known = Jobs()
+    stop, closed = threading.Event(), threading.Event()
+    check = known.start("check", Work(lambda: {"stopped": stop.wait(30)}, dict, stop.set))
+    gc = known.start("gc", Work(lambda: {"closed": closed.wait(30)}, dict))
+    known.cancel()
+    assert check.state == "cancelled"
+    assert gc.state == "running"
+    with pytest.raises(TooManyJobsError):
+        known.start("gc", Work(dict, dict))
+    closed.set()
+    known.join()
+    assert gc.state == "done"
+
+
+class Held:
+    store = "0" * 32
+    sequence = 5
+    files = [("log/1.log", 4096)]  # noqa: RUF012 - a stand-in's constant
+
+    def __init__(self) -> None:
+        self.released = 0
+
+    def release(self) -> None:
+        self.released += 1
+
+
+async def test_holds_are_bounded_renewed_and_expire(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holds, "EXPIRY_SECONDS", 0.3)
+    known = Holds()
+    made = [Held() for _ in range(HOLDS_MAX)]
+    waiting = list(made)
+    taken = [await known.take(waiting.pop) for _ in range(HOLDS_MAX)]  # type: ignore[arg-type]
+    assert taken[0]["files"] == [{"name": "log/1.log", "length": 4096}]
+    with pytest.raises(TooManyHoldsError):
+        await known.take(Held)  # type: ignore[arg-type]
+    assert known.release(taken[1]["id"])
+    assert not known.release(taken[1]["id"])
+    for _ in range(4):
+        await asyncio.sleep(0.15)
+        assert known.renew(taken[0]["id"])
+    assert not known.renew(taken[2]["id"])
+    assert [held.released for held in reversed(made)] == [0, *[1] * (HOLDS_MAX - 1)]
+    known.close()
+    assert made[-1].released == 1

@@ -281,7 +281,7 @@ impl Committer {
         let decided = !self.fresh.is_empty();
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
         let open = !self.batch.is_empty() || !self.unsynced.is_empty();
-        if !decided && !due && !(barrier && open) {
+        if !(decided || due || barrier && open) {
             return;
         }
         let options = &self.shared.options;

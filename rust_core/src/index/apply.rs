@@ -15,7 +15,7 @@ use super::uploads::Answer;
 use super::versions::VersionWriter;
 use super::{Applied, Backing, Shared, buckets, failure, packs, rebuild, reclaim, schema, stored_int, uploads};
 use crate::error::{Error, Result};
-use crate::record::{BucketId, Record, Sequence, Version, head_of};
+use crate::record::{BucketId, Record, Version, head_of};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
 const BULK_RECORDS: usize = 400_000;
@@ -80,7 +80,7 @@ impl Writer {
     }
 
     /// `leaving` is told of every segment, and its record, that a transaction removes, before that commits.
-    pub fn on_leaving_segments(&mut self, leaving: Box<dyn FnMut(Sequence, &[u8]) + Send>) {
+    pub fn on_leaving_segments(&mut self, leaving: super::references::Leaving) {
         self.gathered.on_leaving(leaving);
     }
 

@@ -266,7 +266,7 @@ impl Search<'_> {
             return (found.or_else(|| self.furthest(u64::MAX)), gap);
         }
         let plain = |known: &&Known| matches!(known.header, Header::Plain(_));
-        let last = self.known.values().filter(plain).next_back().cloned();
+        let last = self.known.values().rfind(plain).cloned();
         let behind = self.broken.iter().next_back().filter(|number| last.as_ref().is_none_or(|l| l.reach() < **number));
         let gap = behind.map(|number| self.gap(*number, Sequence::MAX));
         (last.or_else(|| self.furthest(u64::MAX)), gap)

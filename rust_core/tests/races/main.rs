@@ -1,14 +1,11 @@
-//! Schedules of the whole engine: clients that upload, copy, rename, delete and read what everybody shares, beside the
-//! committer, the applier and reclamation, which condemns and compacts all it can. A scheduler decides at every lock,
-//! atomic, read of the index and operation of the disk who goes on. The index is in memory: SQLite's own locks are not
-//! scheduled.
+//! The whole engine under a scheduler that decides at every lock, atomic, read of the index and operation of the disk who
+//! goes on: clients that change and read what everybody shares, beside committer, applier and reclamation. The index is in
+//! memory: SQLite's own locks are not scheduled.
 //!
-//! At every time a reader gets, to the last byte, a content that was there when it began, and a client finds its own keys
-//! as it left them. In the end, when all is quiet and reclaimed, every acknowledged object reads back, references are
-//! what the manifests say, nothing dead is left, and the log alone gives the same index.
+//! A reader gets what was there when it began, to the last byte. When all is quiet and reclaimed, every object is there,
+//! references are what the manifests say, nothing dead is left, and the log alone gives the same index.
 //!
-//! `ORCAS_RACES_SEED=N` repeats one schedule, `ORCAS_RACES_SEED=N..M` explores others. A seed that found something stays
-//! in `REGRESSIONS`; it names the same schedule only as long as nobody takes more locks or fewer.
+//! `ORCAS_RACES_SEED=N` repeats a schedule, for as long as the code takes the same locks; `N..M` explores others.
 
 mod client;
 mod scheduler;
@@ -42,7 +39,7 @@ const STEPS_MAX: usize = 5_000;
 const REBUILD_EVERY: u64 = 8;
 const STACK: usize = 512 << 10;
 
-/// Seeds outside the ordinary ones that failed once.
+/// Seeds outside the ordinary ones that failed once. They name the same schedule only while the code takes the same locks.
 const REGRESSIONS: &[u64] = &[];
 
 /// What a thousand schedules have to do at least, so that a quiet suite means something.

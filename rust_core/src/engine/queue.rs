@@ -165,6 +165,8 @@ struct Batches {
     records: usize,
     /// Sequence of the last record in the index.
     applied: Sequence,
+    /// Somebody waits for what is in here.
+    hurry: bool,
     closed: bool,
     failed: bool,
     /// The disk has no room for the batch that is next.
@@ -249,6 +251,7 @@ impl ApplyQueue {
     /// The next batches for one transaction; empty when there are none.
     pub fn take(&self) -> Vec<AppendedBatch> {
         let mut batches = self.batches.lock();
+        batches.hurry = false;
         let mut taken = Vec::new();
         let mut records = 0;
         while records < APPLY_RECORDS {
@@ -268,12 +271,9 @@ impl ApplyQueue {
             }
             self.changed.wait(&mut batches);
         }
-        if !batches.closed && !batches.worth_applying() {
-            self.changed.wait_while_for(
-                &mut batches,
-                |batches| !batches.closed && !batches.worth_applying(),
-                APPLY_AFTER,
-            );
+        let may_wait = |batches: &Batches| !(batches.closed || batches.hurry || batches.worth_applying());
+        if may_wait(&batches) {
+            self.changed.wait_while_for(&mut batches, |batches| may_wait(batches), APPLY_AFTER);
         }
         true
     }
@@ -287,6 +287,15 @@ impl ApplyQueue {
         batches.records -= records;
         drop(batches);
         self.changed.notify_all();
+    }
+
+    /// Lets the applier begin with what there is. Somebody waits for it.
+    pub fn hurry(&self) {
+        let mut batches = self.batches.lock();
+        if !batches.waiting.is_empty() && !batches.hurry {
+            batches.hurry = true;
+            self.changed.notify_all();
+        }
     }
 
     pub fn applied_to(&self) -> Sequence {

@@ -18,7 +18,7 @@ pub const POLICIES: [CrashPolicy; 5] =
     [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter, CrashPolicy::Scatter];
 
 /// Nearly everything is worth reclaiming; a log file costs more than a page in any case.
-pub const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true };
+pub const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true, hurry: false };
 /// Steps after which reclamation of a store that nobody writes to must have ended.
 const RECLAIM_STEPS_MAX: usize = 5_000;
 

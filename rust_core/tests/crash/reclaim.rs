@@ -31,6 +31,7 @@ pub fn policy(rng: &mut SimRng) -> Policy {
         freed_min: pick(&[1, 1_000, 5_000, 7_000], rng),
         output_max: pick(&[1 << 40, 1 << 40, 20_000], rng),
         compact: true,
+        hurry: false,
     }
 }
 

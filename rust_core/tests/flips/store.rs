@@ -27,7 +27,7 @@ const PACK_SIZE: u64 = 160 << 10;
 /// More than reclamation of such a store ever takes.
 const RECLAIM_STEPS_MAX: usize = 5_000;
 /// Everything that is dead goes, files are rewritten for little.
-const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true };
+const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true, hurry: false };
 
 pub const INDEX: &str = "index.db";
 pub const WAL: &str = "index.db-wal";

@@ -192,6 +192,7 @@ fn policy(shared: &Shared, effort: Effort, demanded: bool) -> Policy {
         freed_min: if demanded { COMPACT_FREED_MIN } else { FREED_MIN },
         output_max: free.saturating_sub(shared.options.log_file_size) / 2,
         compact: effort == Effort::Compact,
+        hurry: demanded,
     }
 }
 

@@ -32,8 +32,8 @@ pub(super) use driver::{Requests, run};
 use logs::{Compaction, Estimates};
 use packs::{Move, Sweep, Task};
 
-/// Blobs that one decision condemns: a millisecond of the sequencer's time.
-const CONDEMN_AT_A_TIME: usize = 256;
+/// Blobs that one decision condemns: a few milliseconds of the sequencer's time.
+const CONDEMN_AT_A_TIME: usize = 1_024;
 /// Blobs chosen at a time.
 const CHOSEN_AT_A_TIME: usize = 16_384;
 
@@ -48,6 +48,8 @@ pub struct Policy {
     pub output_max: u64,
     /// Log files and packs are rewritten, not only given up when nothing in them counts.
     pub compact: bool,
+    /// Somebody waits: the index follows at once instead of gathering what comes.
+    pub hurry: bool,
 }
 
 /// What a step did.
@@ -197,7 +199,7 @@ impl Reclaimer {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Idle => self.choose(policy),
             State::Chosen { epoch, blobs } => Ok(self.condemn(epoch, blobs)),
-            State::Submitted { answer, after, then } => self.submitted(answer, after, then),
+            State::Submitted { answer, after, then } => self.submitted(policy, answer, after, then),
             State::Rewriting(compaction) => self.rewrite(compaction),
             State::Emptying(moving) => self.empty(moving),
             State::Sweeping(sweep) => self.sweep(sweep),
@@ -287,7 +289,7 @@ impl Reclaimer {
         }
     }
 
-    fn submitted(&mut self, answer: Arc<Answer>, after: After, then: Box<State>) -> Result<Step> {
+    fn submitted(&mut self, policy: &Policy, answer: Arc<Answer>, after: After, then: Box<State>) -> Result<Step> {
         let Some(outcome) = answer.get() else {
             self.state = State::Submitted { answer, after, then };
             return Ok(Step::Waiting);
@@ -306,6 +308,9 @@ impl Reclaimer {
         // A sequence that was given to a batch that failed never gets there: then the index has what there is.
         let behind = self.shared.applies.applied_to() < last && self.shared.applies.lag().1 > 0;
         if behind && !early {
+            if policy.hurry {
+                self.shared.applies.hurry();
+            }
             self.state = State::Submitted { answer, after, then };
             return Ok(Step::Waiting);
         }

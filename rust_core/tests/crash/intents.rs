@@ -108,4 +108,3 @@ impl Run {
         writer.finish()
     }
 }
-

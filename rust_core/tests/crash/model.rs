@@ -218,10 +218,9 @@ impl Model {
     pub fn durability(&self, op: &Op) -> Durability {
         let of = |id: &BucketId| self.bucket(*id).and_then(|bucket| bucket.settings.durability).unwrap_or(self.default);
         match op {
-            Op::CreateBucket { .. }
-            | Op::UpdateBucket { .. }
-            | Op::DeleteBucket { .. }
-            | Op::Complete { .. } => Durability::Sync,
+            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::DeleteBucket { .. } | Op::Complete { .. } => {
+                Durability::Sync
+            }
             Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
             Op::Move { from_bucket, bucket, .. } => of(from_bucket).max(of(bucket)),
             Op::Put { bucket, .. }

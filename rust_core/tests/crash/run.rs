@@ -163,7 +163,8 @@ impl Run {
             if self.rng.below(sparse) > 0 {
                 continue;
             }
-            for policy in POLICIES.into_iter().chain([CrashPolicy::Scatter; SCATTERED]).take(POLICIES.len() + scattered) {
+            for policy in POLICIES.into_iter().chain([CrashPolicy::Scatter; SCATTERED]).take(POLICIES.len() + scattered)
+            {
                 let demand = (must, &legal);
                 self.checker.cut(capture.step, &capture.disk, policy, &self.snapshots, demand, &mut self.rng);
             }
@@ -339,7 +340,14 @@ impl Run {
         let legal = self.legal(self.must);
         let demand = (self.must, &legal);
         let snapshots = &self.snapshots;
-        self.checker.cut(Step::plain("after a start that failed"), disk, CrashPolicy::Keep, snapshots, demand, &mut self.rng);
+        self.checker.cut(
+            Step::plain("after a start that failed"),
+            disk,
+            CrashPolicy::Keep,
+            snapshots,
+            demand,
+            &mut self.rng,
+        );
     }
 
     /// A power cut, and the next life begins with what it left.

@@ -61,6 +61,8 @@ class Plan:
     # On the disk that is measured.
     directory: Path
     repository: Path
+    # Size of the store that fsck reads in a full pass.
+    check_gib: int = 10
 
     def size(self, full: int, quick: int) -> int:
         """`full`, or `quick` in a quick pass."""

@@ -40,7 +40,7 @@ def run(address: Address, requests: Iterable[bytes], connections: int = 16) -> l
     """Send every request, one at a time on each connection, and return the nanoseconds each took.
 
     Raises:
-        UnexpectedResponseError: an answer was not 200.
+        UnexpectedResponseError: an answer was no success.
     """
     waiting = iter(requests)
     took: list[int] = []
@@ -99,7 +99,7 @@ def _receive(connection: _Connection) -> bool:
         if end < 0:
             return False
         head = bytes(connection.received[:end])
-        if not head.startswith(b"HTTP/1.1 200"):
+        if not head.startswith(b"HTTP/1.1 2"):
             raise UnexpectedResponseError(bytes(connection.received).decode(errors="replace"))
         connection.expected = end + 4 + _content_length(head)
     return len(connection.received) >= connection.expected
@@ -114,7 +114,7 @@ def exchange(address: Address, request: bytes) -> Response:
     """One request on its own connection.
 
     Raises:
-        UnexpectedResponseError: the answer was not 200.
+        UnexpectedResponseError: the answer was no success.
     """
     with connect(address) as connected:
         connection = _Connection(connected)
@@ -152,14 +152,28 @@ def upload(address: Address, head: bytes, length: int) -> None:
     """Send one body of `length` bytes that nobody sent before, as fast as the server takes it.
 
     Raises:
-        UnexpectedResponseError: the answer was not 200.
+        UnexpectedResponseError: the answer was no success.
     """
     piece = bytearray(os.urandom(_PIECE_BYTES))
+
+    def pieces() -> Iterator[memoryview]:
+        for offset in range(0, length, _PIECE_BYTES):
+            piece[:8] = offset.to_bytes(8, "big")
+            yield memoryview(piece)[: min(_PIECE_BYTES, length - offset)]
+
+    send(address, head, pieces())
+
+
+def send(address: Address, head: bytes, pieces: Iterable[bytes | memoryview]) -> None:
+    """Send one request on a connection of its own, its body piece by piece.
+
+    Raises:
+        UnexpectedResponseError: the answer was no success.
+    """
     with connect(address) as connected:
         connection = _Connection(connected)
         connected.sendall(head)
-        for offset in range(0, length, _PIECE_BYTES):
-            piece[:8] = offset.to_bytes(8, "big")
-            connected.sendall(memoryview(piece)[: min(_PIECE_BYTES, length - offset)])
+        for piece in pieces:
+            connected.sendall(piece)
         while not _receive(connection):
             pass

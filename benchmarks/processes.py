@@ -20,6 +20,9 @@ from signing import Signer
 
 ACCESS_KEY = "ORCASBENCHMARK000001"
 SECRET_KEY = "orcas/benchmark/secret/key/of/no/value00"
+_KEYS = {"ORCAS_ROOT_ACCESS_KEY": ACCESS_KEY, "ORCAS_ROOT_SECRET_KEY": SECRET_KEY}
+# Nothing is read in the background, for figures that a few per cent of a CPU would disturb.
+UNSCRUBBED = {"ORCAS_SCRUB_BYTES_PER_SEC": "0"}
 _HERE = Path(__file__).parent
 _MIB = 1 << 20
 # A process is at rest when it used less than this share of a CPU for `_REST_SECONDS`.
@@ -112,16 +115,47 @@ class Process:
 class Orcas(Process):
     """`orcas serve` over a directory, as a user starts it."""
 
-    def __init__(self, data: Path, durability: str = "sync") -> None:
+    def __init__(self, data: Path, durability: str = "sync", settings: dict[str, str] | None = None) -> None:
         super().__init__(
             [sys.executable, "-m", "orcas", "serve", "--data", str(data), "--port", "0", "--durability", durability],
             "orcas ready",
-            environment={"ORCAS_ROOT_ACCESS_KEY": ACCESS_KEY, "ORCAS_ROOT_SECRET_KEY": SECRET_KEY},
+            environment=_KEYS | (settings or {}),
         )
 
     def signer(self) -> Signer:
         """Requests of the root key, from now on for 15 minutes."""
         return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", dt.datetime.now(dt.UTC))
+
+
+def tool(data: Path, *command: str) -> dict[str, Any]:
+    """What `orcas COMMAND… --json` says about the store in `data`, running or not.
+
+    Raises:
+        RuntimeError: it failed; of `fsck`, also that it found damage.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORCAS_", "AWS_"))}
+    words = [sys.executable, "-m", "orcas", *command, "--data", str(data), "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=kept | _KEYS)
+    if done.returncode:
+        raise RuntimeError(f"orcas {' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def stored_bytes(data: Path, bucket: str) -> int:
+    """Bytes that the contents of a bucket take, each counted once."""
+    entries: list[dict[str, Any]] = tool(data, "stats", "--bucket", bucket)["buckets"]
+    return int(entries[0]["stored"])
+
+
+def allocated_bytes(directory: Path) -> int:
+    """Space on the disk that a directory takes, as du counts it."""
+    total = directory.stat().st_blocks
+    for path in directory.rglob("*"):
+        # Files come and go in a store that is served.
+        with contextlib.suppress(FileNotFoundError):
+            total += path.lstat().st_blocks
+    return total * 512
 
 
 class Bare(Process):

@@ -20,7 +20,9 @@ from typing import Any
 import engine
 import index
 import large
+import sharing
 import small
+import space
 import startup
 from figures import Figure, Measurement, Plan, table
 
@@ -33,13 +35,20 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "memory": large.memory,
     "ready": startup.ready,
     "million": index.million,
+    "sharing": sharing.overhead,
+    "repeated": sharing.repeated,
+    "instant": sharing.without_bytes,
+    "edited": sharing.edited,
+    "compaction": space.beside_compaction,
+    "space": space.freed,
+    "fsck": space.check,
 }
 
 
 def main() -> int:
     """Measure, print the table, and write the JSON file if there is to be one."""
     arguments = _parser().parse_args()
-    plan = Plan(arguments.quick, arguments.directory, _REPOSITORY)
+    plan = Plan(arguments.quick, arguments.directory, _REPOSITORY, arguments.fsck_gib)
     figures: list[Figure] = []
     circumstances = _circumstances(plan)
     for name in arguments.only or _MEASUREMENTS:
@@ -66,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=_MEASUREMENTS, help="measure only this; may be repeated")
     parser.add_argument("--quick", action="store_true", help="a small pass that shows that everything runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds and the circumstances there")
+    parser.add_argument("--fsck-gib", type=int, default=10, metavar="N", help="size of the store that fsck reads")
     parser.add_argument(
         "--directory",
         type=Path,
@@ -99,7 +109,7 @@ def _circumstances(plan: Plan) -> dict[str, Any]:
         "rust": said("rustc", "--version"),
         "packages": {name: importlib.metadata.version(name) for name in packages},
         "durability": "sync, except where a figure says otherwise",
-        "concurrency": "16 connections for get-cpu and put-cpu, 1 elsewhere",
+        "concurrency": "1 connection, except where a figure says otherwise; 16 for get-cpu and put-cpu",
     }
 
 

@@ -90,6 +90,17 @@ class Signer:
         }
         return self.request("PUT", path, None, headers, hashlib.sha256(body).hexdigest()) + body
 
-    def put_head(self, path: str, length: int) -> bytes:
-        """The head of a PUT whose body follows unsigned."""
-        return self.request("PUT", path, None, {"content-length": str(length)}, "UNSIGNED-PAYLOAD")
+    def put_head(self, path: str, length: int, sha256: bytes | None = None) -> bytes:
+        """The head of a PUT whose body follows unsigned, but vouched for by its `sha256` if that is given."""
+        vouched = {} if sha256 is None else {"x-amz-checksum-sha256": base64.b64encode(sha256).decode()}
+        return self.request("PUT", path, None, {"content-length": str(length), **vouched}, "UNSIGNED-PAYLOAD")
+
+    def delete_all(self, bucket: str, keys: list[str]) -> bytes:
+        """A DeleteObjects of at most 1,000 keys, none of which needs escaping."""
+        objects = "".join(f"<Object><Key>{key}</Key></Object>" for key in keys)
+        body = f"<Delete><Quiet>true</Quiet>{objects}</Delete>".encode()
+        headers = {
+            "content-length": str(len(body)),
+            "x-amz-checksum-crc32": base64.b64encode(zlib.crc32(body).to_bytes(4, "big")).decode(),
+        }
+        return self.request("POST", f"/{bucket}", {"delete": ""}, headers, hashlib.sha256(body).hexdigest()) + body

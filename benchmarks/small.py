@@ -25,9 +25,11 @@ def unique(number: int) -> bytes:
     return number.to_bytes(8, "big") * (_BODY_BYTES // 8)
 
 
-def make_bucket(orcas: Orcas, name: str) -> None:
-    """CreateBucket."""
-    load.exchange(orcas.address, orcas.signer().request("PUT", f"/{name}", headers={"content-length": "0"}))
+def make_bucket(orcas: Orcas, name: str, **settings: str) -> None:
+    """CreateBucket; `settings` are those of the bucket, as `ref_level="off"`."""
+    headers = {f"x-amz-orcas-{setting.replace('_', '-')}": value for setting, value in settings.items()}
+    request = orcas.signer().request("PUT", f"/{name}", headers={"content-length": "0", **headers})
+    load.exchange(orcas.address, request)
 
 
 def answers_like(orcas: Orcas) -> dict[str, Any]:

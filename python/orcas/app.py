@@ -85,6 +85,8 @@ class Orcas(FastAPI):
         self._open_lane = open_lane
         self._virtual_hosts = tuple(b"." + domain.encode() for domain in settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
+        # A path that is not there is not there with a slash either.
+        self.router.redirect_slashes = False
         self.mount(MOUNT, admin_app(self._tools))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

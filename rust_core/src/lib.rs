@@ -2,7 +2,7 @@
 //!
 //! `python` joins everything below it and is the only module that knows Python; `transfer` moves bodies between
 //! a request and the `engine`; `engine` joins `log`, `chunks` and `index` and owns the commit order (decide, append,
-//! sync, publish, acknowledge, apply); `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`, `chunker` and `filter` are
+//! sync, publish, acknowledge, apply); `sync` is whose locks they share; `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`, `chunker` and `filter` are
 //! pure.
 
 #[cfg(all(feature = "planted", feature = "python"))]

@@ -58,6 +58,13 @@ SAMPLES = {
     "UploadPartCopy": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), (SOURCE,)),
     "CompleteMultipartUpload": Sample("POST", KEPT, (UPLOAD,), body=PART),
     "AbortMultipartUpload": Sample("DELETE", KEPT, (UPLOAD,)),
+    "InstantUpload": Sample(
+        "POST",
+        f"/{BUCKET}/new",
+        (("instant", ""),),
+        (("x-amz-orcas-instant-sha256", "0" * 64), ("x-amz-orcas-instant-size", "65536")),
+    ),
+    "PutBucketSettings": Sample("PUT", f"/{BUCKET}", (("orcas-settings", ""),), (("x-amz-orcas-keep-sha256", "true"),)),
 }
 
 Forge = Callable[[Signer, Sample], bytes]

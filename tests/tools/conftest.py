@@ -29,7 +29,7 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def serve(data: Path) -> Iterator[Callable[..., contextlib.AbstractContextManager[Target]]]:
+def serve(data: Path) -> Callable[..., contextlib.AbstractContextManager[Target]]:
     """Run a server on the store of the test, or on another directory, with the bucket that tests use."""
 
     @contextlib.contextmanager
@@ -40,4 +40,4 @@ def serve(data: Path) -> Iterator[Callable[..., contextlib.AbstractContextManage
                 client.create_bucket(Bucket=BUCKET)
             yield target
 
-    yield start
+    return start

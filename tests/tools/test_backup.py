@@ -232,3 +232,39 @@ def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Pat
             with pytest.raises(UnavailableError, match="given up"):
                 backup.back_up(session, data, DirectoryTarget(tmp_path / "backup"), advance)
     assert not (tmp_path / "backup" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("fails", ["settle", "write_manifest"])
+def test_an_interrupted_backup_leaves_the_last_one_whole(
+    serve: Serve, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    from orcas.config import resolve
+    from orcas.tools import backup
+    from orcas.tools.reach import reached
+    from orcas.tools.targets import DirectoryTarget
+
+    place = tmp_path / "backup"
+    settings = resolve({"data": str(data)}, ambient=False).settings
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with serve() as target:
+        first = fill(target, range(20))
+        document("backup", place, "--data", data)
+        later = fill(target, range(20, 40))
+        for key in first:
+            target.client().delete_object(Bucket=BUCKET, Key=key)
+        command("compact", "--data", data)
+        with monkeypatch.context() as broken, reached(settings) as session:
+            broken.setattr(DirectoryTarget, fails, fail)
+            with pytest.raises(OSError, match="No space"):
+                backup.back_up(session, data, DirectoryTarget(place), lambda *_: None)
+    document("restore", place, "--data", tmp_path / "first")
+    with serve(tmp_path / "first") as copy:
+        assert_holds(copy, first)
+    document("backup", place, "--data", data)
+    document("restore", place, "--data", tmp_path / "second")
+    with serve(tmp_path / "second") as copy:
+        assert_holds(copy, later)
+        assert copy.client().list_objects_v2(Bucket=BUCKET)["KeyCount"] == len(later)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -185,7 +186,8 @@ def _check(
     def watch(state: dict[str, Any]) -> None:
         advance(state["phase"], state["done_bytes"], state["total_bytes"])
 
-    return run_job(session, "check", watch, {**order})
+    with contextlib.closing(session):
+        return run_job(session, "check", watch, {**order})
 
 
 def _show_report(report: dict[str, Any], as_json: bool) -> None:

@@ -85,6 +85,9 @@ def pieces(descriptor: int, start: int, end: int) -> Iterator[bytes | int]:
                 raise UnavailableError("A file of the store ends before the bytes that it must have.")
             yield piece
             at += len(piece)
+    # Behind the end of a file there is a hole as well: one that was cut short must not pass for zeros.
+    if os.fstat(descriptor).st_size < end:
+        raise UnavailableError("A file of the store ends before the bytes that it must have.")
 
 
 def hashed(descriptor: int, start: int, end: int, digest: _Hash, meter: Meter) -> None:
@@ -114,7 +117,7 @@ def copy_span(source: int, to: int, start: int, end: int, digest: _Hash, meter: 
     os.ftruncate(to, end)
 
 
-def write_at(descriptor: int, piece: bytes, at: int) -> None:
+def write_at(descriptor: int, piece: bytes | memoryview, at: int) -> None:
     """All of `piece` at `at`."""
     view = memoryview(piece)
     while view:
@@ -128,9 +131,11 @@ def write_sparse(descriptor: int, incoming: Iterator[bytes], digest: _Hash, mete
     at = 0
     for piece in incoming:
         digest.update(piece)
-        # Whole pieces only: zeros within one are somebody's bytes as likely as a hole.
-        if len(piece) < _HOLE_MIN or piece != _ZEROS[: len(piece)]:
-            write_at(descriptor, piece, at)
+        view = memoryview(piece)
+        for start in range(0, len(piece), _HOLE_MIN):
+            block = view[start : start + _HOLE_MIN]
+            if block != memoryview(_ZEROS)[: len(block)]:
+                write_at(descriptor, block, at + start)
         at += len(piece)
         meter(len(piece))
     os.ftruncate(descriptor, at)

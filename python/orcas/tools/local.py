@@ -35,6 +35,9 @@ class LocalTransport:
         self._app = app
         self._loop = loop
 
+    def close(self) -> None:
+        """Nothing is kept between requests."""
+
     @contextlib.contextmanager
     def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Answer]:
         """Run one ASGI exchange; it ends with the block."""

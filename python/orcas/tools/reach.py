@@ -33,17 +33,17 @@ def reached(settings: Settings, endpoint: str | None = None) -> Iterator[Session
     Raises:
         UnavailableError: there is no store, or it cannot be opened or reached.
     """
-    if endpoint is not None:
-        yield remote(settings, endpoint)
-        return
-    from orcas.tools.local import opened
-
     with contextlib.ExitStack() as stack:
-        try:
-            session = stack.enter_context(opened(settings))
-        except InUseError as error:
-            session = through_server(settings, error)
-        yield session
+        if endpoint is not None:
+            session = remote(settings, endpoint)
+        else:
+            from orcas.tools.local import opened
+
+            try:
+                session = stack.enter_context(opened(settings))
+            except InUseError as error:
+                session = through_server(settings, error)
+        yield stack.enter_context(contextlib.closing(session))
 
 
 def through_server(settings: Settings, in_use: InUseError) -> Session:

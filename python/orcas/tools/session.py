@@ -67,6 +67,9 @@ class Transport(Protocol):
     ) -> contextlib.AbstractContextManager[Answer]:
         """Send, and give the answer until the block is left."""
 
+    def close(self) -> None:
+        """End what is kept for the next request."""
+
 
 class HttpTransport:
     """A server at a URL. Each thread has a connection of its own."""
@@ -79,6 +82,12 @@ class HttpTransport:
         self.host = parts.netloc.rpartition("@")[2]
         self._parts = parts
         self._local = threading.local()
+        self._open: set[http.client.HTTPConnection] = set()
+
+    def close(self) -> None:
+        """Close the connections of all threads, which are done."""
+        while self._open:
+            self._open.pop().close()
 
     @contextlib.contextmanager
     def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Answer]:
@@ -131,10 +140,12 @@ class HttpTransport:
         else:
             connection = http.client.HTTPConnection(host, port, timeout=_TIMEOUT_SECONDS)
         self._local.connection = connection
+        self._open.add(connection)
         return connection
 
     def _forget(self, connection: http.client.HTTPConnection) -> None:
         connection.close()
+        self._open.discard(connection)
         self._local.connection = None
 
 
@@ -153,6 +164,10 @@ class Session:
         self.transport = transport
         self._keys = keys
         self._region = region
+
+    def close(self) -> None:
+        """End what is kept for the next request."""
+        self.transport.close()
 
     @contextlib.contextmanager
     def request(self, method: str, raw_path: str, query: str = "", body: bytes = b"") -> Iterator[Answer]:

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::queue::AppendedBatch;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Applied, Writer};
 
 /// Records trimmed from the overlay at a time, so that readers do not wait for all of them.
@@ -23,23 +23,34 @@ impl Applier {
         Self { shared, writer }
     }
 
-    /// The thread: until the queue is closed and empty, or the index has failed.
+    /// The thread: until the queue is closed and empty, or the index has failed. A disk without room is waited for: the
+    /// log has everything, and so does the next start.
     pub fn run(mut self) {
         while self.shared.applies.wait_for_work() {
-            if let Err(error) = self.step() {
-                self.shared.stop_writing(&format!("the index could not follow the log: {error}"));
-                self.shared.applies.fail();
-                return;
+            match self.step() {
+                Ok(()) => {}
+                Err(Error::StorageFull) if self.shared.applies.wait_for_space() => {}
+                Err(Error::StorageFull) => return,
+                Err(error) => {
+                    self.shared.stop_writing(&format!("the index could not follow the log: {error}"));
+                    self.shared.applies.fail();
+                    return;
+                }
             }
         }
     }
 
-    /// One transaction, if there is anything to apply.
+    /// One transaction, if there is anything to apply. Without room for it everything stays as it was.
     pub fn step(&mut self) -> Result<()> {
         let batches = self.shared.applies.take();
         let Some(last) = batches.last() else { return Ok(()) };
         let records: Vec<Applied<'_>> = batches.iter().flat_map(applied).collect();
-        self.writer.apply(&records, &last.position.encode())?;
+        if let Err(error) = self.writer.apply(&records, &last.position.encode()) {
+            if matches!(error, Error::StorageFull) {
+                self.shared.applies.put_back(batches);
+            }
+            return Err(error);
+        }
         self.shared.leaving.committed(&self.shared.epochs);
         self.shared.trim(&batches, TRIM_RECORDS);
         let bytes = batches.iter().map(|batch| batch.bytes).sum();

@@ -37,7 +37,7 @@ struct Entry {
     used: bool,
 }
 
-/// What `insert` needs to know of the moment before the lookup.
+/// What `insert` needs to know of the moment before the lookup, in the overlay as well as in the index.
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     shard: usize,

@@ -56,6 +56,8 @@ pub(super) struct Committer {
     failures: u32,
     /// What a look at the free space said in this round.
     space: Option<Result<()>>,
+    /// The index is as far behind as it may be, and the disk has no room for it.
+    stuck: bool,
     taken: Vec<(Intent, Waiter)>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
 }
@@ -82,6 +84,7 @@ impl Committer {
             deadline: None,
             failures: 0,
             space: None,
+            stuck: false,
             taken: Vec::new(),
             answers: Vec::new(),
         }
@@ -107,6 +110,7 @@ impl Committer {
         let mut taken = std::mem::take(&mut self.taken);
         self.shared.intents.take(count, bytes, &mut taken);
         self.space = None;
+        self.stuck = self.shared.applies.is_stuck();
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
@@ -188,6 +192,9 @@ impl Committer {
 
     fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
         self.shared.check_writable()?;
+        if self.stuck {
+            return Err(Failure::Engine(Error::StorageFull));
+        }
         if adds_content(&intent) {
             // Once a round: what a round brings is far less than the reserve.
             self.space.get_or_insert_with(|| self.shared.check_space()).clone()?;
@@ -274,7 +281,7 @@ impl Committer {
         let decided = !self.fresh.is_empty();
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
         let open = !self.batch.is_empty() || !self.unsynced.is_empty();
-        if !decided && !due && !(barrier && open) {
+        if !(decided || due || barrier && open) {
             return;
         }
         let options = &self.shared.options;

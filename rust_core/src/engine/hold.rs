@@ -9,8 +9,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
-
 use super::epochs::EpochPin;
 use super::keys::NAMES;
 use super::{Handle, Shared};
@@ -19,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::fs::Open;
 use crate::log::{LogPosition, files_up_to};
 use crate::record::Sequence;
+use crate::sync::{Mutex, MutexGuard};
 
 /// Between two looks at the applier, which is due after a quarter of a second at the latest.
 const PATIENCE: Duration = Duration::from_millis(2);
@@ -76,7 +75,7 @@ impl Handle {
     /// Makes everything acknowledged durable and holds the bytes of that moment. Blocking.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::Closed`], or what looking at the files ran into.
+    /// [`Error::ReadOnly`], [`Error::Closed`], [`Error::StorageFull`] when the index cannot follow, or what looking at the files ran into.
     pub fn hold(&self) -> Result<Hold> {
         let shared = &self.shared;
         let rest = shared.holds.take();
@@ -89,6 +88,9 @@ impl Handle {
         // The index holds durable batches only, so the position it has applied is a durable one.
         while shared.applies.applied_to() < last {
             shared.check_writable()?;
+            if shared.applies.is_stalled() {
+                return Err(Error::StorageFull);
+            }
             std::thread::sleep(PATIENCE);
         }
         let end = shared.durable_position()?;

@@ -152,6 +152,8 @@ pub const LAG_RECORDS_MAX: usize = 100_000;
 /// The applier begins when this share of the allowed lag is reached, or `APPLY_AFTER` after the first batch.
 const LAG_SHARE: u64 = 4;
 const APPLY_AFTER: Duration = Duration::from_millis(250);
+/// Between two attempts while the disk has no room for the index.
+const SPACE_AFTER: Duration = Duration::from_millis(500);
 /// Records in one transaction of the applier.
 const APPLY_RECORDS: usize = 16_384;
 
@@ -165,6 +167,8 @@ struct Batches {
     applied: Sequence,
     closed: bool,
     failed: bool,
+    /// The disk has no room for the batch that is next.
+    stalled: bool,
 }
 
 impl Batches {
@@ -200,10 +204,10 @@ impl ApplyQueue {
         }
     }
 
-    /// Waits while the index is too far behind; not for ever once it failed.
+    /// Waits while the index is too far behind; not for ever once it failed, nor for a disk without room.
     pub fn wait_for_room(&self) {
         let mut batches = self.batches.lock();
-        while batches.full() && !batches.failed {
+        while batches.full() && !batches.failed && !batches.stalled {
             self.changed.wait(&mut batches);
         }
     }
@@ -211,6 +215,35 @@ impl ApplyQueue {
     /// Whether the committer would have to wait.
     pub fn full(&self) -> bool {
         self.batches.lock().full()
+    }
+
+    /// Whether the disk has no room for the index.
+    pub fn is_stalled(&self) -> bool {
+        self.batches.lock().stalled
+    }
+
+    /// Whether nothing more can be taken on until the disk has room for the index.
+    pub fn is_stuck(&self) -> bool {
+        let batches = self.batches.lock();
+        batches.stalled && batches.full()
+    }
+
+    /// What was taken comes next again: there was no room for it.
+    pub fn put_back(&self, taken: Vec<AppendedBatch>) {
+        let mut batches = self.batches.lock();
+        for batch in taken.into_iter().rev() {
+            batches.waiting.push_front(batch);
+        }
+        batches.stalled = true;
+        drop(batches);
+        self.changed.notify_all();
+    }
+
+    /// Waits a while before the next attempt. False when closed: nobody waits for the index any more.
+    pub fn wait_for_space(&self) -> bool {
+        let mut batches = self.batches.lock();
+        self.changed.wait_while_for(&mut batches, |batches| !batches.closed, SPACE_AFTER);
+        !batches.closed
     }
 
     /// The next batches for one transaction; empty when there are none.
@@ -249,6 +282,7 @@ impl ApplyQueue {
     pub fn applied(&self, bytes: u64, records: usize, last: Sequence) {
         let mut batches = self.batches.lock();
         batches.applied = last;
+        batches.stalled = false;
         batches.bytes -= bytes;
         batches.records -= records;
         drop(batches);

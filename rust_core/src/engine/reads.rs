@@ -99,13 +99,16 @@ impl Shared {
     }
 
     fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Placed>> {
+        // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
+        // the index still has would stay in the cache when the change has left the overlay.
+        let cached = self.cache.get(bucket, key);
         {
             let overlay = self.overlay.read();
             if let Some(change) = overlay.object(bucket, key) {
                 return Ok(change.value.as_ref().map(|object| in_overlay(&overlay, object)));
             }
         }
-        let ticket = match self.cache.get(bucket, key) {
+        let ticket = match cached {
             Ok(placed) => return Ok(Some(placed)),
             Err(ticket) => ticket,
         };

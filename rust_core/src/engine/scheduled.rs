@@ -41,7 +41,7 @@ impl Reclamation {
     pub fn refresh(&mut self, seal: bool) {
         self.0.refresh();
         if seal {
-            self.0.seal_log();
+            self.0.settle(true, false);
         }
     }
 }

@@ -63,7 +63,7 @@ impl Stepper {
     /// Looks at everything again; with `seal` the log file in use can be compacted too.
     pub fn refresh_reclamation(&mut self, seal: bool) {
         self.reclaimer.refresh();
-        self.reclaimer.settle(seal);
+        self.reclaimer.settle(seal, false);
     }
 
     /// Makes the next log file ready.

@@ -15,7 +15,7 @@ use super::uploads::Answer;
 use super::versions::VersionWriter;
 use super::{Applied, Backing, Shared, buckets, failure, packs, rebuild, reclaim, schema, stored_int, uploads};
 use crate::error::{Error, Result};
-use crate::record::{BucketId, Record, Sequence, Version, head_of};
+use crate::record::{BucketId, Record, Version, head_of};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
 const BULK_RECORDS: usize = 400_000;
@@ -80,14 +80,15 @@ impl Writer {
     }
 
     /// `leaving` is told of every segment, and its record, that a transaction removes, before that commits.
-    pub fn on_leaving_segments(&mut self, leaving: Box<dyn FnMut(Sequence, &[u8]) + Send>) {
+    pub fn on_leaving_segments(&mut self, leaving: super::references::Leaving) {
         self.gathered.on_leaving(leaving);
     }
 
     /// Applies `records`, which follow what was applied before without a gap, and sets the position. Atomic.
     ///
     /// # Errors
-    /// `StorageFull`, or `Index`; after either, this writer refuses everything: make the store read-only.
+    /// `StorageFull`: outside of a rebuild nothing has changed, and the same records may be applied again. `Index`: this
+    /// writer refuses everything from now on, make the store read-only.
     pub fn apply(&mut self, records: &[Applied<'_>], position: &[u8]) -> Result<()> {
         if self.failed {
             return Err(failure("the index stopped after a failed apply"));
@@ -117,6 +118,9 @@ impl Writer {
             outcome
         });
         self.failed = applied.is_err();
+        if matches!(applied, Err(Error::StorageFull)) && self.bulk.is_none() {
+            self.failed = self.forget_attempt().is_err();
+        }
         if let Some(bulk) = &mut self.bulk
             && (self.failed || bulk.pending >= bulk.limit)
         {
@@ -126,6 +130,20 @@ impl Writer {
             }
         }
         applied
+    }
+
+    /// Lets the database grow to so many pages, as a disk of that size would.
+    #[cfg(test)]
+    pub(super) fn limit_pages(&self, pages: u32) -> Result<()> {
+        with(&self.shared, self.conn.as_ref(), |conn| Ok(conn.pragma_update(None, "max_page_count", pages)?))
+    }
+
+    /// Takes back in memory what a transaction did that was rolled back.
+    fn forget_attempt(&mut self) -> Result<()> {
+        let Self { shared, conn, gathered, answers, .. } = self;
+        *gathered = Gathered::default();
+        *answers = with(shared, conn.as_ref(), uploads::completed_count)?;
+        Ok(())
     }
 
     /// Starts a rebuild, a replay of the log from its beginning into an empty index: transactions span many `apply` calls

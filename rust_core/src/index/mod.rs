@@ -246,8 +246,11 @@ fn loaded_int(value: i64) -> Result<u64> {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
+        let extended = error.sqlite_error().map(|error| error.extended_code);
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Self::StorageFull,
+            // The file that connections share takes pages of the disk as well.
+            _ if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Self::StorageFull,
             _ => Self::Index { reason: error.to_string().into() },
         }
     }

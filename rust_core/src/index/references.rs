@@ -41,7 +41,7 @@ pub(super) struct References {
 }
 
 /// Is told of a segment, and its record, before it goes.
-pub(super) type Leaving = Box<dyn FnMut(Sequence, &[u8]) + Send>;
+pub type Leaving = Box<dyn FnMut(Sequence, &[u8]) + Send>;
 
 /// Everything that a transaction gathers before it writes.
 #[derive(Default)]

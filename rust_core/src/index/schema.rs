@@ -164,6 +164,17 @@ pub(super) fn create(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
     Ok(())
 }
 
+/// Whether the definitions are those of `TABLES`: SQLite believes a damaged one, and a column has another name then.
+fn is_as_made(conn: &Connection) -> Result<bool> {
+    let mut select = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
+    let mut found: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let statements = TABLES.split(';').map(str::trim);
+    let mut made: Vec<&str> = statements.filter(|statement| statement.starts_with("CREATE ")).collect();
+    found.sort_unstable();
+    made.sort_unstable();
+    Ok(found == made)
+}
+
 /// Refuses a database that is no index, has another schema, or belongs to another store.
 pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Result<()> {
     let number = |pragma: &str| conn.query_row(pragma, [], |row| row.get::<_, i32>(0));
@@ -172,6 +183,9 @@ pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Resu
     }
     if number("PRAGMA user_version")? != SCHEMA {
         return Err(failure("the index has the schema of another version"));
+    }
+    if !is_as_made(conn)? {
+        return Err(failure("the definitions of the index's tables are damaged"));
     }
     let select = "SELECT value FROM meta WHERE name = 'store_id'";
     let found: Option<Vec<u8>> = conn.query_row(select, [], |row| row.get(0)).optional()?;

@@ -228,7 +228,7 @@ impl Examination<'_> {
         if self.open_end && (open.damaged || !fits || !chained) && !self.was_durable(&open)? {
             return Ok(false);
         }
-        if !open.damaged && !(fits && chained) {
+        if !(open.damaged || fits && chained) {
             open.faults.push(self.as_fault(open.start, "a batch does not continue the chain", None));
         }
         self.durable = self.durable.max(commit.durable);

@@ -16,7 +16,7 @@ use crate::record::Sequence;
 use super::examine::LogFault;
 use super::files::Place;
 use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader, LogKeys};
-use super::header::{HEADER_ENCODED, Header};
+use super::header::{CompactedHeader, HEADER_ENCODED, Header};
 use super::{LogOptions, LogPosition, file_number, file_path};
 
 /// Bytes read at a time where only zeros are expected.
@@ -86,6 +86,8 @@ impl LogPiece {
 struct Known {
     header: Header,
     from_known: bool,
+    /// The header does not hold: any one of its fields may be wrong.
+    damaged: bool,
 }
 
 impl Known {
@@ -95,6 +97,20 @@ impl Known {
             Header::Plain(header) => header.number,
             Header::Compacted(header) => header.end.file,
         }
+    }
+}
+
+impl Known {
+    /// The compacted file, if it is one and ends there. Of a damaged header one field of the end may be wrong.
+    fn ending_at(&self, end: &LogPosition) -> Option<Self> {
+        let Header::Compacted(header) = &self.header else { return None };
+        let own = &header.end;
+        let same_place = (own.file, own.offset, own.sequence) == (end.file, end.offset, end.sequence);
+        if *own != *end && !(self.damaged && (same_place || own.chain == end.chain)) {
+            return None;
+        }
+        let header = CompactedHeader { end: end.clone(), ..header.clone() };
+        Some(Self { header: Header::Compacted(header), ..*self })
     }
 }
 
@@ -162,7 +178,7 @@ impl Search<'_> {
                 continue;
             };
             match Header::decode(&encoded, &keys, &options.store_id, number) {
-                Ok(header) => drop(self.known.insert(number, Known { header, from_known: true })),
+                Ok(header) => drop(self.known.insert(number, Known { header, from_known: true, damaged: false })),
                 Err(fault) => {
                     let salvaged = self.salvage(&*file, length, &encoded, number)?;
                     self.faults.push(header_fault(number, &path, fault.into_error(&path)));
@@ -185,7 +201,11 @@ impl Search<'_> {
         number: u64,
     ) -> Result<Option<Known>> {
         let Place { options, .. } = &self.place;
-        let header = Header::salvage(encoded, &options.store_id, number);
+        let mut header = Header::salvage(encoded, &options.store_id, number);
+        if let Header::Compacted(header) = &mut header {
+            // Nothing is ever written behind its end.
+            header.own_end = length;
+        }
         if length < FILE_HEADER + FRAME_HEADER as u64 {
             return Ok(None);
         }
@@ -194,10 +214,10 @@ impl Search<'_> {
         let Some(first) = FrameHeader::decode(&frame, &header.seal(), FILE_HEADER) else { return Ok(None) };
         let from_known = self.place.scanner(&header)?.next()?.is_some();
         let known = match header {
-            header if from_known => Known { header, from_known },
+            header if from_known => Known { header, from_known, damaged: true },
             Header::Plain(mut header) => {
                 header.predecessor = LogPosition { sequence: first.sequence.saturating_sub(1), ..LogPosition::ORIGIN };
-                Known { header: Header::Plain(header), from_known }
+                Known { header: Header::Plain(header), from_known, damaged: true }
             }
             // Without a beginning it is not known what it stands for.
             Header::Compacted(_) => return Ok(None),
@@ -216,7 +236,7 @@ impl Search<'_> {
                 // A piece behind a gap does not say where the one before it ends.
                 let before = (known.from_known && gap.is_none()).then(|| known.header.from().clone());
                 let bytes = self.bytes_of(&known.header, next.as_ref());
-                let Known { header, from_known } = known;
+                let Known { header, from_known, .. } = known;
                 pieces.push(LogPiece { place: self.place.clone(), header, end: next, from_known, gap, bytes });
                 next = before;
             }
@@ -224,7 +244,7 @@ impl Search<'_> {
         }
         let named: BTreeSet<u64> = pieces.iter().map(LogPiece::file).collect();
         let mut beside = Vec::new();
-        for (number, Known { header, from_known }) in &self.known {
+        for (number, Known { header, from_known, .. }) in &self.known {
             if named.contains(number) {
                 continue;
             }
@@ -246,7 +266,7 @@ impl Search<'_> {
             return (found.or_else(|| self.furthest(u64::MAX)), gap);
         }
         let plain = |known: &&Known| matches!(known.header, Header::Plain(_));
-        let last = self.known.values().filter(plain).next_back().cloned();
+        let last = self.known.values().rfind(plain).cloned();
         let behind = self.broken.iter().next_back().filter(|number| last.as_ref().is_none_or(|l| l.reach() < **number));
         let gap = behind.map(|number| self.gap(*number, Sequence::MAX));
         (last.or_else(|| self.furthest(u64::MAX)), gap)
@@ -268,14 +288,11 @@ impl Search<'_> {
 
     /// What may continue the walk before `end`, the most likely first.
     fn candidates(&self, end: &LogPosition) -> Vec<Known> {
-        let compacted = self.known.values().filter(|known| match &known.header {
-            Header::Compacted(header) => header.end == *end,
-            Header::Plain(_) => false,
-        });
+        let compacted = self.known.values().filter_map(|known| known.ending_at(end));
         let (in_force, others): (Vec<_>, Vec<_>) =
             compacted.partition(|known| self.in_force.contains(&known.header.number()));
         let plain = self.known.get(&end.file).filter(|known| matches!(known.header, Header::Plain(_)));
-        in_force.into_iter().chain(plain).chain(others).cloned().collect()
+        in_force.into_iter().chain(plain.cloned()).chain(others).collect()
     }
 
     /// The walk back to the beginning without any gap, newest first.

@@ -1,6 +1,7 @@
 //! A client with keys of its own: it alone writes them, so it knows what each must be; the contents are everybody's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_core::checksum::Md5Hasher;
@@ -11,7 +12,7 @@ use orcas_core::engine::{CopyPartRequest, Found, Handle, ObjectReader};
 use orcas_core::fs::sim::SimRng;
 use orcas_core::record::{Bucket, ObjectHeaders, UploadId};
 
-use crate::world::{SMALL_MAX, contents};
+use crate::world::{SMALL_MAX, World, contents};
 
 /// Bytes that a reader asks for at a time.
 const PIECE: usize = 2_500;
@@ -19,9 +20,9 @@ const KEYS_OF_ONE: u64 = 2;
 
 pub struct Client {
     pub handle: Handle,
-    pub bucket: std::sync::Arc<Bucket>,
+    pub bucket: Arc<Bucket>,
     number: u64,
-    clients: u64,
+    world: Arc<World>,
     rng: SimRng,
     /// What each of its keys must hold, by number of the content.
     pub keys: BTreeMap<Bytes, usize>,
@@ -60,8 +61,9 @@ pub fn delete(bucket: &Bucket, key: Bytes) -> Intent {
     Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default() }
 }
 
-/// A reader that has begun, and what it must give.
+/// A reader that has begun.
 struct Reading {
+    handle: Handle,
     found: Found,
     reader: ObjectReader,
     bytes: Vec<u8>,
@@ -70,7 +72,7 @@ struct Reading {
 impl Reading {
     fn new(handle: &Handle, found: Found) -> Self {
         let reader = handle.reader(&found, 0, found.object.version.size - 1);
-        Self { found, reader, bytes: Vec::new() }
+        Self { handle: handle.clone(), found, reader, bytes: Vec::new() }
     }
 
     /// Reads the next piece; false at the end.
@@ -84,6 +86,11 @@ impl Reading {
     /// Reads to the end; which of the contents it was.
     fn finish(mut self) -> usize {
         while self.piece() {}
+        // The other way to read, as it knows the place since the object was found.
+        let mut bytes = vec![0; self.bytes.len()];
+        if self.handle.try_read(&self.found, 0, &mut bytes).unwrap() {
+            assert!(bytes == self.bytes, "{:?} is read in two ways", self.found.object.version.key);
+        }
         let key = &self.found.object.version.key;
         match contents().iter().position(|content| *content == self.bytes) {
             Some(content) => content,
@@ -93,12 +100,12 @@ impl Reading {
 }
 
 impl Client {
-    pub fn new(handle: &Handle, bucket: &std::sync::Arc<Bucket>, number: u64, clients: u64, seed: u64) -> Self {
+    pub fn new(handle: &Handle, bucket: &Arc<Bucket>, number: u64, world: &Arc<World>, seed: u64) -> Self {
         Self {
             handle: handle.clone(),
-            bucket: std::sync::Arc::clone(bucket),
+            bucket: Arc::clone(bucket),
             number,
-            clients,
+            world: Arc::clone(world),
             rng: SimRng::new(seed ^ (number + 1) << 40),
             keys: BTreeMap::new(),
         }
@@ -109,11 +116,11 @@ impl Client {
     }
 
     fn any_key(&mut self) -> Bytes {
-        key_of(self.rng.below(self.clients), self.rng.below(KEYS_OF_ONE))
+        key_of(self.rng.below(self.world.clients), self.rng.below(KEYS_OF_ONE))
     }
 
     fn content(&mut self) -> usize {
-        self.rng.below(contents().len() as u64) as usize
+        self.world.contents[self.rng.below(self.world.contents.len() as u64) as usize]
     }
 
     fn find(&self, key: &Bytes) -> Option<Found> {
@@ -134,9 +141,10 @@ impl Client {
     }
 
     /// Its whole life.
-    pub fn run(mut self, operations: u64) -> Self {
-        for _ in 0..operations {
+    pub fn run(mut self) -> Self {
+        for _ in 0..self.world.operations {
             let held = self.begin_reading();
+            self.look();
             match self.rng.below(16) {
                 0..=5 => {
                     let (key, content) = (self.own_key(), self.content());
@@ -147,6 +155,7 @@ impl Client {
                 11 => self.rename(),
                 12 => self.upload(),
                 13 => self.upload_copy(),
+                14 => self.come_and_go(),
                 _ => self.check_one(),
             }
             if let Some((reading, wanted)) = held {
@@ -155,6 +164,14 @@ impl Client {
             }
         }
         self
+    }
+
+    /// Looks something of its own up, and something that others may be changing.
+    fn look(&mut self) {
+        let (own, any) = (self.own_key(), self.any_key());
+        let _ = self.find(&any);
+        let found = self.find(&own).map(|found| found.object.version.size);
+        assert_eq!(found, self.keys.get(&own).map(|content| contents()[*content].len() as u64), "{own:?}");
     }
 
     /// Begins to read something that what comes next may take away.
@@ -179,6 +196,22 @@ impl Client {
         let key = self.own_key();
         self.handle.execute(delete(&self.bucket, key.clone())).unwrap();
         self.keys.remove(&key);
+    }
+
+    /// An object that is found, read and deleted between two looks of reclamation.
+    fn come_and_go(&mut self) {
+        let (key, content) = (self.own_key(), self.content());
+        self.put(key.clone(), content);
+        let mut reading = Reading::new(&self.handle, self.find(&key).unwrap());
+        if self.rng.below(2) > 0 {
+            reading.piece();
+        }
+        self.handle.execute(delete(&self.bucket, key.clone())).unwrap();
+        self.keys.remove(&key);
+        for _ in 0..self.rng.below(30) {
+            shuttle::thread::yield_now();
+        }
+        assert_eq!(reading.finish(), content);
     }
 
     fn copy(&mut self) {

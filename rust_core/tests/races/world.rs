@@ -9,7 +9,10 @@ use orcas_core::engine::{Clock, EngineOptions, Environment, IndexPlace, Policy};
 use orcas_core::fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_core::record::{Durability, RefLevel};
 
-pub const CHUNK: usize = 6 << 10;
+const CHUNK: usize = 6 << 10;
+/// Chunks of which a manifest of its own does not hold enough for one object.
+const TINY_CHUNK: usize = 256;
+const TINY_CHUNKS: u64 = 66;
 /// Contents up to this length are one content of the log; larger ones are cut into chunks.
 pub const SMALL_MAX: usize = CHUNK;
 
@@ -30,7 +33,44 @@ impl Clock for TestClock {
     }
 }
 
-pub fn options(rng: &mut SimRng) -> EngineOptions {
+/// What a schedule is about.
+pub struct World {
+    pub options: EngineOptions,
+    /// Numbers of the contents in use. The fewer, the more often they die and come back.
+    pub contents: &'static [usize],
+    pub clients: u64,
+    /// Of one client.
+    pub operations: u64,
+}
+
+/// How long the manifests are.
+#[derive(Clone, Copy)]
+pub enum Manifests {
+    Short,
+    /// Too long to stand in their objects.
+    Segmented,
+}
+
+impl World {
+    pub fn new(seed: u64, manifests: Manifests) -> Self {
+        let mut rng = SimRng::new(seed ^ 0x7ace);
+        let mut options = options(&mut rng);
+        let contents: &[usize] = match (manifests, rng.below(8)) {
+            (Manifests::Segmented, _) => {
+                options.chunk_size = TINY_CHUNK as u32;
+                options.pack_size = 1 << 20;
+                &[0, 5, 6]
+            }
+            (Manifests::Short, 0) => &[0],
+            (Manifests::Short, 1) => &[2],
+            (Manifests::Short, 2..=3) => &[1, 4],
+            (Manifests::Short, _) => &[0, 1, 2, 3, 4],
+        };
+        Self { options, contents, clients: 2 + rng.below(3), operations: 2 + rng.below(3) }
+    }
+}
+
+fn options(rng: &mut SimRng) -> EngineOptions {
     let durability = match rng.below(8) {
         0 => Durability::Interval,
         1 => Durability::Buffered,
@@ -72,17 +112,23 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
     out
 }
 
-/// What objects are made of: two small contents and three of chunks, which share some.
+/// What objects are made of: two small contents, three of chunks, which share some, and two of so many chunks that they
+/// stand in a segment.
 pub fn contents() -> &'static [Vec<u8>] {
     static CONTENTS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     CONTENTS.get_or_init(|| {
         let chunk = |number| noise(CHUNK, number);
+        let tiny = |first: u64| -> Vec<u8> {
+            (first..first + TINY_CHUNKS).flat_map(|number| noise(TINY_CHUNK, number)).collect()
+        };
         vec![
             noise(2_000, 1),
             noise(3_000, 2),
             [chunk(3), chunk(4)].concat(),
             [chunk(4), chunk(5), chunk(3)].concat(),
             [chunk(6), noise(1_000, 7)].concat(),
+            tiny(100),
+            tiny(130),
         ]
     })
 }

@@ -13,6 +13,8 @@ use crate::error::{Error, Result};
 use crate::log::LogFault;
 use crate::record::Sequence;
 
+/// Findings of one kind that are listed of those that come by the row: they must not crowd out all others.
+const ROWS_MAX: usize = FINDINGS_MAX / 4;
 /// The longest sleep between two looks at whether somebody cancelled.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -122,7 +124,9 @@ impl<'a> Collector<'a> {
     pub fn find(&self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
         let mut findings = self.findings.lock();
         findings.1 += 1;
-        if findings.0.len() < FINDINGS_MAX {
+        let by_row = matches!(kind, FindingKind::Index | FindingKind::Counts | FindingKind::Manifest);
+        let alike = || findings.0.iter().filter(|finding| finding.kind == kind).count();
+        if findings.0.len() < FINDINGS_MAX && !(by_row && alike() >= ROWS_MAX) {
             findings.0.push(Finding { kind, place: place.into(), detail: detail.into() });
         }
     }

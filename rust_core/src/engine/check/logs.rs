@@ -127,7 +127,7 @@ impl LogCheck<'_> {
                 }
                 Seen::Batch(batch) => batch,
             };
-            let decoded = batch.records.iter().map(|recovered| decode(recovered)).collect::<Vec<_>>();
+            let decoded = batch.records.iter().map(decode).collect::<Vec<_>>();
             for (at, (recovered, entry)) in batch.records.iter().zip(&decoded).enumerate() {
                 match entry {
                     Ok(entry) => {

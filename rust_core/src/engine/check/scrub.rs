@@ -128,6 +128,7 @@ impl Scrub {
                 // What was not found again was reclaimed, or mended.
                 state.damaged.retain(|_, (found, _)| *found == round);
                 state.rounds += 1;
+                state.done_bytes = state.total_bytes;
                 state.failed = None;
             }
             Err(error) => state.failed = Some(error.to_string()),

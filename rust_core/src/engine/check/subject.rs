@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::fs::FileSystem;
 use crate::fs::scratch::ScratchDir;
 use crate::index::{BlobLocation, Index};
-use crate::log::{ContentLocation, Inspection, LogOptions, LogPosition, LogReader, inspect};
+use crate::log::{ContentLocation, Inspection, LogFault, LogOptions, LogPosition, LogReader, inspect};
 use crate::record::{self, Record, Sequence};
 
 /// A private copy of the store's index.
@@ -74,8 +74,8 @@ impl Subject<'_> {
         let place = (self.scratch.path(), self.log.store_id);
         let threads = self.options.threads();
         let replayed = replay(&logs, &inspection, (threads, self.end.is_some()), place, copied)?;
-        let intact = !self.collector.damage().log && replayed.incomplete.is_none();
         self.tell_of_contradictions(copied, &replayed);
+        let intact = !self.collector.damage().log && replayed.incomplete.is_none();
         // The log is the truth while all of it is there; behind damage the index still knows what stood there.
         let truth = copied.filter(|_| !intact).map_or(&replayed.index, |copied| &copied.index);
         let mut log_files: BTreeSet<u64> = inspection.pieces.iter().map(|piece| piece.file()).collect();
@@ -139,9 +139,18 @@ impl Subject<'_> {
         if let Some(why) = &replayed.incomplete {
             self.collector.find(FindingKind::Manifest, "log", format!("the log does not fit together: {why}"));
         }
-        if let Some(copied) = copied.filter(|copied| copied.applied() > replayed.last) {
-            let detail = format!("the index holds record {}, the log ends with {}", copied.applied(), replayed.last);
-            self.collector.find(FindingKind::LogFile, "log", detail);
+        // The index holds only what was durable.
+        if let Some(position) = copied.and_then(|copied| copied.position.as_ref())
+            && position.sequence > replayed.last
+        {
+            let fault = LogFault {
+                file: position.file,
+                path: self.log.dir.join(format!("{:020}.log", position.file)),
+                offset: 0,
+                reason: "the log ends before what the index has applied of it",
+                lost: Some((replayed.last.saturating_add(1), position.sequence)),
+            };
+            self.collector.fault(FindingKind::LogFile, &fault);
         }
     }
 

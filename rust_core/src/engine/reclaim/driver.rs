@@ -152,13 +152,17 @@ pub(in crate::engine) fn run(shared: &Arc<Shared>, logs: LogFiles) {
     loop {
         if let Some(request) = shared.reclaim.take() {
             let answer = on_demand(shared, &mut reclaimer, request.effort);
+            reclaimer.unlimited();
             shared.reclaim.waiting.lock().busy = false;
             // Who asked may have gone.
             let _ = request.answer.send(answer);
         }
         let policy = policy(shared, Effort::Compact, false);
         let pause = match reclaimer.step(&policy) {
-            Ok(Step::Idle) => REST,
+            Ok(Step::Idle) => {
+                shared.reclaim.waiting.lock().failed = None;
+                REST
+            }
             Ok(Step::Waiting) => PATIENCE * 5,
             Ok(Step::Worked { bytes }) => price(shared, bytes),
             Err(error) => {
@@ -194,7 +198,7 @@ fn policy(shared: &Shared, effort: Effort, demanded: bool) -> Policy {
 fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) -> Result<Reclaimed> {
     let before = *shared.reclaim.done.lock();
     reclaimer.refresh();
-    reclaimer.settle(effort == Effort::Compact);
+    reclaimer.settle(effort == Effort::Compact, true);
     let mut waiting_since: Option<Instant> = None;
     loop {
         if shared.reclaim.waiting.lock().stopped {
@@ -203,6 +207,8 @@ fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) ->
         match reclaimer.step(&policy(shared, effort, true))? {
             Step::Idle => break,
             Step::Worked { .. } => waiting_since = None,
+            // What is waited for is not going to be in the index before there is room.
+            Step::Waiting if shared.applies.is_stalled() => return Err(Error::StorageFull),
             Step::Waiting => {
                 if waiting_since.get_or_insert_with(Instant::now).elapsed() > READERS_MAX {
                     break;

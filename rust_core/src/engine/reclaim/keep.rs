@@ -14,7 +14,7 @@ use crate::record::{ChunkMove, Record, Sequence, UploadId, Version};
 pub(super) enum Verdict {
     Keep,
     /// Its present form, under the same sequence.
-    Rewrite(Record),
+    Rewrite(Box<Record>),
     Drop,
 }
 
@@ -74,7 +74,7 @@ impl Scope<'_> {
     }
 
     fn ended(&self, tombstone: Record) -> Verdict {
-        if self.prefix { Verdict::Drop } else { Verdict::Rewrite(tombstone) }
+        if self.prefix { Verdict::Drop } else { Verdict::Rewrite(Box::new(tombstone)) }
     }
 
     /// A chunk is kept where it is now, so that the moves that brought it there need not be.
@@ -89,7 +89,7 @@ impl Scope<'_> {
             }
             (*pack, *offset) = (present, place);
         }
-        Ok(Verdict::Rewrite(record))
+        Ok(Verdict::Rewrite(Box::new(record)))
     }
 
     /// In a run from the beginning every chunk stands at its present place already.
@@ -107,7 +107,7 @@ impl Scope<'_> {
         Ok(match current.len() {
             0 => Verdict::Drop,
             kept if kept == moves.len() => Verdict::Keep,
-            _ => Verdict::Rewrite(Record::MoveChunks { moves: current }),
+            _ => Verdict::Rewrite(Box::new(Record::MoveChunks { moves: current })),
         })
     }
 
@@ -127,7 +127,7 @@ impl Scope<'_> {
         if !remembered {
             return Ok(self.ended(Record::AbortUpload { upload }));
         }
-        Ok(Verdict::Rewrite(Record::RememberUpload {
+        Ok(Verdict::Rewrite(Box::new(Record::RememberUpload {
             upload,
             request: *request,
             bucket: version.bucket,
@@ -135,6 +135,6 @@ impl Scope<'_> {
             version_id: version.version_id,
             etag: version.etag,
             checksum: version.checksum,
-        }))
+        })))
     }
 }

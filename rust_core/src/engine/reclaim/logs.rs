@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::keep::{Scope, Verdict};
 use super::{Policy, Shared};
 use crate::decide::ReplaceLog;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
 use crate::planted::{self, Bug};
 use crate::record::{self, ContentMove, Record};
@@ -210,9 +210,6 @@ fn rewrite(
             if matches!(record, Record::Content { .. }) {
                 moves.push(ContentMove { blob: sequence, offset });
             }
-        }
-        Verdict::Rewrite(Record::Content { .. }) => {
-            return Err(Error::Record { reason: "a content is never rewritten" });
         }
         Verdict::Rewrite(record) => {
             let mut payload = Vec::with_capacity(256);

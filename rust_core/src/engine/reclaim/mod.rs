@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::queue::Answer;
 use super::{Shared, Waiter};
 use crate::decide::{Intent, Outcome};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::BlobLocation;
 use crate::log::{CompactedLog, LogFiles};
 use crate::planted::{self, Bug};
@@ -88,6 +88,8 @@ enum After {
     Moved(u64),
     Retired(u64),
     Replaced(Box<CompactedLog>),
+    /// A request reaches to the last record that was decided before it.
+    Limited,
     Nothing,
 }
 
@@ -117,6 +119,9 @@ pub struct Reclaimer {
     estimates: Estimates,
     /// Where the next look for dead blobs begins.
     cursor: Sequence,
+    /// What came after this record is left for later, so that a request ends.
+    limit: Sequence,
+    turn: u8,
     swept: HashSet<u64>,
     passed: HashSet<u64>,
     /// Log files that could not be rewritten.
@@ -133,6 +138,8 @@ impl Reclaimer {
             graves: Vec::new(),
             estimates: Estimates::default(),
             cursor: 0,
+            limit: Sequence::MAX,
+            turn: 2,
             swept: HashSet::new(),
             passed: HashSet::new(),
             passed_logs: HashSet::new(),
@@ -151,7 +158,7 @@ impl Reclaimer {
                 After::Moved(_) => "MoveChunks",
                 After::Retired(_) => "RetirePack",
                 After::Replaced(_) => "ReplaceLog",
-                After::Settled(_) | After::Nothing => "barrier",
+                After::Settled(_) | After::Limited | After::Nothing => "barrier",
             },
             State::Rewriting(_) => "compaction of the log",
             State::Emptying(_) => "emptying a pack",
@@ -206,8 +213,12 @@ impl Reclaimer {
         let (_, grave) = self.graves.swap_remove(at);
         match grave {
             Grave::Log(file) => {
-                // After a power cut an index that had fallen back into this file would have to be built anew.
-                self.shared.index.checkpoint()?;
+                // After a power cut an index that had fallen back into this file would have to be built anew. That is the
+                // lesser evil when there is no room for a checkpoint: room is what this is about.
+                match self.shared.index.checkpoint() {
+                    Ok(_) | Err(Error::StorageFull) => {}
+                    Err(error) => return Err(error),
+                }
                 self.logs.remove(file)?;
             }
             Grave::Pack(pack) => self.shared.packs.retire(pack)?,
@@ -217,17 +228,19 @@ impl Reclaimer {
         Ok(true)
     }
 
+    /// Blobs, packs and log files take turns, so that none of them starves beside clients that delete without end.
     fn choose(&mut self, policy: &Policy) -> Result<Step> {
-        if let Some(step) = self.choose_blobs()? {
-            return Ok(step);
-        }
-        if let Some(step) = self.choose_pack(policy)? {
-            return Ok(step);
-        }
-        if policy.compact
-            && let Some(step) = self.choose_logs(policy)?
-        {
-            return Ok(step);
+        for _ in 0..3 {
+            self.turn = (self.turn + 1) % 3;
+            let step = match self.turn {
+                0 => self.choose_blobs()?,
+                1 => self.choose_pack(policy)?,
+                _ if policy.compact => self.choose_logs(policy)?,
+                _ => None,
+            };
+            if let Some(step) = step {
+                return Ok(step);
+            }
         }
         Ok(if self.graves.is_empty() { Step::Idle } else { Step::Waiting })
     }
@@ -235,7 +248,8 @@ impl Reclaimer {
     /// Blobs without references become candidates. What refers to them from now on takes them off; what was decided
     /// before is waited for, so that the index knows of it.
     fn choose_blobs(&mut self) -> Result<Option<Step>> {
-        let dead = self.shared.index.read()?.dead_blobs(self.cursor, CHOSEN_AT_A_TIME)?;
+        let mut dead = self.shared.index.read()?.dead_blobs(self.cursor, CHOSEN_AT_A_TIME)?;
+        dead.retain(|(blob, _)| *blob <= self.limit);
         let Some((last, _)) = dead.last() else {
             // From the beginning next time: what was passed over may be free by then.
             self.cursor = 0;
@@ -296,6 +310,9 @@ impl Reclaimer {
             return Ok(Step::Waiting);
         }
         self.state = *then;
+        if matches!(after, After::Limited) {
+            self.limit = last;
+        }
         self.applied(after, &entries);
         Ok(Step::Worked { bytes: 0 })
     }
@@ -322,7 +339,7 @@ impl Reclaimer {
                 self.done.lock().log_files += compacted.replaced.len() as u64;
                 self.dig(compacted.replaced.into_iter().map(Grave::Log));
             }
-            After::Nothing => {}
+            After::Limited | After::Nothing => {}
         }
     }
 
@@ -412,7 +429,7 @@ impl Reclaimer {
     fn choose_logs(&mut self, policy: &Policy) -> Result<Option<Step>> {
         let mut sealed = self.logs.sealed();
         let applied = self.shared.applies.applied_to();
-        sealed.retain(|log| log.last <= applied);
+        sealed.retain(|log| log.last <= applied && log.first <= self.limit);
         let now = self.shared.clock.monotonic();
         if self.estimates.refresh(&self.shared, &sealed, now)? {
             return Ok(Some(Step::Worked { bytes: 0 }));
@@ -421,7 +438,9 @@ impl Reclaimer {
         let passed = |file| self.passed_logs.contains(&file);
         let Some(files) = self.estimates.choose(&sealed, policy, small, &passed) else { return Ok(None) };
         let begun = Compaction::begin(&self.shared, &self.logs, files.clone());
-        let compaction = begun.inspect_err(|_| self.passed_logs.extend(files))?;
+        // What lacked room is tried again.
+        let passes = |error: &Error| !matches!(error, Error::StorageFull);
+        let compaction = begun.inspect_err(|error| self.passed_logs.extend(files.iter().filter(|_| passes(error))))?;
         self.state = State::Rewriting(Box::new(compaction));
         Ok(Some(Step::Worked { bytes: 0 }))
     }
@@ -445,9 +464,16 @@ impl Reclaimer {
     }
 
     /// Waits for the index to have everything that was decided; with `seal` the log file in use ends there, so that it
-    /// can be compacted.
-    pub fn settle(&mut self, seal: bool) -> Step {
+    /// can be compacted; when `limited`, what comes later is left alone until `unlimited`.
+    pub fn settle(&mut self, seal: bool, limited: bool) -> Step {
+        self.limit = Sequence::MAX;
+        let after = if limited { After::Limited } else { After::Nothing };
         let then = std::mem::replace(&mut self.state, State::Idle);
-        self.submit(Intent::Barrier { seal }, After::Nothing, then)
+        self.submit(Intent::Barrier { seal }, after, then)
+    }
+
+    /// Everything counts again, whenever it came.
+    pub fn unlimited(&mut self) {
+        self.limit = Sequence::MAX;
     }
 }

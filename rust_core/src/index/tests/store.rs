@@ -332,3 +332,35 @@ fn the_wal_starts_over_beside_readers_and_the_writer() {
     let wal = std::fs::metadata(path.with_extension("db-wal")).expect("the WAL").len();
     assert!(largest > 0 && wal < 3 * maintenance::WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
 }
+
+#[test]
+fn records_that_found_no_room_are_applied_later() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let index = Index::open(file_options(&dir.path().join("index.db")), STORE).expect("created");
+    let mut writer = index.writer().expect("the writer");
+    apply(&mut writer, &three()).expect("applied");
+    let before = index.dump().expect("a dump");
+    let many: Vec<_> = (4..4000).map(|sequence| Owned::new(sequence, put(1, &sequence.to_be_bytes(), 1))).collect();
+    // The least that SQLite takes is what the database has.
+    writer.limit_pages(1).expect("limited");
+    for _ in 0..2 {
+        assert!(matches!(apply(&mut writer, &many), Err(Error::StorageFull)));
+        assert_eq!(index.dump().expect("a dump"), before);
+    }
+    writer.limit_pages(1 << 30).expect("lifted");
+    apply(&mut writer, &many).expect("applied");
+    let all: Vec<_> = three().into_iter().chain(many).collect();
+    assert_eq!(index.dump().expect("a dump"), applied(&all).dump().expect("a dump"));
+}
+
+#[test]
+fn a_damaged_definition_is_found() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("index.db");
+    drop(Index::open(file_options(&path), STORE).expect("created"));
+    let mut bytes = std::fs::read(&path).expect("read");
+    let at = bytes.windows(11).position(|window| window == b"modified_ms").expect("a column");
+    bytes[at] ^= 1;
+    std::fs::write(&path, bytes).expect("written");
+    assert!(matches!(Index::open(file_options(&path), STORE), Err(Error::Index { .. })));
+}

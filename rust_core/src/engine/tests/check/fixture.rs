@@ -60,6 +60,7 @@ impl Everything {
         store.put(&a, "gone", &noise(300_000, 70)).unwrap();
         store.put(&a, "stays", &noise(300_000, 71)).unwrap();
         store.delete(&a, "gone").unwrap();
+
         store.handle().reclaim(Effort::Compact).unwrap();
         assert!(store.handle().reclaim_progress().total.log_files > 0);
         // Behind the compaction, and what nothing refers to any more and is not condemned.

@@ -31,7 +31,7 @@ fn a_store_is_clean_while_it_is_written_and_compacted() {
                     }
                     let length = if n % 5 == 0 { 200_000 } else { 3_000 };
                     let key = format!("{writer}/{:02}", n % 40);
-                    store.put(bucket, &key, &noise(length, writer << 32 | n % 100)).unwrap();
+                    store.put(bucket, &key, &noise(length, (writer << 32) | (n % 100))).unwrap();
                     if n % 3 == 0 {
                         store.delete(bucket, &format!("{writer}/{:02}", (n + 7) % 40)).unwrap();
                     }

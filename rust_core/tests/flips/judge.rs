@@ -1,0 +1,195 @@
+//! One flipped byte: what the check says of it, and what a store shows that is opened with it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orcas_core::engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store};
+use orcas_core::error::Error;
+use orcas_core::fs::sim::SimDisk;
+use orcas_core::fs::{FileSystem, Open};
+
+use crate::observe::{Seen, State, compare};
+use crate::store::{Built, INDEX, disk_with, open};
+
+/// What a store shows.
+#[derive(Debug)]
+pub enum Effect {
+    Refused(Error),
+    Opened(Seen),
+}
+
+impl Effect {
+    /// Whether anybody could notice.
+    pub fn is_seen(&self) -> bool {
+        match self {
+            Self::Refused(_) => true,
+            Self::Opened(seen) => seen.errors > 0 || self.is_wrong(),
+        }
+    }
+
+    pub fn is_wrong(&self) -> bool {
+        matches!(self, Self::Opened(seen) if !seen.wrong.is_empty() || !seen.absent.is_empty())
+    }
+}
+
+/// What the check says.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Nothing at all.
+    Nothing,
+    /// Something about the file.
+    Named,
+    /// Something, but not about the file.
+    Elsewhere(String),
+    Failed(String),
+}
+
+pub struct Verdict {
+    pub said: Said,
+    /// With the index as it was, and with one that is built from the log.
+    pub kept: Option<Effect>,
+    pub rebuilt: Option<Effect>,
+}
+
+/// A built store on disks from which each flip gets its own copy.
+pub struct Bench<'a> {
+    pub built: &'a Built,
+    /// Where the index really is, so that a check finds it.
+    place: tempfile::TempDir,
+    disk: SimDisk,
+    pub state: State,
+}
+
+impl<'a> Bench<'a> {
+    /// Also proves that the store is in order while no byte is flipped. `indexed` is whether the check finds an index.
+    pub fn new(built: &'a Built, indexed: bool) -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let disk = disk_with(place.path());
+        for dir in ["log", "chunks"] {
+            disk.create_dir(&place.path().join(dir)).unwrap();
+        }
+        for (name, bytes) in &built.files {
+            let path = place.path().join(name);
+            let file = disk.open(&path, Open::Create).unwrap();
+            file.write_at(0, bytes).unwrap();
+            file.sync_data().unwrap();
+            disk.sync_dir(path.parent().unwrap()).unwrap();
+        }
+        if indexed {
+            write_index(place.path(), &built.index);
+        }
+        let mut bench = Self { built, place, disk, state: State::default() };
+        bench.state = bench.observe();
+        bench
+    }
+
+    fn observe(&self) -> State {
+        let mut states = [None, Some(Arc::clone(&self.built.snapshot))].map(|index| {
+            let stepper = open(&self.disk.snapshot(), self.place.path(), IndexPlace::Memory(index)).unwrap();
+            crate::observe::observe(stepper.handle())
+        });
+        assert_eq!(states[0], states[1]);
+        for (name, bytes) in &self.built.objects {
+            let (_, key) = name.split_once('/').unwrap();
+            let held = states[0].items.iter().any(|((_, k, _), item)| k == key.as_bytes() && *item.bytes == *bytes);
+            assert!(held, "{name} is not in the store");
+        }
+        let report = self.check(&self.disk).unwrap();
+        assert!(report.is_clean(), "{report:#?}");
+        std::mem::take(&mut states[0])
+    }
+
+    fn check(&self, disk: &SimDisk) -> Result<CheckReport, Error> {
+        check(disk, self.place.path())
+    }
+
+    /// Flips bits of one byte of a file of log, packs or keys.
+    pub fn flip(&self, name: &str, offset: usize, mask: u8) -> Verdict {
+        let disk = self.disk.snapshot();
+        let file = disk.open(&self.place.path().join(name), Open::Write).unwrap();
+        file.write_at(offset as u64, &[self.built.files[name][offset] ^ mask]).unwrap();
+        file.sync_data().unwrap();
+        let said = said(self.check(&disk.snapshot()), name);
+        let show = |index| {
+            Some(match open(&disk.snapshot(), self.place.path(), IndexPlace::Memory(index)) {
+                Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
+                Err(error) => Effect::Refused(error),
+            })
+        };
+        Verdict { said, kept: show(Some(Arc::clone(&self.built.snapshot))), rebuilt: show(None) }
+    }
+
+    /// Flips bits of one byte of a file of the index, in the directory `scratch` of its own.
+    pub fn flip_index(&self, scratch: &Scratch, name: &str, offset: usize, mask: u8) -> Verdict {
+        let mut index = self.built.index.clone();
+        if let Some(byte) = index.get_mut(name).and_then(|bytes| bytes.get_mut(offset)) {
+            *byte ^= mask;
+        }
+        write_index(&scratch.path, &index);
+        let said = said(check(&scratch.disk.snapshot(), &scratch.path), INDEX);
+        let kept = match open(&scratch.disk.snapshot(), &scratch.path, IndexPlace::File) {
+            Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
+            Err(error) => Effect::Refused(error),
+        };
+        Verdict { said, kept: Some(kept), rebuilt: None }
+    }
+
+    /// The same store in another place, for whoever changes its index.
+    pub fn scratch(&self) -> Scratch {
+        let dir = tempfile::tempdir().unwrap();
+        let disk = disk_with(dir.path());
+        for sub in ["log", "chunks"] {
+            disk.create_dir(&dir.path().join(sub)).unwrap();
+        }
+        for (name, bytes) in &self.built.files {
+            let file = disk.open(&dir.path().join(name), Open::Create).unwrap();
+            file.write_at(0, bytes).unwrap();
+        }
+        Scratch { path: dir.path().to_owned(), disk, _dir: dir }
+    }
+}
+
+pub struct Scratch {
+    path: PathBuf,
+    disk: SimDisk,
+    _dir: tempfile::TempDir,
+}
+
+fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(dir.join(format!("{INDEX}{suffix}")));
+    }
+    for (name, bytes) in index {
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
+}
+
+fn check(disk: &SimDisk, data: &Path) -> Result<CheckReport, Error> {
+    let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
+    let options = CheckOptions { read_content: true, threads: 1, bytes_per_sec: 0 };
+    check_store(&fs, data, &options, &CheckProgress::default())
+}
+
+/// Whether a place in a report is in this file: by its name, or by its number.
+fn is_in(place: &str, name: &str) -> bool {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let number = file.trim_end_matches(".log").trim_start_matches('0');
+    let words = place.replace(',', " ");
+    let found = words.split(' ').any(|word| word == name || word.rsplit('/').next() == Some(file));
+    found || file.ends_with(".log") && place.starts_with(&format!("log file {number},"))
+}
+
+fn said(report: Result<CheckReport, Error>, name: &str) -> Said {
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => return Said::Failed(error.to_string()),
+    };
+    if report.findings.iter().any(|finding| is_in(&finding.place, name)) {
+        return Said::Named;
+    }
+    if report.is_clean() && report.findings.is_empty() {
+        return Said::Nothing;
+    }
+    Said::Elsewhere(format!("{:?} {:?}", report.index, report.findings.first()))
+}

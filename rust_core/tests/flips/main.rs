@@ -1,0 +1,318 @@
+//! Every byte of a store, flipped one at a time: a store that opens with it shows what was stored or an error, never
+//! anything else, and the check names the file of every byte that counts. The rows of an index that is there are the one
+//! exception: SQLite's pages have no checksums, and so the store believes them. The check names all of them.
+//!
+//! Some thousand flips are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes every byte,
+//! `ORCAS_FLIPS=N` other ones.
+
+mod judge;
+mod observe;
+mod store;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use orcas_core::error::Error;
+use orcas_core::fs::sim::SimRng;
+use parking_lot::Mutex;
+
+use judge::{Bench, Effect, Said, Verdict};
+use store::{Built, INDEX, WAL};
+
+const THREADS: usize = 2;
+/// Flips of each store when they are chosen, beside those in headers.
+const CHOSEN: usize = 1_500;
+/// Bytes at the beginning of a file that are its header.
+const LOG_HEADER: usize = 264;
+const PACK_HEADER: usize = 72;
+/// A flip that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Failures that are told.
+const TOLD_MAX: usize = 40;
+/// Bytes of content that are looked for to find where it stands.
+const PROBE: usize = 32;
+
+/// The flips of one kind of files.
+#[derive(Default, Debug, Clone)]
+struct Tally {
+    flips: u64,
+    named: u64,
+    /// Flips that nobody notices and the check does not name.
+    slack: u64,
+    refused: u64,
+    errors: u64,
+    /// The end of a log that was not closed, taken for a torn one.
+    torn: u64,
+    /// Of an index only.
+    wrong: u64,
+}
+
+struct Flip {
+    file: String,
+    offset: usize,
+    mask: u8,
+}
+
+/// What all threads found.
+#[derive(Default)]
+struct Outcome {
+    tallies: Mutex<BTreeMap<&'static str, Tally>>,
+    failures: Mutex<Vec<String>>,
+    /// Bytes without a finding, by file.
+    slack: Mutex<BTreeMap<String, Vec<usize>>>,
+}
+
+enum Choice {
+    All,
+    Seed(u64),
+}
+
+fn choice() -> Choice {
+    match std::env::var("ORCAS_FLIPS").as_deref() {
+        Ok("all") => Choice::All,
+        Ok(seed) => Choice::Seed(seed.parse().expect("ORCAS_FLIPS is `all` or a number")),
+        Err(_) => Choice::Seed(1),
+    }
+}
+
+fn kind(file: &str) -> &'static str {
+    match file {
+        _ if file.ends_with(".log") => "log",
+        _ if file.ends_with(".pack") => "pack",
+        INDEX => "index",
+        WAL => "index WAL",
+        _ => "keys",
+    }
+}
+
+fn header(file: &str) -> usize {
+    match kind(file) {
+        "log" => LOG_HEADER,
+        "pack" => PACK_HEADER,
+        "keys" => usize::MAX,
+        _ => 100,
+    }
+}
+
+/// Every byte, or the headers and some of the rest.
+fn flips(files: &BTreeMap<String, Vec<u8>>) -> Vec<Flip> {
+    let mut rng = SimRng::new(match choice() {
+        Choice::All => 1,
+        Choice::Seed(seed) => seed,
+    });
+    let total: usize = files.values().map(Vec::len).sum();
+    let mut flips = Vec::new();
+    for (file, bytes) in files {
+        let header = header(file);
+        for offset in 0..bytes.len() {
+            let mask = 1 + rng.below(255) as u8;
+            let chosen = rng.below(total as u64) < CHOSEN as u64;
+            if chosen || offset < header || matches!(choice(), Choice::All) {
+                flips.push(Flip { file: file.clone(), offset, mask });
+            }
+        }
+    }
+    flips
+}
+
+/// What is being tried, for when it hangs.
+type Present = Mutex<Option<(String, Instant)>>;
+
+fn try_all(flips: &[Flip], try_one: &(dyn Fn(usize, &Flip) + Sync)) {
+    let next = AtomicUsize::new(0);
+    let busy = AtomicUsize::new(THREADS);
+    let present: Vec<Present> = (0..THREADS).map(|_| Mutex::default()).collect();
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for (thread, present) in present.iter().enumerate() {
+            let (next, busy) = (&next, &busy);
+            scope.spawn(move || {
+                while let Some(flip) = flips.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    *present.lock() = Some((format!("{} byte {}", flip.file, flip.offset), Instant::now()));
+                    try_one(thread, flip);
+                }
+                *present.lock() = None;
+                busy.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        let mut told = Instant::now();
+        while busy.load(Ordering::Relaxed) > 0 {
+            std::thread::sleep(Duration::from_millis(20));
+            for (what, since) in present.iter().filter_map(|present| present.lock().clone()) {
+                if since.elapsed() > PATIENCE {
+                    println!("{what} hangs");
+                    std::process::exit(1);
+                }
+            }
+            if told.elapsed() > Duration::from_secs(60) {
+                told = Instant::now();
+                println!("{} of {} flips", next.load(Ordering::Relaxed), flips.len());
+            }
+        }
+    });
+    let each = started.elapsed() / flips.len().max(1) as u32;
+    println!("{} flips in {:.1} s, {each:?} each", flips.len(), started.elapsed().as_secs_f64());
+}
+
+impl Outcome {
+    fn fail(&self, flip: &Flip, what: String) {
+        let mut failures = self.failures.lock();
+        failures.push(format!("{} byte {} ^ {:#04x}: {what}", flip.file, flip.offset, flip.mask));
+    }
+
+    fn judge(&self, flip: &Flip, verdict: Verdict, undecided: &[String]) {
+        let Verdict { said, kept, rebuilt } = verdict;
+        let mut torn = false;
+        let is_index = kind(&flip.file) == "index";
+        for (index, effect) in [("kept", &kept), ("rebuilt", &rebuilt)] {
+            let Some(effect) = effect else { continue };
+            match effect {
+                Effect::Refused(error) if is_clear(error) => {}
+                Effect::Refused(error) => self.fail(flip, format!("index {index}: refused unclearly: {error}")),
+                Effect::Opened(seen) if effect.is_wrong() => {
+                    let lost = !seen.absent.is_empty() && seen.wrong.is_empty();
+                    let tail = seen.absent.iter().all(|key| undecided.iter().any(|name| name.ends_with(key)));
+                    if lost && tail && index == "rebuilt" {
+                        torn = true;
+                    } else if is_index && said == Said::Named {
+                        // Rows have no checksums: the check finds them, the store itself does not.
+                    } else {
+                        self.fail(flip, format!("index {index}: {said:?}, absent {:?}, {:?}", seen.absent, seen.wrong));
+                    }
+                }
+                Effect::Opened(_) => {}
+            }
+        }
+        let effects: Vec<&Effect> = [&kept, &rebuilt].into_iter().flatten().collect();
+        let is_seen = effects.iter().any(|effect| effect.is_seen());
+        match &said {
+            Said::Failed(error) => self.fail(flip, format!("the check failed: {error}")),
+            Said::Elsewhere(what) => self.fail(flip, format!("the check does not name the file, but {what}")),
+            Said::Nothing if is_seen && !torn => self.fail(flip, format!("the check is silent: {effects:?}")),
+            Said::Nothing | Said::Named => {}
+        }
+        if said == Said::Nothing {
+            self.slack.lock().entry(flip.file.clone()).or_default().push(flip.offset);
+        }
+        let mut tallies = self.tallies.lock();
+        let tally = tallies.entry(kind(&flip.file)).or_default();
+        tally.flips += 1;
+        tally.named += u64::from(said == Said::Named);
+        tally.slack += u64::from(said == Said::Nothing);
+        tally.refused += u64::from(effects.iter().any(|effect| matches!(effect, Effect::Refused(_))));
+        tally.errors += u64::from(effects.iter().any(|e| matches!(e, Effect::Opened(seen) if seen.errors > 0)));
+        tally.torn += u64::from(torn);
+        tally.wrong += u64::from(!torn && effects.iter().any(|effect| effect.is_wrong()));
+    }
+
+    /// Runs `try_one`; a panic is a failure.
+    fn guard(&self, flip: &Flip, try_one: impl FnOnce() -> Verdict, undecided: &[String]) {
+        match catch_unwind(AssertUnwindSafe(try_one)) {
+            Ok(verdict) => self.judge(flip, verdict, undecided),
+            Err(_) => self.fail(flip, "it panics".to_owned()),
+        }
+    }
+
+    fn report(&self, store: &str) {
+        for (kind, tally) in &*self.tallies.lock() {
+            println!("{store}, {kind}: {tally:?}");
+        }
+        let failures = self.failures.lock();
+        failures.iter().take(TOLD_MAX).for_each(|failure| println!("{failure}"));
+        assert!(failures.is_empty(), "{store}: {} of the flips did harm", failures.len());
+    }
+}
+
+/// Whether somebody who reads the message knows that the store is damaged, and where.
+fn is_clear(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Corrupt { .. }
+            | Error::Missing { .. }
+            | Error::Foreign { .. }
+            | Error::Version { .. }
+            | Error::Index { .. }
+    )
+}
+
+/// Wherever the content of an object stands in a file, if it counts there, every byte of it is named: a place is either
+/// without any slack or all of it is slack, and not every place of a content is.
+fn content_is_named(built: &Built, flips: &[Flip], outcome: &Outcome) {
+    let slack = outcome.slack.lock();
+    let mut found = 0;
+    for (name, bytes) in &built.objects {
+        let mut places = 0;
+        let mut named = 0;
+        for piece in bytes.chunks_exact(PROBE) {
+            // Padding looks like this.
+            if piece.iter().all(|byte| *byte == piece[0]) {
+                continue;
+            }
+            for (file, held) in built.files.iter().filter(|(file, _)| kind(file) != "keys") {
+                for at in memchr::memmem::find_iter(held, piece) {
+                    let range = at..at + PROBE;
+                    let tried = flips.iter().filter(|flip| flip.file == *file && range.contains(&flip.offset)).count();
+                    let silent = slack.get(file).map_or(0, |all| all.iter().filter(|at| range.contains(at)).count());
+                    assert!(
+                        silent == 0 || silent == tried,
+                        "{name} in {file} at {at}: {silent} of {tried} without a finding"
+                    );
+                    places += 1;
+                    named += usize::from(silent == 0);
+                }
+            }
+        }
+        assert!(places == 0 || named > 0, "{name} stands at {places} places, and flips at none are named");
+        found += named;
+    }
+    assert!(found > 0);
+    println!("{found} pieces of content were found, and all flips in them named");
+}
+
+fn flip_files(store: &str, built: &Built, indexed: bool) {
+    let bench = Bench::new(built, indexed);
+    let flips = flips(&built.files);
+    let outcome = Outcome::default();
+    try_all(&flips, &|_, flip| {
+        outcome.guard(flip, || bench.flip(&flip.file, flip.offset, flip.mask), &built.undecided);
+    });
+    outcome.report(store);
+    content_is_named(built, &flips, &outcome);
+}
+
+fn flip_index(store: &str, built: &Built) {
+    let bench = Bench::new(built, true);
+    let scratches: Vec<_> = (0..THREADS).map(|_| bench.scratch()).collect();
+    let outcome = Outcome::default();
+    try_all(&flips(&built.index), &|thread, flip| {
+        outcome.guard(flip, || bench.flip_index(&scratches[thread], &flip.file, flip.offset, flip.mask), &[]);
+    });
+    outcome.report(store);
+}
+
+#[test]
+fn every_byte_of_a_closed_store() {
+    flip_files("closed, with index", &store::closed(), true);
+}
+
+#[test]
+fn every_byte_of_a_store_without_its_index() {
+    flip_files("closed, without index", &store::closed(), false);
+}
+
+#[test]
+fn every_byte_of_a_store_that_was_killed() {
+    flip_files("killed, with index", &store::killed(), true);
+}
+
+#[test]
+fn every_byte_of_an_index() {
+    flip_index("index of a closed store", &store::closed());
+}
+
+#[test]
+fn every_byte_of_an_index_with_a_wal() {
+    flip_index("index of a store that was killed", &store::killed());
+}

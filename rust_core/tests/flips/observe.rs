@@ -1,0 +1,253 @@
+//! Reads a store whole, through its own interface, and holds every answer against what it should be: an error is an
+//! answer, another state is not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use orcas_core::checksum::Etag;
+use orcas_core::engine::{Found, Handle, ListObjects, ListParts, ListUploads};
+use orcas_core::error::Result;
+use orcas_core::record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
+
+/// Small, so that pages end in many places.
+const PAGE: usize = 17;
+
+/// One object or part: what lists and heads say of it, and its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub listed: String,
+    pub head: String,
+    pub bytes: Arc<Vec<u8>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    pub buckets: Vec<String>,
+    /// By bucket and key; parts by bucket, key and number.
+    pub items: BTreeMap<(BucketId, Bytes, u16), Item>,
+    pub uploads: Vec<String>,
+}
+
+/// What a store showed.
+#[derive(Debug, Default)]
+pub struct Seen {
+    /// Answers that were errors.
+    pub errors: u64,
+    /// Of these, the first.
+    pub first_error: Option<String>,
+    /// Items that should be there and are not, without an error.
+    pub absent: Vec<String>,
+    /// Answers that were wrong in any other way.
+    pub wrong: Vec<String>,
+}
+
+impl Seen {
+    fn error(&mut self, error: &orcas_core::error::Error) {
+        self.errors += 1;
+        self.first_error.get_or_insert_with(|| error.to_string());
+    }
+
+    fn wrong(&mut self, what: impl FnOnce() -> String) {
+        if self.wrong.len() < 8 {
+            self.wrong.push(what());
+        }
+    }
+
+    fn take<T>(&mut self, answer: Result<T>) -> Option<T> {
+        answer.inspect_err(|error| self.error(error)).ok()
+    }
+}
+
+/// The whole state of a store that is in order.
+pub fn observe(handle: &Handle) -> State {
+    let mut state = State { buckets: bucket_lines(handle), ..State::default() };
+    for bucket in handle.buckets() {
+        for (key, listed) in list(handle, bucket.id).unwrap() {
+            let found = handle.object(bucket.id, &key).unwrap().unwrap();
+            let bytes = Arc::new(read(handle, &found).unwrap());
+            let item = Item { listed, head: head(&found.object), bytes };
+            state.items.insert((bucket.id, key, 0), item);
+        }
+        let (lines, parts) = uploads(handle, &bucket).unwrap();
+        state.uploads.extend(lines);
+        for part in parts {
+            let bytes = Arc::new(read(handle, &as_found(handle, &bucket, &part.1)).unwrap());
+            let line = part_line(&part.1);
+            state.items.insert((bucket.id, part.0, part.1.number), Item { listed: line.clone(), head: line, bytes });
+        }
+    }
+    state
+}
+
+/// Everything that `wanted` has, asked of a store that may be damaged.
+pub fn compare(handle: &Handle, wanted: &State) -> Seen {
+    let mut seen = Seen::default();
+    let buckets = bucket_lines(handle);
+    if buckets != wanted.buckets {
+        seen.wrong(|| format!("buckets: {buckets:?}"));
+    }
+    let mut lines = Vec::new();
+    let mut listed_uploads = true;
+    for bucket in handle.buckets() {
+        if let Some(keys) = seen.take(list(handle, bucket.id)) {
+            compare_list(bucket.id, keys, wanted, &mut seen);
+        }
+        match uploads(handle, &bucket) {
+            Ok((found, parts)) => {
+                lines.extend(found);
+                parts.iter().for_each(|(key, part)| compare_part(handle, &bucket, key, part, wanted, &mut seen));
+            }
+            Err(error) => {
+                listed_uploads = false;
+                seen.error(&error);
+            }
+        }
+    }
+    if listed_uploads && lines != wanted.uploads {
+        seen.wrong(|| format!("uploads: {lines:?}"));
+    }
+    for ((bucket, key, _), item) in wanted.items.iter().filter(|((_, _, part), _)| *part == 0) {
+        let Some(found) = seen.take(handle.object(*bucket, key)) else { continue };
+        let Some(found) = found else {
+            seen.absent.push(String::from_utf8_lossy(key).into_owned());
+            continue;
+        };
+        if head(&found.object) != item.head {
+            seen.wrong(|| format!("{key:?}: {}", head(&found.object)));
+        }
+        if let Some(bytes) = seen.take(read(handle, &found))
+            && bytes != *item.bytes
+        {
+            seen.wrong(|| format!("{key:?}: other bytes"));
+        }
+    }
+    seen
+}
+
+fn compare_list(bucket: BucketId, keys: Vec<(Bytes, String)>, wanted: &State, seen: &mut Seen) {
+    let mut expected = wanted
+        .items
+        .iter()
+        .filter(|((of, _, part), _)| *of == bucket && *part == 0)
+        .map(|((_, key, _), item)| (key, item));
+    for (key, line) in keys {
+        loop {
+            match expected.next() {
+                Some((due, _)) if *due < key => seen.absent.push(String::from_utf8_lossy(due).into_owned()),
+                Some((due, item)) if *due == key && item.listed == line => break,
+                _ => return seen.wrong(|| format!("listed {key:?}: {line}")),
+            }
+        }
+    }
+    seen.absent.extend(expected.map(|(due, _)| String::from_utf8_lossy(due).into_owned()));
+}
+
+fn compare_part(handle: &Handle, bucket: &Bucket, key: &Bytes, part: &Part, wanted: &State, seen: &mut Seen) {
+    let Some(item) = wanted.items.get(&(bucket.id, key.clone(), part.number)) else {
+        return seen.wrong(|| format!("part {key:?} {}", part.number));
+    };
+    if part_line(part) != item.head {
+        seen.wrong(|| format!("part {key:?} {}: {}", part.number, part_line(part)));
+    }
+    if let Some(bytes) = seen.take(read(handle, &as_found(handle, bucket, part)))
+        && bytes != *item.bytes
+    {
+        seen.wrong(|| format!("part {key:?} {}: other bytes", part.number));
+    }
+}
+
+fn bucket_lines(handle: &Handle) -> Vec<String> {
+    handle.buckets().iter().map(|bucket| format!("{bucket:?}")).collect()
+}
+
+fn head(object: &Object) -> String {
+    let Version { size, etag, modified_ms, headers, parts, checksum, sha256, .. } = &object.version;
+    format!("{size} {etag:?} {modified_ms} {headers:?} {parts:?} {checksum:?} {sha256:?}")
+}
+
+fn part_line(part: &Part) -> String {
+    format!("{} {} {:?} {} {:?}", part.number, part.size, part.md5, part.modified_ms, part.checksum)
+}
+
+fn list(handle: &Handle, bucket: BucketId) -> Result<Vec<(Bytes, String)>> {
+    let mut list = ListObjects { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: PAGE };
+    let mut keys: Vec<(Bytes, String)> = Vec::new();
+    loop {
+        let page = handle.list_objects(&list)?;
+        for entry in page.entries {
+            let line = format!("{} {:?} {} {:?}", entry.size, entry.etag, entry.modified_ms, entry.checksum);
+            keys.push((entry.key, line));
+        }
+        // More pages than there can be keys are a loop.
+        if !page.truncated || keys.len() > 10_000 {
+            return Ok(keys);
+        }
+        list.after = page.last;
+    }
+}
+
+type Uploads = (Vec<String>, Vec<(Bytes, Part)>);
+
+fn uploads(handle: &Handle, bucket: &Bucket) -> Result<Uploads> {
+    let list = ListUploads {
+        bucket: bucket.id,
+        prefix: Bytes::new(),
+        delimiter: None,
+        after_key: None,
+        after_upload: None,
+        max_uploads: 1_000,
+    };
+    let (mut lines, mut parts) = (Vec::new(), Vec::new());
+    for upload in handle.list_uploads(&list)?.entries {
+        let found = handle.list_parts(ListParts { upload: upload.id, after: 0, max_parts: 1_000 })?.entries;
+        let numbers: Vec<_> = found.iter().map(|part| part.number).collect();
+        let known = handle.upload(bucket.id, &upload.key, upload.id)?.is_some();
+        lines.push(format!("{:?} {:?} {} {known} {numbers:?}", upload.key, upload.id, upload.initiated_ms));
+        parts.extend(found.iter().map(|part| (upload.key.clone(), (**part).clone())));
+    }
+    Ok((lines, parts))
+}
+
+/// A part as if it were an object, so that its bytes can be read.
+fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> Found {
+    let version = Version {
+        bucket: bucket.id,
+        key: Bytes::new(),
+        version_id: VersionId::Null,
+        delete_marker: false,
+        modified_ms: part.modified_ms,
+        size: part.size,
+        etag: Etag::simple(part.md5),
+        sha256: None,
+        checksum: None,
+        headers: Default::default(),
+        parts: Vec::new(),
+        manifest: part.manifest.clone(),
+    };
+    Found::new(Arc::new(Object { sequence: 0, version }), handle.pin_epoch())
+}
+
+/// Both ways to read, which must agree.
+fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
+    let version = &found.object.version;
+    // As whoever serves it would: a size that a flip made huge is not allocated.
+    let stored: u64 = version.manifest.iter().map(Extent::length).fold(0, u64::saturating_add);
+    let size = version.size.min(stored);
+    let mut reader = handle.reader(found, 0, version.size.saturating_sub(1));
+    let mut bytes = Vec::with_capacity(size.min(8 << 20) as usize);
+    let mut piece = vec![0; 1 << 20];
+    loop {
+        match reader.read(&mut piece)? {
+            0 => break,
+            read => bytes.extend_from_slice(&piece[..read]),
+        }
+    }
+    if bytes.len() <= 65_536 {
+        let mut again = vec![0; bytes.len()];
+        if handle.try_read(found, 0, &mut again)? {
+            assert!(again == bytes, "two ways to read differ");
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,442 @@
+//! Builds the stores whose bytes are flipped: about a megabyte each, with one of everything in it, made step by step on a
+//! simulated disk, so that the same seed gives the same bytes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use orcas_core::checksum::Md5Hasher;
+use orcas_core::decide::{
+    Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
+    SourceConditions,
+};
+use orcas_core::engine::{
+    Clock, CompletionSink, EngineOptions, Environment, Handle, IndexPlace, Policy, Step, Stepper, Waiter,
+};
+use orcas_core::error::Result;
+use orcas_core::fs::sim::{SimDisk, SimRandom};
+use orcas_core::fs::{FileSystem, Open};
+use orcas_core::record::{Bucket, BucketSettings, Chunking, Durability, RefLevel, UploadId};
+use parking_lot::Mutex;
+
+const CHUNK_SIZE: u32 = 12 << 10;
+const LOG_FILE_SIZE: u64 = 48 << 10;
+const PACK_SIZE: u64 = 160 << 10;
+/// More than reclamation of such a store ever takes.
+const RECLAIM_STEPS_MAX: usize = 5_000;
+/// Everything that is dead goes, files are rewritten for little.
+const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true };
+
+pub const INDEX: &str = "index.db";
+pub const WAL: &str = "index.db-wal";
+
+struct StillClock;
+
+impl Clock for StillClock {
+    fn now_ms(&self) -> u64 {
+        1_700_000_000_000
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[derive(Default)]
+struct Answers(Mutex<Vec<Result<Outcome, Failure>>>);
+
+impl CompletionSink for Answers {
+    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
+        self.0.lock().push(result);
+    }
+}
+
+pub fn options(data: &Path) -> EngineOptions {
+    EngineOptions {
+        data: data.to_owned(),
+        batch_write_enabled: true,
+        write_buffer_window: Duration::from_secs(1),
+        max_write_buffer_size: 64 << 10,
+        max_write_buffer_count: 64,
+        chunk_size: CHUNK_SIZE,
+        durability: Durability::Sync,
+        ref_level: RefLevel::Full,
+        sync_interval: Duration::from_secs(1),
+        db_max_open: 2,
+        db_max_idle: 2,
+        db_lifetime: Duration::MAX,
+        log_file_size: LOG_FILE_SIZE,
+        pack_size: PACK_SIZE,
+        reclaim_rate: 0,
+        scrub_rate: 0,
+        reserve: 0,
+    }
+}
+
+pub fn open(disk: &SimDisk, data: &Path, index: IndexPlace) -> Result<Stepper> {
+    let environment = Environment {
+        fs: Arc::new(disk.clone()),
+        clock: Arc::new(StillClock),
+        random: Arc::new(SimRandom::new(7)),
+        index,
+    };
+    Stepper::open(options(data), environment)
+}
+
+/// A disk on which the directory is there.
+pub fn disk_with(data: &Path) -> SimDisk {
+    let disk = SimDisk::new();
+    let mut ancestors: Vec<&Path> = data.ancestors().filter(|path| path.parent().is_some()).collect();
+    ancestors.reverse();
+    ancestors.iter().for_each(|path| disk.create_dir(path).unwrap());
+    disk
+}
+
+/// `length` bytes that do not repeat, the same for the same seed.
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut out = vec![0; length];
+    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// A store at rest: every file, and what its users know of it.
+pub struct Built {
+    /// Everything but the index, by the path inside of the store.
+    pub files: BTreeMap<String, Vec<u8>>,
+    /// The files of the index.
+    pub index: BTreeMap<String, Vec<u8>>,
+    /// The same for `IndexPlace::Memory`.
+    pub snapshot: Arc<Vec<u8>>,
+    /// The bytes of every object as `bucket/key`.
+    pub objects: BTreeMap<String, Vec<u8>>,
+    /// Objects in the last batch of a log that was not closed: without the index nobody can tell that it ever was whole.
+    pub undecided: Vec<String>,
+}
+
+struct Builder {
+    data: PathBuf,
+    disk: SimDisk,
+    stepper: Option<Stepper>,
+    answers: Arc<Answers>,
+    objects: BTreeMap<String, Vec<u8>>,
+}
+
+/// A store that was closed: every batch has a successor's header behind it.
+pub fn closed() -> Built {
+    let place = tempfile::tempdir().unwrap();
+    let mut builder = Builder::with_everything(place.path());
+    builder.reopen();
+    builder.stepper = None;
+    builder.finish(None, Vec::new())
+}
+
+/// A store whose process was killed: the log ends somewhere, and the index has yet to follow.
+pub fn killed() -> Built {
+    let place = tempfile::tempdir().unwrap();
+    let mut builder = Builder::with_everything(place.path());
+    let bucket = builder.handle().bucket(b"a").unwrap();
+    for n in 0..6 {
+        builder.put(&bucket, &format!("tail/{n}"), noise(900 + 700 * n, 9_000 + n as u64));
+    }
+    builder.delete(&bucket, "tail/2");
+    // The index has a WAL.
+    for n in 6..8 {
+        builder.submit_put(&bucket, &format!("tail/{n}"), noise(1_500, 9_000 + n as u64));
+        builder.commit();
+    }
+    let (disk, index) = (builder.disk.snapshot(), read_index(place.path()));
+    assert!(index.contains_key(WAL));
+    builder.stepper = None;
+    builder.disk = disk;
+    builder.finish(Some(index), vec!["a/tail/7".into()])
+}
+
+fn read_index(data: &Path) -> BTreeMap<String, Vec<u8>> {
+    let read = |name: &str| Some((name.to_owned(), std::fs::read(data.join(name)).ok()?));
+    [INDEX, WAL].into_iter().filter_map(read).filter(|(_, bytes)| !bytes.is_empty()).collect()
+}
+
+/// The bytes of a database file without the marks of a write-ahead log, which memory cannot have.
+fn in_memory(mut database: Vec<u8>) -> Arc<Vec<u8>> {
+    database[18..20].fill(1);
+    Arc::new(database)
+}
+
+impl Builder {
+    fn with_everything(data: &Path) -> Self {
+        let disk = disk_with(data);
+        // First chunks move out of packs; later gaps are punched.
+        disk.refuse_holes();
+        let mut builder =
+            Self { data: data.to_owned(), disk, stepper: None, answers: Arc::default(), objects: BTreeMap::new() };
+        builder.open();
+        builder.first_life();
+        builder.stepper = None;
+        // A copy of the disk has holes.
+        builder.disk = builder.disk.snapshot();
+        builder.open();
+        builder.second_life();
+        builder
+    }
+
+    fn open(&mut self) {
+        self.stepper = Some(open(&self.disk, &self.data, IndexPlace::File).unwrap());
+    }
+
+    fn reopen(&mut self) {
+        self.stepper = None;
+        self.open();
+    }
+
+    fn first_life(&mut self) {
+        let a = self.bucket("a", "root", BucketSettings::default());
+        let b = self.bucket("b", "root", BucketSettings::default());
+        let cut =
+            BucketSettings { chunking: Some(Chunking::ContentDefined), keep_sha256: true, ..BucketSettings::default() };
+        let other = self.bucket("other", "somebody else", cut);
+        for (n, length) in [0, 100, 256, 257, 5_000, 20_000, 40_001].into_iter().enumerate() {
+            self.put(&a, &format!("of-{length}"), noise(length, n as u64));
+            self.put(&other, &format!("of-{length}"), noise(length, n as u64));
+        }
+        self.put(&b, "shares-content", noise(5_000, 4));
+        self.put(&b, "shares-chunks", noise(40_001, 6));
+        self.copy(&a, "of-20000", &b, "copied");
+        for n in 0..12 {
+            self.put(&b, &format!("chunks/{n}"), noise(30_000, 100 + n));
+        }
+        for n in 0..40 {
+            self.put(&a, &format!("many/{n:02}"), noise(1_500, 200 + n));
+        }
+        for n in (0..40).filter(|n| n % 7 != 0) {
+            self.delete(&a, &format!("many/{n:02}"));
+        }
+        for n in (0..12).filter(|n| n % 4 != 0) {
+            self.delete(&b, &format!("chunks/{n}"));
+        }
+        self.reclaim(true);
+        let files = self.disk.list(&self.data.join("chunks")).unwrap();
+        // Chunks moved: of the packs that there were, some are gone.
+        assert!(!files.contains(&format!("{:020}.pack", files.len())), "{files:?}");
+    }
+
+    fn second_life(&mut self) {
+        let handle = self.handle();
+        let (a, b) = (handle.bucket(b"a").unwrap(), handle.bucket(b"b").unwrap());
+        // One chunk many times: more references than a manifest holds, and no room.
+        self.put(&b, "segments", vec![7; 70 * CHUNK_SIZE as usize]);
+        // The last part of an upload may be small, and a single one is the last.
+        let upload = self.upload(&b, "multipart");
+        let bytes = noise(26_000, 300);
+        let part = self.part(&b, "multipart", upload, 3, &bytes);
+        self.complete(&b, "multipart", upload, vec![part], bytes);
+        let upload = self.upload(&b, "open");
+        self.part(&b, "open", upload, 1, &noise(30_000, 301));
+        self.part(&b, "open", upload, 2, &noise(3_000, 302));
+        let upload = self.upload(&b, "aborted");
+        self.part(&b, "aborted", upload, 1, &noise(3_000, 303));
+        self.run(Intent::AbortUpload { bucket: b.id, key: "aborted".into(), upload });
+        for n in 0..3 {
+            self.put(&a, &format!("gap/{n}"), noise(25_000, 400 + n));
+        }
+        self.put(&a, "renamed", noise(700, 410));
+        self.rename(&a, "renamed", "to");
+        self.delete(&a, "gap/1");
+        self.reclaim(false);
+        for n in 0..60 {
+            self.put(&a, &format!("later/{n:02}"), noise(2_000 + n, 500 + n as u64));
+        }
+        // Dead and not condemned.
+        self.delete(&a, "later/30");
+        self.put(&b, "last", noise(30_000, 600));
+        self.delete(&b, "chunks/4");
+    }
+
+    fn handle(&self) -> Handle {
+        self.stepper.as_ref().unwrap().handle().clone()
+    }
+
+    fn submit(&self, intent: Intent) {
+        let waiter = Waiter { sink: Arc::clone(&self.answers) as Arc<dyn CompletionSink>, token: 0 };
+        self.handle().submit(intent, waiter);
+    }
+
+    fn commit(&mut self) -> Vec<Outcome> {
+        self.stepper.as_mut().unwrap().commit();
+        std::mem::take(&mut *self.answers.0.lock()).into_iter().map(Result::unwrap).collect()
+    }
+
+    fn run(&mut self, intent: Intent) -> Outcome {
+        self.submit(intent);
+        let outcome = self.commit().pop().unwrap();
+        self.stepper.as_mut().unwrap().apply().unwrap();
+        outcome
+    }
+
+    fn reclaim(&mut self, seal: bool) {
+        let stepper = self.stepper.as_mut().unwrap();
+        stepper.refresh_reclamation(seal);
+        for _ in 0..RECLAIM_STEPS_MAX {
+            if stepper.reclaim(&EAGER).unwrap() == Step::Idle {
+                return;
+            }
+            stepper.commit();
+            stepper.apply().unwrap();
+        }
+        panic!("reclamation does not end: {:?}", stepper.reclaiming());
+    }
+
+    fn bucket(&mut self, name: &'static str, owner: &'static str, settings: BucketSettings) -> Arc<Bucket> {
+        match self.run(Intent::CreateBucket {
+            name: name.into(),
+            owner: owner.into(),
+            location: Bytes::new(),
+            settings,
+        }) {
+            Outcome::Bucket(bucket) => bucket,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
+        if bytes.len() <= 20_000 {
+            return self.handle().small_body(bucket, Bytes::copy_from_slice(bytes));
+        }
+        let mut writer = self.handle().body_writer(bucket, bytes.len() as u64);
+        writer.write(bytes).unwrap();
+        writer.finish().unwrap()
+    }
+
+    fn submit_put(&mut self, bucket: &Bucket, key: &str, bytes: Vec<u8>) {
+        self.submit(Intent::PutObject(Box::new(PutObject {
+            bucket: bucket.id,
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            precondition: Precondition::default(),
+            size: bytes.len() as u64,
+            md5: Md5Hasher::digest(&bytes),
+            sha256: None,
+            checksum: None,
+            headers: Default::default(),
+            body: self.body(bucket, &bytes),
+        })));
+        self.objects.insert(name_of(bucket, key), bytes);
+    }
+
+    fn put(&mut self, bucket: &Bucket, key: &str, bytes: Vec<u8>) {
+        self.submit_put(bucket, key, bytes);
+        self.commit();
+        self.stepper.as_mut().unwrap().apply().unwrap();
+    }
+
+    fn delete(&mut self, bucket: &Bucket, key: &str) {
+        let intent = Intent::DeleteObject {
+            bucket: bucket.id,
+            key: Bytes::copy_from_slice(key.as_bytes()),
+            precondition: Precondition::default(),
+        };
+        self.run(intent);
+        self.objects.remove(&name_of(bucket, key));
+    }
+
+    fn copy(&mut self, from: &Bucket, from_key: &'static str, to: &Bucket, key: &'static str) {
+        self.run(Intent::CopyObject(Box::new(Copy {
+            source: (from.id, from_key.into()),
+            source_conditions: SourceConditions::default(),
+            bucket: to.id,
+            key: key.into(),
+            precondition: Precondition::default(),
+            headers: None,
+            checksum: None,
+        })));
+        let bytes = self.objects[&name_of(from, from_key)].clone();
+        self.objects.insert(name_of(to, key), bytes);
+    }
+
+    fn rename(&mut self, bucket: &Bucket, from: &'static str, to: &'static str) {
+        self.run(Intent::MoveObject(Box::new(Move {
+            from_bucket: bucket.id,
+            from_key: from.into(),
+            from_conditions: SourceConditions::default(),
+            bucket: bucket.id,
+            key: to.into(),
+            precondition: Precondition::default(),
+        })));
+        let bytes = self.objects.remove(&name_of(bucket, from)).unwrap();
+        self.objects.insert(name_of(bucket, to), bytes);
+    }
+
+    fn upload(&mut self, bucket: &Bucket, key: &'static str) -> UploadId {
+        let create =
+            Intent::CreateUpload { bucket: bucket.id, key: key.into(), headers: Default::default(), checksum: None };
+        match self.run(create) {
+            Outcome::Upload(id) => id,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn part(
+        &mut self,
+        bucket: &Bucket,
+        key: &'static str,
+        upload: UploadId,
+        number: u16,
+        bytes: &[u8],
+    ) -> CompletePart {
+        let md5 = Md5Hasher::digest(bytes);
+        self.run(Intent::PutPart(Box::new(PutPart {
+            bucket: bucket.id,
+            key: key.into(),
+            upload,
+            number,
+            size: bytes.len() as u64,
+            md5,
+            checksum: None,
+            body: self.body(bucket, bytes),
+        })));
+        CompletePart { number, md5, checksum: None }
+    }
+
+    fn complete(
+        &mut self,
+        bucket: &Bucket,
+        key: &'static str,
+        upload: UploadId,
+        parts: Vec<CompletePart>,
+        bytes: Vec<u8>,
+    ) {
+        self.run(Intent::CompleteUpload(Box::new(Complete {
+            bucket: bucket.id,
+            key: key.into(),
+            upload,
+            parts,
+            checksum: None,
+            size: None,
+            precondition: Precondition::default(),
+        })));
+        self.objects.insert(name_of(bucket, key), bytes);
+    }
+
+    /// The files of the store that nobody has open any more; `index` as they were before it was closed.
+    fn finish(self, index: Option<BTreeMap<String, Vec<u8>>>, undecided: Vec<String>) -> Built {
+        assert!(self.stepper.is_none());
+        let mut files = BTreeMap::new();
+        for dir in ["", "log", "chunks"] {
+            for name in self.disk.list(&self.data.join(dir)).unwrap() {
+                let path = self.data.join(dir).join(&name);
+                let Ok(file) = self.disk.open(&path, Open::Read) else { continue };
+                let mut bytes = vec![0; file.len().unwrap() as usize];
+                file.read_at(0, &mut bytes).unwrap();
+                let name = if dir.is_empty() { name } else { format!("{dir}/{name}") };
+                files.insert(name, bytes);
+            }
+        }
+        let at_rest = read_index(&self.data);
+        let snapshot = in_memory(at_rest[INDEX].clone());
+        Built { files, index: index.unwrap_or(at_rest), snapshot, objects: self.objects, undecided }
+    }
+}
+
+fn name_of(bucket: &Bucket, key: &str) -> String {
+    format!("{}/{key}", String::from_utf8_lossy(&bucket.name))
+}

@@ -1,0 +1,201 @@
+"""The admin API: who may ask, what is answered, and that nobody else reaches the store."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from tests.fixtures.signing import UNSIGNED, Identity, presigned_url, signed_headers
+
+from orcas.admin import api
+from orcas.admin.holds import HOLDS_MAX
+from orcas.app import Orcas
+from orcas.config import resolve
+from orcas.edge import Core
+
+URL = "http://localhost:9000"
+ROOT = Identity("somebody", "somebodys-secret", "us-east-1")
+STRANGER = Identity("stranger", "somebodys-secret", "us-east-1")
+WRONG = Identity("somebody", "another-secret-key", "us-east-1")
+LATE = Identity("somebody", "somebodys-secret", "us-east-1", clock_offset=-dt.timedelta(hours=1))
+OTHER_SERVICE = Identity("somebody", "somebodys-secret", "us-east-1", service="ec2")
+
+Answered = tuple[int, dict[str, Any]]
+
+
+class Client:
+    """Requests into the application, signed or not."""
+
+    def __init__(self, app: Orcas) -> None:
+        self.app = app
+        self.received = 0
+
+    async def send(self, method: str, target: str, headers: dict[str, str], body: bytes = b"") -> Answered:
+        path, _, query = target.partition("?")
+        given = {"host": "localhost:9000", **{name.lower(): value for name, value in headers.items()}}
+        scope = {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
+            "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+            "client": None, "server": None,
+        }  # fmt: skip
+        answer: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            self.received += 1
+            if self.received > 1:
+                await asyncio.Event().wait()
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def reply(message: Any) -> None:
+            answer.append(message)
+
+        self.received = 0
+        await self.app(scope, receive, reply)
+        content = b"".join(message.get("body", b"") for message in answer[1:])
+        assert dict(answer[0]["headers"])[b"content-type"] == b"application/json"
+        return answer[0]["status"], json.loads(content)
+
+    async def ask(self, method: str, path: str, order: Any = None, identity: Identity = ROOT) -> Answered:
+        body = b"" if order is None else json.dumps(order).encode()
+        target = f"{api.MOUNT}/{path}"
+        headers = signed_headers(identity, method, URL + target, {"content-type": "application/json"}, body)
+        return await self.send(method, target, headers, body)
+
+    async def finished(self, answered: Answered) -> dict[str, Any]:
+        status, job = answered
+        assert status == 202, job
+        for _ in range(200):
+            if job["state"] != "running":
+                return job
+            await asyncio.sleep(0.05)
+            _, job = await self.ask("GET", f"jobs/{job['id']}")
+        raise AssertionError(job)
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[Client]:
+    keys = {"root_access_key": ROOT.access_key, "root_secret_key": ROOT.secret_key}
+    app = Orcas(resolve({"data": str(tmp_path / "data"), **keys}, ambient=False).settings)
+    async with app.router.lifespan_context(app):
+        yield Client(app)
+
+
+ROUTES = [
+    ("GET", "stats"), ("GET", "scrub"), ("POST", "gc"), ("POST", "compact"), ("POST", "check"), ("GET", "jobs/x"),
+    ("DELETE", "jobs/x"), ("POST", "holds"), ("PUT", "holds/x"), ("DELETE", "holds/x"), ("GET", "nothing"), ("GET", ""),
+]  # fmt: skip
+
+
+class Untouched:
+    """A core whose store may not be asked, only whose keys."""
+
+    def __init__(self, core: Core) -> None:
+        self.authorize = core.authorize
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was asked before the verdict")
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+async def test_nobody_but_root_gets_past_the_door(client: Client, method: str, path: str) -> None:
+    lane = client.app.lane
+    assert lane is not None
+    assert lane.tools is not None
+    core = lane.tools.core
+    lane.tools.core = Untouched(core)  # type: ignore[assignment]
+    target = f"{api.MOUNT}/{path}"
+    url = URL + target
+    good = signed_headers(ROOT, method, url, {})
+    forged = [
+        {},
+        {"authorization": "Basic c29tZWJvZHk6c2VjcmV0"},
+        {"authorization": "AWS4-HMAC-SHA256 nonsense"},
+        signed_headers(WRONG, method, url, {}),
+        signed_headers(STRANGER, method, url, {}),
+        signed_headers(LATE, method, url, {}),
+        signed_headers(OTHER_SERVICE, method, url, {}),
+        signed_headers(ROOT, "PATCH", url, {}),
+        signed_headers(ROOT, method, URL + "/_orcas/admin/elsewhere", {}),
+        signed_headers(ROOT, method, url, {}, payload=UNSIGNED),
+        signed_headers(ROOT, method, url, {}, payload="STREAMING-UNSIGNED-PAYLOAD-TRAILER"),
+        good | {"x-amz-meta-more": "unsigned"},
+    ]
+    for headers in forged:
+        status, answer = await client.send(method, target, headers, b"{}")
+        assert status == 403, headers
+        assert set(answer["error"]) == {"code", "message"}
+        # Nothing of the body was taken.
+        assert client.received == 0
+    presigned = presigned_url(ROOT, method, url).removeprefix(URL)
+    assert (await client.send(method, presigned, {}))[0] == 403
+    # The head is right, the body is another.
+    assert (await client.send(method, target, good, b"{}"))[0] == 403
+    lane.tools.core = core
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/_orcas/%61dmin/stats", 403),
+        ("/_orcas/admin%2Fstats", 403),
+        ("/_orcas/admin/../admin/stats", 403),
+        ("/_orcas//admin/stats", 404),
+        ("/_orcas/health/../admin/stats", 404),
+    ],
+)
+async def test_no_spelling_leads_around_the_door(client: Client, path: str, status: int) -> None:
+    assert (await client.send("GET", path, {}))[0] == status
+
+
+async def test_what_is_asked_is_answered(client: Client) -> None:
+    status, stats = await client.ask("GET", "stats")
+    assert status == 200
+    assert stats["buckets"] == []
+    assert (await client.ask("GET", "scrub"))[0] == 200
+    assert (await client.ask("GET", "nothing"))[0] == 404
+    assert (await client.ask("PUT", "stats"))[0] == 405
+    for kind in ("gc", "compact"):
+        job = await client.finished(await client.ask("POST", kind))
+        assert (job["kind"], job["state"], job["error"]) == (kind, "done", None)
+        assert job["result"]["blobs"] == 0
+    checked = await client.finished(await client.ask("POST", "check", {"threads": 1, "bytes_per_sec": 1 << 30}))
+    assert checked["result"]["clean"]
+    assert (await client.ask("DELETE", f"jobs/{checked['id']}"))[0] == 200
+    assert (await client.ask("GET", f"jobs/{checked['id']}"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "order", [{"threads": 0}, {"threads": 65}, {"threads": "many"}, {"bytes_per_sec": -1}, {"more": 1}, []]
+)
+async def test_orders_that_are_none_are_refused(client: Client, order: Any) -> None:
+    status, answer = await client.ask("POST", "check", order)
+    assert status == 400
+    assert answer["error"]["code"] == "InvalidRequest"
+
+
+async def test_holds_are_taken_renewed_let_go_and_bounded(client: Client) -> None:
+    taken = [await client.ask("POST", "holds") for _ in range(HOLDS_MAX)]
+    assert {status for status, _ in taken} == {201}
+    names = [file["name"] for file in taken[0][1]["files"]]
+    assert {"store.keys", "store.keys.copy"} < set(names)
+    assert any(name.startswith("log/") for name in names)
+    assert (await client.ask("POST", "holds"))[0] == 503
+    held = taken[0][1]["id"]
+    assert (await client.ask("PUT", f"holds/{held}"))[0] == 200
+    assert (await client.ask("DELETE", f"holds/{held}"))[0] == 200
+    assert (await client.ask("PUT", f"holds/{held}"))[0] == 404
+    assert (await client.ask("POST", "holds"))[0] == 201
+
+
+async def test_a_body_that_is_too_long_is_not_taken(client: Client) -> None:
+    body = b" " * (65 * 1024)
+    headers = signed_headers(ROOT, "POST", f"{URL}{api.MOUNT}/check", {}, payload=hashlib.sha256(body).hexdigest())
+    assert (await client.send("POST", f"{api.MOUNT}/check", headers, body))[0] == 413

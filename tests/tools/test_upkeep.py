@@ -1,0 +1,148 @@
+"""stats, gc, compact, fsck and scrub as an operator runs them, on stores at work and at rest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from tests.fixtures.commands import command, document
+from tests.fixtures.targets import Target, content
+from tests.tools.conftest import BUCKET, fill
+
+Serve = Callable[..., AbstractContextManager[Target]]
+
+RECLAIMED = {"blobs", "condemned_bytes", "punched_bytes", "moved_bytes", "log_files", "packs"}
+
+
+def shown(data: Path, *arguments: str) -> dict[str, Any]:
+    stats: dict[str, Any] = document("stats", "--data", data, *arguments)
+    assert set(stats) == {"store", "buckets", "totals", "files", "reclaim"}
+    assert set(stats["totals"]) == {"logical", "stored", "dead"}
+    assert set(stats["files"]) == {
+        "log_files", "log_bytes", "log_allocated", "packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes",
+    }  # fmt: skip
+    return stats
+
+
+def test_stats_say_what_is_stored_and_shared(serve: Serve, data: Path) -> None:
+    body = content(300_000)
+    with serve() as target:
+        client = target.client()
+        for at in range(5):
+            client.put_object(Bucket=BUCKET, Key=f"same/{at}", Body=body)
+        client.put_object(Bucket=BUCKET, Key="other", Body=content(1000, 1))
+        client.create_bucket(Bucket="empty")
+    stats = shown(data)
+    empty, mine = stats["buckets"]
+    assert mine == {
+        "name": BUCKET, "objects": 6, "bytes": 1_501_000, "history": 0, "logical": 1_501_000, "stored": 301_000,
+        "shared": 1_200_000,
+    }  # fmt: skip
+    assert (empty["name"], empty["objects"], empty["stored"]) == ("empty", 0, 0)
+    assert stats["totals"] == {"logical": 1_501_000, "stored": 301_000, "dead": 0}
+    with serve():
+        assert shown(data)["totals"] == stats["totals"]
+        assert [bucket["name"] for bucket in shown(data, "--bucket", "empty")["buckets"]] == ["empty"]
+        command("stats", "--data", data, "--bucket", "absent", code=1)
+        table = command("stats", "--data", data)
+    assert BUCKET in table
+    assert "1.1 MiB" in table
+
+
+def test_what_is_deleted_is_given_back(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        fill(target, range(60))
+        for at in range(0, 60, 2):
+            target.client().delete_object(Bucket=BUCKET, Key=f"k/{at:04}")
+        command("gc", "--data", data)
+        collected = shown(data)
+        assert collected["totals"]["dead"] == 0
+        assert collected["reclaim"]["total"]["blobs"] > 0
+    before = collected["files"]
+    done = document("compact", "--data", data)
+    assert set(done) == RECLAIMED
+    after = shown(data)
+    assert after["files"]["pack_allocated"] <= before["pack_allocated"]
+    assert after["totals"] == collected["totals"]
+    assert after["buckets"][0]["objects"] == 30
+    assert document("fsck", "--data", data)["clean"]
+    assert "contents removed" in command("compact", "--data", data)
+
+
+def damage(data: Path) -> None:
+    pack = next((data / "chunks").iterdir())
+    with pack.open("r+b") as file:
+        file.seek(pack.stat().st_size - 5000)
+        file.write(bytes(100))
+
+
+def test_fsck_finds_damage_and_what_it_costs(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        fill(target, range(10))
+        clean = document("fsck", "--data", data)
+        assert clean["clean"]
+        assert clean["index"] == {"state": "equal", "detail": None}
+        assert command("fsck", "--data", data, "--repair", code=69)
+    at_rest = document("fsck", "--data", data)
+    assert (at_rest["clean"], at_rest["blobs"]) == (True, clean["blobs"])
+    damage(data)
+    found = document("fsck", "--data", data, code=1)
+    assert found["findings_total"] == 1
+    assert [(loss["bucket"], loss["bytes"]) for loss in found["losses"]] == [(BUCKET, 700_000)]
+    assert "lost: tools/k/" in command("fsck", "--data", data, code=1)
+    # What is not read is not found.
+    assert document("fsck", "--data", data, "--no-content")["clean"]
+    with serve():
+        beside = document("fsck", "--data", data, code=1)
+        assert [loss["key"] for loss in beside["losses"]] == [loss["key"] for loss in found["losses"]]
+        assert not document("scrub", "--now", "--data", data, code=1)["clean"]
+
+
+def test_a_lost_index_is_built_again(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        fill(target, range(10))
+    (data / "index.db").write_bytes(b"no index at all" * 1000)
+    assert not document("fsck", "--data", data, code=1)["clean"]
+    assert document("fsck", "--data", data, "--repair")["clean"]
+    assert document("fsck", "--data", data)["index"]["state"] == "equal"
+
+
+def test_the_scrub_says_how_far_it_is(serve: Serve, data: Path) -> None:
+    with serve():
+        state = document("scrub", "--data", data)
+        assert set(state) == {
+            "rate", "rounds", "done_bytes", "total_bytes", "position", "damaged", "damaged_total", "failed",
+        }  # fmt: skip
+        assert state["rate"] == 10 << 20
+        assert "rounds completed" in command("scrub", "--data", data)
+
+
+def test_a_server_says_where_it_is_for_as_long_as_it_runs(serve: Serve, data: Path) -> None:
+    address = data / "server.json"
+    with serve() as target:
+        assert json.loads(address.read_text()) == {"url": target.server.endpoint, "pid": target.server.pid}
+        assert address.stat().st_mode & 0o777 == 0o600
+    assert not address.exists()
+    with serve() as target:
+        target.server.kill()
+    # What a crash leaves is no server.
+    assert address.exists()
+    shown(data)
+
+
+def test_a_store_that_is_none_or_out_of_reach_exits_69(data: Path, tmp_path: Path) -> None:
+    for name in ("stats", "gc", "compact", "fsck", "scrub"):
+        assert "no store" in command(name, "--data", data, code=69)
+    assert "no key" in command("stats", "--data", data, "--endpoint", "http://127.0.0.1:1", code=78)
+    keys = {"ORCAS_ROOT_ACCESS_KEY": "somebody", "ORCAS_ROOT_SECRET_KEY": "somebodys-secret"}
+    assert "cannot be reached" in command("stats", "--endpoint", "http://127.0.0.1:1", code=69, **keys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_wrong_key_is_refused(serve: Serve) -> None:
+    with serve() as target:
+        keys = {"ORCAS_ROOT_ACCESS_KEY": target.server.access_key, "ORCAS_ROOT_SECRET_KEY": "not-the-secret"}
+        command("stats", "--endpoint", target.server.endpoint, code=1, **keys)

@@ -2,8 +2,8 @@
 //!
 //! `python` joins everything below it and is the only module that knows Python; `transfer` moves bodies between
 //! a request and the `engine`; `engine` joins `log`, `chunks` and `index` and owns the commit order (decide, append,
-//! sync, publish, acknowledge, apply); `sync` is whose locks they share; `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`, `chunker` and `filter` are
-//! pure.
+//! sync, publish, acknowledge, apply), with the locks of `sync`; `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`,
+//! `chunker` and `filter` are pure.
 
 #[cfg(all(feature = "planted", feature = "python"))]
 compile_error!("deliberate defects are never shipped");

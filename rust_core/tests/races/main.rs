@@ -29,7 +29,7 @@ use world::{Manifests, POLICY, World, contents, environment};
 
 const SCHEDULES: u64 = 50_000;
 const SEGMENTED_SCHEDULES: u64 = 2_000;
-const LOOKUP_SCHEDULES: u64 = 3_000;
+const LOOKUP_SCHEDULES: u64 = 6_000;
 const THREADS: u64 = 2;
 /// Steps of reclamation before the clients, beside them, and until it is through at the end.
 const STEPS_BEFORE: u64 = 24;

@@ -1,5 +1,5 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test crash conformance bench docs ci clean
+.PHONY: install run fmt lint test crash flips conformance bench docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -13,6 +13,8 @@ test:         ## all tests: Rust, then Python
 	bash .ci/run test
 crash:        ## only the tests that kill servers
 	bash .ci/run crash
+flips:        ## every byte of a store flipped, one at a time: takes hours
+	ORCAS_FLIPS=all cargo test --locked --profile ci --test flips -- --nocapture --test-threads=1
 conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
 bench:        ## benchmarks, on a release build

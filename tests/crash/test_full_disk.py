@@ -209,7 +209,6 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
         for turn in range(2):
             clients = Clients(server, ledger, seed + turn)
             taken.append(clients.fill(sizes))
-            full = free(small)
             clients.verify(0.2)
             if turn == 0:
                 # Twice, so that every start finds what the one before took.
@@ -224,7 +223,6 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
                 document("compact", "--data", data)
             clients.takes(max(sizes), 30)
             clients.verify(0.2)
-            print(f"turn {turn}: {taken[-1]} objects, {full // MIB} MiB left, now {free(small) // MIB}")
             server.kill()
             server = orcas.Server(data)
         Clients(server, ledger, seed).verify()

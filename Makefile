@@ -1,5 +1,5 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test crash crash-long planted conformance bench docs ci clean
+.PHONY: install run fmt lint test crash crash-long planted flips conformance bench docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -17,6 +17,8 @@ crash-long:   ## simulated power cuts and failing disks with new seeds, until Ct
 	bash .ci/run crash-long
 planted:      ## deliberate defects, each until the crash suite has caught it
 	bash .ci/run planted
+flips:        ## every byte of a store flipped, one at a time: takes hours
+	ORCAS_FLIPS=all cargo test --locked --profile ci --test flips -- --nocapture --test-threads=1
 conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
 bench:        ## benchmarks, on a release build

@@ -196,7 +196,9 @@ def make_bucket(server: orcas.Server) -> None:
     assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}")).status == 200
 
 
-@pytest.mark.parametrize(("sizes", "seed"), [(SMALL, 1), (LARGE, 2), (SMALL * 3 + LARGE, 3)], ids=["small", "large", "mixed"])
+@pytest.mark.parametrize(
+    ("sizes", "seed"), [(SMALL, 1), (LARGE, 2), (SMALL * 3 + LARGE, 3)], ids=["small", "large", "mixed"]
+)
 def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], seed: int) -> None:
     data = small / "store"
     ledger = Ledger()
@@ -204,12 +206,11 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
     make_bucket(server)
     taken = []
     try:
-        for turn in range(3):
+        for turn in range(2):
             clients = Clients(server, ledger, seed + turn)
             taken.append(clients.fill(sizes))
-            full = free(small)
             clients.verify(0.2)
-            if turn == 1:
+            if turn == 0:
                 # Twice, so that every start finds what the one before took.
                 for _ in range(2):
                     server.kill()
@@ -217,12 +218,11 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
                 clients = Clients(server, ledger, seed + turn)
                 clients.verify(0.2)
             clients.delete(clients.some(0.8))
-            if turn == 2:
+            if turn == 1:
                 document("gc", "--data", data)
                 document("compact", "--data", data)
             clients.takes(max(sizes), 30)
-            clients.verify(1.0 if turn == 2 else 0.2)
-            print(f"turn {turn}: {taken[-1]} objects, {full // MIB} MiB left, now {free(small) // MIB}")
+            clients.verify(0.2)
             server.kill()
             server = orcas.Server(data)
         Clients(server, ledger, seed).verify()
@@ -230,12 +230,11 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
         assert min(taken) > max(taken) / 3, taken
     finally:
         server.kill()
-    report = document("fsck", "--data", data)
-    assert report["findings_total"] == 0 or not report["losses_total"], report
+    assert document("fsck", "--data", data)["losses_total"] == 0
 
 
 def test_somebody_else_eats_the_reserve(small: Path) -> None:
-    """Clear refusals, no crash and no loss while there is no room at all, and service without a restart once there is."""
+    """Clear refusals, no crash and no loss while there is no room at all; service without a restart once there is."""
     data = small / "store"
     ledger = Ledger()
     with orcas.Server(data) as server:
@@ -255,8 +254,8 @@ def test_somebody_else_eats_the_reserve(small: Path) -> None:
             clients.delete(clients.some(0.4), may_refuse=True)
             clients.verify(0.3)
             if turn == 1:
-                # It may not be possible, but it is told so in a sentence, and nothing breaks.
-                command("gc", "--data", data)
+                # It cannot be done, says so, and nothing breaks.
+                command("gc", "--data", data, code=1)
                 clients.verify(0.3)
             filler.unlink()
             clients.takes(200)

@@ -111,7 +111,8 @@ pub struct Built {
     pub snapshot: Arc<Vec<u8>>,
     /// The bytes of every object as `bucket/key`.
     pub objects: BTreeMap<String, Vec<u8>>,
-    /// Objects in the last batch of a log that was not closed: without the index nobody can tell that it ever was whole.
+    /// Objects in the last batch of a log that was not closed, which the index does not have either: nobody can tell that
+    /// it ever was whole.
     pub undecided: Vec<String>,
 }
 

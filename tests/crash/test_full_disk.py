@@ -6,6 +6,7 @@ go on in it, over several rounds and kills. A ledger outside of the store knows 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -184,10 +185,12 @@ def free(place: Path) -> int:
 
 
 def eat(place: Path, left: int) -> Path:
-    """A file of somebody else's takes the room."""
+    """A file of somebody else's takes the room, also what the server is about to take."""
     path = place / "filler"
     with path.open("ab") as file:
-        os.posix_fallocate(file.fileno(), 0, free(place) - left)
+        while (excess := free(place) - left) > 0:
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), excess)
     return path
 
 

@@ -1,6 +1,6 @@
 //! Every byte of a store, flipped one at a time: a store that opens with it shows what was stored or an error, never
-//! anything else, and the check names the file of every byte that counts. The rows of an index that is there are the one
-//! exception: SQLite's pages have no checksums, and so the store believes them. The check names all of them.
+//! anything else, and the check names the file of every byte that counts. The rows of an index that is there are the
+//! one exception: SQLite's pages have no checksums, and so the store believes them. The check names all of them.
 //!
 //! Some thousand flips are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes every byte,
 //! `ORCAS_FLIPS=N` other ones.

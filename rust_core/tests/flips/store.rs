@@ -1,5 +1,5 @@
-//! Builds the stores whose bytes are flipped: about a megabyte each, with one of everything in it, made step by step on a
-//! simulated disk, so that the same seed gives the same bytes.
+//! Builds the stores whose bytes are flipped: about a megabyte each, with one of everything in it, made step by step on
+//! a simulated disk, so that the bytes are the same each time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -111,8 +111,8 @@ pub struct Built {
     pub snapshot: Arc<Vec<u8>>,
     /// The bytes of every object as `bucket/key`.
     pub objects: BTreeMap<String, Vec<u8>>,
-    /// Objects in the last batch of a log that was not closed, which the index does not have either: nobody can tell that
-    /// it ever was whole.
+    /// Objects in the last batch of a log that was not closed, which the index does not have either: nobody can tell
+    /// that it ever was whole.
     pub undecided: Vec<String>,
 }
 

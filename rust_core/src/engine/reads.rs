@@ -177,6 +177,14 @@ impl Shared {
         }
     }
 
+    /// Remembers that a read of `blob` has met damage.
+    fn noted<T>(&self, blob: Sequence, read: Result<T>) -> Result<T> {
+        if matches!(read, Err(Error::Corrupt { .. })) {
+            self.pins.note_damage(blob);
+        }
+        read
+    }
+
     /// Like `read_blob`, but `false` when that would wait for the disk.
     fn try_read_blob(&self, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<bool> {
         match place {
@@ -197,7 +205,9 @@ impl Shared {
         }
         match (found.object.version.manifest.as_slice(), &found.place) {
             ([Extent::Inline(bytes)], _) => copy_from(bytes, first as u32, buf).map(|()| true),
-            ([Extent::Blob { start, .. }], Some(place)) => self.try_read_blob(place, start + first as u32, buf),
+            ([Extent::Blob { blob, start, .. }], Some(place)) => {
+                self.noted(*blob, self.try_read_blob(place, start + first as u32, buf))
+            }
             _ => Ok(false),
         }
     }
@@ -295,7 +305,7 @@ impl ObjectReader {
             self.blob = Some((blob, self.shared.place(blob)?));
         }
         match &self.blob {
-            Some((_, place)) => self.shared.read_blob(place, start, buf),
+            Some((_, place)) => self.shared.noted(blob, self.shared.read_blob(place, start, buf)),
             None => Err(Error::Record { reason: "a blob has no place" }),
         }
     }

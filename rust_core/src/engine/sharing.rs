@@ -20,6 +20,9 @@ use crate::record::{Bucket, CONTENT_MAX, Identity, RefLevel, Sequence, head_of};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 
+/// Damaged blobs that are remembered. A store with more has other worries.
+const DAMAGED_MAX: usize = 1 << 16;
+
 /// Identities that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
 pub(super) struct Pins {
@@ -30,6 +33,8 @@ pub(super) struct Pins {
 struct PinState {
     held: HashMap<Identity, usize>,
     condemned: HashSet<Sequence>,
+    /// Blobs that a read found damaged.
+    damaged: HashSet<Sequence>,
     /// Counts the calls of `forget`.
     forgotten: u64,
 }
@@ -69,9 +74,24 @@ impl Pins {
         }
     }
 
-    /// Whether `blob` is condemned; asked by a holder after hold and lookup.
+    /// Whether `blob` is condemned.
+    #[cfg(test)]
     pub fn is_condemned(&self, blob: Sequence) -> bool {
         self.state.lock().condemned.contains(&blob)
+    }
+
+    /// A read of `blob` has met damage: content that is uploaded again is stored again instead of referring to it.
+    pub fn note_damage(&self, blob: Sequence) {
+        let mut state = self.state.lock();
+        if state.damaged.len() < DAMAGED_MAX {
+            state.damaged.insert(blob);
+        }
+    }
+
+    /// Whether `blob` must not be referred to any more.
+    fn is_out_of_use(&self, blob: Sequence) -> bool {
+        let state = self.state.lock();
+        state.condemned.contains(&blob) || state.damaged.contains(&blob)
     }
 
     /// The blobs are gone from the index, or were not condemned after all.
@@ -301,7 +321,7 @@ impl Shared {
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         let counts = |(blob, found): (Sequence, u32)| {
-            let gone = condemned(blob) || self.pins.is_condemned(blob) || self.overlay.read().is_condemned(blob);
+            let gone = condemned(blob) || self.pins.is_out_of_use(blob) || self.overlay.read().is_condemned(blob);
             (found == length && (!gone || planted::is(Bug::HitOnCondemned))).then_some(blob)
         };
         // The overlay first: what it loses meanwhile is in the index by then.

@@ -21,7 +21,7 @@ const PLACE_PACK: u8 = 1;
 /// Rows that a long scan reads in one transaction.
 const SCAN_ROWS: usize = 10_000;
 
-pub(super) const BY_TAG: &str = "SELECT sequence, length, identity FROM blobs WHERE tag = ?1 ORDER BY sequence";
+pub(super) const BY_TAG: &str = "SELECT sequence, length, identity FROM blobs WHERE tag = ?1 ORDER BY sequence DESC";
 pub(super) const DEAD: &str = "SELECT sequence, place, file, offset, length FROM blobs INDEXED BY blobs_dead \
      WHERE refs = 0 AND sequence > ?1 ORDER BY sequence LIMIT ?2";
 
@@ -81,7 +81,7 @@ pub(super) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocat
     rows.next()?.map(|row| Placed::load(row, 0)?.location()).transpose()
 }
 
-/// The oldest shared blob with this identity and its length; it may have no reference.
+/// The newest shared blob with this identity and its length; it may have no reference.
 pub(super) fn shared(conn: &Connection, identity: &Identity) -> Result<Option<(Sequence, u32)>> {
     let mut statement = conn.prepare_cached(BY_TAG)?;
     let mut rows = statement.query([beginning(&identity.0)])?;

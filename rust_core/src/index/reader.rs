@@ -125,7 +125,7 @@ impl<'i> Reader<'i> {
         self.with(|conn| blobs::blob(conn, blob))
     }
 
-    /// The oldest shared blob with this identity, and its length; nothing may refer to it.
+    /// The newest shared blob with this identity, and its length: an older one may have been found damaged; nothing may refer to it.
     pub fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>> {
         self.with(|conn| blobs::shared(conn, identity))
     }

@@ -93,6 +93,7 @@ fn options(rng: &mut SimRng) -> EngineOptions {
         log_file_size: 8 << 10,
         pack_size: 32 << 10,
         reclaim_rate: 0,
+        scrub_rate: 0,
         reserve: 0,
     }
 }

@@ -6,11 +6,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use bytes::Bytes;
-use parking_lot::Mutex;
-
 use super::epochs::Epochs;
 use crate::record::Sequence;
+use crate::sync::Mutex;
+use bytes::Bytes;
 
 /// Bytes of segments: those of 1 TiB of objects in chunks of the usual size.
 const KEPT_MAX: usize = 64 << 20;

@@ -296,7 +296,6 @@ fn catch_up(handle: &Handle) {
 }
 
 #[test]
-#[ignore = "a segment goes with its last reference: a reader that comes to it afterwards fails"]
 fn objects_of_many_chunks_as_well() {
     run(SEGMENTED_SCHEDULES, Manifests::Segmented);
 }

@@ -298,9 +298,7 @@ impl Reclaimer {
             Ok(Outcome::Reclaimed { entries, last }) => (entries, last),
             Ok(_) => (Vec::new(), 0),
             Err(failure) => {
-                if let After::Replaced(compacted) = &after {
-                    self.give_up(compacted);
-                }
+                self.give_up(&after);
                 return Err(failure.into_error());
             }
         };
@@ -322,9 +320,20 @@ impl Reclaimer {
         Ok(Step::Worked { bytes: 0 })
     }
 
-    /// The commit failed: whether its record is on the disk is decided at the next start, which needs the file then.
-    fn give_up(&mut self, compacted: &CompactedLog) {
-        self.passed_logs.extend(&compacted.replaced);
+    /// The commit failed.
+    fn give_up(&mut self, after: &After) {
+        match after {
+            // Whether the record is on the disk is decided at the next start, which needs the file then.
+            After::Replaced(compacted) => self.passed_logs.extend(&compacted.replaced),
+            // Nothing was condemned: the blobs may be hit again, and chosen again.
+            After::Condemned(blobs) => {
+                let blobs: Vec<Sequence> = blobs.iter().map(|(blob, _)| *blob).collect();
+                self.shared.pins.forget(&blobs);
+                self.shared.candidates.drop(blobs.into_iter());
+            }
+            After::Settled(blobs) => self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob)),
+            After::Moved(_) | After::Retired(_) | After::Limited | After::Nothing => {}
+        }
     }
 
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
@@ -366,9 +375,11 @@ impl Reclaimer {
         }
         drop(done);
         self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
-        self.dig([Grave::Blobs(entries.to_vec())]);
+        // No object leads to them, so the cache of objects has nothing of them.
+        self.graves.push((self.shared.epochs.end(), Grave::Blobs(entries.to_vec())));
     }
 
+    /// What places in the cache of objects lead to is to go.
     fn dig(&mut self, graves: impl IntoIterator<Item = Grave>) {
         self.shared.cache.clear();
         let epoch = self.shared.epochs.end();

@@ -64,7 +64,11 @@ def test_a_client_that_sends_first_sees_the_refusal(signer: Signer, status: int,
             response = connection.response()
             assert response.status == status
             assert response.code in ("SignatureDoesNotMatch", "PreconditionFailed")
-            assert response.closes
+            if not response.closes:
+                # An object that is not in memory is judged only once the whole body has come.
+                assert whole
+                assert status == 412
+                continue
             assert connection.ended()
             # Up to 16 MiB are drained.
             assert whole or size == LARGE

@@ -241,11 +241,12 @@ impl Committer {
         unborn
     }
 
-    /// Ordered by time, so that listing uploads by id lists them by initiation.
+    /// Ordered by time and, within a millisecond, by sequence: listing uploads by id lists them by initiation.
     fn upload_id(&self) -> Result<UploadId> {
         let mut id = [0; 16];
-        self.shared.random.fill(&mut id[6..])?;
         id[..6].copy_from_slice(&self.shared.clock.now_ms().to_be_bytes()[2..]);
+        id[6..10].copy_from_slice(&self.next_sequence.to_be_bytes()[4..]);
+        self.shared.random.fill(&mut id[10..])?;
         Ok(UploadId(id))
     }
 

@@ -44,6 +44,23 @@ impl Shared {
     }
 }
 
+/// Sees all bytes of a body, once and in their order.
+pub trait Witness {
+    /// The next bytes.
+    fn bytes(&mut self, bytes: &[u8]);
+    /// What came since the last chunk ended is a chunk.
+    fn chunk_ended(&mut self, identity: &Identity);
+    /// The next bytes, all of one chunk.
+    fn chunk(&mut self, identity: &Identity, bytes: &[u8]);
+}
+
+/// Nobody looks.
+impl Witness for () {
+    fn bytes(&mut self, _: &[u8]) {}
+    fn chunk_ended(&mut self, _: &Identity) {}
+    fn chunk(&mut self, _: &Identity, _: &[u8]) {}
+}
+
 /// Cuts a body of known length into chunks.
 pub struct BodyWriter {
     shared: Arc<Shared>,
@@ -122,12 +139,13 @@ impl BodyWriter {
         }
     }
 
-    /// Writes the next bytes.
+    /// Writes the next bytes. The witness has seen all of them when the last one is written; before, those of a chunk
+    /// that is held have still to come.
     ///
     /// # Errors
     /// [`Error::StorageFull`] when the disk has no room, [`Error::Io`], or [`Error::Record`] for more bytes than were
     /// announced.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<()> {
+    pub fn write(&mut self, mut bytes: &[u8], witness: &mut dyn Witness) -> Result<()> {
         if bytes.len() as u64 > self.remaining {
             return Err(Error::Record { reason: "a body is longer than announced" });
         }
@@ -137,8 +155,8 @@ impl BodyWriter {
                 None => self.next_chunk()?,
             };
             let taken = match open {
-                OpenChunk::Held(held) => self.hold(held, bytes)?,
-                OpenChunk::Through { writer, left } => self.write_through(writer, left, bytes)?,
+                OpenChunk::Held(held) => self.hold(held, bytes, witness)?,
+                OpenChunk::Through { writer, left } => self.write_through(writer, left, bytes, witness)?,
             };
             self.remaining -= taken as u64;
             bytes = &bytes[taken..];
@@ -147,7 +165,7 @@ impl BodyWriter {
             && let Some(OpenChunk::Held(held)) = self.open.take()
         {
             // Cut by the end of the body, not by its content.
-            self.close_held(held)?;
+            self.close_held(held, witness)?;
         }
         Ok(())
     }
@@ -182,8 +200,15 @@ impl BodyWriter {
     }
 
     /// Returns how many of the bytes were taken.
-    fn write_through(&mut self, mut writer: Box<ChunkWriter>, left: u64, bytes: &[u8]) -> Result<usize> {
+    fn write_through(
+        &mut self,
+        mut writer: Box<ChunkWriter>,
+        left: u64,
+        bytes: &[u8],
+        witness: &mut dyn Witness,
+    ) -> Result<usize> {
         let now = &bytes[..bytes.len().min(left as usize)];
+        witness.bytes(now);
         writer.write(now)?;
         let left = left - now.len() as u64;
         if left > 0 {
@@ -191,6 +216,7 @@ impl BodyWriter {
         } else {
             let written = writer.finish()?;
             let (identity, head, length) = (Identity(written.identity), written.head, written.length);
+            witness.chunk_ended(&identity);
             let sharing = self.sharing(head);
             match self.known(identity, head, length, sharing)? {
                 Some(known) => self.chunks.push(known),
@@ -201,7 +227,7 @@ impl BodyWriter {
     }
 
     /// Returns how many of the bytes were taken.
-    fn hold(&mut self, mut held: Box<HeldChunk>, bytes: &[u8]) -> Result<usize> {
+    fn hold(&mut self, mut held: Box<HeldChunk>, bytes: &[u8], witness: &mut dyn Witness) -> Result<usize> {
         let has = held.bytes.len();
         let until_head = HEAD_LENGTH.saturating_sub(has);
         let (limit, ends) = match &mut self.cuts {
@@ -225,15 +251,15 @@ impl BodyWriter {
         }
         held.push(later);
         if ends {
-            self.close_held(held)?;
+            self.close_held(held, witness)?;
         } else {
-            self.open = Some(if head_is_there { self.hold_on(held)? } else { OpenChunk::Held(held) });
+            self.open = Some(if head_is_there { self.hold_on(held, witness)? } else { OpenChunk::Held(held) });
         }
         Ok(limit)
     }
 
     /// Goes on with a chunk of fixed length whose head has just become known.
-    fn hold_on(&self, mut held: Box<HeldChunk>) -> Result<OpenChunk> {
+    fn hold_on(&self, mut held: Box<HeldChunk>, witness: &mut dyn Witness) -> Result<OpenChunk> {
         let maybe_known =
             held.head.is_some_and(|head| self.shared.heads.maybe_known(head) || self.own.contains_key(&head));
         let fixed = matches!(self.cuts, Cuts::Fixed(_));
@@ -244,13 +270,15 @@ impl BodyWriter {
         let OpenChunk::Through { mut writer, left } = self.through(held.length)? else {
             return Err(Error::Record { reason: "a chunk that is written is held" });
         };
+        witness.bytes(&held.bytes);
         writer.write(&held.bytes)?;
         Ok(OpenChunk::Through { writer, left: left - held.bytes.len() as u64 })
     }
 
     /// All bytes of a held chunk are there.
-    fn close_held(&mut self, held: Box<HeldChunk>) -> Result<()> {
+    fn close_held(&mut self, held: Box<HeldChunk>, witness: &mut dyn Witness) -> Result<()> {
         let identity = Identity(*held.hasher.finalize().as_bytes());
+        witness.chunk(&identity, &held.bytes);
         let head = held.head.unwrap_or_else(|| head_of(&identity.0));
         let length = held.bytes.len() as u32;
         let sharing = self.sharing(head);

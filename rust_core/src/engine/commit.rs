@@ -51,6 +51,8 @@ pub(super) struct Committer {
     buckets: Arc<BucketTable>,
     /// Packs whose birth is decided but not durable.
     births: Vec<u64>,
+    /// Ids given to uploads since the store was opened.
+    upload_ids: u32,
     /// When buffered or unsynced records must be durable, on the monotonic clock.
     deadline: Option<Duration>,
     failures: u32,
@@ -81,6 +83,7 @@ impl Committer {
             pending: Overlay::default(),
             buckets,
             births: Vec::new(),
+            upload_ids: 0,
             deadline: None,
             failures: 0,
             space: None,
@@ -96,12 +99,17 @@ impl Committer {
             let now = self.shared.clock.monotonic();
             let closed = self.shared.intents.wait(self.deadline.map(|deadline| deadline.saturating_sub(now)));
             if closed {
-                self.flush_or_stop();
-                return;
+                return self.close();
             }
             self.shared.applies.wait_for_room();
             self.step();
         }
+    }
+
+    /// The last round: makes everything durable.
+    pub fn close(&mut self) {
+        self.flush_or_stop();
+        self.log.close();
     }
 
     /// One round: the intents that wait, or a flush that is due.
@@ -241,11 +249,12 @@ impl Committer {
         unborn
     }
 
-    /// Ordered by time and, within a millisecond, by sequence: listing uploads by id lists them by initiation.
-    fn upload_id(&self) -> Result<UploadId> {
+    /// Ordered by time and, within a millisecond, by number: listing uploads by id lists them by initiation.
+    fn upload_id(&mut self) -> Result<UploadId> {
         let mut id = [0; 16];
         id[..6].copy_from_slice(&self.shared.clock.now_ms().to_be_bytes()[2..]);
-        id[6..10].copy_from_slice(&self.next_sequence.to_be_bytes()[4..]);
+        id[6..10].copy_from_slice(&self.upload_ids.to_be_bytes());
+        self.upload_ids = self.upload_ids.wrapping_add(1);
         self.shared.random.fill(&mut id[10..])?;
         Ok(UploadId(id))
     }
@@ -348,7 +357,7 @@ impl Committer {
         for batch in self.unsynced.drain(..) {
             self.shared.applies.push(batch);
         }
-        if self.shared.spare_wanted() {
+        if self.log.wants_spare() {
             self.shared.request(Task::Spare);
         }
         Ok(())

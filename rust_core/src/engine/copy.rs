@@ -256,7 +256,7 @@ impl GrowingBody {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self {
             Self::Small(held) => held.extend_from_slice(bytes),
-            Self::Large(writer) => writer.write(bytes)?,
+            Self::Large(writer) => writer.write(bytes, &mut ())?,
         }
         Ok(())
     }

@@ -62,7 +62,7 @@ use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
 use reclaim::{Candidates, Requests};
 use sharing::{Heads, HeldBytes, Pins};
 
-pub use body::BodyWriter;
+pub use body::{BodyWriter, Witness};
 pub use check::{
     CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, IndexState, LOSSES_MAX, Loss,
     ScrubDamage, ScrubProgress, check_store, repair_store,
@@ -264,10 +264,6 @@ impl Shared {
     fn request(&self, task: Task) {
         // Nobody listens in a test that drives the steps itself, or after the end.
         let _ = self.tasks.try_send(task);
-    }
-
-    fn spare_wanted(&self) -> bool {
-        !self.spares.is_ready()
     }
 
     /// The key of an owner's scope.

@@ -39,6 +39,11 @@ impl Stepper {
         }
     }
 
+    /// What a clean end makes of the log. Nothing may be done with the store any more.
+    pub fn close(&mut self) {
+        self.committer.close();
+    }
+
     /// One transaction of the applier.
     ///
     /// # Errors

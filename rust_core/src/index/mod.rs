@@ -15,6 +15,7 @@ mod ledger;
 mod maintenance;
 mod numbers;
 mod packs;
+mod pages;
 mod pool;
 mod reader;
 mod rebuild;
@@ -89,6 +90,12 @@ pub struct Stored {
     pub sequence: Sequence,
     pub kind: u8,
     pub record: Bytes,
+}
+
+/// The database as it is, for tests that change it behind the index's back.
+#[cfg(test)]
+pub(crate) fn open_by_hand(path: &Path) -> Connection {
+    pages::open(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE).expect("the database opens")
 }
 
 enum Backing {
@@ -251,6 +258,9 @@ impl From<rusqlite::Error> for Error {
             Some(rusqlite::ErrorCode::DiskFull) => Self::StorageFull,
             // The file that connections share takes pages of the disk as well.
             _ if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Self::StorageFull,
+            _ if extended == Some(rusqlite::ffi::SQLITE_IOERR_DATA) => {
+                Self::Index { reason: "a page of index.db is not the one that was written".into() }
+            }
             _ => Self::Index { reason: error.to_string().into() },
         }
     }

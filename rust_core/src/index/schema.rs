@@ -6,12 +6,12 @@ use std::path::Path;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::{BUSY_TIMEOUT, failure};
+use super::{BUSY_TIMEOUT, failure, pages};
 use crate::error::{Error, Result};
 
 /// "ORCI", in the database header.
 const APPLICATION_ID: i32 = 0x4f52_4349;
-const SCHEMA: i32 = 2;
+const SCHEMA: i32 = 3;
 
 /// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches. Twice as much gains
 /// nothing that can be measured at 1,000,000 objects.
@@ -88,10 +88,11 @@ CREATE TABLE completed_uploads (
 /// A connection that may write: the writer's, and the one that checkpoints.
 pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+    let conn = pages::open(path, flags)?;
     prepare(&conn, WRITER_CACHE_KIB)?;
     if is_empty(&conn)? {
-        // Only before the first page is written does this take effect.
+        // Only before the first page is written do these take effect.
+        pages::reserve(&conn)?;
         conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
     let mode: String = conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
@@ -109,7 +110,7 @@ pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connec
 /// A connection of the reader pool.
 pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
+    let conn = pages::open(path, flags)?;
     prepare(&conn, READER_CACHE_KIB)?;
     Ok(conn)
 }

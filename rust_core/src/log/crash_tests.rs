@@ -262,6 +262,10 @@ fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, u
         }
         failures += driver.ledger.lock().failed.len();
         let policy = POLICIES[rng.below(4) as usize];
+        if rng.below(3) == 0 && !driver.log.needs_fail_over() {
+            driver.sync();
+            driver.log.close();
+        }
         disk = if rng.below(2) == 0 { disk.kill() } else { disk.crash(&mut rng, policy) };
         let kept = rng.below(driver.ledger.lock().acknowledged.len() as u64 + 1);
         driver = driver.reborn(&disk, seed, kept as usize);

@@ -23,6 +23,8 @@ pub(super) struct Spare {
 struct Slot {
     next_number: u64,
     ready: Option<Spare>,
+    /// The log has ended: nobody will take what is made from now on.
+    closed: bool,
 }
 
 /// Makes the next log file ready; cheap to clone and to send to a background thread.
@@ -35,14 +37,14 @@ pub struct SpareMaker {
 
 impl SpareMaker {
     pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, next_number: u64) -> Self {
-        Self { fs, options, slot: Arc::new(Mutex::new(Slot { next_number, ready: None })) }
+        Self { fs, options, slot: Arc::new(Mutex::new(Slot { next_number, ready: None, closed: false })) }
     }
 
     /// Makes one spare file unless there is one. Blocks for as long as the disk takes to write `file_size` bytes; a
     /// roll in that time waits for it.
     pub fn make(&self) -> Result<()> {
         let mut slot = self.slot.lock();
-        if slot.ready.is_none() {
+        if slot.ready.is_none() && !slot.closed {
             slot.ready = Some(self.create(&mut slot)?);
         }
         Ok(())
@@ -51,6 +53,24 @@ impl SpareMaker {
     /// Whether the next roll will find a file.
     pub fn is_ready(&self) -> bool {
         self.slot.lock().ready.is_some()
+    }
+
+    /// Gives the space of the spare file back, until another one is made.
+    pub fn remove(&self) {
+        self.remove_from(&mut self.slot.lock());
+    }
+
+    pub(super) fn close(&self) {
+        let mut slot = self.slot.lock();
+        slot.closed = true;
+        self.remove_from(&mut slot);
+    }
+
+    fn remove_from(&self, slot: &mut Slot) {
+        if let Some(spare) = slot.ready.take() {
+            // A leftover is void and recovery removes it.
+            let _ = self.fs.remove(&file_path(&self.options.dir, spare.number));
+        }
     }
 
     /// A number that no other file has or will have.

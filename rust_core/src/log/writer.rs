@@ -142,6 +142,10 @@ pub struct Appended {
     pub position: LogPosition,
 }
 
+/// The spare file is made when this part of the present one is full: early enough for the roll, and not for a store
+/// that is hardly written to.
+const SPARE_AT: u64 = 4;
+
 /// The single writer.
 pub struct Log {
     options: Arc<LogOptions>,
@@ -311,8 +315,22 @@ impl Log {
         self.files.clone()
     }
 
+    /// Whether a roll is coming and would have to make its file itself.
+    pub fn wants_spare(&self) -> bool {
+        self.position.offset > self.options.file_size / SPARE_AT && !self.spares.is_ready()
+    }
+
     pub fn spare_maker(&self) -> SpareMaker {
         self.spares.clone()
+    }
+
+    /// The end of a log whose batches are all durable: what was allocated for later ones is given back. Nothing may be
+    /// appended any more.
+    pub fn close(&mut self) {
+        self.spares.close();
+        if self.failed.is_none() {
+            give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        }
     }
 
     /// A file is left only after it was synced whole: its successor's header says that its end is durable.

@@ -3,12 +3,17 @@
 //! Order of verdicts: framing, length, payload hash, Content-MD5, checksum. Content handed on before `finish` has
 //! succeeded is unverified; nothing of it may become visible.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
+use super::prefixes::{Prefix, PrefixName, Prefixes};
 use super::problem::Problem;
 use crate::checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
+use crate::engine::Witness;
 use crate::http::Headers;
+use crate::record::Identity;
 use crate::s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use crate::s3::metadata::{BodyLength, content_md5};
 use crate::s3::{ErrorCode, S3Error};
@@ -142,15 +147,17 @@ impl Promise {
     }
 
     /// Starts to check a body piece by piece.
-    pub fn verifier(&self) -> Verifier {
+    pub fn verifier(&self, prefixes: Arc<Prefixes>) -> Verifier {
         Verifier {
             decoder: self.framing.clone().map(|mode| ChunkedDecoder::new(mode, self.length, &self.announced)),
             hashes: Hashes {
                 md5: Md5Hasher::new(),
                 sha256: self.hashes_sha256().then(Sha256::new),
                 checksum: self.other_algorithm().map(Hasher::new),
-                length: 0,
+                prefixes,
+                name: PrefixName::default(),
             },
+            received: 0,
             promised: self.clone(),
         }
     }
@@ -159,8 +166,9 @@ impl Promise {
     pub fn verify(&self, wire: Bytes) -> Result<(Bytes, Digests), Problem> {
         if self.framing.is_some() {
             let mut content = Vec::with_capacity(wire.len().min(usize::try_from(self.length).unwrap_or(usize::MAX)));
-            let mut verifier = self.verifier();
-            verifier.push(&wire, &mut |bytes| {
+            let mut verifier = self.verifier(Arc::default());
+            verifier.push(&wire, &mut |bytes, hashes| {
+                hashes.bytes(bytes);
                 content.extend_from_slice(bytes);
                 Ok(())
             })?;
@@ -209,23 +217,29 @@ pub struct Verifier {
     promised: Promise,
     decoder: Option<ChunkedDecoder>,
     hashes: Hashes,
+    /// Bytes of content.
+    received: u64,
 }
 
-struct Hashes {
+/// All digests of a body that are to be had. What is known of a beginning is not computed again.
+pub struct Hashes {
     md5: Md5Hasher,
     sha256: Option<Sha256>,
     checksum: Option<Hasher>,
-    length: u64,
+    prefixes: Arc<Prefixes>,
+    /// Of what ended with a chunk.
+    name: PrefixName,
 }
 
 impl Hashes {
     /// Block by block, so that each is hashed by all while it is in the cache.
-    fn update(&mut self, content: &[u8]) {
+    fn update(&mut self, content: &[u8], md5: bool, sha256: bool) {
         const BLOCK: usize = 16 * 1024;
-        self.length += content.len() as u64;
         for block in content.chunks(BLOCK) {
-            self.md5.update(block);
-            if let Some(sha256) = &mut self.sha256 {
+            if md5 {
+                self.md5.update(block);
+            }
+            if let (true, Some(sha256)) = (sha256, &mut self.sha256) {
                 sha256.update(block);
             }
             if let Some(checksum) = &mut self.checksum {
@@ -235,24 +249,55 @@ impl Hashes {
     }
 }
 
+impl Witness for Hashes {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.update(bytes, true, true);
+    }
+
+    fn chunk_ended(&mut self, identity: &Identity) {
+        self.name = self.name.and(identity);
+        self.prefixes.insert(self.name, Prefix { md5: self.md5.clone(), sha256: self.sha256.clone() });
+    }
+
+    fn chunk(&mut self, identity: &Identity, bytes: &[u8]) {
+        let Some(known) = self.prefixes.get(&self.name.and(identity)) else {
+            self.bytes(bytes);
+            return self.chunk_ended(identity);
+        };
+        self.md5 = known.md5;
+        match (&mut self.sha256, known.sha256) {
+            (Some(ours), Some(known)) => *ours = known,
+            (Some(_), None) => {
+                self.update(bytes, false, true);
+                return self.chunk_ended(identity);
+            }
+            (None, _) => {}
+        }
+        self.update(bytes, false, false);
+        self.name = self.name.and(identity);
+    }
+}
+
+type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut Hashes) -> Result<(), Problem>;
+
 impl Verifier {
-    /// Takes bytes as they came from the wire and hands their content to `sink`.
-    pub fn push(&mut self, wire: &[u8], sink: &mut dyn FnMut(&[u8]) -> Result<(), Problem>) -> Result<(), Problem> {
-        let hashes = &mut self.hashes;
+    /// Takes bytes as they came from the wire and hands their content to `sink`, which shows all of it to the hashes.
+    pub fn push(&mut self, wire: &[u8], sink: Sink<'_>) -> Result<(), Problem> {
+        let (hashes, received) = (&mut self.hashes, &mut self.received);
         match &mut self.decoder {
             None => {
-                if hashes.length + wire.len() as u64 > self.promised.length {
+                *received += wire.len() as u64;
+                if *received > self.promised.length {
                     return Err(ErrorCode::IncompleteBody.into());
                 }
-                hashes.update(wire);
-                sink(wire)
+                sink(wire, hashes)
             }
             Some(decoder) => {
                 let mut result = Ok(());
                 decoder.push(wire, &mut |content| {
                     if result.is_ok() {
-                        hashes.update(content);
-                        result = sink(content);
+                        *received += content.len() as u64;
+                        result = sink(content, hashes);
                     }
                 })?;
                 result
@@ -263,7 +308,7 @@ impl Verifier {
     /// The body has ended. Succeeds only if it is all that was promised.
     pub fn finish(self) -> Result<Digests, Problem> {
         let trailers = self.decoder.map(ChunkedDecoder::finish).transpose()?;
-        self.promised.check_length(self.hashes.length)?;
+        self.promised.check_length(self.received)?;
         let sha256 = self.hashes.sha256.map(|sha256| sha256.finalize().into());
         if let (Some(announced), Some(sha256)) = (&self.promised.sha256, &sha256) {
             verify_payload_hash(announced, sha256)?;
@@ -280,6 +325,37 @@ mod tests {
     use super::*;
     use crate::checksum::base64_encode;
 
+    #[test]
+    fn what_is_known_of_a_beginning_is_not_computed_again() {
+        let prefixes = Arc::<Prefixes>::default();
+        let (first, second) = (Identity([1; 32]), Identity([2; 32]));
+        let hashes = |sha256: bool| Hashes {
+            md5: Md5Hasher::new(),
+            sha256: sha256.then(Sha256::new),
+            checksum: None,
+            prefixes: Arc::clone(&prefixes),
+            name: PrefixName::default(),
+        };
+        let mut through = hashes(false);
+        through.bytes(b"chunk ");
+        through.bytes(b"one");
+        through.chunk_ended(&first);
+        // The bytes that come now are others, and nobody looks at them.
+        let mut held = hashes(true);
+        held.chunk(&first, b"nonsense!");
+        assert_eq!(held.md5.clone().finish(), Md5Hasher::digest(b"chunk one"));
+        // But a SHA-256 of the beginning had not been computed.
+        assert_eq!(held.sha256.clone().unwrap().finalize(), Sha256::digest(b"nonsense!"));
+        held.chunk(&second, b"chunk two");
+        assert_eq!(held.md5.finish(), Md5Hasher::digest(b"chunk onechunk two"));
+        let mut again = hashes(true);
+        again.chunk(&first, b"");
+        again.chunk(&second, b"");
+        again.bytes(b"end");
+        assert_eq!(again.md5.finish(), Md5Hasher::digest(b"chunk onechunk twoend"));
+        assert_eq!(again.sha256.unwrap().finalize(), Sha256::digest(b"nonsense!chunk twoend"));
+    }
+
     type List<'a> = &'a [(&'a [u8], &'a [u8])];
 
     /// Checks `body` both whole and byte by byte; both must agree.
@@ -287,11 +363,12 @@ mod tests {
         let promise = Promise::parse(&Headers::new(list), payload).map_err(|error| error.code)?;
         let whole = promise.verify(body.to_vec().into()).map(|(content, _)| content.to_vec()).map_err(|p| p.error.code);
         let mut content = Vec::new();
-        let mut verifier = promise.verifier();
+        let mut verifier = promise.verifier(Arc::default());
         let piecewise = body
             .chunks(1)
             .try_for_each(|piece| {
-                verifier.push(piece, &mut |bytes| {
+                verifier.push(piece, &mut |bytes, hashes| {
+                    hashes.bytes(bytes);
                     content.extend_from_slice(bytes);
                     Ok(())
                 })

@@ -13,6 +13,7 @@ use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::pool::Pool;
+use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::request::Request;
 use crate::decide::{Failure, Outcome};
@@ -66,6 +67,7 @@ pub struct Lane {
     pub signing_keys: SigningKeys,
     pub host_id: Arc<str>,
     pub challenger: Challenger,
+    pub prefixes: Arc<Prefixes>,
     /// Held while the settings of a bucket are read, changed and written back.
     pub settings_changes: Mutex<()>,
     /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
@@ -107,6 +109,7 @@ impl Lane {
             signing_keys: SigningKeys::new(),
             host_id: crate::checksum::base64_encode(host).into(),
             challenger: Challenger::new(&challenges),
+            prefixes: Arc::default(),
             settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),

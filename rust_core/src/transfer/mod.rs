@@ -21,6 +21,7 @@ mod listing;
 mod metadata;
 mod objects;
 pub mod pool;
+pub mod prefixes;
 pub mod problem;
 pub mod request;
 mod settings;

@@ -32,7 +32,8 @@ impl Request {
 
 impl StoreBody {
     fn new(request: Arc<Request>, promise: &Promise) -> Self {
-        Self { request, verifier: promise.verifier(), size: promise.length, writer: None }
+        let verifier = promise.verifier(Arc::clone(&request.lane.prefixes));
+        Self { request, verifier, size: promise.length, writer: None }
     }
 
     fn stored(self) -> Result<crate::decide::Intent, Problem> {
@@ -57,7 +58,7 @@ impl Consumer for StoreBody {
                 empty.insert(self.request.lane.engine.body_writer(&upload.bucket, self.size))
             }
         };
-        self.verifier.push(piece, &mut |content| writer.write(content).map_err(Problem::from))
+        self.verifier.push(piece, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
     }
 
     fn finish(self: Box<Self>, reply: Reply) {

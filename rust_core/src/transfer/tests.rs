@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use crate::engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::http::{Headers, RequestHead};
@@ -257,6 +258,45 @@ fn a_body_that_breaks_its_promise_stores_nothing() {
         let md5 = [("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")];
         assert_eq!(code(&fixture.call("PUT", "/bucket/k", &md5, &promised)), "BadDigest");
         assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
+    }
+}
+
+/// Beginnings that are known take their digests from memory; what follows them must come out right all the same.
+#[test]
+fn bodies_that_begin_alike_have_digests_of_their_own() {
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let chunks = noise(3 << 20);
+    let (a, b, c) = (&chunks[..1 << 20], &chunks[1 << 20..2 << 20], &chunks[2 << 20..]);
+    let bodies = [&[a, b][..], &[a, c], &[b, a], &[a, b, c], &[a, a], &[a, b, &c[..99]], &[a, &b[1..]], &[a]];
+    for (number, body) in bodies.iter().cycle().take(2 * bodies.len()).enumerate() {
+        let body = body.concat();
+        let md5 = Md5Hasher::digest(&body);
+        let etag = Etag::simple(md5).to_string();
+        let promised = base64_encode(&md5);
+        let unsigned = ("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
+        let sha256 = base64_encode(Hasher::digest(ChecksumAlgorithm::Sha256, &body).as_bytes());
+        let crc = Hasher::digest(ChecksumAlgorithm::Crc64Nvme, &body).to_base64();
+        // Without a SHA-256 first, so that it is known later than the MD5.
+        for extra in [
+            &[unsigned, ("content-md5", &promised)][..],
+            &[("content-md5", &promised)],
+            &[unsigned, ("x-amz-checksum-sha256", &sha256)],
+            &[unsigned, ("x-amz-checksum-crc64nvme", &crc)],
+        ] {
+            let put = fixture.call("PUT", "/bucket/k", extra, &body);
+            assert_eq!(put.status, 200, "{number} {extra:?}: {}", code(&put));
+            assert_eq!(header(&put, "etag"), Some(format!("\"{etag}\"").as_str()));
+        }
+        let mut other = body.clone();
+        *other.last_mut().unwrap() ^= 1;
+        let request = fixture.accept("PUT", "/bucket/k", &[], &body).map_err(|a| code(&a)).unwrap();
+        assert_eq!(code(&fixture.carry_out(&request, &other)), "XAmzContentSHA256Mismatch");
+        let wrong = [unsigned, ("content-md5", &*promised)];
+        let request = fixture.accept("PUT", "/bucket/k", &wrong, &body).map_err(|a| code(&a)).unwrap();
+        assert_eq!(code(&fixture.carry_out(&request, &other)), "BadDigest");
+        let got = fixture.call("GET", "/bucket/k", &[], b"");
+        assert_eq!(fixture.content(got).unwrap(), body);
     }
 }
 

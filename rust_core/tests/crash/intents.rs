@@ -103,7 +103,7 @@ impl Run {
         }
         let mut writer = self.handle().body_writer(bucket, body.bytes.len() as u64);
         for piece in body.bytes.chunks(40_000) {
-            writer.write(piece)?;
+            writer.write(piece, &mut ())?;
         }
         writer.finish()
     }

@@ -98,8 +98,9 @@ fn live(seed: u64, tally: &Arc<Tally>) {
             }
         }
         if life + 1 < LIVES {
-            match run.rng.below(4) {
+            match run.rng.below(5) {
                 0 => run.kill(),
+                1 => run.stop(),
                 _ => {
                     let policy = POLICIES[run.rng.below(POLICIES.len() as u64) as usize];
                     run.crash(policy);

@@ -78,6 +78,8 @@ pub struct Run {
     pub settling: Option<&'static str>,
     /// The file system has no holes.
     solid: bool,
+    /// Upload ids that had been drawn when this life began.
+    first_draw: u64,
 }
 
 impl Run {
@@ -125,6 +127,7 @@ impl Run {
             readers: Vec::new(),
             settling: None,
             solid,
+            first_draw: 0,
         };
         run.cut(0);
         run
@@ -228,7 +231,7 @@ impl Run {
             *token += 1;
             let op = waiting.pop_front().expect("an answer for every intent");
             self.stamp += 1;
-            let at = Moment { now_ms, upload: upload_id(now_ms, draw), stamp: self.stamp };
+            let at = Moment { now_ms, upload: upload_id(now_ms, self.first_draw, draw), stamp: self.stamp };
             // Every creation of an upload that is decided takes a draw, also one that is refused.
             draw += u64::from(matches!(op, Op::CreateUpload { .. }) && !self.undecided(&answer));
             match &mut aside {
@@ -361,6 +364,15 @@ impl Run {
         self.reopen(self.disk.kill());
     }
 
+    /// A clean end, after which a power cut takes nothing, whatever its mode.
+    pub fn stop(&mut self) {
+        self.recorder.enter(Phase::Close);
+        self.stepper.close();
+        self.cut(self.must);
+        self.must = self.history.len() - 1;
+        self.crash(CrashPolicy::Drop);
+    }
+
     fn reopen(&mut self, disk: SimDisk) {
         self.held.clear();
         self.readers.clear();
@@ -373,6 +385,7 @@ impl Run {
             0 => None,
             _ => self.snapshots.last().cloned().flatten(),
         };
+        self.first_draw = self.world.random.drawn();
         self.stepper = self.world.open(&disk, index).unwrap();
         self.disk = disk;
         let found = observe(self.handle()).unwrap();

@@ -15,6 +15,8 @@ pub enum Phase {
     Body,
     Commit,
     Spare,
+    /// A clean end.
+    Close,
     /// A piece of reclamation.
     Reclaim(&'static str),
     /// The commit of what one submitted.
@@ -141,6 +143,7 @@ impl State {
             Operation::Sync if opening && !self.headed.contains(path) => "recovery: sync of batches appended again",
             Operation::Sync if opening => "recovery: header sync",
             Operation::Sync => "log sync",
+            Operation::SetLength if self.phase == Phase::Close => "truncation at a clean end",
             Operation::SetLength if opening => "recovery: truncation of a sealed file",
             Operation::SetLength => "truncation of a sealed file",
             _ if opening => "recovery: log file removed",

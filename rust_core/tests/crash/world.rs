@@ -37,7 +37,7 @@ impl Clock for TestClock {
 }
 
 /// Bytes that an upload id takes from the generator; nothing else takes as many.
-const UPLOAD_ID_RANDOM: usize = 10;
+const UPLOAD_ID_RANDOM: usize = 6;
 
 /// Counts the upload ids drawn and makes the count the id.
 pub struct TestRandom {
@@ -57,17 +57,17 @@ impl Random for TestRandom {
             return self.other.fill(bytes);
         }
         let number = self.uploads.fetch_add(1, Ordering::Relaxed);
-        bytes[..2].fill(0);
-        bytes[2..].copy_from_slice(&number.to_be_bytes());
+        bytes.copy_from_slice(&number.to_be_bytes()[2..]);
         Ok(())
     }
 }
 
-/// The id of the upload that takes draw `number` at `now_ms`.
-pub fn upload_id(now_ms: u64, number: u64) -> UploadId {
+/// The id of the upload that takes draw `number` at `now_ms`, in a life that began with draw `first`.
+pub fn upload_id(now_ms: u64, first: u64, number: u64) -> UploadId {
     let mut id = [0; 16];
     id[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
-    id[8..].copy_from_slice(&number.to_be_bytes());
+    id[6..10].copy_from_slice(&((number - first) as u32).to_be_bytes());
+    id[10..].copy_from_slice(&number.to_be_bytes()[2..]);
     UploadId(id)
 }
 

@@ -305,7 +305,7 @@ impl Builder {
             return self.handle().small_body(bucket, Bytes::copy_from_slice(bytes));
         }
         let mut writer = self.handle().body_writer(bucket, bytes.len() as u64);
-        writer.write(bytes).unwrap();
+        writer.write(bytes, &mut ()).unwrap();
         writer.finish().unwrap()
     }
 

@@ -38,7 +38,7 @@ pub fn body(handle: &Handle, bucket: &Bucket, bytes: &[u8]) -> Body {
     }
     let mut writer = handle.body_writer(bucket, bytes.len() as u64);
     for piece in bytes.chunks(4_000) {
-        writer.write(piece).unwrap();
+        writer.write(piece, &mut ()).unwrap();
     }
     writer.finish().unwrap()
 }

@@ -37,7 +37,8 @@ impl Handle {
         let end = Some(end.unwrap_or(LogPosition::ORIGIN));
         let (log, packs) = places(data, &shared.keys);
         let (fs, owners) = (Arc::clone(&shared.fs), Owners::new(shared.keys.clone()));
-        Subject { fs, log, packs, owners, present, end, scratch, options, collector }.check()
+        let live = Some(&shared.index);
+        Subject { fs, log, packs, owners, present, end, live, scratch, options, collector }.check()
     }
 
     /// How the background scrub is doing.

@@ -25,8 +25,8 @@ pub(super) struct PackCheck<'a> {
     pub owners: &'a Owners,
     pub collector: &'a Collector<'a>,
     pub read_content: bool,
-    /// Somebody may be making packs meanwhile.
-    pub online: bool,
+    /// The index of the open store, when there is one: packs are made meanwhile and chunks condemned.
+    pub live: Option<&'a Index>,
 }
 
 /// Adjacent chunks of one pack.
@@ -65,7 +65,7 @@ impl PackCheck<'_> {
         for name in self.fs.list(dir)? {
             let place = dir.join(&name).display().to_string();
             match pack_number(&name) {
-                Some(pack) if born.contains(&pack) || self.online => {}
+                Some(pack) if born.contains(&pack) || self.live.is_some() => {}
                 Some(_) => self.collector.find(FindingKind::Leftover, place, "the log does not know this pack"),
                 None => self.collector.find(FindingKind::Suspicious, place, "this file is no pack"),
             }
@@ -153,6 +153,9 @@ impl PackCheck<'_> {
         let meter = |bytes| self.collector.read(bytes);
         for chunk in &unit.chunks {
             if let Some((offset, reason)) = check_chunk(pack, chunk, self.owners, self.read_content, hint, &meter)? {
+                if self.live.map_or(Ok(false), |live| is_condemned(live, chunk))? {
+                    continue;
+                }
                 let place = format!("{}, byte {offset}", pack.path().display());
                 self.collector.find(FindingKind::Blob, place, format!("chunk {}: {reason}", chunk.sequence));
                 self.collector.damaged(chunk.sequence, reason);
@@ -210,6 +213,14 @@ pub(super) fn check_chunk(
     // The owner of what nothing refers to may be gone with the last bucket.
     let unknown_owner = chunk.refs == 0;
     Ok((!unknown_owner).then_some((expected.offset, "the content is not the one that was stored")))
+}
+
+/// Whether a chunk was condemned since it was looked up: an epoch keeps what objects lead to, not what nothing does.
+///
+/// # Errors
+/// When the index cannot be read.
+pub(super) fn is_condemned(live: &Index, chunk: &BlobEntry) -> Result<bool> {
+    Ok(chunk.refs == 0 && live.read()?.blob(chunk.sequence)? != Some(chunk.location))
 }
 
 pub(super) fn offset_of(entry: &BlobEntry) -> u64 {

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::super::Shared;
 use super::owners::Owners;
-use super::packs::{check_chunk, length_of, offset_of};
+use super::packs::{check_chunk, is_condemned, length_of, offset_of};
 use super::store::places;
 use crate::chunks::{PackExamination, PackOptions};
 use crate::error::{Error, Result};
@@ -335,7 +335,9 @@ impl<'a> Round<'a> {
                 break;
             }
             self.learn_home(chunk);
-            if let Some((offset, reason)) = check_chunk(&mut open, chunk, &self.owners, true, hint, &running)? {
+            if let Some((offset, reason)) = check_chunk(&mut open, chunk, &self.owners, true, hint, &running)?
+                && !is_condemned(&self.shared.index, chunk)?
+            {
                 let place = format!("{}, byte {offset}", open.path().display());
                 self.damage(place, format!("chunk {}: {reason}", chunk.sequence), Some(chunk.sequence));
             }

@@ -66,7 +66,7 @@ pub(super) fn check_locked(
     }
     let fs = Arc::clone(fs);
     let (owners, scratch, collector) = (Owners::new(keys), &scratch, &collector);
-    Subject { fs, log, packs, owners, present, end: None, scratch, options, collector }.check()
+    Subject { fs, log, packs, owners, present, end: None, live: None, scratch, options, collector }.check()
 }
 
 /// Where log and packs of a store are, and how to read them.

@@ -50,6 +50,8 @@ pub(super) struct Subject<'a> {
     pub present: PresentIndex,
     /// Where the log ends, when the store runs.
     pub end: Option<LogPosition>,
+    /// Its index then.
+    pub live: Option<&'a Index>,
     pub scratch: &'a ScratchDir,
     pub options: &'a CheckOptions,
     pub collector: &'a Collector<'a>,
@@ -225,7 +227,7 @@ impl Subject<'_> {
             owners: &self.owners,
             collector: self.collector,
             read_content: self.options.read_content,
-            online: self.end.is_some(),
+            live: self.live,
         }
     }
 

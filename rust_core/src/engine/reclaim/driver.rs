@@ -225,6 +225,7 @@ fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) ->
             }
         }
         shared.index.truncate_wal()?;
+        shared.spares.remove();
     }
     let done = *shared.reclaim.done.lock();
     Ok(done.since(before))

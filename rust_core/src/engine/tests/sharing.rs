@@ -274,9 +274,9 @@ fn content_that_was_written_before_it_became_known_is_found_when_it_is_complete(
     let bucket = steps.bucket("b");
     let bytes = noise(CHUNK, 1);
     let mut writer = steps.handle().body_writer(&bucket, CHUNK as u64);
-    writer.write(&bytes[..CHUNK - 1]).unwrap();
+    writer.write(&bytes[..CHUNK - 1], &mut ()).unwrap();
     let blobs = steps.put(&bucket, "other", &bytes);
-    writer.write(&bytes[CHUNK - 1..]).unwrap();
+    writer.write(&bytes[CHUNK - 1..], &mut ()).unwrap();
     let body = writer.finish().unwrap();
     assert_eq!(places(&body), [ChunkPlace::Known { blob: blobs[0] }]);
     steps.run(Intent::PutObject(Box::new(Steps::put_of(&bucket, "k", &bytes, body)))).unwrap();
@@ -412,9 +412,9 @@ fn a_body_of_another_length_than_announced_is_no_body() {
     let bucket = steps.bucket("b");
     let bytes = noise(CHUNK * 2, 1);
     let mut writer = steps.handle().body_writer(&bucket, bytes.len() as u64 - 1);
-    assert!(writer.write(&bytes).is_err());
+    assert!(writer.write(&bytes, &mut ()).is_err());
     let mut writer = steps.handle().body_writer(&bucket, bytes.len() as u64 + 1);
-    writer.write(&bytes).unwrap();
+    writer.write(&bytes, &mut ()).unwrap();
     assert!(writer.finish().is_err());
     let empty = steps.handle().body_writer(&bucket, 0).finish().unwrap();
     assert!(places(&empty).is_empty());

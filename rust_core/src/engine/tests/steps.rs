@@ -102,7 +102,7 @@ impl Steps {
     pub fn large_body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
         let mut writer = self.handle().body_writer(bucket, bytes.len() as u64);
         for piece in bytes.chunks(70_001) {
-            writer.write(piece).unwrap();
+            writer.write(piece, &mut ()).unwrap();
         }
         writer.finish().unwrap()
     }

@@ -137,7 +137,7 @@ impl Store {
         }
         let mut writer = handle.body_writer(bucket, bytes.len() as u64);
         for piece in bytes.chunks(100_001) {
-            writer.write(piece)?;
+            writer.write(piece, &mut ())?;
         }
         writer.finish()
     }

@@ -68,7 +68,7 @@ fn a_foreign_index_is_told_from_a_broken_one() {
     let opened = |store| Index::open(file_options(&path), store).map(drop);
     assert!(matches!(opened([8; 16]), Err(Error::Foreign { .. })));
 
-    Connection::open(&path).expect("opened").pragma_update(None, "user_version", 99).expect("changed");
+    crate::index::open_by_hand(&path).pragma_update(None, "user_version", 99).expect("changed");
     assert!(matches!(opened(STORE), Err(Error::Index { .. })));
 
     std::fs::write(&path, b"SQLite format 3\0 and then nothing of the kind, for more than a header's length ........")

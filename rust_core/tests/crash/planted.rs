@@ -14,7 +14,7 @@ use crate::{THREADS, faults, live};
 
 /// Seeds after which a defect counts as hidden.
 const SEEDS_MAX: u64 = 600;
-/// What these schedules may miss: a second safeguard stands behind it, and a reader must come in a narrow window.
+/// What these suites may miss, because a reader must come in a narrow window: `tests/races` catches it.
 const BEYOND: [Bug; 1] = [Bug::CondemnWithoutBarrier];
 
 struct Caught {

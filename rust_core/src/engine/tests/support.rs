@@ -56,7 +56,7 @@ pub fn noise(length: usize, seed: u64) -> Vec<u8> {
 
 pub struct Store {
     dir: tempfile::TempDir,
-    options: EngineOptions,
+    pub options: EngineOptions,
     engine: Option<Engine>,
 }
 

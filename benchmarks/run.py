@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import batch
 import engine
 import index
 import large
@@ -30,6 +31,8 @@ _REPOSITORY = Path(__file__).resolve().parents[1]
 _MEASUREMENTS: dict[str, Measurement] = {
     "cpu": small.cpu,
     "commit": engine.commit,
+    "batch": batch.engine,
+    "batch-server": batch.server,
     "p99": small.beside_uploads,
     "get-10mib": large.throughput,
     "memory": large.memory,

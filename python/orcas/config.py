@@ -146,7 +146,9 @@ class Settings:
     sync_interval_ms: int = _setting(
         50, "time between two syncs in `interval` mode", _integer, unit="milliseconds", low=1, high=60_000
     )
-    batch_write_enabled: bool = _setting(True, "small objects share commits", _boolean)
+    batch_write_enabled: bool = _setting(
+        True, "small objects share commits; without it each is written on its own, in `buffered` mode at once", _boolean
+    )
     max_batch_write_file_size: int = _setting(
         64 * KIB, "objects up to this size share commits; larger ones are chunked", _integer,
         unit="bytes", low=0, high=MIB,

@@ -6,65 +6,40 @@
 //! is a document of operations a second, one number a round.
 
 mod support;
+#[path = "support/timed.rs"]
+mod timed;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use orcas_core::engine::{Engine, Handle};
 use orcas_core::record::Durability;
 
-use support::{Pump, bucket, open, put, scatter, unique};
+use support::unique;
+use timed::{Arguments, Puts};
 
 const BODY: usize = 1024;
 const IN_FLIGHT: usize = 64;
 /// Bytes of the file that `raw` overwrites again and again.
 const RAW_FILE: u64 = 64 << 20;
 
-struct Arguments {
-    dir: Option<PathBuf>,
-    rounds: usize,
-    seconds: f64,
-    json: bool,
-}
-
-fn arguments() -> Arguments {
-    let mut arguments = Arguments { dir: None, rounds: 7, seconds: 1.0, json: false };
-    let mut given = std::env::args().skip(1);
-    while let Some(name) = given.next() {
-        let mut value = || given.next().expect("an option is followed by its value");
-        match name.as_str() {
-            "--dir" => arguments.dir = Some(value().into()),
-            "--rounds" => arguments.rounds = value().parse().expect("a number of rounds"),
-            "--seconds" => arguments.seconds = value().parse().expect("seconds"),
-            "--json" => arguments.json = true,
-            // Cargo says so to every benchmark.
-            "--bench" => {}
-            other => panic!("{other} is not an option"),
-        }
-    }
-    arguments
-}
-
 fn main() {
-    let arguments = arguments();
-    let place = arguments.dir.unwrap_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).to_owned());
-    let dir = tempfile::tempdir_in(place).expect("a directory");
-    let span = Duration::from_secs_f64(arguments.seconds);
+    let arguments = Arguments::read(7, 1.0);
+    let dir = tempfile::tempdir_in(&arguments.dir).expect("a directory");
+    let span = arguments.span;
     let mut raw = Raw::new(dir.path());
-    let mut together = Puts::new(&dir.path().join("together"), true);
-    let mut apart = Puts::new(&dir.path().join("apart"), false);
+    let mut together = Puts::new(&dir.path().join("together"), Durability::Sync, true);
+    let mut apart = Puts::new(&dir.path().join("apart"), Durability::Sync, false);
     let mut ways: Vec<(&str, Vec<f64>)> =
         ["raw", "raw_growing", "one", "batched", "unbatched"].map(|name| (name, Vec::new())).into();
     for round in 0..=arguments.rounds {
         let measured = [
             raw.overwrite(span),
             raw.append(span),
-            together.run(1, span),
-            together.run(IN_FLIGHT, span),
-            apart.run(IN_FLIGHT, span),
+            together.run(BODY, 1, span),
+            together.run(BODY, IN_FLIGHT, span),
+            apart.run(BODY, IN_FLIGHT, span),
         ];
         // The first round makes files and fills caches.
         if round > 0 {
@@ -141,40 +116,5 @@ impl Raw {
             self.growing.sync_data().expect("synced");
             self.growing_at += BODY as u64;
         })
-    }
-}
-
-/// PUTs of new keys through an engine in `sync` mode.
-struct Puts {
-    engine: Engine,
-    number: u64,
-}
-
-impl Puts {
-    fn new(data: &Path, batch_write_enabled: bool) -> Self {
-        Self { engine: open(data, Durability::Sync, batch_write_enabled), number: 0 }
-    }
-
-    fn run(&mut self, in_flight: usize, span: Duration) -> f64 {
-        let handle = self.engine.handle();
-        let bucket = bucket(&handle, "benchmark");
-        let mut pump = Pump::new(in_flight);
-        let (start, first) = (Instant::now(), self.number);
-        while start.elapsed() < span {
-            self.number += 1;
-            let key = Bytes::from(format!("{:016x}", scatter(self.number)));
-            pump.submit(&handle, put(&handle, &bucket, key, unique(self.number, BODY)));
-        }
-        pump.finish();
-        let rate = (self.number - first) as f64 / start.elapsed().as_secs_f64();
-        settle(&handle);
-        rate
-    }
-}
-
-/// Waits until the index has everything, so that the work of one measurement does not fall into the next.
-fn settle(handle: &Handle) {
-    while handle.health().lag_records > 0 {
-        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -28,7 +28,7 @@ pub fn open(data: &Path, durability: Durability, batch_write_enabled: bool) -> E
         db_max_open: 25,
         db_max_idle: 10,
         db_lifetime: Duration::from_secs(3600),
-        log_file_size: 64 << 20,
+        log_file_size: 16 << 20,
         pack_size: 1 << 30,
         reclaim_rate: 0,
         scrub_rate: 0,

@@ -300,7 +300,7 @@ impl Committer {
             || self.unsynced_bytes + self.batch.len() as u64 >= UNSYNCED_BYTES_MAX.max(options.max_write_buffer_size);
         let outcome = if durability == Durability::Sync && decided || due || full || barrier {
             self.flush()
-        } else if durability == Durability::Buffered {
+        } else if durability == Durability::Buffered && options.batch_write_enabled {
             self.promise(patience.map(|patience| now + patience));
             Ok(())
         } else {

@@ -11,7 +11,7 @@ from pathlib import Path
 import load
 from figures import Figure, Plan, ratios
 from processes import Orcas, scratch
-from small import make_bucket
+from small import cpu_per_request, make_bucket
 
 _SMALL = 2000
 _PAGES_A_ROUND = 10
@@ -62,7 +62,7 @@ def _compared(
 
 
 def million(plan: Plan) -> list[Figure]:
-    """Figures list-1m, prefixes-1m, list-deleted, ready-lag and ready-rebuild, over one store."""
+    """Figures list-1m, prefixes-1m, list-cpu, rest-memory, ready-lag, ready-rebuild and list-deleted, over one store."""
     objects = plan.size(1_000_000, 50_000)
     with scratch(plan.directory) as directory:
         data = directory / "data"
@@ -74,6 +74,8 @@ def million(plan: Plan) -> list[Figure]:
         said = filler.run("large", objects)
         with Orcas(data) as orcas:
             made = _lists(plan, orcas)
+            made.append(_list_cpu(plan, orcas))
+        made.append(_at_rest(plan, data))
         made += _starts(plan, filler, data)
         made[0].detail |= {"objects": objects, "filled": said}
         made += _deleted(plan, filler, data, objects)
@@ -97,6 +99,35 @@ def _lists(plan: Plan, orcas: Orcas) -> list[Figure]:
         whole = f"{what}, bucket of 1,000,000 objects ÷ bucket of 2,000"
         made.append(Figure(name, whole, ratios(seconds["large"], seconds["small"]), goal, detail={"seconds": seconds}))
     return made
+
+
+def _list_cpu(plan: Plan, orcas: Orcas) -> Figure:
+    milliseconds = []
+    for warm in [True] + [False] * plan.size(9, 3):
+        signer = orcas.signer()
+        starts = [f"data/{random.getrandbits(64) * 2 // 5:016x}/" for _ in range(100)]
+        pages = [signer.get("/large", {"list-type": "2", "max-keys": "1000", "start-after": start}) for start in starts]
+        used = cpu_per_request(orcas, pages)
+        if not warm:
+            milliseconds.append(used / 1000)
+    what = "server CPU of a page of 1,000 keys, bucket of 1,000,000 objects"
+    return Figure("list-cpu", what, milliseconds, 1.5, unit="ms")
+
+
+def _at_rest(plan: Plan, data: Path) -> Figure:
+    """Resident memory after some of everything was asked of a server over a million objects."""
+    memory = []
+    for _ in range(plan.size(3, 1)):
+        with Orcas(data) as orcas:
+            signer = orcas.signer()
+            pages = [signer.get("/large", {"list-type": "2", "max-keys": "1000"}) for _ in range(20)]
+            puts = [signer.put(f"/small/rest-{number}", b"x" * 1024) for number in range(1000)]
+            gets = [signer.get(f"/small/rest-{number}") for number in range(1000)]
+            for requests in (pages, puts, gets):
+                load.run(orcas.address, requests)
+            orcas.settle()
+            memory.append(orcas.rss_mib())
+    return Figure("rest-memory", "resident memory at rest with 1,000,000 objects", memory, 150.0, unit="MiB")
 
 
 def _starts(plan: Plan, filler: Filler, data: Path) -> list[Figure]:

@@ -76,7 +76,7 @@ def cpu(plan: Plan) -> list[Figure]:
                         if not warm:
                             microseconds.setdefault((method, name), []).append(used)
     made = []
-    for method, name, goal in (("GET", "get-cpu", 2.5), ("PUT", "put-cpu", 5.0)):
+    for method, name, goal in (("GET", "get-cpu", 1.8), ("PUT", "put-cpu", 3.0)):
         ours, theirs = microseconds[method, "orcas"], microseconds[method, "bare"]
         what = f"server CPU of a signed 1 KiB {method}, 16 connections ÷ bare uvicorn"
         detail = {"microseconds": {"orcas": ours, "bare": theirs}, "requests": count, "durability": "sync"}

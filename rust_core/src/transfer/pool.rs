@@ -2,12 +2,16 @@
 //!
 //! The queue is unbounded because its callers are bounded: a request has at most one job, a body at most one, and both
 //! hold a share of the memory budget or a connection. A job that panics ends alone; its thread goes on.
+//!
+//! Of the workers that rest, the one that worked last is woken: jobs that follow each other, as the pieces of a download
+//! do, stay on one thread with what it has in its caches.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use crossbeam_channel::{Sender, unbounded};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -17,9 +21,22 @@ type Job = Box<dyn FnOnce() + Send>;
 const YIELDING_NICENESS: i32 = 10;
 
 pub struct Pool {
-    /// `None` once closed.
-    sender: Mutex<Option<Sender<Job>>>,
+    shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    /// One for each worker.
+    wakers: Vec<Condvar>,
+}
+
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Workers that rest, the one that worked last at the end.
+    resting: Vec<usize>,
+    closed: bool,
 }
 
 impl Pool {
@@ -38,38 +55,68 @@ impl Pool {
     }
 
     fn start(threads: usize, name: &str, prepare: fn()) -> std::io::Result<Self> {
-        let (sender, receiver) = unbounded::<Job>();
-        let mut handles = Vec::new();
-        for number in 0..threads.max(1) {
-            let receiver = receiver.clone();
+        let wakers = (0..threads.max(1)).map(|_| Condvar::new()).collect();
+        let shared = Arc::new(Shared { queue: Mutex::default(), wakers });
+        let pool = Self { shared: Arc::clone(&shared), threads: Mutex::default() };
+        for number in 0..shared.wakers.len() {
+            let shared = Arc::clone(&shared);
             let work = move || {
                 prepare();
-                while let Ok(job) = receiver.recv() {
-                    // What the job owned is dropped while it unwinds; its reply then reports the failure.
-                    let _ = catch_unwind(AssertUnwindSafe(job));
-                }
+                shared.work(number);
             };
-            handles.push(std::thread::Builder::new().name(format!("{name}-{number}")).spawn(work)?);
+            // Should one not start, dropping the pool ends those that did.
+            pool.threads.lock().push(std::thread::Builder::new().name(format!("{name}-{number}")).spawn(work)?);
         }
-        Ok(Self { sender: Mutex::new(Some(sender)), threads: Mutex::new(handles) })
+        Ok(pool)
     }
 
     /// Queues `job`; after `close` it is dropped unrun.
     pub fn spawn(&self, job: impl FnOnce() + Send + 'static) {
-        let sender = self.sender.lock().clone();
-        if let Some(sender) = sender {
-            // Sending fails only when every worker is gone; then the job is dropped, as after `close`.
-            let _ = sender.send(Box::new(job));
+        let mut queue = self.shared.queue.lock();
+        if queue.closed {
+            return;
+        }
+        queue.jobs.push_back(Box::new(job));
+        let woken = queue.resting.pop();
+        drop(queue);
+        if let Some(number) = woken {
+            self.shared.wakers[number].notify_one();
         }
     }
 
     /// Runs what is queued, then ends the threads. Must not be called from a job.
     pub fn close(&self) {
-        self.sender.lock().take();
+        let mut queue = self.shared.queue.lock();
+        queue.closed = true;
+        queue.resting.clear();
+        drop(queue);
+        for waker in &self.shared.wakers {
+            waker.notify_one();
+        }
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             // A worker catches the panics of its jobs, so it cannot have panicked itself.
             let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// What worker `number` does until the pool is closed and nothing is queued.
+    fn work(&self, number: usize) {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                // What the job owned is dropped while it unwinds; its reply then reports the failure.
+                MutexGuard::unlocked(&mut queue, || drop(catch_unwind(AssertUnwindSafe(job))));
+            } else if queue.closed {
+                return;
+            } else {
+                queue.resting.push(number);
+                while queue.resting.contains(&number) {
+                    self.wakers[number].wait(&mut queue);
+                }
+            }
         }
     }
 }
@@ -108,6 +155,34 @@ mod tests {
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
     }
+
+    #[test]
+    fn jobs_in_a_row_stay_on_one_thread_and_jobs_at_once_do_not() {
+        let pool = Pool::new(4).unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let mut threads = std::collections::HashSet::new();
+        for _ in 0..50 {
+            let sender = sender.clone();
+            pool.spawn(move || sender.send(std::thread::current().id()).unwrap());
+            threads.insert(receiver.recv().unwrap());
+            // Until it rests again.
+            while pool.shared.queue.lock().resting.len() < 4 {
+                std::thread::yield_now();
+            }
+        }
+        assert_eq!(threads.len(), 1);
+        let barrier = Arc::new(std::sync::Barrier::new(4));
+        for _ in 0..4 {
+            let (sender, barrier) = (sender.clone(), Arc::clone(&barrier));
+            pool.spawn(move || {
+                barrier.wait();
+                sender.send(std::thread::current().id()).unwrap();
+            });
+        }
+        let threads: std::collections::HashSet<_> = (0..4).map(|_| receiver.recv().unwrap()).collect();
+        assert_eq!(threads.len(), 4);
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn yielding_workers_are_nicer_than_their_process() {

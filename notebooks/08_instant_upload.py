@@ -53,23 +53,16 @@
 
 # %%
 import hashlib
-import importlib.metadata
-import importlib.util
 import json
 import os
-import platform
-import random
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import orcas
-
-# A small pass shows that everything runs: NOTEBOOK_QUICK=1.
-QUICK = os.environ.get("NOTEBOOK_QUICK") == "1"
+from support import QUICK, Watched, bars, in_turn, p95, spread, stamp
 
 SIZES = {"1 KiB": 1 << 10, "10 KiB": 10 << 10, "100 KiB": 100 << 10, "1 MiB": 1 << 20}
 LEVELS = ("off", "full", "fast")
@@ -81,43 +74,13 @@ DURABILITY = "sync"
 if QUICK:
     REQUESTS, ROUNDS, LARGE_BYTES = dict.fromkeys(SIZES, 3), 1, 8 << 20
 
-# On the disk that is to be measured: not in memory, which some systems use for temporary files.
-directory = tempfile.TemporaryDirectory(dir=os.environ.get("NOTEBOOK_DIRECTORY"), prefix="orcas-notebook-")
-data = Path(directory.name) / "data"
-server = orcas.Server(data, durability=DURABILITY, scrub_bytes_per_sec=0)
-s3 = server.client()
+watched = Watched(durability=DURABILITY)
+s3, data = watched.s3, watched.data
 
 # %% [markdown]
-# How the server is watched from outside, as the kernel counts: CPU time of all its threads, and its resident memory (Linux).
-# CPU time is read when the server is at rest, so that what it does after its answers counts too.
+# How the store is watched from outside, and a bucket with settings of its own.
 
 # %%
-
-
-def cpu_ms():
-    # The clock of another process: MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED).
-    return time.clock_gettime_ns((~server.pid << 3) | 2) / 1e6
-
-
-def settle():
-    before = cpu_ms()
-    for _ in range(50):
-        time.sleep(0.1)
-        now = cpu_ms()
-        if now - before < 4:
-            return
-        before = now
-
-
-def memory_kib(what):
-    lines = Path(f"/proc/{server.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(what))
-
-
-def forget_peak():
-    Path(f"/proc/{server.pid}/clear_refs").write_text("5")
-
-
 def stats():
     """What `orcas stats` says."""
     command = [sys.executable, "-m", "orcas", "stats", "--data", str(data), "--json"]
@@ -164,22 +127,20 @@ for arm in arms:
     if arm[1] == "repeated":
         s3.put_object(Bucket=bucket_of(arm), Key="first", Body=bodies[arm])
 
-order = random.Random(8)
-for number in range(ROUNDS):
-    for arm in order.sample(arms, len(arms)):
-        size, kind, _ = arm
-        count = REQUESTS[size]
-        todo = [os.urandom(SIZES[size]) if kind == "unique" else bodies[arm] for _ in range(count)]
-        settle()
-        forget_peak()
-        memory, used = memory_kib("VmRSS"), cpu_ms()
-        for turn, body in enumerate(todo):
-            began = time.perf_counter()
-            s3.put_object(Bucket=bucket_of(arm), Key=f"{number}/{turn}", Body=body)
-            latencies_ms[arm].append((time.perf_counter() - began) * 1000)
-        settle()
-        server_cpu_ms[arm].append((cpu_ms() - used) / count)
-        memory_mib[arm].append((memory_kib("VmHWM") - memory) / 1024)
+for number, arm in in_turn(arms, ROUNDS):
+    size, kind, _ = arm
+    count = REQUESTS[size]
+    todo = [os.urandom(SIZES[size]) if kind == "unique" else bodies[arm] for _ in range(count)]
+    watched.settle()
+    watched.forget_peak()
+    memory, used = watched.memory_mib(), watched.cpu_ms()
+    for turn, body in enumerate(todo):
+        began = time.perf_counter()
+        s3.put_object(Bucket=bucket_of(arm), Key=f"{number}/{turn}", Body=body)
+        latencies_ms[arm].append((time.perf_counter() - began) * 1000)
+    watched.settle()
+    server_cpu_ms[arm].append((watched.cpu_ms() - used) / count)
+    memory_mib[arm].append(watched.memory_mib("VmHWM") - memory)
 
 space = by_bucket()
 
@@ -189,20 +150,13 @@ space = by_bucket()
 # disk, with its metadata, and with log files that are allocated ahead of what is written.
 
 # %%
-
-
-def p95(samples):
-    return statistics.quantiles(samples, n=20)[18]
-
-
 print(f"{'':27}{'latency ms':>15}{'server CPU ms':>22}{'memory':>9}{'sent':>12}{'stored':>12}")
 print(f"{'':27}{'median':>8}{'p95':>7}{'median (min–max)':>22}{'MiB':>9}{'KiB':>12}{'KiB':>12}")
 for arm in arms:
     size, kind, level = arm
     taken, cpu, bucket = latencies_ms[arm], server_cpu_ms[arm], space[bucket_of(arm)]
-    spread = f"{statistics.median(cpu):.2f} ({min(cpu):.2f}–{max(cpu):.2f})"
     print(
-        f"{size:8} {kind:9} {level.upper():8} {statistics.median(taken):7.2f} {p95(taken):6.2f} {spread:>21}"
+        f"{size:8} {kind:9} {level.upper():8} {statistics.median(taken):7.2f} {p95(taken):6.2f} {spread(cpu):>21}"
         f" {max(memory_mib[arm]):8.1f} {bucket['logical'] / 1024:11,.0f} {bucket['stored'] / 1024:11,.0f}"
     )
 totals, files = stats()["totals"], stats()["files"]
@@ -228,25 +182,7 @@ for arm in arms:
 
 # %%
 REPORT_MS = {"1 KiB": (0.94, 3.83), "10 KiB": (0.83, 0.79), "100 KiB": (0.95, 1.20), "1 MiB": (2.38, 3.40)}
-
-
-def said(*command):
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return done.stdout.strip()
-
-
-cpu_lines = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-commit = said("git", "rev-parse", "--short", "HEAD") + ("-dirty" if said("git", "status", "--porcelain") else "")
-versions = " ".join(f"{name} {importlib.metadata.version(name)}" for name in ("orcas-s3", "boto3", "uvicorn"))
-stamp = (
-    f"{cpu_lines[0].split(': ')[1] if cpu_lines else platform.processor()}, {os.cpu_count()} CPUs, {platform.system()}"
-    f" {platform.release()}, load {os.getloadavg()[0]:.1f}; commit {commit or 'unknown'}; Python"
-    f" {platform.python_version()} {versions}\ndurability {DURABILITY}, 1 client on 1 connection, "
-    f"{ROUNDS} rounds of {REQUESTS} requests{' — A QUICK PASS, NOT A MEASUREMENT' if QUICK else ''}"
-)
+under = stamp(f"durability {DURABILITY}, 1 client on 1 connection, {ROUNDS} rounds of {REQUESTS} requests")
 
 
 def median_ms(size, kind, level):
@@ -259,46 +195,36 @@ for size, (baseline, instant) in REPORT_MS.items():
     unique = "".join(f"{median_ms(size, 'unique', level) / off:14.2f}" for level in ("full", "fast"))
     again = median_ms(size, "repeated", "full") / median_ms(size, "repeated", "off")
     print(f"{size:8}{instant / baseline:30.2f}{unique}{again:24.2f}")
-print(stamp)
+print(under)
 
 # %%
-if importlib.util.find_spec("matplotlib"):
-    from matplotlib import pyplot
-
-    figure, (left, middle, right) = pyplot.subplots(1, 3, figsize=(16, 5.5))
-    bars = {
-        "report, baseline": [REPORT_MS[size][0] for size in SIZES],
-        "report, instant upload": [REPORT_MS[size][1] for size in SIZES],
-        **{f"Orcas, {level.upper()}, unique": [median_ms(size, "unique", level) for size in SIZES] for level in LEVELS},
-        "Orcas, FULL, repeated": [median_ms(size, "repeated", "full") for size in SIZES],
-    }
-    for number, (label, values) in enumerate(bars.items()):
-        left.bar([place + number * 0.14 for place in range(len(SIZES))], values, 0.14, label=label)
-    left.set(title="Latency of one upload, ms (report: mean; Orcas: median)", yscale="log")
-    relations = {
-        "report, instant ÷ baseline": [instant / baseline for baseline, instant in REPORT_MS.values()],
-        "Orcas, FULL ÷ OFF, unique": [median_ms(s, "unique", "full") / median_ms(s, "unique", "off") for s in SIZES],
-        "Orcas, FULL ÷ OFF, repeated": [
-            median_ms(s, "repeated", "full") / median_ms(s, "repeated", "off") for s in SIZES
-        ],
-    }
-    for number, (label, values) in enumerate(relations.items()):
-        middle.bar([place + number * 0.28 for place in range(len(SIZES))], values, 0.28, label=label)
-    middle.axhline(1, color="black", linewidth=0.8)
-    middle.set(title="Latency with sharing ÷ without")
-    for number, level in enumerate(LEVELS):
-        found = [space[bucket_of((size, "repeated", level))] for size in SIZES]
-        shares = [bucket["stored"] / bucket["logical"] for bucket in found]
-        right.bar([place + number * 0.28 for place in range(len(SIZES))], shares, 0.28, label=level.upper())
-    right.set(title="Repeated data: stored ÷ sent (no number in the report)")
-    for axes in (left, middle, right):
-        axes.set_xticks([place + 0.28 for place in range(len(SIZES))], list(SIZES))
-        axes.legend(fontsize=8)
-    figure.text(0.01, 0.01, stamp, fontsize=7)
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
-    pyplot.show()
-else:
-    print("No plot: `pip install matplotlib` brings it.")
+bars(
+    {
+        "Latency of one upload, ms (report: mean; Orcas: median)": {
+            "report, baseline": [REPORT_MS[size][0] for size in SIZES],
+            "report, instant upload": [REPORT_MS[size][1] for size in SIZES],
+            **{f"Orcas, {level.upper()}, unique": [median_ms(size, "unique", level) for size in SIZES] for level in LEVELS},
+            "Orcas, FULL, repeated": [median_ms(size, "repeated", "full") for size in SIZES],
+        },
+        "Latency with sharing ÷ without": {
+            "report, instant ÷ baseline": [instant / baseline for baseline, instant in REPORT_MS.values()],
+            **{
+                f"Orcas, FULL ÷ OFF, {kind}": [median_ms(s, kind, "full") / median_ms(s, kind, "off") for s in SIZES]
+                for kind in ("unique", "repeated")
+            },
+        },
+        "Repeated data: stored ÷ sent (no number in the report)": {
+            level.upper(): [
+                space[bucket_of((size, "repeated", level))]["stored"]
+                / space[bucket_of((size, "repeated", level))]["logical"]
+                for size in SIZES
+            ]
+            for level in LEVELS
+        },
+    },
+    list(SIZES),
+    under,
+)
 
 # %% [markdown]
 # ## Only the hash
@@ -307,7 +233,7 @@ else:
 # upload is an ordinary one; the second, to another bucket, sends none of the file.
 
 # %%
-file = Path(directory.name) / "large"
+file = data.parent / "large"
 with file.open("wb") as out:
     for _ in range(LARGE_BYTES >> 20):
         out.write(os.urandom(1 << 20))
@@ -345,14 +271,13 @@ for chunking in ("fixed", "content-defined"):
     before = content.translate(edition)
     make_bucket(chunking, chunking=chunking, chunk_size="262144" if QUICK else "1048576")
     s3.put_object(Bucket=chunking, Key="before", Body=before)
-    settle()
+    watched.settle()
     had = by_bucket()[chunking]["stored"]
     s3.put_object(Bucket=chunking, Key="after", Body=inserted + before)
-    settle()
+    watched.settle()
     new = by_bucket()[chunking]["stored"] - had
     print(f"{chunking:16} {len(inserted)} bytes inserted: {new / len(before):6.1%} of the file is stored anew")
     assert new < len(before) / 2 or chunking == "fixed"
 
 # %%
-server.stop()
-directory.cleanup()
+watched.stop()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.py"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9]*.py"))
 
 
 def cells(source: str) -> list[tuple[str, str]]:

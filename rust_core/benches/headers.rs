@@ -40,13 +40,23 @@ struct Object {
 
 type Objects = [Object; OBJECTS];
 
-/// Lengths up to 5 GiB, small ones as often as large ones; each object of another day; the second halves as ranges.
-fn object(number: usize) -> Object {
+/// Below 64 MiB, small ones as often as large ones.
+fn small(scattered: u64) -> u64 {
+    (scattered >> 38) >> (scattered % 26)
+}
+
+/// From 1 GiB to 5 TiB, the most that S3 stores.
+fn large(scattered: u64) -> u64 {
+    (1 << 30) + (scattered >> 22)
+}
+
+/// Each object of another day, and as range its second half.
+fn object(number: usize, length: fn(u64) -> u64) -> Object {
     let scattered = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut md5 = [0; 16];
     md5[..8].copy_from_slice(&scattered.to_le_bytes());
     md5[8..].copy_from_slice(&scattered.wrapping_mul(scattered | 1).to_be_bytes());
-    let length = ((scattered >> 31) >> (scattered % 33)).min(5 << 30);
+    let length = length(scattered);
     Object {
         etag: Etag { md5, parts: 0 },
         length,
@@ -57,7 +67,7 @@ fn object(number: usize) -> Object {
 
 fn main() {
     let mut criterion = Criterion::default().without_plots().configure_from_args();
-    let objects = std::array::from_fn(object);
+    let objects = std::array::from_fn(|number| object(number, small));
     let etag = (
         |out: &mut Vec<u8>, object: &Object| format_etag(out, &object.etag),
         |object: &Object| plain::etag(object.etag.md5, object.etag.parts),
@@ -83,10 +93,13 @@ fn main() {
     five_headers(&mut criterion, &objects);
 
     // Whose days all belong in one place of the table: each takes it from the one before.
-    let rivals = std::array::from_fn(|n| Object { modified_ms: (n * DAYS_MAX) as i64 * DAY_MS, ..object(n) });
+    let rivals = std::array::from_fn(|n| Object { modified_ms: (n * DAYS_MAX) as i64 * DAY_MS, ..object(n, small) });
     compare(&mut criterion, "last-modified, miss", &rivals, last_modified);
-    let of_parts = std::array::from_fn(|n| Object { etag: Etag { parts: 128, ..object(n).etag }, ..object(n) });
-    compare(&mut criterion, "etag of parts", &of_parts, etag);
+    let mut of_parts: Objects = std::array::from_fn(|number| object(number, large));
+    of_parts.iter_mut().for_each(|object| object.etag.parts = 128);
+    compare(&mut criterion, "etag, 128 parts", &of_parts, etag);
+    compare(&mut criterion, "content-length, up to 5 TiB", &of_parts, content_length);
+    compare(&mut criterion, "content-range, up to 5 TiB", &of_parts, content_range);
     criterion.final_summary();
 }
 

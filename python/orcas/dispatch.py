@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from orcas.edge import Request
+from orcas.exchange import RESPONSE
 from orcas.handlers import HANDLERS
 from orcas.store import ClientDisconnectedError, Store
 
@@ -23,7 +24,10 @@ log = logging.getLogger("orcas.s3")
 
 
 class Dispatcher:
-    """The ASGI application of S3 requests. Made on the event loop that it serves."""
+    """The application of S3 requests, ASGI but for the responses: `orcas.exchange` takes them as they are.
+
+    Made on the event loop that it serves.
+    """
 
     def __init__(self, core: Core) -> None:
         self._core = core
@@ -46,12 +50,9 @@ class Dispatcher:
             response = verdict
         if response.fault is not None:
             log.error("%s %r answered %d: %s", method, raw_path, response.status, response.fault)
-        await send({"type": "http.response.start", "status": response.status, "headers": response.headers})
-        download = response.download
-        if download is None:
-            await send({"type": "http.response.body", "body": response.body})
-        else:
-            await self._send_pieces(download, receive, send)
+        await send({"type": RESPONSE, "response": response})
+        if response.download is not None:
+            await self._send_pieces(response.download, receive, send)
 
     async def _send_pieces(self, download: Download, receive: Receive, send: Send) -> None:
         """Send a large body; stop reading it when the client goes away."""

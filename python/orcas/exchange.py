@@ -2,16 +2,15 @@
 
 Invariants: at most one task waits in `receive`; a body piece is handed over without a copy where the socket gave one
 piece; head and first body leave in one write; a response never ends short of its Content-Length without ending the
-connection. Knows nothing of S3; `orcas.protocol` owns the connection and its limits.
+connection. Responses come as ASGI says, or ready made (`RESPONSE`): then only what the connection decides is put before
+them. Knows nothing of S3; `orcas.protocol` owns the connection and its limits.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
-
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from orcas.refusals import FAILED, STOPPING
 
@@ -25,10 +24,42 @@ HIGH_WATER: Final = 64 * 1024
 # Up to here, copying a body behind its head is cheaper than a second write.
 _JOIN_BYTES: Final = 16 * 1024
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_CLOSE: Final = b"connection: close\r\n"
 _DISCONNECT: Final[Message] = {"type": "http.disconnect"}
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding", b"connection"))
+# The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
+# body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
+RESPONSE: Final = "orcas.response"
 
 log = logging.getLogger("orcas.http")
+
+
+class ReadyResponse(Protocol):
+    """A response whose maker vouches for it: no header holds a line end, and the body is as long as its head says."""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+
+    @property
+    def rest(self) -> bytes:
+        """What follows Date: header lines, the empty line and, unless it comes in pieces, the body."""
+
+    @property
+    def closes(self) -> bool:
+        """Whether the connection ends behind it."""
+
+    @property
+    def download(self) -> ReadyPieces | None:
+        """Whether its body comes in pieces."""
+
+
+class ReadyPieces(Protocol):
+    """A body in pieces."""
+
+    @property
+    def length(self) -> int:
+        """Bytes in all."""
 
 
 class Exchange:
@@ -156,10 +187,12 @@ class Exchange:
         if self.disconnected:
             return
         if not self.response_started:
+            if message["type"] == RESPONSE:
+                self._send_ready(message["response"])
+                return
             if message["type"] != "http.response.start":
                 raise RuntimeError(f"expected http.response.start, not {message['type']}")
-            if not self.more_body:
-                self._consent()
+            self._take_turn()
             self.head = self._make_head(message["status"], message.get("headers", ()))
             self.response_started = True
             return
@@ -167,13 +200,38 @@ class Exchange:
             raise RuntimeError(f"unexpected {message['type']}")
         self._write(message.get("body", b""), more=message.get("more_body", False))
 
-    def _make_head(self, status: int, headers: Any) -> bytes:
-        protocol = self.protocol
+    def _take_turn(self) -> None:
+        """A response begins: what does that mean for the rest of the request?"""
         if self.more_body:
             # What is left of the body will not be read, so it must not be taken for a request.
             self.keep_alive = False
-        date = protocol.date_line()
-        parts = [STATUS_LINE[status], date]
+        elif self.expects:
+            self._consent()
+
+    def _send_ready(self, response: ReadyResponse) -> None:
+        self._take_turn()
+        if response.closes:
+            self.keep_alive = False
+        start = self.protocol.start_lines(response.status)
+        if not self.keep_alive:
+            start += _CLOSE
+        rest = response.rest
+        self.response_started = True
+        if response.download is not None:
+            self.head = start + rest
+            self.remaining = response.download.length
+            return
+        transport = self.protocol.transport
+        if len(rest) <= _JOIN_BYTES:
+            transport.write(start + rest)
+        else:
+            transport.write(start)
+            transport.write(rest)
+        self._complete()
+
+    def _make_head(self, status: int, headers: Any) -> bytes:
+        start = self.protocol.start_lines(status)
+        parts = [start]
         said_close = False
         for name, value in headers:
             if name in _FRAMING:
@@ -182,8 +240,8 @@ class Exchange:
                 elif name == b"connection":
                     said_close = said_close or b"close" in value.lower()
             parts += (name, b": ", value, b"\r\n")
-        # Status, date, one for each header, and the empty one; `parts` holds four pieces for a header.
-        lines = (len(parts) - 2) // 4 + (3 if date else 2)
+        # Status and date, one for each header, and the empty one; `parts` holds four pieces for a header.
+        lines = start.count(b"\n") + len(parts) // 4 + 1
         if said_close:
             self.keep_alive = False
         self.bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
@@ -195,7 +253,7 @@ class Exchange:
             else:
                 self.keep_alive = False
         if not self.keep_alive and not said_close:
-            parts.append(b"connection: close\r\n")
+            parts.append(_CLOSE)
             lines += 1
         parts.append(b"\r\n")
         head = b"".join(parts)
@@ -225,6 +283,9 @@ class Exchange:
         if body:
             transport.write(body)
         if not more:
-            self.response_complete = True
-            self.wake()
-            self.protocol.exchange_done(self)
+            self._complete()
+
+    def _complete(self) -> None:
+        self.response_complete = True
+        self.wake()
+        self.protocol.exchange_done(self)

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
@@ -47,6 +47,7 @@ class LimitedProtocol(HttpToolsProtocol):
     limits: ClassVar[Settings]
     _date_of: ClassVar[list[tuple[bytes, bytes]]] = []
     _date: ClassVar[bytes] = b""
+    _starts: ClassVar[dict[int, bytes]] = {}
 
     def __init__(
         self,
@@ -245,7 +246,18 @@ class LimitedProtocol(HttpToolsProtocol):
         if headers is not LimitedProtocol._date_of:
             LimitedProtocol._date_of = headers
             LimitedProtocol._date = b"".join(b"%b: %b\r\n" % header for header in headers)
+            LimitedProtocol._starts = {}
         return LimitedProtocol._date
+
+    def start_lines(self, status: int) -> bytes:
+        """Status line and Date header, made once a second for each status."""
+        if self.server_state.default_headers is LimitedProtocol._date_of:
+            start = LimitedProtocol._starts.get(status)
+            if start is not None:
+                return start
+        start = STATUS_LINE[status] + self.date_line()
+        LimitedProtocol._starts[status] = start
+        return start
 
     def shutdown(self) -> None:
         """The server is stopping: finish what runs, then close."""

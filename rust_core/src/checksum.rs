@@ -6,7 +6,7 @@
 mod base64;
 mod etag;
 
-pub use base64::{base64_decode, base64_encode};
+pub use base64::{base64_decode, base64_encode, base64_encode_into};
 pub use etag::Etag;
 
 use crc_fast::CrcAlgorithm;
@@ -238,12 +238,18 @@ impl ObjectChecksum {
 
     /// The value of headers and XML: base64, with `-N` when composite.
     pub fn to_text(&self) -> String {
-        let mut text = self.checksum.to_base64();
+        let mut text = Vec::new();
+        self.write_text(&mut text);
+        text.into_iter().map(char::from).collect()
+    }
+
+    /// Appends that value.
+    pub fn write_text(&self, out: &mut Vec<u8>) {
+        base64_encode_into(out, self.checksum.as_bytes());
         if self.parts > 0 {
-            text.push('-');
-            text.push_str(itoa::Buffer::new().format(self.parts));
+            out.push(b'-');
+            out.extend_from_slice(itoa::Buffer::new().format(self.parts).as_bytes());
         }
-        text
     }
 }
 

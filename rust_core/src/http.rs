@@ -68,6 +68,12 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]).map(char::from).collect()
 }
 
+/// Lower-case hexadecimal digits, two for each byte. Arithmetic without a table: the compiler does all bytes at once.
+pub fn hex_pairs<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
+    let digit = |value: u8| value + b'0' + u8::from(value > 9) * (b'a' - b'9' - 1);
+    bytes.map(|byte| [digit(byte >> 4), digit(byte & 15)])
+}
+
 /// Reads exactly two hexadecimal digits of either case for each byte.
 pub fn parse_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     if text.len() != 2 * N {

@@ -17,6 +17,7 @@ from orcas.config import resolve
 from orcas.control import Credential, Snapshot
 from orcas.dispatch import Dispatcher
 from orcas.edge import Core, open_core
+from orcas.exchange import RESPONSE
 
 OWNER = "0" * 64
 HOST = "localhost:9000"
@@ -31,6 +32,7 @@ class Exchange:
     incoming: list[dict[str, Any]]
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
+    closes: bool = False
     body: bytes = b""
     received: int = 0
     # Called before each message that is sent; may wait or raise.
@@ -47,9 +49,12 @@ class Exchange:
     async def send(self, message: dict[str, Any]) -> None:
         if self.on_send is not None:
             await self.on_send(message)
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-            self.headers = {name.decode(): value.decode("latin-1") for name, value in message["headers"]}
+        if message["type"] == RESPONSE:
+            response = message["response"]
+            head, _, self.body = response.rest.partition(b"\r\n\r\n")
+            self.status = response.status
+            self.headers = dict(line.split(": ", 1) for line in head.decode("latin-1").split("\r\n"))
+            self.closes = response.closes
         else:
             self.body += message["body"]
 

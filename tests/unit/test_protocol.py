@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import itertools
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import uvicorn
-import uvloop
-from uvicorn.server import ServerState
+from tests.fixtures.connections import CLOSE, HOST, TICK, Running, read_all, read_response
 
-from orcas.config import Settings
-from orcas.protocol import DRAIN_BYTES_MAX, LimitedProtocol, limited_protocol
-
-# A second of the connections' clock takes this long here.
-TICK = 0.1
-LIMITS = Settings(head_timeout_sec=8, body_timeout_sec=8, idle_timeout_sec=12, max_head_size=8192)
+from orcas.protocol import DRAIN_BYTES_MAX
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -65,90 +56,11 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-class Running:
-    """The protocol on its own loop in a thread."""
-
-    def __init__(self) -> None:
-        self.state = ServerState()
-        self.state.default_headers = [(b"date", b"Thu, 01 Jan 1970 00:00:00 GMT")]
-        self.port = 0
-        self._loop = uvloop.new_event_loop()
-        self._started = threading.Event()
-        self._stop: Callable[[], None] = lambda: None
-        self._thread = threading.Thread(target=lambda: self._loop.run_until_complete(self._run()))
-        self._thread.start()
-        assert self._started.wait(5)
-
-    async def _run(self) -> None:
-        config = uvicorn.Config(application, http=limited_protocol(LIMITS), ws="none", lifespan="off", log_config=None)
-        config.load()
-        factory = config.http_protocol_class
-        server = await self._loop.create_server(
-            lambda: factory(config=config, server_state=self.state, app_state={}), "127.0.0.1", 0
-        )
-        self.port = server.sockets[0].getsockname()[1]
-        end = self._loop.create_future()
-        self._stop = lambda: self._loop.call_soon_threadsafe(end.set_result, None)
-        self._started.set()
-        while not end.done():
-            await asyncio.wait([end], timeout=TICK)
-            for connection in list(self.state.connections):
-                assert isinstance(connection, LimitedProtocol)
-                connection.tick()
-        server.close()
-        for connection in list(self.state.connections):
-            connection.transport.abort()
-        await asyncio.sleep(0.01)
-
-    def close(self) -> None:
-        self._stop()
-        self._thread.join(5)
-        self._loop.close()
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=5)
-
-    def exchange(self, request: bytes) -> bytes:
-        """All that comes back until the server closes."""
-        with self.connect() as client:
-            client.sendall(request)
-            return read_all(client)
-
-
-def read_all(client: socket.socket) -> bytes:
-    answer = b""
-    with contextlib.suppress(ConnectionResetError):
-        while piece := client.recv(65536):
-            answer += piece
-    return answer
-
-
-def read_response(client: socket.socket) -> tuple[bytes, bytes]:
-    """One response with a Content-Length."""
-    answer = b""
-    while b"\r\n\r\n" not in answer:
-        piece = client.recv(65536)
-        assert piece, answer
-        answer += piece
-    head, _, body = answer.partition(b"\r\n\r\n")
-    length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
-    while len(body) < length:
-        piece = client.recv(65536)
-        assert piece, (head, body)
-        body += piece
-    assert len(body) == length
-    return head, body
-
-
 @pytest.fixture(scope="module")
 def server() -> Iterator[Running]:
-    running = Running()
+    running = Running(application)
     yield running
     running.close()
-
-
-HOST = b"Host: a\r\n"
-CLOSE = b"Connection: close\r\n"
 
 
 def test_a_request_arrives_as_it_was_sent(server: Running) -> None:

@@ -2,16 +2,24 @@
 
 /// Standard base64 with padding.
 pub fn base64_encode(data: &[u8]) -> String {
+    quads(data).flatten().map(char::from).collect()
+}
+
+/// Appends standard base64 with padding.
+pub fn base64_encode_into(out: &mut Vec<u8>, data: &[u8]) {
+    quads(data).for_each(|quad| out.extend_from_slice(&quad));
+}
+
+/// Four characters for each three bytes begun.
+fn quads(data: &[u8]) -> impl Iterator<Item = [u8; 4]> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(data.len().div_ceil(3) * 4);
-    for group in data.chunks(3) {
+    data.chunks(3).map(|group| {
         let bits = group.iter().fold(0u32, |bits, &byte| bits << 8 | u32::from(byte)) << (8 * (3 - group.len()));
-        for place in 0..4 {
+        std::array::from_fn(|place| {
             let index = (bits >> (18 - 6 * place) & 63) as usize;
-            out.push(if place <= group.len() { char::from(ALPHABET[index]) } else { '=' });
-        }
-    }
-    out
+            if place <= group.len() { ALPHABET[index] } else { b'=' }
+        })
+    })
 }
 
 /// Reads canonical standard base64: padding present, unused bits zero, nothing else around. `None` otherwise.

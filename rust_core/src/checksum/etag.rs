@@ -1,7 +1,7 @@
 //! Entity tags as S3 computes and shows them. Pure.
 
 use super::Md5Hasher;
-use crate::http::hex_value;
+use crate::http::{hex_pairs, hex_value};
 
 /// An entity tag as S3 computes it. `parts` is 0 for an object stored in one request (the MD5 of its content), else
 /// the number of parts whose MD5s were hashed.
@@ -27,25 +27,18 @@ impl Etag {
         Some(Self { md5: hasher.finish(), parts: count })
     }
 
+    /// The 32 hexadecimal digits of the MD5.
+    pub fn hex(&self) -> [[u8; 2]; 16] {
+        hex_pairs(&self.md5)
+    }
+
     /// Appends the tag without quotes: 32 hexadecimal digits, and `-N` for a multipart object.
     pub fn write_hex(&self, out: &mut Vec<u8>) {
-        const HEX: &[u8; 16] = b"0123456789abcdef";
-        for byte in self.md5 {
-            out.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        }
+        out.extend_from_slice(self.hex().as_flattened());
         if self.parts > 0 {
             out.push(b'-');
             out.extend_from_slice(itoa::Buffer::new().format(self.parts).as_bytes());
         }
-    }
-
-    /// The tag with its quotes, as the ETag header carries it.
-    pub fn quoted(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(40);
-        out.push(b'"');
-        self.write_hex(&mut out);
-        out.push(b'"');
-        out
     }
 
     /// Reads a tag with or without quotes. `None` when it is none that this server can have given out.
@@ -95,7 +88,7 @@ mod tests {
     fn entity_tags() {
         let text = b"\"d41d8cd98f00b204e9800998ecf8427e-12\"";
         let tag = Etag::parse(text).unwrap();
-        assert_eq!((tag.parts, tag.quoted()), (12, text.to_vec()));
+        assert_eq!((tag.parts, format!("\"{tag}\"").as_bytes()), (12, &text[..]));
         assert_eq!(Etag::parse(&text[1..text.len() - 1]), Some(tag));
         let hex = "d41d8cd98f00b204e9800998ecf8427e";
         for bad in [

@@ -1,69 +1,55 @@
-//! Answers as Python objects: header names and frequent values are made once, everything else is copied.
+//! Answers as Python objects: whatever of one goes on the wire behind its start line and Date is one bytes object.
+//!
+//! The fields of a response are Python objects already, so that reading one is a member access and no call.
 
-use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyInt};
 
-use crate::transfer::answer::{Answer, AnswerBody, HeaderList};
+use crate::transfer::answer::{Answer, AnswerBody};
 use crate::transfer::download;
 use crate::transfer::{Event, Lane};
 
-/// A whole response, ready for ASGI.
-#[pyclass(frozen, module = "orcas._core")]
+/// A whole response, ready for the wire.
+#[pyclass(frozen, get_all, module = "orcas._core")]
 pub struct Response {
-    #[pyo3(get)]
-    status: u16,
-    #[pyo3(get)]
-    headers: Py<PyList>,
-    #[pyo3(get)]
-    body: Py<PyBytes>,
-    #[pyo3(get)]
-    download: Option<Py<Download>>,
-    #[pyo3(get)]
-    fault: Option<String>,
-}
-
-/// Header names that Rust knows as constants, by address, so that each becomes a Python object once.
-#[derive(Default)]
-pub struct Names {
-    known: Mutex<HashMap<(usize, usize), Py<PyBytes>>>,
-}
-
-impl Names {
-    fn list<'py>(&self, py: Python<'py>, headers: &HeaderList) -> PyResult<Bound<'py, PyList>> {
-        let mut known = self.known.lock();
-        let list = PyList::empty(py);
-        for (name, value) in headers {
-            let name = match name {
-                Cow::Borrowed(name) => {
-                    let address = (name.as_ptr() as usize, name.len());
-                    known.entry(address).or_insert_with(|| PyBytes::new(py, name).unbind()).clone_ref(py).into_bound(py)
-                }
-                Cow::Owned(name) => PyBytes::new(py, name),
-            };
-            list.append(PyTuple::new(py, [name, PyBytes::new(py, value)])?)?;
-        }
-        Ok(list)
-    }
+    status: Py<PyInt>,
+    rest: Py<PyBytes>,
+    closes: Py<PyBool>,
+    download: Py<PyAny>,
+    fault: Py<PyAny>,
 }
 
 impl Response {
-    pub fn new(py: Python<'_>, lane: &Arc<Lane>, names: &Names, answer: Answer) -> PyResult<Self> {
-        let headers = names.list(py, &answer.headers)?.unbind();
-        let (body, download) = match answer.body {
-            AnswerBody::Empty => (PyBytes::new(py, b""), None),
-            AnswerBody::Bytes(bytes) => (PyBytes::new(py, &bytes), None),
+    pub fn new(py: Python<'_>, lane: &Arc<Lane>, answer: Answer) -> PyResult<Self> {
+        let lines = answer.headers.as_bytes();
+        let (rest, download) = match answer.body {
+            AnswerBody::Empty => (rest(py, lines, b"")?, py.None()),
+            AnswerBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
             AnswerBody::Pieces(pieces) => {
                 let download = Download { pieces, lane: Arc::clone(lane) };
-                (PyBytes::new(py, b""), Some(Py::new(py, download)?))
+                (rest(py, lines, b"")?, Py::new(py, download)?.into_any())
             }
         };
-        Ok(Self { status: answer.status, headers, body: body.unbind(), download, fault: answer.fault })
+        let status = answer.status.into_pyobject(py)?.unbind();
+        let closes = PyBool::new(py, answer.closes).to_owned().unbind();
+        let fault = answer.fault.into_pyobject(py)?.unbind();
+        Ok(Self { status, rest, closes, download, fault })
     }
+}
+
+/// Header lines, the empty line and the body, each copied once.
+fn rest(py: Python<'_>, lines: &[u8], body: &[u8]) -> PyResult<Py<PyBytes>> {
+    let bytes = PyBytes::new_with(py, lines.len() + 2 + body.len(), |out| {
+        let (head, content) = out.split_at_mut(lines.len() + 2);
+        let (place, end) = head.split_at_mut(lines.len());
+        place.copy_from_slice(lines);
+        end.copy_from_slice(b"\r\n");
+        content.copy_from_slice(body);
+        Ok(())
+    })?;
+    Ok(bytes.unbind())
 }
 
 /// A large body on its way out.

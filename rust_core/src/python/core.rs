@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::StoreError;
-use super::answer::{Names, Response, piece_object};
+use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, ScrubState};
 use super::request::Request;
 use super::tools::{Hold, ReclaimState, ReclaimStats, Stats, judge};
@@ -31,7 +31,6 @@ pub struct Core {
     lane: Arc<Lane>,
     /// None once closed.
     engine: Mutex<Option<Engine>>,
-    names: Names,
 }
 
 /// How the store is.
@@ -161,7 +160,7 @@ impl Core {
             Ok((engine, lane))
         });
         let (engine, lane) = opened.map_err(store_error)?;
-        Ok(Self { lane, engine: Mutex::new(Some(engine)), names: Names::default() })
+        Ok(Self { lane, engine: Mutex::new(Some(engine)) })
     }
 
     /// Finishes what was submitted, flushes and gives the lock back. Blocks. Without effect when called again.
@@ -310,7 +309,7 @@ impl Core {
 
 impl Core {
     fn response<'py>(&self, py: Python<'py>, answer: Answer) -> PyResult<Bound<'py, PyAny>> {
-        let response = Response::new(py, &self.lane, &self.names, answer)?;
+        let response = Response::new(py, &self.lane, answer)?;
         Ok(Bound::new(py, response)?.into_any())
     }
 }

@@ -6,6 +6,7 @@
 mod answer;
 mod checks;
 mod core;
+mod format;
 mod request;
 mod tools;
 
@@ -33,6 +34,12 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_etag, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_content_length, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_last_modified, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_content_range, module)?)?;
+    module.add_function(wrap_pyfunction!(format::set_object_headers, module)?)?;
+    module.add_function(wrap_pyfunction!(format::set_object_headers_with_content_type, module)?)?;
     module.add("StoreError", module.py().get_type::<StoreError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;

@@ -1,19 +1,14 @@
-//! The response headers of an object: one pass from what is stored to a header list.
+//! The response headers of an object: one pass from what is stored to a header block.
 //!
-//! Names are lower case, as ASGI wants them. Request headers are read elsewhere; status and body are the caller's.
+//! Request headers are read elsewhere; status and body are the caller's.
 
-use std::borrow::Cow;
+use bytes::Bytes;
 
 use super::errors::S3Error;
-use super::metadata::{ObjectHeaders, reflectable};
+use super::header_block::HeaderBlock;
+use super::metadata::{USER_PREFIX, reflectable};
 use crate::checksum::{Etag, ObjectChecksum};
 use crate::http::Query;
-
-/// What S3 answers when an upload named no type.
-pub const CONTENT_TYPE_DEFAULT: &[u8] = b"binary/octet-stream";
-
-/// Lower-case names with their values, ready for the wire.
-pub type HeaderList = Vec<(Cow<'static, [u8]>, Vec<u8>)>;
 
 /// `response-*` of the query: headers of the answer in place of the stored ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +44,19 @@ impl Overrides {
     }
 }
 
+/// The stored headers of an object, where they stand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoredHeaders<'a> {
+    pub content_type: Option<&'a [u8]>,
+    pub content_encoding: Option<&'a [u8]>,
+    pub content_disposition: Option<&'a [u8]>,
+    pub content_language: Option<&'a [u8]>,
+    pub cache_control: Option<&'a [u8]>,
+    pub expires: Option<&'a [u8]>,
+    /// User metadata: names without their prefix, and values.
+    pub user: &'a [(Bytes, Bytes)],
+}
+
 /// What a GET or HEAD answers about its object.
 pub struct ObjectAnswer<'a> {
     pub etag: Etag,
@@ -56,7 +64,7 @@ pub struct ObjectAnswer<'a> {
     pub size: u64,
     /// Milliseconds since the epoch.
     pub modified_ms: i64,
-    pub stored: &'a ObjectHeaders,
+    pub stored: StoredHeaders<'a>,
     pub overrides: &'a Overrides,
     /// First and last byte of a 206.
     pub range: Option<(u64, u64)>,
@@ -68,91 +76,72 @@ pub struct ObjectAnswer<'a> {
 
 impl ObjectAnswer<'_> {
     /// The headers of a 200 or 206, Content-Length included.
-    pub fn headers(&self) -> HeaderList {
-        let mut list = self.begin();
+    pub fn headers(&self) -> HeaderBlock {
+        let (stored, over) = (&self.stored, self.overrides);
+        let user = stored.user.iter().map(|(name, value)| USER_PREFIX.len() + name.len() + value.len() + 4).sum();
+        let mut block = HeaderBlock::with_room(user);
         let length = self.range.map_or(self.size, |(first, last)| last - first + 1);
-        push(&mut list, "content-length", decimal(length));
-        push(&mut list, "accept-ranges", b"bytes".to_vec());
-        if let Some((first, last)) = self.range {
-            push(&mut list, "content-range", format!("bytes {first}-{last}/{}", self.size).into_bytes());
+        match over.content_type.as_deref().or(stored.content_type) {
+            Some(kind) => block.set_object_headers_with_content_type(&self.etag, length, self.modified_ms, kind),
+            None => block.set_object_headers(&self.etag, length, self.modified_ms),
         }
-        let (stored, over) = (self.stored, self.overrides);
-        let content_type = over.content_type.as_ref().or(stored.content_type.as_ref());
-        push(&mut list, "content-type", content_type.map_or(CONTENT_TYPE_DEFAULT, Vec::as_slice).to_vec());
+        if let Some((first, last)) = self.range {
+            block.set_content_range(first, last, self.size);
+        }
+        self.caching(&mut block);
         for (name, value) in [
-            ("content-encoding", over.content_encoding.as_ref().or(stored.content_encoding.as_ref())),
-            ("content-disposition", over.content_disposition.as_ref().or(stored.content_disposition.as_ref())),
-            ("content-language", over.content_language.as_ref().or(stored.content_language.as_ref())),
+            ("content-encoding", over.content_encoding.as_deref().or(stored.content_encoding)),
+            ("content-disposition", over.content_disposition.as_deref().or(stored.content_disposition)),
+            ("content-language", over.content_language.as_deref().or(stored.content_language)),
         ] {
             if let Some(value) = value {
-                push(&mut list, name, value.clone());
+                block.push(name, value);
             }
         }
-        for (name, value) in &stored.user {
-            list.push((Cow::Owned([b"x-amz-meta-", name.as_slice()].concat()), value.clone()));
+        for (name, value) in stored.user {
+            block.push_prefixed(USER_PREFIX, name, value);
         }
         if let Some(checksum) = self.checksum {
-            push(&mut list, checksum.checksum.algorithm().header(), checksum.to_text().into_bytes());
-            push(&mut list, "x-amz-checksum-type", checksum.kind().name().as_bytes().to_vec());
+            block.set_checksum(checksum);
+            block.set_checksum_type(checksum);
         }
         if let Some(count) = self.parts_count {
-            push(&mut list, "x-amz-mp-parts-count", decimal(u64::from(count)));
+            block.push_number("x-amz-mp-parts-count", u64::from(count));
         }
-        list
+        block
     }
 
     /// The headers of a 304: validators and caching only, nothing about the body.
-    pub fn not_modified(&self) -> HeaderList {
-        self.begin()
+    pub fn not_modified(&self) -> HeaderBlock {
+        let mut block = HeaderBlock::new();
+        block.set_validators(&self.etag, self.modified_ms);
+        self.caching(&mut block);
+        block
     }
 
-    /// ETag, Last-Modified and what governs caches.
-    fn begin(&self) -> HeaderList {
-        let mut list = Vec::with_capacity(12 + self.stored.user.len());
-        push(&mut list, "etag", self.etag.quoted());
-        push(&mut list, "last-modified", http_date(self.modified_ms).into_bytes());
-        let (stored, over) = (self.stored, self.overrides);
-        if let Some(value) = over.cache_control.as_ref().or(stored.cache_control.as_ref()) {
-            push(&mut list, "cache-control", value.clone());
+    /// What governs caches.
+    fn caching(&self, block: &mut HeaderBlock) {
+        let (stored, over) = (&self.stored, self.overrides);
+        if let Some(value) = over.cache_control.as_deref().or(stored.cache_control) {
+            block.push("cache-control", value);
         }
-        if let Some(value) = over.expires.as_ref().or(stored.expires.as_ref()) {
-            push(&mut list, "expires", value.clone());
+        if let Some(value) = over.expires.as_deref().or(stored.expires) {
+            block.push("expires", value);
         }
-        list
     }
 }
 
 /// The headers of a successful PutObject or UploadPart.
-pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -> HeaderList {
-    let mut list = Vec::with_capacity(4);
-    push(&mut list, "etag", etag.quoted());
+pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -> HeaderBlock {
+    let mut block = HeaderBlock::new();
+    block.set_etag(etag);
     if let Some(checksum) = checksum {
-        push(&mut list, checksum.checksum.algorithm().header(), checksum.to_text().into_bytes());
+        block.set_checksum(checksum);
         if !of_part {
-            push(&mut list, "x-amz-checksum-type", checksum.kind().name().as_bytes().to_vec());
+            block.set_checksum_type(checksum);
         }
     }
-    list
-}
-
-/// The Content-Range of a 416.
-pub fn unsatisfied_range(size: u64) -> Vec<u8> {
-    format!("bytes */{size}").into_bytes()
-}
-
-/// An HTTP date in whole seconds; times before the epoch or after the year 9999 are clamped.
-pub fn http_date(ms: i64) -> String {
-    const YEAR_9999_END_S: u64 = 253_402_300_799;
-    let seconds = u64::try_from(ms.div_euclid(1000)).unwrap_or(0).min(YEAR_9999_END_S);
-    httpdate::fmt_http_date(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds))
-}
-
-fn push(list: &mut HeaderList, name: &'static str, value: Vec<u8>) {
-    list.push((Cow::Borrowed(name.as_bytes()), value));
-}
-
-fn decimal(number: u64) -> Vec<u8> {
-    itoa::Buffer::new().format(number).as_bytes().to_vec()
+    block
 }
 
 #[cfg(test)]
@@ -160,13 +149,11 @@ mod tests {
     use super::*;
     use crate::checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
 
-    fn lines(list: HeaderList) -> Vec<String> {
-        list.into_iter()
-            .map(|(name, value)| format!("{}: {}", String::from_utf8_lossy(&name), String::from_utf8_lossy(&value)))
-            .collect()
+    fn lines(block: &HeaderBlock) -> Vec<String> {
+        block.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))).collect()
     }
 
-    fn answer<'a>(stored: &'a ObjectHeaders, overrides: &'a Overrides) -> ObjectAnswer<'a> {
+    fn answer<'a>(stored: StoredHeaders<'a>, overrides: &'a Overrides) -> ObjectAnswer<'a> {
         let etag = Etag::simple(Md5Hasher::digest(b""));
         let modified_ms = 1_767_323_045_678;
         ObjectAnswer { etag, size: 10, modified_ms, stored, overrides, range: None, checksum: None, parts_count: None }
@@ -175,12 +162,12 @@ mod tests {
     #[test]
     fn a_plain_object() {
         assert_eq!(
-            lines(answer(&ObjectHeaders::default(), &Overrides::default()).headers()),
+            lines(&answer(StoredHeaders::default(), &Overrides::default()).headers()),
             [
                 "etag: \"d41d8cd98f00b204e9800998ecf8427e\"",
                 "last-modified: Fri, 02 Jan 2026 03:04:05 GMT",
-                "content-length: 10",
                 "accept-ranges: bytes",
+                "content-length: 10",
                 "content-type: binary/octet-stream",
             ]
         );
@@ -188,18 +175,18 @@ mod tests {
 
     #[test]
     fn stored_overridden_partial_and_checked() {
-        let stored = ObjectHeaders {
-            content_type: Some(b"text/plain".to_vec()),
-            cache_control: Some(b"no-store".to_vec()),
-            user: vec![(b"a".to_vec(), b"1".to_vec())],
-            ..ObjectHeaders::default()
+        let stored = StoredHeaders {
+            content_type: Some(b"text/plain"),
+            cache_control: Some(b"no-store"),
+            user: &[(Bytes::from_static(b"a"), Bytes::from_static(b"1"))],
+            ..StoredHeaders::default()
         };
         let query = Query::parse(b"response-content-type=image/png&response-expires=never").unwrap();
         let overrides = Overrides::parse(&query).unwrap();
         let checksum = ObjectChecksum::full(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789"));
-        let mut answer = answer(&stored, &overrides);
+        let mut answer = answer(stored, &overrides);
         (answer.range, answer.checksum, answer.parts_count) = (Some((2, 4)), Some(&checksum), Some(3));
-        let all = lines(answer.headers());
+        let all = lines(&answer.headers());
         for expected in [
             "content-length: 3",
             "content-range: bytes 2-4/10",
@@ -213,7 +200,7 @@ mod tests {
         ] {
             assert!(all.iter().any(|line| line == expected), "{expected} not in {all:?}");
         }
-        let cached = lines(answer.not_modified());
+        let cached = lines(&answer.not_modified());
         assert!(cached.iter().all(|line| !line.starts_with("content-") && !line.starts_with("x-amz-")), "{cached:?}");
     }
 
@@ -223,11 +210,5 @@ mod tests {
             let query = Query::parse(format!("response-content-disposition={bad}").as_bytes()).unwrap();
             assert!(Overrides::parse(&query).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn dates_never_panic() {
-        assert_eq!(http_date(i64::MIN), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(http_date(i64::MAX), "Fri, 31 Dec 9999 23:59:59 GMT");
     }
 }

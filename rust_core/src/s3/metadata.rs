@@ -15,7 +15,8 @@ pub const SYSTEM_METADATA_LEN_MAX: usize = 8192;
 /// Bytes of the largest body of one PutObject or UploadPart.
 pub const UPLOAD_LEN_MAX: u64 = 5 << 30;
 
-const USER_PREFIX: &[u8] = b"x-amz-meta-";
+/// What stands before the name of user metadata in a header.
+pub const USER_PREFIX: &str = "x-amz-meta-";
 
 /// User metadata: names and values as bytes.
 pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
@@ -55,11 +56,12 @@ impl ObjectHeaders {
 fn user_metadata(headers: &Headers<'_>) -> Result<UserMetadata, S3Error> {
     let mut user: UserMetadata = Vec::new();
     for (name, value) in headers.iter() {
-        let Some(name) = name.strip_prefix(USER_PREFIX) else { continue };
+        let Some(name) = name.strip_prefix(USER_PREFIX.as_bytes()) else { continue };
         if name.is_empty() {
-            return Err(S3Error::argument("A metadata header has no name", "x-amz-meta-", value));
+            return Err(S3Error::argument("A metadata header has no name", USER_PREFIX, value));
         }
-        let value = reflectable(value.trim_ascii(), "x-amz-meta-")?;
+        // A presigned query can bring names that no header could.
+        let (name, value) = (reflectable(name, USER_PREFIX)?, reflectable(value.trim_ascii(), USER_PREFIX)?);
         match user.iter_mut().find(|(known, _)| known == name) {
             Some((_, known)) => {
                 known.push(b',');
@@ -231,6 +233,7 @@ mod tests {
         assert_eq!(code(&[("x-amz-meta-a", b"x\r\ny: z")]), ErrorCode::InvalidArgument);
         assert_eq!(code(&[("cache-control", b"x\0y")]), ErrorCode::InvalidArgument);
         assert_eq!(code(&[("x-amz-meta-", b"x")]), ErrorCode::InvalidArgument);
+        assert_eq!(code(&[("x-amz-meta-a\r\nb", b"x")]), ErrorCode::InvalidArgument);
     }
 
     #[test]

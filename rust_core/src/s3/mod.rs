@@ -7,9 +7,15 @@ pub mod checksums;
 pub mod conditions;
 pub mod errors;
 pub mod extensions;
+pub mod format;
+pub mod header_block;
 pub mod headers;
 pub mod metadata;
 pub mod operations;
+/// What the benchmarks measure against, so that tests hold the product to the same.
+#[cfg(test)]
+#[path = "../../benches/support/plain.rs"]
+mod plain;
 pub mod query;
 pub mod range;
 mod routes;

@@ -1,18 +1,19 @@
-//! A whole response: status, header list, body. Built in one step; whoever sends it adds nothing.
+//! A whole response: status, headers, body. Built in one step; whoever sends it adds nothing.
 //!
-//! Every answer names its request (`x-amz-request-id`, `x-amz-id-2`). Date and Server are the HTTP server's.
+//! Every answer names its request (`x-amz-request-id`, `x-amz-id-2`). Date, Server and Connection are the HTTP server's.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::download::Download;
 use super::problem::Problem;
-pub use crate::s3::headers::HeaderList;
+pub use crate::s3::header_block::HeaderBlock;
 
 pub struct Answer {
     pub status: u16,
-    pub headers: HeaderList,
+    pub headers: HeaderBlock,
     pub body: AnswerBody,
+    /// The connection ends behind it.
+    pub closes: bool,
     /// For the log: why the server is at fault.
     pub fault: Option<String>,
 }
@@ -28,8 +29,31 @@ impl Answer {
     /// Ends the connection after this answer, because it leaves a body unread.
     #[must_use]
     pub fn closing(mut self) -> Self {
-        push(&mut self.headers, "connection", b"close".to_vec());
+        self.closes = true;
         self
+    }
+
+    /// Why this cannot be sent as an answer to a HEAD (`headless`) or to another request: a header that would have
+    /// been two, or a body without its length. Either is a mistake of this program.
+    fn flaw(&self, headless: bool) -> Option<&'static str> {
+        let length = match &self.body {
+            AnswerBody::Empty => 0,
+            AnswerBody::Bytes(bytes) => bytes.len() as u64,
+            AnswerBody::Pieces(download) => download.length(),
+        };
+        let framed = match self.headers.content_length() {
+            _ if headless => length == 0,
+            // RFC 9110, section 8.6.
+            None => length == 0 && matches!(self.status, 204 | 304),
+            Some(promised) => length == promised,
+        };
+        if self.headers.is_flawed() {
+            Some("a response header has a line end or a NUL in it")
+        } else if !framed {
+            Some("a response body does not have its Content-Length")
+        } else {
+            None
+        }
     }
 }
 
@@ -51,28 +75,28 @@ impl Envelope {
     }
 
     /// An answer without a body.
-    pub fn empty(&self, status: u16, mut headers: HeaderList) -> Answer {
+    pub fn empty(&self, status: u16, mut headers: HeaderBlock) -> Answer {
         // RFC 9110, section 8.6: neither a 204 nor a 304 carries one here, and a HEAD would promise a GET's.
         if status != 204 && status != 304 && !self.headless {
-            push(&mut headers, "content-length", b"0".to_vec());
+            headers.set_content_length(0);
         }
         self.complete(status, headers, AnswerBody::Empty)
     }
 
     /// An answer that is an XML document.
-    pub fn document(&self, status: u16, mut headers: HeaderList, document: Vec<u8>) -> Answer {
-        push(&mut headers, "content-type", b"application/xml".to_vec());
-        push(&mut headers, "content-length", itoa::Buffer::new().format(document.len()).as_bytes().to_vec());
+    pub fn document(&self, status: u16, mut headers: HeaderBlock, document: Vec<u8>) -> Answer {
+        headers.push("content-type", b"application/xml");
+        headers.set_content_length(document.len() as u64);
         self.complete(status, headers, AnswerBody::Bytes(document))
     }
 
     /// The error document, or the bare status of a HEAD.
     pub fn problem(&self, problem: Problem) -> Answer {
-        self.problem_with(problem, HeaderList::new())
+        self.problem_with(problem, HeaderBlock::new())
     }
 
     /// As `problem`, with headers that go with the error.
-    pub fn problem_with(&self, problem: Problem, headers: HeaderList) -> Answer {
+    pub fn problem_with(&self, problem: Problem, headers: HeaderBlock) -> Answer {
         let error = &problem.error;
         let status = error.code.status();
         let mut answer = if self.headless {
@@ -86,13 +110,68 @@ impl Envelope {
     }
 
     /// Names the request and joins the parts.
-    pub fn complete(&self, status: u16, mut headers: HeaderList, body: AnswerBody) -> Answer {
-        push(&mut headers, "x-amz-request-id", self.request_id.to_vec());
-        push(&mut headers, "x-amz-id-2", self.host_id.as_bytes().to_vec());
-        Answer { status, headers, body, fault: None }
+    pub fn complete(&self, status: u16, mut headers: HeaderBlock, body: AnswerBody) -> Answer {
+        headers.push("x-amz-request-id", &self.request_id);
+        headers.push("x-amz-id-2", self.host_id.as_bytes());
+        Answer { status, headers, body, closes: false, fault: None }
+    }
+
+    /// The answer, or the one of a server at fault where it is not fit to be sent.
+    pub fn checked(&self, answer: Answer) -> Answer {
+        match answer.flaw(self.headless) {
+            None => answer,
+            Some(flaw) => self.problem(Problem::internal(flaw)),
+        }
     }
 }
 
-pub fn push(headers: &mut HeaderList, name: &'static str, value: Vec<u8>) {
-    headers.push((Cow::Borrowed(name.as_bytes()), value));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envelope(headless: bool) -> Envelope {
+        Envelope { request_id: *b"0123456789ABCDEF", host_id: "host".into(), resource: b"/b/k".to_vec(), headless }
+    }
+
+    fn promising(length: u64) -> HeaderBlock {
+        let mut block = HeaderBlock::new();
+        block.set_content_length(length);
+        block
+    }
+
+    #[test]
+    fn answers_are_as_long_as_they_say() {
+        let bytes = |length: usize| AnswerBody::Bytes(vec![0; length]);
+        for (status, headless, promised, body, fit) in [
+            (200, false, Some(3), bytes(3), true),
+            (200, false, Some(3), bytes(2), false),
+            (200, false, Some(3), AnswerBody::Empty, false),
+            (200, false, Some(0), AnswerBody::Empty, true),
+            (200, false, None, AnswerBody::Empty, false),
+            (200, false, None, bytes(1), false),
+            (304, false, None, AnswerBody::Empty, true),
+            (204, false, None, AnswerBody::Empty, true),
+            (204, false, None, bytes(1), false),
+            (200, true, Some(3), AnswerBody::Empty, true),
+            (404, true, None, AnswerBody::Empty, true),
+            (200, true, Some(3), bytes(3), false),
+        ] {
+            let envelope = envelope(headless);
+            let headers = promised.map_or_else(HeaderBlock::new, promising);
+            let answer = envelope.checked(envelope.complete(status, headers, body));
+            assert_eq!(answer.status, if fit { status } else { 500 }, "{status} {headless} {promised:?}");
+            assert_eq!(answer.fault.is_none(), fit);
+            assert_eq!(answer.flaw(headless), None);
+        }
+    }
+
+    #[test]
+    fn a_header_that_would_be_two_is_a_failure_and_not_sent() {
+        let envelope = envelope(false);
+        let mut headers = promising(0);
+        headers.push("location", b"/b\r\nx-evil: 1");
+        let answer = envelope.checked(envelope.complete(200, headers, AnswerBody::Empty));
+        assert_eq!(answer.status, 500);
+        assert!(answer.headers.iter().all(|(name, _)| name != "x-evil" && name != "location"));
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, Envelope, HeaderList, push};
+use super::answer::{Answer, Envelope, HeaderBlock};
 use super::lane::Lane;
 use super::problem::Problem;
 use super::request::Request;
@@ -35,8 +35,8 @@ impl CreateBucket {
     }
 
     pub fn answer(&self, envelope: &Envelope) -> Answer {
-        let mut headers = HeaderList::new();
-        push(&mut headers, "location", format!("/{}", self.name).into_bytes());
+        let mut headers = HeaderBlock::new();
+        headers.push("location", format!("/{}", self.name).as_bytes());
         envelope.empty(200, headers)
     }
 }
@@ -68,15 +68,15 @@ pub fn region_of<'a>(lane: &'a Lane, bucket: &'a Bucket) -> &'a str {
 
 impl Request {
     pub(super) fn head_bucket(&self, bucket: &Arc<Bucket>) -> Answer {
-        let mut headers = HeaderList::new();
-        push(&mut headers, "x-amz-bucket-region", region_of(&self.lane, bucket).as_bytes().to_vec());
-        push(&mut headers, "content-type", b"application/xml".to_vec());
+        let mut headers = HeaderBlock::new();
+        headers.push("x-amz-bucket-region", region_of(&self.lane, bucket).as_bytes());
+        headers.push("content-type", b"application/xml");
         show(&bucket.settings, &mut headers);
         self.envelope.empty(200, headers)
     }
 
     pub(super) fn bucket_location(&self, bucket: &Arc<Bucket>) -> Answer {
         let document = location_constraint(region_of(&self.lane, bucket));
-        self.envelope.document(200, HeaderList::new(), document)
+        self.envelope.document(200, HeaderBlock::new(), document)
     }
 }

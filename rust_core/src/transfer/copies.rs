@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, HeaderList, push};
+use super::answer::{Answer, HeaderBlock};
 use super::conditions::{precondition, source_conditions};
 use super::lane::Lane;
 use super::problem::Problem;
@@ -143,21 +143,21 @@ impl Request {
 
     pub(super) fn copied(&self, put: &Put) -> Answer {
         let document = results::copy_object(&put.etag, modified(put), put.checksum.as_ref());
-        self.envelope.document(200, HeaderList::new(), document)
+        self.envelope.document(200, HeaderBlock::new(), document)
     }
 
     pub(super) fn copied_part(&self, put: &Put) -> Answer {
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(put), put.checksum.as_ref());
-        self.envelope.document(200, HeaderList::new(), document)
+        self.envelope.document(200, HeaderBlock::new(), document)
     }
 
     /// RenameObject answers nothing. A move answers as a copy does, so that clients can send it as one.
     pub(super) fn moved(&self, put: &Put) -> Answer {
         if self.operation == Operation::RenameObject {
-            return self.envelope.empty(200, HeaderList::new());
+            return self.envelope.empty(200, HeaderBlock::new());
         }
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
-        push(&mut headers, "last-modified", crate::s3::headers::http_date(modified(put)).into_bytes());
+        headers.set_last_modified(modified(put));
         let document = results::copy_object(&put.etag, modified(put), put.checksum.as_ref());
         self.envelope.document(200, headers, document)
     }

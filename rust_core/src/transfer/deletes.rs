@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, HeaderList};
+use super::answer::{Answer, HeaderBlock};
 use super::conditions::precondition;
 use super::problem::{Problem, refused};
 use super::request::{Request, Step};
@@ -105,6 +105,6 @@ impl Request {
                 Some(error) => document.failed(&entry.key, version, &error),
             }
         }
-        self.envelope.document(200, HeaderList::new(), document.end())
+        self.envelope.document(200, HeaderBlock::new(), document.end())
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, HeaderList};
+use super::answer::{Answer, HeaderBlock};
 use super::challenge::{Challenge, Claim, Rejected};
 use super::conditions::precondition;
 use super::intake::transfer_encoded;
@@ -179,7 +179,7 @@ impl Request {
     }
 
     fn instant_send(&self) -> Answer {
-        self.envelope.document(200, HeaderList::new(), results::instant_send())
+        self.envelope.document(200, HeaderBlock::new(), results::instant_send())
     }
 
     fn instant_challenge(&self, upload: &InstantUpload) -> Result<Answer, Problem> {
@@ -190,7 +190,7 @@ impl Request {
         getrandom::fill(&mut random).map_err(|error| Problem::internal(error.to_string()))?;
         let challenge = self.lane.challenger.issue(&upload.claim(), now_ms(), &random);
         let document = results::instant_challenge(&challenge.token, &hex(&challenge.nonce), &challenge.ranges);
-        Ok(self.envelope.document(200, HeaderList::new(), document))
+        Ok(self.envelope.document(200, HeaderBlock::new(), document))
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.

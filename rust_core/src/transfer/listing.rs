@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, HeaderList};
+use super::answer::{Answer, HeaderBlock};
 use super::buckets::region_of;
 use super::problem::Problem;
 use super::request::{Input, Request, Step};
@@ -81,7 +81,7 @@ impl Request {
             last = Some(bucket);
         }
         let next = last.filter(|_| matching.next().is_some()).map(|bucket| name_of(bucket));
-        self.envelope.document(200, HeaderList::new(), document.end(next))
+        self.envelope.document(200, HeaderBlock::new(), document.end(next))
     }
 
     /// Blocks.
@@ -92,7 +92,7 @@ impl Request {
             Input::ListParts(input) => self.list_parts(input)?,
             _ => return Err(Problem::internal("a listing was lost")),
         };
-        Ok(self.envelope.document(200, HeaderList::new(), document).into())
+        Ok(self.envelope.document(200, HeaderBlock::new(), document).into())
     }
 
     fn list_objects(&self, input: &ListObjects) -> Result<Vec<u8>, Problem> {

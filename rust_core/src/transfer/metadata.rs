@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 use crate::record::ObjectHeaders as Stored;
-use crate::s3::metadata::ObjectHeaders as Shown;
+use crate::s3::headers::StoredHeaders;
+use crate::s3::metadata::ObjectHeaders as Sent;
 
 /// For a record.
-pub fn stored(headers: Shown) -> Stored {
+pub fn stored(headers: Sent) -> Stored {
     Stored {
         content_type: headers.content_type.map(Bytes::from),
         content_encoding: headers.content_encoding.map(Bytes::from),
@@ -18,16 +19,15 @@ pub fn stored(headers: Shown) -> Stored {
     }
 }
 
-/// For an answer.
-pub fn shown(headers: &Stored) -> Shown {
-    let copy = |value: &Option<Bytes>| value.as_ref().map(|value| value.to_vec());
-    Shown {
-        content_type: copy(&headers.content_type),
-        content_encoding: copy(&headers.content_encoding),
-        content_disposition: copy(&headers.content_disposition),
-        content_language: copy(&headers.content_language),
-        cache_control: copy(&headers.cache_control),
-        expires: copy(&headers.expires),
-        user: headers.user.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect(),
+/// For an answer, which refers to the record.
+pub fn shown(headers: &Stored) -> StoredHeaders<'_> {
+    StoredHeaders {
+        content_type: headers.content_type.as_deref(),
+        content_encoding: headers.content_encoding.as_deref(),
+        content_disposition: headers.content_disposition.as_deref(),
+        content_language: headers.content_language.as_deref(),
+        cache_control: headers.cache_control.as_deref(),
+        expires: headers.expires.as_deref(),
+        user: &headers.user,
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, AnswerBody, HeaderList, push};
+use super::answer::{Answer, AnswerBody, HeaderBlock};
 use super::download::{Download, PIECE_LEN, Source};
 use super::metadata::shown;
 use super::problem::Problem;
@@ -16,7 +16,7 @@ use crate::checksum::ObjectChecksum;
 use crate::engine::Found;
 use crate::record::{Bucket, Version};
 use crate::s3::conditions::{ReadConditions, Verdict, if_range_holds};
-use crate::s3::headers::{ObjectAnswer, Overrides, unsatisfied_range};
+use crate::s3::headers::{ObjectAnswer, Overrides};
 use crate::s3::range::{Span, span};
 use crate::s3::{ErrorCode, S3Error};
 
@@ -96,12 +96,11 @@ impl Request {
         };
         let version = &found.object.version;
         let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
-        let stored = shown(&version.headers);
         let mut answer = ObjectAnswer {
             etag: version.etag,
             size: version.size,
             modified_ms,
-            stored: &stored,
+            stored: shown(&version.headers),
             overrides: &read.overrides,
             range: None,
             checksum: None,
@@ -137,9 +136,9 @@ impl Request {
     }
 
     fn unsatisfiable(&self, error: S3Error, size: u64) -> Answer {
-        let mut headers = HeaderList::new();
+        let mut headers = HeaderBlock::new();
         if error.code == ErrorCode::InvalidRange {
-            push(&mut headers, "content-range", unsatisfied_range(size));
+            headers.set_unsatisfied_range(size);
         }
         self.envelope.problem_with(error.into(), headers)
     }

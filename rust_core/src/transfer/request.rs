@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::answer::{Answer, Envelope, HeaderList};
+use super::answer::{Answer, Envelope, HeaderBlock};
 use super::buckets::CreateBucket;
 use super::budget::Permit;
 use super::copies::{CopyObject, MoveObject, UploadPartCopy};
@@ -121,8 +121,9 @@ impl Request {
         self.unread.store(false, Ordering::Relaxed);
     }
 
-    /// Ends the connection after an answer that leaves a body unread.
+    /// Fit to be sent. Ends the connection after an answer that leaves a body unread.
     pub fn sealed(&self, answer: Answer) -> Answer {
+        let answer = self.envelope.checked(answer);
         if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }
     }
 
@@ -262,7 +263,7 @@ impl Request {
             (Input::PutBucketSettings(_), Outcome::Bucket(bucket)) => Ok(self.bucket_settings(&bucket)),
             (Input::InstantUpload(_), Outcome::Put(put)) => Ok(self.instant_uploaded(&put)),
             (Input::DeleteBucket(_) | Input::DeleteObject(_) | Input::AbortUpload(_), Outcome::Done) => {
-                Ok(self.envelope.empty(204, HeaderList::new()))
+                Ok(self.envelope.empty(204, HeaderBlock::new()))
             }
             (Input::Upload(upload), Outcome::Put(put) | Outcome::Part(put)) => {
                 Ok(self.envelope.empty(200, upload.headers(&put)))

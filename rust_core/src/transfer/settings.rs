@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::answer::{Answer, HeaderList, push};
+use super::answer::{Answer, HeaderBlock};
 use super::instant::refuse_body;
 use super::problem::Problem;
 use super::request::{Input, Request, Step};
@@ -86,9 +86,9 @@ fn boolean(text: &str) -> Option<bool> {
 }
 
 /// Appends what the bucket has for itself.
-pub fn show(settings: &BucketSettings, headers: &mut HeaderList) {
+pub fn show(settings: &BucketSettings, headers: &mut HeaderBlock) {
     if let Some(size) = settings.chunk_size {
-        push(headers, CHUNK_SIZE, size.to_string().into_bytes());
+        headers.push_number(CHUNK_SIZE, u64::from(size));
     }
     for (name, value) in [
         (DURABILITY, settings.durability.map(Durability::name)),
@@ -97,7 +97,7 @@ pub fn show(settings: &BucketSettings, headers: &mut HeaderList) {
         (KEEP_SHA256, settings.keep_sha256.then_some("true")),
     ] {
         if let Some(value) = value {
-            push(headers, name, value.as_bytes().to_vec());
+            headers.push(name, value.as_bytes());
         }
     }
 }
@@ -133,7 +133,7 @@ impl Request {
     }
 
     pub(super) fn bucket_settings(&self, bucket: &Bucket) -> Answer {
-        let mut headers = HeaderList::new();
+        let mut headers = HeaderBlock::new();
         show(&bucket.settings, &mut headers);
         self.envelope.empty(200, headers)
     }
@@ -201,9 +201,9 @@ mod tests {
             chunking: Some(Chunking::Fixed),
             keep_sha256: true,
         };
-        let mut shown = HeaderList::new();
+        let mut shown = HeaderBlock::new();
         show(&settings, &mut shown);
-        let list: Vec<(&[u8], &[u8])> = shown.iter().map(|(name, value)| (name.as_ref(), value.as_slice())).collect();
+        let list: Vec<(&[u8], &[u8])> = shown.iter().map(|(name, value)| (name.as_bytes(), value)).collect();
         let change = SettingsChange::parse(&Headers::new(&list)).unwrap();
         assert_eq!(change.applied_to(BucketSettings::default()), settings);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, HeaderList};
+use super::answer::{Answer, HeaderBlock};
 use super::conditions::precondition;
 use super::intake::Digests;
 use super::problem::Problem;
@@ -63,7 +63,7 @@ impl Upload {
         self.bucket.settings.keep_sha256 && matches!(self.becomes, Becomes::Object { .. })
     }
 
-    pub fn headers(&self, put: &Put) -> HeaderList {
+    pub fn headers(&self, put: &Put) -> HeaderBlock {
         uploaded(&put.etag, put.checksum.as_ref(), matches!(self.becomes, Becomes::Part { .. }))
     }
 }
@@ -163,10 +163,10 @@ pub fn parse_upload_id(text: &[u8]) -> Result<UploadId, S3Error> {
 
 impl Request {
     pub(super) fn upload_created(&self, create: &CreateUpload, id: UploadId) -> Answer {
-        let mut headers = HeaderList::new();
+        let mut headers = HeaderBlock::new();
         if let Some(chosen) = create.checksum {
-            super::answer::push(&mut headers, "x-amz-checksum-algorithm", chosen.algorithm.name().into());
-            super::answer::push(&mut headers, "x-amz-checksum-type", chosen.kind.name().into());
+            headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
+            headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
         }
         let bucket = String::from_utf8_lossy(&create.bucket.name);
         let document = results::initiate_multipart_upload(&bucket, &create.key, &upload_id_text(id));
@@ -182,7 +182,7 @@ impl Request {
             &completed.etag,
             completed.checksum.as_ref(),
         );
-        self.envelope.document(200, HeaderList::new(), document)
+        self.envelope.document(200, HeaderBlock::new(), document)
     }
 }
 

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import re
 import secrets
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from itertools import islice
@@ -21,6 +22,7 @@ from orcas.tools.session import Headers, HttpTransport, RefusedError, Session
 PREFIX: Final = "orcas-bench-"
 _DELETED_AT_ONCE: Final = 1000
 _ANSWER_MAX: Final = 16 << 20
+_PAUSES_SECONDS: Final = (0.0, 0.2, 1.0)
 # The keys that the load makes; whatever else is found was put there by somebody else, and stays.
 _OURS: Final = re.compile(rb"[ocm]/[0-9a-f]{8}-[0-9a-f]{8}")
 
@@ -69,16 +71,23 @@ class Bucket:
 
     def _remove(self) -> None:
         try:
-            keys = (entry.key for entry in listed(self._session, self.name) if _OURS.fullmatch(entry.key))
-            while some := list(islice(keys, _DELETED_AT_ONCE)):
-                self._delete(some)
-            for key, upload in self._uploads():
-                self._ask("DELETE", f"/{quote(key)}", query=f"uploadId={quote(upload, safe='')}")
-            status, answer = self._ask("DELETE", "")
-            if status not in (200, 204):
-                self.left = _reason(status, answer)
+            # Again, because a server may still have been at work on what an interrupted run asked of it.
+            for pause in _PAUSES_SECONDS:
+                time.sleep(pause)
+                self._empty()
+                status, answer = self._ask("DELETE", "")
+                if status in (200, 204):
+                    return
+            self.left = _reason(status, answer)
         except OrcasError as error:
             self.left = str(error).rstrip(".")
+
+    def _empty(self) -> None:
+        keys = (entry.key for entry in listed(self._session, self.name) if _OURS.fullmatch(entry.key))
+        while some := list(islice(keys, _DELETED_AT_ONCE)):
+            self._delete(some)
+        for key, upload in self._uploads():
+            self._ask("DELETE", f"/{quote(key)}", query=f"uploadId={quote(upload, safe='')}")
 
     def _delete(self, keys: list[bytes]) -> None:
         """Many at a time; one by one where a server does not know how."""

@@ -111,9 +111,11 @@ def _side(case: Case, wanted: Wanted, place: Path | None) -> Iterator[_Side]:
             load = Load(_target(server, bucket), _workload(case))
             try:
                 yield _Side(server, bucket, load)
-            except BaseException:
+            finally:
+                # Nothing is written any more when the bucket is emptied.
                 load.stop()
-                raise
+                with contextlib.suppress(RuntimeError):
+                    load.finish()
 
 
 def _target(server: Reached, bucket: Bucket) -> LoadTarget:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from orcas.bench.sizes import parse_size, parse_sizes
-from orcas.bench.workload import OPERATIONS, built_in, read_workload
+from orcas.bench.workload import OPERATIONS, Case, built_in, read_workload
 from orcas.errors import ConfigurationError
 
 LEAST = 'mix = { put = 1 }\nsize = "1KiB"\n'
@@ -125,6 +127,15 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, text: str, said: 
     assert "load.toml" in message
     assert message.endswith(".")
     assert "\n" not in message
+
+
+def test_every_field_and_every_workload_is_documented() -> None:
+    document = (Path(__file__).parents[2] / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?) \|", document.partition("### Workloads")[2], re.MULTILINE)
+    documented = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+    assert documented == {field.name for field in fields(Case)} | {"description"}
+    assert all(f"`{name}`" in document for name in built_in())
+    assert all(f"`{name}`" in document for name in OPERATIONS)
 
 
 def test_a_workload_that_is_not_there(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from orcas.bench.compare import ratio
 from orcas.bench.processes import cpu_seconds, settle
 from orcas.bench.servers import Reached, Wanted, machine, running
 from orcas.bench.workload import Case, Workload
+from orcas.descriptors import allow_files
 from orcas.edge import Load
 from orcas.errors import OrcasError
 from orcas.version import orcas_version
@@ -74,6 +75,7 @@ def run(workload: Workload, wanted: list[Wanted], rounds: int, place: Path | Non
         "workload": {"name": workload.name, "description": workload.description},
         "rounds": rounds,
     }
+    allow_files()
     cases = [_case(case, wanted, rounds, place, advance) for case in workload.cases]
     return {**circumstances, "ok": all(case["ok"] for case in cases), "cases": cases}
 

@@ -1,7 +1,7 @@
 //! One thread of a load: its connections in turn, each with one operation under way, the next as soon as one has ended.
 //!
-//! One thread and epoll for many connections: measured against one thread for each connection this takes half the
-//! processor time of the client at 100 connections, and spares the server the switching between them. The clock of an
+//! One thread and epoll for many connections: a thread for each connection was measured to cost more processor time, the
+//! more so the more there are, in the server too, from which switching between them takes its share. The clock of an
 //! operation runs from just before its first byte is written until just after its last one was read.
 
 use std::collections::HashMap;

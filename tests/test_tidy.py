@@ -62,6 +62,7 @@ RUST_ARROWS: dict[str, set[str]] = {
         "sync",
         "planted",
     },
+    "load": {"http", "sigv4", "checksum"},
     "transfer": {"engine", "decide", "s3", "sigv4", "http", "record", "checksum", "error"},
 }
 

@@ -14,6 +14,7 @@ __all__ = [
     "Download",
     "Health",
     "Hold",
+    "Load",
     "Request",
     "Response",
     "StoreError",
@@ -266,6 +267,132 @@ def repair_store(options: Options, progress: CheckProgress) -> Report:
     Raises:
         StoreError: the store is locked, or cannot be read or written.
     """
+
+@type_check_only
+class LoadTarget(TypedDict):
+    """The server of a load, a bucket that exists, and who signs. `address` is an IP address, `host` the Host header."""
+
+    address: str
+    port: int
+    host: str
+    bucket: str
+    region: str
+    access_key: str
+    secret_key: str
+    session_token: str | None
+    timeout_sec: float
+
+@type_check_only
+class LoadWorkload(TypedDict):
+    """What a load asks. Sizes in bytes; `size_range` stands above the weighted `sizes`."""
+
+    connections: int
+    threads: int
+    mix: list[tuple[str, int]]
+    sizes: list[tuple[int, int]]
+    size_range: tuple[int, int] | None
+    keys: int
+    overwrite: bool
+    identical: bool
+    signed_payload: bool
+    verify: bool
+    list_page: int
+    parts: int
+    part_size: int
+    seed: int
+
+@type_check_only
+class Latency(TypedDict):
+    """In milliseconds; quantiles are off by at most 1/256, the others exact."""
+
+    min: float
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    max: float
+
+@type_check_only
+class OperationReport(TypedDict):
+    """Of one kind of operation: those that were right, their content, and what became of the others."""
+
+    done: int
+    bytes: int
+    raced: int
+    wrong: int
+    errors: dict[str, int]
+    latency_ms: Latency | None
+
+@type_check_only
+class LoadReport(TypedDict):
+    """What a phase came to, or all measured ones."""
+
+    seconds: float
+    client_cpu_seconds: float
+    operations: dict[str, OperationReport]
+    wrong_examples: list[str]
+    reconnects: int
+    given_up: int
+
+@final
+class Load:
+    """A closed-loop load on one server, phase by phase: begin one, `wait` until it is over, then `finish` it."""
+
+    def __new__(cls, target: LoadTarget, workload: LoadWorkload) -> Load:
+        """Connections are opened by the first phase.
+
+        Raises:
+            ValueError: there is nothing to ask, or an argument is none of its kind.
+        """
+
+    def prepare(self) -> None:
+        """Begin to write the objects that are there before the clock starts.
+
+        Raises:
+            RuntimeError: another phase is under way.
+        """
+
+    def run_count(self, operations: int) -> None:
+        """Begin to measure that many operations.
+
+        Raises:
+            RuntimeError: another phase is under way.
+        """
+
+    def run_seconds(self, seconds: float, counts: bool) -> None:
+        """Begin to ask for so long; with `counts` it is a measurement, else it warms up.
+
+        Raises:
+            RuntimeError: another phase is under way.
+            ValueError: there are no such seconds.
+        """
+
+    def read_back(self) -> None:
+        """Begin to read a sample of what was written while it was measured.
+
+        Raises:
+            RuntimeError: another phase is under way.
+        """
+
+    def wait(self, milliseconds: int) -> bool:
+        """Wait at most so long; whether the phase is over, which it also is when there is none."""
+
+    def progress(self) -> tuple[int, int]:
+        """Operations of this phase that have ended, and bytes of content that they moved."""
+
+    def stop(self) -> None:
+        """End this phase now and for good: what is under way is dropped."""
+
+    def finish(self) -> LoadReport:
+        """Wait for the end of the phase. Blocks.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+
+    def total(self) -> LoadReport:
+        """All measurements so far together."""
 
 @type_check_only
 class Options(TypedDict):

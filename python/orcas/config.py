@@ -401,6 +401,28 @@ def client_environment(url: str, access_key: str, secret_key: str, region: str) 
     }
 
 
+@dataclass(frozen=True, slots=True)
+class ClientVariables:
+    """What the variables of AWS's SDKs say of who signs, and for which region."""
+
+    access_key: str | None
+    secret_key: str | None = field(repr=False)
+    session_token: str | None = field(repr=False)
+    region: str | None
+
+
+def client_variables() -> ClientVariables:
+    """The variables of `client_environment` as this process has them; an empty one counts as absent."""
+
+    def value(name: str) -> str | None:
+        return os.environ.get(name) or None
+
+    region = value("AWS_REGION") or value("AWS_DEFAULT_REGION")
+    return ClientVariables(
+        value("AWS_ACCESS_KEY_ID"), value("AWS_SECRET_ACCESS_KEY"), value("AWS_SESSION_TOKEN"), region
+    )
+
+
 def child_environment() -> dict[str, str]:
     """This process's environment without Orcas's settings, for a child that is given its settings whole."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}

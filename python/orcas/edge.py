@@ -14,6 +14,7 @@ from orcas._core import (
     Core,
     Download,
     Hold,
+    Load,
     Request,
     Response,
     StoreError,
@@ -24,6 +25,9 @@ from orcas._core import (
 from orcas.errors import OrcasError, UnavailableError
 
 if TYPE_CHECKING:
+    from orcas._core import LoadReport as LoadReport
+    from orcas._core import LoadTarget as LoadTarget
+    from orcas._core import LoadWorkload as LoadWorkload
     from orcas._core import Options, Report
     from orcas.config import Settings
     from orcas.control import Snapshot
@@ -35,6 +39,7 @@ __all__ = [
     "Core",
     "Download",
     "Hold",
+    "Load",
     "Request",
     "Response",
     "StoreError",

@@ -3,7 +3,7 @@
 //! `python` joins everything below it and is the only module that knows Python; `transfer` moves bodies between
 //! a request and the `engine`; `engine` joins `log`, `chunks` and `index` and owns the commit order (decide, append,
 //! sync, publish, acknowledge, apply), with the locks of `sync`; `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`,
-//! `chunker` and `filter` are pure.
+//! `chunker` and `filter` are pure. `load` asks servers instead of being one.
 
 #[cfg(all(feature = "planted", feature = "python"))]
 compile_error!("deliberate defects are never shipped");
@@ -20,6 +20,7 @@ pub mod filter;
 pub mod fs;
 pub mod http;
 pub mod index;
+pub mod load;
 pub mod log;
 #[cfg(feature = "planted")]
 pub mod planted;

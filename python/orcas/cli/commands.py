@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from orcas.cli import copies, upkeep
+from orcas.cli import bench, copies, upkeep
 from orcas.config import SETTINGS, Resolved, client_environment, resolve, variable_name
 
 _EPILOG = "Settings: command line, then ORCAS_* variables, then orcas.toml. `orcas config show` lists them."
@@ -118,6 +118,7 @@ def env(data: Data = None, host: Host = None, port: Port = None, dev: Dev = Fals
 
 upkeep.add_to(app)
 copies.add_to(app)
+bench.add_to(app)
 
 
 @app.command()

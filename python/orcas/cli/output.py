@@ -43,6 +43,25 @@ def size(count: int) -> str:
 
 
 @contextlib.contextmanager
+def steps(*, shown: bool = True) -> Iterator[Callable[[str, float, float], None]]:
+    """A function that is told what is under way, how many steps of it are done, and of how many (0: nobody knows)."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda _what, _done, _total: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("", total=None)
+
+        def advance(what: str, done: float, total: float) -> None:
+            bars.update(bar, description=what, completed=done, total=total or None)
+
+        yield advance
+
+
+@contextlib.contextmanager
 def progress(*, shown: bool = True) -> Iterator[Advance]:
     """A function that is told what is under way, how many bytes are done, and of how many (0: nobody knows)."""
     if not shown or not sys.stderr.isatty():

@@ -6,18 +6,15 @@ import contextlib
 import dataclasses
 import logging
 import os
-import resource
 import sys
-from typing import Final
 
 from orcas import logs
 from orcas.app import Lane, Orcas
 from orcas.config import Settings
+from orcas.descriptors import allow_files
 from orcas.errors import UnavailableError
 from orcas.memory import private_directory
 from orcas.serve import Announce, run
-
-FILES_WANTED: Final = 65536
 
 log = logging.getLogger("orcas")
 
@@ -44,7 +41,7 @@ def serve_with(settings: Settings, announce: Announce) -> None:
     logs.configure(settings.log_format, settings.log_level)
     # Whatever is made from here on, the engine's key files included, is its owner's alone.
     os.umask(0o077)
-    _allow_connections()
+    allow_files()
     with contextlib.ExitStack() as stack:
         if settings.memory:
             try:
@@ -53,14 +50,6 @@ def serve_with(settings: Settings, announce: Announce) -> None:
                 raise UnavailableError(f"A directory in memory cannot be made: {error}.") from None
             settings = dataclasses.replace(settings, data=data)
         run(Orcas(settings), announce)
-
-
-def _allow_connections() -> None:
-    """Raise the limit of open files as far as it goes without asking: each connection is one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _tell_root_key(lane: Lane) -> None:

@@ -158,21 +158,26 @@ def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 class Session:
-    """A transport, and who signs."""
+    """A transport, who signs, and headers that every request has."""
 
-    def __init__(self, transport: Transport, keys: tuple[str, str], region: str) -> None:
+    def __init__(
+        self, transport: Transport, keys: tuple[str, str], region: str, *, headers: Headers | None = None
+    ) -> None:
         self.transport = transport
         self._keys = keys
         self._region = region
+        self._headers = headers or []
 
     def close(self) -> None:
         """End what is kept for the next request."""
         self.transport.close()
 
     @contextlib.contextmanager
-    def request(self, method: str, raw_path: str, query: str = "", body: bytes = b"") -> Iterator[Answer]:
-        """A signed request; its answer, whatever the status."""
-        headers: Headers = [(b"host", self.transport.host.encode())]
+    def request(
+        self, method: str, raw_path: str, query: str = "", body: bytes = b"", extra: Headers | None = None
+    ) -> Iterator[Answer]:
+        """A signed request, with these headers besides those of the session; its answer, whatever the status."""
+        headers: Headers = [(b"host", self.transport.host.encode()), *self._headers, *(extra or [])]
         if body:
             headers.append((b"content-type", b"application/json"))
         signed = sign(

@@ -7,6 +7,7 @@ mod answer;
 mod checks;
 mod core;
 mod format;
+mod load;
 mod request;
 mod tools;
 
@@ -31,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answer::Download>()?;
     module.add_class::<tools::Hold>()?;
     module.add_class::<checks::CheckProgress>()?;
+    module.add_class::<load::Load>()?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;

@@ -1,0 +1,246 @@
+"""`orcas bench`: a load on a server, and the tables that tell how it did."""
+
+from __future__ import annotations
+
+import signal
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orcas.cli.output import print_json, print_table, steps
+from orcas.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from orcas.bench.servers import Keys, Wanted
+
+EXIT_NOT_RIGHT = 1
+_ROUNDS_COMPARED = 6
+_SHOWN_MAX = 12
+_MIB = 1 << 20
+
+
+Endpoint = Annotated[
+    str, typer.Argument(metavar="ENDPOINT", help="http://HOST:PORT, or own: a server that is started for the run.")
+]
+Named = Annotated[str, typer.Option("--workload", metavar="NAME|FILE", help="What to ask; --list shows the names.")]
+Connections = Annotated[
+    int | None, typer.Option("--connections", metavar="N", help="Connections that ask at the same time.")
+]
+Threads = Annotated[int | None, typer.Option("--threads", metavar="N", help="Threads of the load.")]
+Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Operations of each case.")]
+Seconds = Annotated[float | None, typer.Option("--seconds", metavar="S", help="Or how long each case is.")]
+Size = Annotated[str | None, typer.Option("--size", metavar="SIZE", help="Of the objects, such as 64KiB.")]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Any field of the workload, such as content=identical."),
+]
+Against = Annotated[
+    list[str] | None,
+    typer.Option("--against", metavar="URL", help="Another server, or own, measured in turn; may be repeated."),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        "--rounds", metavar="N", min=1, max=100, help="Times that each case is measured: 1, or 6 with --against."
+    ),
+]
+AccessKey = Annotated[str | None, typer.Option("--access-key", metavar="KEY", help="Of ENDPOINT.")]
+SecretKey = Annotated[str | None, typer.Option("--secret-key", metavar="SECRET", help="Of ENDPOINT.")]
+AgainstAccessKey = Annotated[
+    str | None, typer.Option("--against-access-key", metavar="KEY", help="Of the others, where theirs is another.")
+]
+AgainstSecretKey = Annotated[str | None, typer.Option("--against-secret-key", metavar="SECRET", help="Of the others.")]
+Region = Annotated[str | None, typer.Option("--region", metavar="REGION", help="For which requests are signed.")]
+ServerPid = Annotated[
+    list[int] | None,
+    typer.Option("--server-pid", metavar="PID", help="Whose processor time is that of ENDPOINT; else found."),
+]
+Data = Annotated[
+    str | None, typer.Option("--data", metavar="DIR", help="Where the temporary store of a started server is made.")
+]
+Listed = Annotated[bool, typer.Option("--list", help="Show the workloads that come with Orcas.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
+
+
+def bench(
+    endpoint: Endpoint = "own",
+    workload: Named = "operations",
+    connections: Connections = None,
+    threads: Threads = None,
+    count: Count = None,
+    seconds: Seconds = None,
+    size: Size = None,
+    field: Fields = None,
+    against: Against = None,
+    rounds: Rounds = None,
+    access_key: AccessKey = None,
+    secret_key: SecretKey = None,
+    against_access_key: AgainstAccessKey = None,
+    against_secret_key: AgainstSecretKey = None,
+    region: Region = None,
+    server_pid: ServerPid = None,
+    data: Data = None,
+    list_workloads: Listed = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure any S3 server: requests over many connections, and every byte that comes back is compared.
+
+    Without ENDPOINT a server with a temporary store is started, measured and removed. On another server a bucket is made
+    for the run and removed afterwards; no other bucket is touched. Keys come from the options, else from AWS_ACCESS_KEY_ID
+    and AWS_SECRET_ACCESS_KEY, else they are those of `orcas env`. An https:// server is refused: the load speaks no TLS.
+
+    Each connection asks again as soon as it was answered; nothing is sent twice. Latencies are those of right answers.
+    Exit code 1: an operation failed, or an answer was wrong.
+
+    Examples:
+
+        orcas bench
+
+        orcas bench http://127.0.0.1:9000 --workload batch-write --seconds 5
+
+        orcas bench --workload mixed --connections 50 --set payload=unsigned --json
+
+        orcas bench http://127.0.0.1:9000 --against own --workload reads-1mib
+    """
+    if list_workloads:
+        _print_workloads(as_json)
+        return
+    from orcas.bench.measure import run
+    from orcas.bench.servers import Keys
+    from orcas.bench.workload import read_workload
+
+    overrides: dict[str, Any] = {"connections": connections, "threads": threads, "count": count, "seconds": seconds}
+    overrides = {name: value for name, value in {**overrides, "size": size}.items() if value is not None}
+    plan = read_workload(workload, _fields(field or []) | overrides)
+    keys = Keys(access_key=access_key, secret_key=secret_key, region=region)
+    others = Keys(access_key=against_access_key, secret_key=against_secret_key, region=region)
+    wanted = _wanted(endpoint, keys, server_pid or [], against or [], others)
+    place = None if data is None else Path(data).expanduser()
+    # Ended like this, it still removes what it made.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with steps(shown=not as_json) as advance:
+        document = run(plan, wanted, rounds or (_ROUNDS_COMPARED if against else 1), place, advance)
+    if as_json:
+        print_json(document)
+    else:
+        _print_document(document)
+    if not document["ok"]:
+        raise typer.Exit(EXIT_NOT_RIGHT)
+
+
+def _wanted(endpoint: str, keys: Keys, pids: list[int], against: list[str], others: Keys) -> list[Wanted]:
+    """The servers of a run, the first of which is what the others are compared with."""
+    from orcas.bench.servers import Keys, Wanted, check_url
+
+    theirs = keys if others == Keys(region=keys.region) else others
+    first = Wanted(url=check_url(endpoint), keys=keys, pids=tuple(pids))
+    return [first, *(Wanted(url=check_url(url), keys=theirs) for url in against)]
+
+
+def _fields(given: list[str]) -> dict[str, Any]:
+    """Values as TOML has them; what is none is text."""
+    fields: dict[str, Any] = {}
+    for entry in given:
+        name, equals, text = entry.partition("=")
+        if not equals or not name.strip():
+            raise ConfigurationError(f"--set needs FIELD=VALUE, not {entry}.")
+        try:
+            fields |= {name.strip(): tomllib.loads(f"value = {text}")["value"]}
+        except tomllib.TOMLDecodeError:
+            fields[name.strip()] = text.strip()
+    return fields
+
+
+def _print_workloads(as_json: bool) -> None:
+    from orcas.bench.workload import built_in, read_workload
+
+    read = [read_workload(name) for name in built_in()]
+    if as_json:
+        print_json({found.name: {"description": found.description, "cases": len(found.cases)} for found in read})
+    else:
+        print_table(("Workload", "Cases", "What it asks"), [(w.name, len(w.cases), w.description) for w in read])
+
+
+def _print_document(document: dict[str, Any]) -> None:
+    several = len(document["cases"][0]["servers"]) > 1
+    rows, costs, told = [], [], []
+    for case in document["cases"]:
+        for at, result in enumerate(case["servers"]):
+            which = [chr(ord("A") + at)] if several else []
+            rows += [[case["name"], *which, *row] for row in _operations(result)]
+            costs.append([case["name"], *which, *_costs(result)])
+            label = " ".join([case["name"], *which])
+            told += [f"{label}: {line}" for line in _lines(result)]
+    server = ["Server"] if several else []
+    columns = ("Done", "per s", "MiB/s", "p50 ms", "p90", "p99", "p99.9", "max", "Failed", "Wrong")
+    print_table(["Case", *server, "Operation", *columns], rows, right=2 + several)
+    processor = ("Operations/s", "Load: CPU µs each", "Server: CPU µs each")
+    print_table(["Case", *server, *processor], costs, right=1 + several)
+    if several:
+        _print_comparisons(document)
+    for line in told:
+        typer.echo(line)
+
+
+def _operations(result: dict[str, Any]) -> list[list[str]]:
+    rows = []
+    for name, operation in result["total"]["operations"].items():
+        latency = operation["latency_ms"] or {}
+        quantiles = [f"{latency[at]:.3g}" if latency else "" for at in ("p50", "p90", "p99", "p999", "max")]
+        rates = [f"{operation['operations_per_second']:.0f}", f"{operation['bytes_per_second'] / _MIB:.1f}"]
+        failed = sum(operation["errors"].values())
+        rows.append(
+            [name, str(operation["done"]), *rates, *quantiles, str(failed or ""), str(operation["wrong"] or "")]
+        )
+    return rows
+
+
+def _costs(result: dict[str, Any]) -> list[str]:
+    total = result["total"]
+    each = (total["client_cpu_us_per_operation"], total["server_cpu_us_per_operation"])
+    return [
+        f"{total['operations_per_second']:.0f}",
+        *("unknown" if value is None else f"{value:.0f}" for value in each),
+    ]
+
+
+def _lines(result: dict[str, Any]) -> list[str]:
+    """What is not in the tables, in words."""
+    total, read_back = result["total"], result["read_back"] or {}
+    lines = []
+    for name, operation in total["operations"].items():
+        lines += [f"{name} failed {count} times: {error}" for error, count in operation["errors"].items()]
+    lines += [f"reading back failed {count} times: {error}" for error, count in read_back.get("errors", {}).items()]
+    lines += [f"WRONG: {what}" for what in total["wrong_examples"]]
+    lines += [f"WRONG when read back: {what}" for what in read_back.get("wrong_examples", [])]
+    if total["given_up"]:
+        lines.append(f"{total['given_up']} connections were given up: nothing could be reached any more")
+    if not total["done"]:
+        lines.append("nothing was done")
+    processes = ", ".join(f"{process['name']} ({process['pid']})" for process in result["server"]["processes"])
+    if processes and not result["server"]["own"]:
+        lines.append(f"the server's processor time is that of {processes}")
+    return [
+        *lines[:_SHOWN_MAX],
+        *(["there is more: --json shows it all"] if len(lines) > _SHOWN_MAX else []),
+        *result["notes"],
+    ]
+
+
+def _print_comparisons(document: dict[str, Any]) -> None:
+    rows = []
+    for case in document["cases"]:
+        for at, comparison in enumerate(case["comparisons"], start=1):
+            for name, found in comparison["ratios"].items():
+                interval = "" if found["low"] is None else f"{found['low']:.3g} to {found['high']:.3g}"
+                rows.append([case["name"], f"{chr(ord('A') + at)} ÷ A", name, f"{found['ratio']:.3g}", interval])
+    print_table(("Case", "", "Figure", "Ratio", "95 % interval"), rows, right=3)
+    urls = [result["server"]["url"] for result in document["cases"][0]["servers"]]
+    typer.echo(", ".join(f"{chr(ord('A') + at)} is {url}" for at, url in enumerate(urls)))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Make it a command of `orcas`."""
+    app.command()(bench)

@@ -1,0 +1,242 @@
+//! One keep-alive connection: a request out, its answer in, a piece at a time and never waiting.
+//!
+//! Invariant: what was received is taken in order, and no request is ever sent twice. Must not know what is asked.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use super::pattern::{Checker, Content, Pattern, Wrong};
+use super::poller::Poller;
+use super::response::{Head, Malformed, ResponseReader};
+
+/// Bytes that are made, sent or received in one turn, so that the other connections of a thread get theirs.
+pub const PIECE: usize = 256 * 1024;
+/// Documents, of which lists are the longest.
+const DOCUMENT_MAX: usize = 8 << 20;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub enum Broken {
+    Connect(ErrorKind),
+    Io(ErrorKind),
+    /// The server ended the connection before the answer did.
+    Closed,
+    Malformed(Malformed),
+    TimedOut,
+}
+
+impl Broken {
+    /// As errors are counted.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Connect(ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
+            Self::Connect(kind) => format!("cannot connect: {kind}"),
+            Self::Io(kind) => kind.to_string(),
+            Self::Closed => "connection closed early".to_owned(),
+            Self::Malformed(why) => format!("bad response: {why}"),
+            Self::TimedOut => "timed out".to_owned(),
+        }
+    }
+}
+
+/// What becomes of the body of an answer.
+#[derive(Default)]
+pub struct Receiver {
+    /// Compares it, if the status is 200.
+    checker: Option<Checker>,
+    document: Vec<u8>,
+    length: u64,
+}
+
+impl Receiver {
+    pub fn new(checker: Option<Checker>) -> Self {
+        Self { checker, ..Self::default() }
+    }
+
+    fn take(&mut self, pattern: &Pattern, head: &Head, bytes: &[u8]) {
+        self.length += bytes.len() as u64;
+        match &mut self.checker {
+            Some(checker) if head.status == 200 => checker.feed(pattern, bytes),
+            _ => {
+                let room = DOCUMENT_MAX.saturating_sub(self.document.len()).min(bytes.len());
+                self.document.extend_from_slice(&bytes[..room]);
+            }
+        }
+    }
+}
+
+/// A whole answer.
+pub struct Answer {
+    pub head: Head,
+    /// Of an answer that was not compared, the first 8 MiB.
+    pub document: Vec<u8>,
+    /// Bytes of the body.
+    pub length: u64,
+    /// Of an answer that was compared.
+    pub checked: Option<Result<Option<u32>, Wrong>>,
+    /// When its last byte had come.
+    pub at: Instant,
+}
+
+/// The part of a body that is made while it is sent.
+struct Rest {
+    content: Content,
+    offset: u64,
+    end: u64,
+}
+
+/// The place for a connection, whether one is open or not.
+pub struct Connection {
+    token: usize,
+    stream: Option<TcpStream>,
+    out: Vec<u8>,
+    sent: usize,
+    rest: Option<Rest>,
+    write_failed: Option<ErrorKind>,
+    watches_writes: bool,
+    reader: ResponseReader,
+    receiver: Receiver,
+}
+
+impl Connection {
+    pub fn new(token: usize) -> Self {
+        Self {
+            token,
+            stream: None,
+            out: Vec::new(),
+            sent: 0,
+            rest: None,
+            write_failed: None,
+            watches_writes: false,
+            reader: ResponseReader::new(false),
+            receiver: Receiver::default(),
+        }
+    }
+
+    pub fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    pub fn open(&mut self, address: &SocketAddr, poller: &mut Poller) -> Result<(), Broken> {
+        let connect = || {
+            let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
+            stream.set_nodelay(true)?;
+            stream.set_nonblocking(true)?;
+            Ok(stream)
+        };
+        let stream = connect().map_err(|error: io::Error| Broken::Connect(error.kind()))?;
+        poller.add(self.token, &stream).map_err(|error| Broken::Connect(error.kind()))?;
+        self.stream = Some(stream);
+        self.watches_writes = false;
+        Ok(())
+    }
+
+    pub fn close(&mut self, poller: &mut Poller) {
+        if let Some(stream) = self.stream.take() {
+            // What cannot be removed is gone with its descriptor.
+            let _ = poller.remove(self.token, &stream);
+        }
+    }
+
+    /// Closes a connection that the server has ended, or has sent something on, while nothing was asked.
+    pub fn close_if_stale(&mut self, poller: &mut Poller) {
+        let quiet =
+            |stream: &TcpStream| matches!(stream.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
+        if self.stream.as_ref().is_some_and(|stream| !quiet(stream)) {
+            self.close(poller);
+        }
+    }
+
+    /// An empty buffer for the head of the next request, and as much of its body as one likes.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out.clear();
+        &mut self.out
+    }
+
+    /// Has the request sent that is in the buffer, and behind it the bytes of `content` from `offset` to `end`.
+    pub fn request(&mut self, rest: Option<(Content, u64, u64)>, to_head: bool, receiver: Receiver) {
+        self.sent = 0;
+        self.rest = rest.map(|(content, offset, end)| Rest { content, offset, end });
+        self.write_failed = None;
+        self.reader = ResponseReader::new(to_head);
+        self.receiver = receiver;
+    }
+
+    /// Goes on sending, then receives what has come: at most a piece of each. `None`: there is more to wait for.
+    pub fn turn(
+        &mut self,
+        pattern: &Pattern,
+        poller: &mut Poller,
+        buffer: &mut [u8],
+    ) -> Result<Option<Answer>, Broken> {
+        if self.is_sending() {
+            self.write(pattern, poller)?;
+        }
+        self.read(pattern, buffer)
+    }
+
+    fn is_sending(&self) -> bool {
+        self.sent < self.out.len() || self.rest.is_some()
+    }
+
+    /// Sends what can be sent, at most a piece.
+    pub fn write(&mut self, pattern: &Pattern, poller: &mut Poller) -> Result<(), Broken> {
+        let Some(stream) = &mut self.stream else { return Err(Broken::Closed) };
+        if self.sent == self.out.len()
+            && let Some(rest) = &mut self.rest
+        {
+            let length = (rest.end - rest.offset).min(PIECE as u64);
+            self.out.resize(length as usize, 0);
+            pattern.fill(&rest.content, rest.offset, &mut self.out);
+            self.sent = 0;
+            rest.offset += length;
+            if rest.offset == rest.end {
+                self.rest = None;
+            }
+        }
+        if self.sent < self.out.len() {
+            match stream.write(&self.out[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => {
+                    // The server may have said why before it went.
+                    self.write_failed = Some(error.kind());
+                    self.rest = None;
+                    self.sent = self.out.len();
+                }
+            }
+        }
+        let watch = self.sent < self.out.len() || self.rest.is_some();
+        if watch != self.watches_writes {
+            poller.watch_writes(self.token, stream, watch).map_err(|error| Broken::Io(error.kind()))?;
+            self.watches_writes = watch;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, pattern: &Pattern, buffer: &mut [u8]) -> Result<Option<Answer>, Broken> {
+        let Some(stream) = &mut self.stream else { return Err(Broken::Closed) };
+        let received = stream.read(buffer);
+        let at = Instant::now();
+        match received {
+            Ok(0) if !self.reader.end() => return Err(self.write_failed.map_or(Broken::Closed, Broken::Io)),
+            Ok(count) => {
+                let receiver = &mut self.receiver;
+                self.reader
+                    .feed(&buffer[..count], &mut |head, bytes| receiver.take(pattern, head, bytes))
+                    .map_err(Broken::Malformed)?;
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(None),
+            Err(error) => return Err(Broken::Io(self.write_failed.unwrap_or(error.kind()))),
+        }
+        let (true, Some(head)) = (self.reader.is_done(), self.reader.head()) else { return Ok(None) };
+        let mut head = head.clone();
+        // What has not been sent by now would be taken for the next request.
+        head.closes |= self.is_sending() || self.write_failed.is_some();
+        let Receiver { checker, document, length } = std::mem::take(&mut self.receiver);
+        let checked = checker.filter(|_| head.status == 200).map(Checker::finish);
+        Ok(Some(Answer { head, document, length, checked, at }))
+    }
+}

@@ -198,6 +198,14 @@ def test_only_what_the_run_made_is_removed(fake: Fake, tmp_path: Path) -> None:
     assert [path.partition("/")[2] for path in fake.objects] == ["o/00000000-00000000", "somebody/elses"]
 
 
+def test_settings_that_nobody_could_set_are_told(fake: Fake, tmp_path: Path) -> None:
+    load = written(tmp_path, PUTS + '[server]\ndurability = "buffered"\n')
+    assert "means a server with durability=buffered" in command("bench", fake.url, "--workload", load, **KEYS)
+    own = only(document("bench", "--workload", load, "--data", tmp_path))
+    assert own["server"]["durability"] == "buffered"
+    assert not any("means a server" in note for note in own["notes"])
+
+
 def test_two_servers_are_measured_in_turn(tmp_path: Path) -> None:
     record: list[tuple[str, str, str]] = []
     load = written(tmp_path, GETS)

@@ -258,6 +258,9 @@ def _notes(server: Reached, case: Case, busy: float) -> list[str]:
         notes.append(f"the load was busy for {busy:.0%} of the time and may be what bounds the figures: more --threads")
     if server.own and server.file_system in {"tmpfs", "ramfs"} and server.durability != "unsafe-none":
         notes.append(f"the store was on {server.file_system}, where a sync costs nothing: --data DIR names a disk")
+    if case.server and not server.own:
+        meant = ", ".join(f"{name}={value}" for name, value in case.server.items())
+        notes.append(f"the workload means a server with {meant}; nobody has set that here")
     if case.content == "identical":
         notes.append("all objects were identical, which flatters a server that stores equal content once")
     return notes

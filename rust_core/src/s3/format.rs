@@ -113,8 +113,8 @@ fn padded_digits(number: u64) -> [u8; 8] {
 /// the word in two: a quotient stays in its lane's lower half, and the remainder goes to the upper one.
 fn eight_digits(number: u64) -> u64 {
     let fours = split(number, number / 10_000, 10_000, 32);
-    let twos = split(fours, (fours * 10_486 >> 20) & 0x0000_007f_0000_007f, 100, 16);
-    split(twos, (twos * 103 >> 10) & 0x000f_000f_000f_000f, 10, 8)
+    let twos = split(fours, ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f, 100, 16);
+    split(twos, ((twos * 103) >> 10) & 0x000f_000f_000f_000f, 10, 8)
 }
 
 /// `quotients | (lanes - quotients * divisor) << width`, in each lane.
@@ -145,8 +145,8 @@ pub fn write_http_date(text: &mut [u8; HTTP_DATE_LEN], ms: i64) {
 fn clock_text(second: u64) -> u64 {
     const COLONS: u64 = u64::from_le_bytes(*b"00:00:00");
     let (hour, minute) = (second / 3600, second / 60);
-    let pairs = hour | (minute - hour * 60) << 24 | (second - minute * 60) << 48;
-    split(pairs, (pairs * 103 >> 10) & 0x000f_0000_0f00_000f, 10, 8) + COLONS
+    let pairs = hour | ((minute - hour * 60) << 24) | ((second - minute * 60) << 48);
+    split(pairs, ((pairs * 103) >> 10) & 0x000f_0000_0f00_000f, 10, 8) + COLONS
 }
 
 /// Days whose text is remembered: almost three years of objects, each second of which is a hit.
@@ -267,7 +267,8 @@ mod tests {
     #[test]
     fn nothing_is_allocated_in_a_buffer_with_the_room_named() {
         let etag = Etag { md5: [0xff; 16], parts: u16::MAX };
-        let writers: [(usize, &dyn Fn(&mut Vec<u8>)); 4] = [
+        type Writer<'a> = &'a dyn Fn(&mut Vec<u8>);
+        let writers: [(usize, Writer<'_>); 4] = [
             (ETAG_ROOM, &|out| format_etag(out, &etag)),
             (DECIMAL_ROOM, &|out| format_content_length(out, u64::MAX)),
             (HTTP_DATE_LEN, &|out| format_last_modified(out, i64::MAX)),

@@ -20,9 +20,15 @@ pub struct HeaderBlock {
     flawed: bool,
 }
 
+impl Default for HeaderBlock {
+    fn default() -> Self {
+        Self::with_room(0)
+    }
+}
+
 impl HeaderBlock {
     pub fn new() -> Self {
-        Self::with_room(0)
+        Self::default()
     }
 
     /// A block that takes `more` bytes beside the usual without growing.

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
+import headers
 import index
 import large
 import sharing
@@ -29,6 +30,8 @@ from figures import Figure, Measurement, Plan, table
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _MEASUREMENTS: dict[str, Measurement] = {
     "cpu": small.cpu,
+    "header-values": headers.values,
+    "headers": headers.requests,
     "commit": engine.commit,
     "p99": small.beside_uploads,
     "get-10mib": large.throughput,

@@ -33,6 +33,8 @@ class _Connection:
     received: bytearray = field(default_factory=bytearray)
     # Bytes of the whole response, once its head is there.
     expected: int = 0
+    # The answer is to a HEAD: no body follows, whatever its length says.
+    headless: bool = False
     sent_at: int = 0
 
 
@@ -83,6 +85,7 @@ def _send_next(connection: _Connection, waiting: Iterator[bytes]) -> bool:
         return False
     connection.received.clear()
     connection.expected = 0
+    connection.headless = request.startswith(b"HEAD ")
     connection.sent_at = time.perf_counter_ns()
     connection.socket.sendall(request)
     return True
@@ -101,7 +104,7 @@ def _receive(connection: _Connection) -> bool:
         head = bytes(connection.received[:end])
         if not head.startswith(b"HTTP/1.1 2"):
             raise UnexpectedResponseError(bytes(connection.received).decode(errors="replace"))
-        connection.expected = end + 4 + _content_length(head)
+        connection.expected = end + 4 + (0 if connection.headless else _content_length(head))
     return len(connection.received) >= connection.expected
 
 
@@ -110,18 +113,27 @@ def _content_length(head: bytes) -> int:
     return int(head[at + 17 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
 
 
-def exchange(address: Address, request: bytes) -> Response:
-    """One request on its own connection.
+def answer(address: Address, request: bytes) -> bytes:
+    """The answer to one request on its own connection, as it came.
 
     Raises:
-        UnexpectedResponseError: the answer was no success.
+        UnexpectedResponseError: it was no success.
     """
     with connect(address) as connected:
         connection = _Connection(connected)
         _send_next(connection, iter([request]))
         while not _receive(connection):
             pass
-        head, body = bytes(connection.received).split(b"\r\n\r\n", 1)
+        return bytes(connection.received)
+
+
+def exchange(address: Address, request: bytes) -> Response:
+    """One request on its own connection.
+
+    Raises:
+        UnexpectedResponseError: the answer was no success.
+    """
+    head, body = answer(address, request).split(b"\r\n\r\n", 1)
     lines = head.split(b"\r\n")
     headers = [(name.lower(), value.strip()) for name, value in (line.split(b":", 1) for line in lines[1:])]
     return Response(int(lines[0].split()[1]), headers, body)

@@ -20,7 +20,8 @@ from signing import Signer
 
 ACCESS_KEY = "ORCASBENCHMARK000001"
 SECRET_KEY = "orcas/benchmark/secret/key/of/no/value00"
-_KEYS = {"ORCAS_ROOT_ACCESS_KEY": ACCESS_KEY, "ORCAS_ROOT_SECRET_KEY": SECRET_KEY}
+# In the environment of a server: its root key.
+KEYS = {"ORCAS_ROOT_ACCESS_KEY": ACCESS_KEY, "ORCAS_ROOT_SECRET_KEY": SECRET_KEY}
 # Nothing is read in the background, for figures that a few per cent of a CPU would disturb.
 UNSCRUBBED = {"ORCAS_SCRUB_BYTES_PER_SEC": "0"}
 _HERE = Path(__file__).parent
@@ -119,7 +120,7 @@ class Orcas(Process):
         super().__init__(
             [sys.executable, "-m", "orcas", "serve", "--data", str(data), "--port", "0", "--durability", durability],
             "orcas ready",
-            environment=_KEYS | (settings or {}),
+            environment=KEYS | (settings or {}),
         )
 
     def signer(self) -> Signer:
@@ -135,7 +136,7 @@ def tool(data: Path, *command: str) -> dict[str, Any]:
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORCAS_", "AWS_"))}
     words = [sys.executable, "-m", "orcas", *command, "--data", str(data), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, env=kept | _KEYS)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=kept | KEYS)
     if done.returncode:
         raise RuntimeError(f"orcas {' '.join(command)} ended with {done.returncode}: {done.stdout}{done.stderr}")
     said: dict[str, Any] = json.loads(done.stdout)

@@ -19,6 +19,7 @@ from typing import Any
 
 import batch
 import engine
+import headers
 import index
 import large
 import sharing
@@ -30,6 +31,8 @@ from figures import Figure, Measurement, Plan, table
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _MEASUREMENTS: dict[str, Measurement] = {
     "cpu": small.cpu,
+    "header-values": headers.values,
+    "headers": headers.requests,
     "commit": engine.commit,
     "batch": batch.engine,
     "batch-server": batch.server,

@@ -1,0 +1,206 @@
+"""Orcas with two ways to format the headers of responses: its own in Rust, and plain Python. For `headers.py` only.
+
+A process of its own. One line of JSON on stdin names the data directory, one line on stdout says where it listens.
+`POST /_orcas/benchmark/WAY` chooses who formats from now on: `rust`, `python`, or `python-fields`, where plain Python
+also formats LastModified and ETag of each entry of a list.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime as dt
+import json
+import os
+import re
+import sys
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+
+from orcas.app import Lane, Orcas
+from orcas.config import resolve
+from orcas.dispatch import Dispatcher
+from orcas.edge import Request
+from orcas.exchange import RESPONSE
+from orcas.handlers import HANDLERS
+from orcas.serve import run
+from plain_headers import (
+    Headers,
+    checksum_headers,
+    format_content_length,
+    format_etag,
+    format_list_time,
+    joined,
+    object_headers,
+    request_headers,
+)
+
+_ENTRY = re.compile("<LastModified>([^<]*)</LastModified><ETag>&quot;([0-9a-f]{32})&quot;</ETag>")
+
+Checksum = tuple[str, bytes, str]
+
+
+class Known(Protocol):
+    """The values of a response."""
+
+    def headers(self) -> Headers:
+        """Those of the operation, in the product's order."""
+
+    def body(self) -> bytes:
+        """The body."""
+
+
+@dataclass(slots=True)
+class Read:
+    """Of a GET or HEAD."""
+
+    md5: bytes
+    modified_ms: int
+    length: int
+    content_type: str
+    checksum: Checksum
+    content: bytes
+
+    def headers(self) -> Headers:
+        return object_headers(self.md5, 0, self.length, self.modified_ms, self.content_type) + checksum_headers(
+            *self.checksum
+        )
+
+    def body(self) -> bytes:
+        return self.content
+
+
+@dataclass(slots=True)
+class Uploaded:
+    """Of a PUT."""
+
+    md5: bytes
+    checksum: Checksum
+
+    def headers(self) -> Headers:
+        return [
+            (b"etag", format_etag(self.md5, 0)),
+            *checksum_headers(*self.checksum),
+            (b"content-length", format_content_length(0)),
+        ]
+
+    def body(self) -> bytes:
+        return b""
+
+
+@dataclass(slots=True)
+class Document:
+    """Of a list."""
+
+    content: bytes
+
+    def headers(self) -> Headers:
+        return [(b"content-type", b"application/xml"), (b"content-length", format_content_length(len(self.content)))]
+
+    def body(self) -> bytes:
+        return self.content
+
+
+@dataclass(slots=True)
+class Entries(Document):
+    """Of a list whose entries are formatted anew: time and MD5 of each, and what stands around them."""
+
+    fields: list[tuple[int, bytes]]
+    around: list[str]
+
+    def body(self) -> bytes:
+        parts = [self.around[0]]
+        for (modified_ms, md5), behind in zip(self.fields, self.around[1:], strict=True):
+            parts += (
+                f"<LastModified>{format_list_time(modified_ms)}</LastModified>",
+                f"<ETag>&quot;{md5.hex()}&quot;</ETag>",
+                behind,
+            )
+        return "".join(parts).encode()
+
+
+def learned(rest: bytes, *, fields: bool) -> Known:
+    """The values behind what Rust made of them."""
+    head, _, body = rest.partition(b"\r\n\r\n")
+    said = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
+    if "etag" not in said:
+        if not fields:
+            return Document(body)
+        pieces = _ENTRY.split(body.decode())
+        times = [round(dt.datetime.fromisoformat(text).timestamp() * 1000) for text in pieces[1::3]]
+        return Entries(body, list(zip(times, map(bytes.fromhex, pieces[2::3]), strict=True)), pieces[::3])
+    md5 = bytes.fromhex(said["etag"].strip('"'))
+    checksum = ("crc32", base64.b64decode(said["x-amz-checksum-crc32"]), said["x-amz-checksum-type"])
+    if "last-modified" not in said:
+        return Uploaded(md5, checksum)
+    modified_ms = round(parsedate_to_datetime(said["last-modified"]).timestamp() * 1000)
+    return Read(md5, modified_ms, int(said["content-length"]), said["content-type"], checksum, body)
+
+
+class PlainDispatcher:
+    """Answers as `Dispatcher` does, with headers made in Python from values that it learned at a target's first answer.
+
+    What Rust has formatted is thrown away: what that costs is in this way as well.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, *, fields: bool) -> None:
+        self._accept = dispatcher._accept
+        self._store = dispatcher._store
+        self._fields = fields
+        self._known: dict[str, dict[bytes, Known]] = {"GET": {}, "HEAD": {}, "PUT": {}}
+        self._host_id = ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        method, raw_path = scope["method"], scope["raw_path"]
+        request = self._accept(method, raw_path, scope["query_string"], scope["headers"])
+        if not isinstance(request, Request):
+            await send({"type": RESPONSE, "response": request})
+            return
+        response = await HANDLERS[request.operation](self._store, request, receive)
+        known = self._known[method].get(raw_path)
+        if known is None:
+            known = self._learn(method, raw_path, request, response.rest)
+        headers = known.headers() + request_headers(request.request_id, self._host_id)
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": known.body()})
+
+    def _learn(self, method: str, raw_path: bytes, request: Request, rest: bytes) -> Known:
+        known = self._known[method][raw_path] = learned(rest, fields=self._fields)
+        self._host_id = rest.partition(b"x-amz-id-2: ")[2].partition(b"\r\n")[0].decode()
+        made = joined(known.headers() + request_headers(request.request_id, self._host_id)) + b"\r\n" + known.body()
+        if made != rest:
+            raise RuntimeError(f"plain Python says {made!r}, Rust {rest!r}")
+        return known
+
+
+def main() -> None:
+    """Serve until a signal."""
+    order = json.loads(sys.stdin.readline())
+    os.umask(0o077)
+    app = Orcas(resolve({"data": order["data"], "port": 0}).settings)
+    ways: dict[str, Any] = {}
+
+    async def choose(way: str) -> None:
+        lane = app.lane
+        assert lane is not None
+        if not ways:
+            dispatcher = lane.dispatch
+            assert isinstance(dispatcher, Dispatcher)
+            ways["rust"] = dispatcher
+            ways["python"] = PlainDispatcher(dispatcher, fields=False)
+            ways["python-fields"] = PlainDispatcher(dispatcher, fields=True)
+        app.lane = dataclasses.replace(lane, dispatch=ways[way])
+
+    # Under `/_orcas/`, which the application tells apart before it comes to S3: no request pays for the choice.
+    app.add_api_route("/_orcas/benchmark/{way}", choose, methods=["POST"])
+
+    def announce(url: str, _: Lane) -> None:
+        sys.stdout.write(f"ways ready {url}\n")
+        sys.stdout.flush()
+
+    run(app, announce)
+
+
+if __name__ == "__main__":
+    main()

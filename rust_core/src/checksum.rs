@@ -5,14 +5,15 @@
 
 mod base64;
 mod etag;
+mod md5;
 
 pub use base64::{base64_decode, base64_encode, base64_encode_into};
 pub use etag::Etag;
+pub use md5::Md5Hasher;
 
 use crc_fast::CrcAlgorithm;
-use md5::{Digest as _, Md5};
 use sha1::Sha1;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 
 /// The longest digest in bytes.
 const DIGEST_LEN_MAX: usize = 32;
@@ -308,28 +309,6 @@ impl Hasher {
         let mut hasher = Self::new(algorithm);
         hasher.update(data);
         hasher.finish()
-    }
-}
-
-/// A running MD5, for entity tags and Content-MD5.
-#[derive(Clone, Default)]
-pub struct Md5Hasher(Md5);
-
-impl Md5Hasher {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    pub fn update(&mut self, data: &[u8]) {
-        self.0.update(data);
-    }
-
-    pub fn finish(self) -> [u8; 16] {
-        self.0.finalize().into()
-    }
-
-    pub fn digest(data: &[u8]) -> [u8; 16] {
-        Md5::digest(data).into()
     }
 }
 

@@ -161,14 +161,17 @@ mod tests {
         let pool = Pool::new(4).unwrap();
         let (sender, receiver) = mpsc::channel();
         let mut threads = std::collections::HashSet::new();
+        let all_rest = || {
+            while pool.shared.queue.lock().resting.len() < 4 {
+                std::thread::yield_now();
+            }
+        };
+        all_rest();
         for _ in 0..50 {
             let sender = sender.clone();
             pool.spawn(move || sender.send(std::thread::current().id()).unwrap());
             threads.insert(receiver.recv().unwrap());
-            // Until it rests again.
-            while pool.shared.queue.lock().resting.len() < 4 {
-                std::thread::yield_now();
-            }
+            all_rest();
         }
         assert_eq!(threads.len(), 1);
         let barrier = Arc::new(std::sync::Barrier::new(4));

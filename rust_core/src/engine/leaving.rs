@@ -6,10 +6,13 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use bytes::Bytes;
+// Not the one that a scheduler can drive: inside a transaction of the index nobody else may run, because an index in
+// memory would show what is not committed. So nothing that a scheduler drives is called while it is held.
+use parking_lot::Mutex;
+
 use super::epochs::Epochs;
 use crate::record::Sequence;
-use crate::sync::Mutex;
-use bytes::Bytes;
 
 /// Bytes of segments: those of 1 TiB of objects in chunks of the usual size.
 const KEPT_MAX: usize = 64 << 20;
@@ -53,15 +56,20 @@ impl Leaving {
 
     /// The transaction is committed: who comes from now on finds no object that names what it removed.
     pub fn committed(&self, epochs: &Epochs) {
-        let mut state = self.state.lock();
-        if state.order.back().is_some_and(|(_, epoch)| epoch.is_none()) {
+        let some_left = self.state.lock().order.back().is_some_and(|(_, epoch)| epoch.is_none());
+        if some_left {
             let ended = epochs.end();
+            let mut state = self.state.lock();
             state.order.iter_mut().rev().take_while(|(_, epoch)| epoch.is_none()).for_each(|(_, epoch)| {
                 *epoch = Some(ended);
             });
         }
-        while state.order.front().is_some_and(|(_, epoch)| epoch.is_some_and(|epoch| epochs.is_over(epoch))) {
-            state.drop_oldest();
+        loop {
+            let oldest = self.state.lock().order.front().and_then(|(_, epoch)| *epoch);
+            match oldest {
+                Some(epoch) if epochs.is_over(epoch) => self.state.lock().drop_oldest(),
+                _ => return,
+            }
         }
     }
 

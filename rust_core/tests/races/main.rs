@@ -244,7 +244,9 @@ fn run(schedules: u64, manifests: Manifests) {
     );
     if count >= 1_000 {
         let each = count / 1_000;
-        assert!(condemned >= CONDEMNED_MIN * each && log_files >= LOG_FILES_MIN * each && packs >= PACKS_MIN * each);
+        assert!(condemned >= CONDEMNED_MIN * each && log_files >= LOG_FILES_MIN * each);
+        // Objects of so many chunks fill packs that are not replaced while clients run.
+        assert!(matches!(manifests, Manifests::Segmented) || packs >= PACKS_MIN * each);
     }
 }
 

@@ -375,8 +375,7 @@ impl Reclaimer {
         }
         drop(done);
         self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
-        // No object leads to them, so the cache of objects has nothing of them.
-        self.graves.push((self.shared.epochs.end(), Grave::Blobs(entries.to_vec())));
+        self.dig([Grave::Blobs(entries.to_vec())]);
     }
 
     /// What places in the cache of objects lead to is to go.

@@ -272,6 +272,8 @@ def started(*arguments: str, stderr: int = subprocess.PIPE, **variables: str) ->
     process = subprocess.Popen(
         [sys.executable, "-m", "orcas", "bench", *arguments],
         env=child_environment() | variables, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        # Who runs the tests in the background may have SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
         yield process

@@ -19,6 +19,7 @@ from orcas.app import Orcas
 from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
 from orcas.errors import UnavailableError
+from orcas.exchange import RESPONSE
 from orcas.tools.session import Answer, Headers, Session
 
 # Messages of an answer that wait for whoever takes them: two pieces of a download.
@@ -68,7 +69,8 @@ class LocalTransport:
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: Any) -> None:
-            await messages.put(message)
+            for part in _plain(message) if message["type"] == RESPONSE else (message,):
+                await messages.put(part)
 
         try:
             await self._app(scope, receive, send)
@@ -89,6 +91,17 @@ class LocalTransport:
                 yield piece
             if not message.get("more_body", False):
                 break
+
+
+def _plain(message: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A ready response as ASGI says it."""
+    response = message["response"]
+    head, body = response.rest.split(b"\r\n\r\n", 1)
+    headers = [tuple(line.split(b": ", 1)) for line in head.split(b"\r\n")]
+    return (
+        {"type": "http.response.start", "status": response.status, "headers": headers},
+        {"type": "http.response.body", "body": body, "more_body": response.download is not None},
+    )
 
 
 def wait(work: Coroutine[Any, Any, _T], loop: asyncio.AbstractEventLoop) -> _T:

@@ -56,7 +56,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     plan = Plan(arguments.quick, arguments.directory, _REPOSITORY, arguments.fsck_gib)
     figures: list[Figure] = []
-    circumstances = _circumstances(plan)
+    found = circumstances(plan, arguments.cargo_profile)
     for name in arguments.only or _MEASUREMENTS:
         started = time.monotonic()
         made = _MEASUREMENTS[name](plan)
@@ -66,12 +66,13 @@ def main() -> int:
             file=sys.stderr,
             flush=True,
         )
-    circumstances["load_after"] = os.getloadavg()
+    found["load_after"] = os.getloadavg()
     if plan.quick:
         print("A quick pass shows that the benchmarks run. Its figures say nothing about the goals.")
     print(table(figures, judged=not plan.quick))
     if arguments.json:
-        document = {"circumstances": circumstances, "figures": [figure.document() for figure in figures]}
+        document = {"circumstances": found, "figures": [figure.document() for figure in figures]}
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
         arguments.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     return 0
 
@@ -81,6 +82,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", action="append", choices=_MEASUREMENTS, help="measure only this; may be repeated")
     parser.add_argument("--quick", action="store_true", help="a small pass that shows that everything runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds and the circumstances there")
+    parser.add_argument(
+        "--cargo-profile",
+        default="unknown",
+        metavar="NAME",
+        help="how the installed Orcas was built, for the JSON file: only figures of a release say how fast it is",
+    )
     parser.add_argument("--fsck-gib", type=int, default=10, metavar="N", help="size of the store that fsck reads")
     parser.add_argument(
         "--directory",
@@ -91,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _circumstances(plan: Plan) -> dict[str, Any]:
+def circumstances(plan: Plan, cargo_profile: str) -> dict[str, Any]:
     """What somebody must know to compare two files."""
 
     def said(*command: str) -> str:
@@ -105,6 +112,7 @@ def _circumstances(plan: Plan) -> dict[str, Any]:
         "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
         "commit": said("git", "rev-parse", "HEAD") + ("-dirty" if said("git", "status", "--porcelain") else ""),
         "quick": plan.quick,
+        "cargo_profile": cargo_profile,
         "cpu": models[0] if models else platform.processor(),
         "cpus": os.cpu_count(),
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,

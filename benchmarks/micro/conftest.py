@@ -24,6 +24,12 @@ def bucket(client: Any) -> str:
     return "micro"
 
 
-def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option that the JSON file repeats."""
+    parser.addoption("--cargo-profile", default="unknown", help="how the installed Orcas was built")
+
+
+def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
     """Where the numbers come from, beside what pytest-benchmark notes."""
-    machine_info["orcas"] = {"durability": "sync", "memory": True, "connections": 1}
+    profile = config.getoption("--cargo-profile")
+    machine_info["orcas"] = {"durability": "sync", "memory": True, "connections": 1, "cargo_profile": profile}

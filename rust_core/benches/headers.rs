@@ -5,6 +5,8 @@
 
 #[path = "support/allocations.rs"]
 mod allocations;
+#[path = "support/objects.rs"]
+mod objects;
 #[path = "support/plain.rs"]
 mod plain;
 
@@ -13,56 +15,20 @@ use std::time::Instant;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion};
-use orcas_core::checksum::Etag;
 use orcas_core::s3::format::{
     DAYS_MAX, format_content_length, format_content_range, format_etag, format_last_modified,
 };
 use orcas_core::s3::header_block::HeaderBlock;
 
 use allocations::{Counting, allocations};
+use objects::{CONTENT_TYPE, DAY_MS, OBJECTS, Object, Objects, object, small};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Objects of which each call takes the next, so that no branch is learned by heart.
-const OBJECTS: usize = 256;
-const DAY_MS: i64 = 86_400_000;
-const CONTENT_TYPE: &str = "application/octet-stream";
-
-/// What the headers of an object say.
-struct Object {
-    etag: Etag,
-    length: u64,
-    modified_ms: i64,
-    /// First and last byte, and bytes in all.
-    range: (u64, u64, u64),
-}
-
-type Objects = [Object; OBJECTS];
-
-/// Below 64 MiB, small ones as often as large ones.
-fn small(scattered: u64) -> u64 {
-    (scattered >> 38) >> (scattered % 26)
-}
-
 /// From 1 GiB to 5 TiB, the most that S3 stores.
 fn large(scattered: u64) -> u64 {
     (1 << 30) + (scattered >> 22)
-}
-
-/// Each object of another day, and as range its second half.
-fn object(number: usize, length: fn(u64) -> u64) -> Object {
-    let scattered = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut md5 = [0; 16];
-    md5[..8].copy_from_slice(&scattered.to_le_bytes());
-    md5[8..].copy_from_slice(&scattered.wrapping_mul(scattered | 1).to_be_bytes());
-    let length = length(scattered);
-    Object {
-        etag: Etag { md5, parts: 0 },
-        length,
-        modified_ms: (20_000 - number as i64) * DAY_MS + (scattered % DAY_MS as u64) as i64,
-        range: (length / 2, length, length + 1),
-    }
 }
 
 fn main() {

@@ -1,0 +1,232 @@
+"""Two commits on this machine, in turn in every round: `python benchmarks/compare.py BASE [HEAD]`.
+
+Needs Orcas with the extra `bench`, and cargo. Without HEAD it is the working tree as it stands.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import instructions
+import limits
+import load
+import trees
+from comparison import Comparison, table
+from figures import Plan
+from processes import UNSCRUBBED, Orcas, scratch
+from run import circumstances
+from small import cpu_per_request, make_bucket, unique
+
+_OBJECTS = 1000
+_LARGE_BYTES = 10 << 20
+_BUFFER_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two commits: its checkout, the package as pip installs it, and the executables of its benchmarks."""
+
+    name: str
+    tree: Path
+    package: Path
+    benches: dict[str, Path]
+
+    @classmethod
+    def built(cls, name: str, tree: Path) -> Side:
+        """Builds what is measured, as a release."""
+        package = trees.REPOSITORY / "target" / "compare" / f"{name}-package"
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(package)]
+        locked = os.environ | {"MATURIN_PEP517_ARGS": "--profile release --locked"}
+        subprocess.run([*pip, str(tree)], check=True, env=locked)
+        sources = (tree / "rust_core" / "benches").glob("*.rs")
+        wanted = [file.stem for file in sources if "use criterion" in file.read_text() or file.stem == instructions.BENCH]
+        return cls(name, tree, package, trees.benches(tree, wanted, "--release"))
+
+
+class Subject:
+    """A server of one side, and what is asked of it. Costs are those of one request."""
+
+    def __init__(self, side: Side, data: Path, count: int) -> None:
+        # The package of the side stands before the one that is installed; both use what else is installed.
+        self._orcas = Orcas(data, settings=UNSCRUBBED | {"PYTHONPATH": str(side.package)})
+        self._count, self._written = count, 0
+        self._buffer = bytearray(_BUFFER_BYTES)
+
+    def __enter__(self) -> Subject:
+        make_bucket(self._orcas, "objects")
+        make_bucket(self._orcas, "large")
+        self._put(_OBJECTS)
+        self._upload()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._orcas.stop()
+
+    def get_small(self) -> float:
+        """GET of 1 KiB: microseconds of CPU."""
+        signer = self._orcas.signer()
+        return cpu_per_request(self._orcas, [signer.get(f"/objects/{n % _OBJECTS:016x}") for n in range(self._count)])
+
+    def put_small(self) -> float:
+        """PUT of 1 KiB that no other is like: microseconds of CPU."""
+        return self._put(self._count)
+
+    def list_page(self) -> float:
+        """A page of 1,000 keys: microseconds of CPU."""
+        page = self._orcas.signer().get("/objects", {"list-type": "2", "max-keys": "1000"})
+        return cpu_per_request(self._orcas, [page] * max(self._count // 40, 1))
+
+    def get_large(self) -> float:
+        """GET of 10 MiB: microseconds of CPU."""
+        request = self._orcas.signer().get("/large/ten")
+
+        def download() -> None:
+            with load.connect(self._orcas.address) as connected:
+                load.download(connected, request, self._buffer)
+
+        return self._cpu(download)
+
+    def put_large(self) -> float:
+        """PUT of 10 MiB that no other is like: microseconds of CPU."""
+        return self._cpu(self._upload)
+
+    def _cpu(self, once: Callable[[], None]) -> float:
+        calls = max(self._count // 200, 1)
+        self._orcas.settle()
+        before = self._orcas.cpu_ns()
+        for _ in range(calls):
+            once()
+        self._orcas.settle()
+        return (self._orcas.cpu_ns() - before) / calls / 1000
+
+    def _put(self, count: int) -> float:
+        signer, numbers = self._orcas.signer(), range(self._written, self._written + count)
+        self._written += count
+        return cpu_per_request(self._orcas, [signer.put(f"/objects/{n:016x}", unique(n)) for n in numbers])
+
+    def _upload(self) -> None:
+        head = self._orcas.signer().put_head("/large/ten", _LARGE_BYTES)
+        load.upload(self._orcas.address, head, _LARGE_BYTES)
+
+
+_ASKED: dict[str, Callable[[Subject], float]] = {
+    "get-1kib-cpu": Subject.get_small,
+    "put-1kib-cpu": Subject.put_small,
+    "list-1000-cpu": Subject.list_page,
+    "get-10mib-cpu": Subject.get_large,
+    "put-10mib-cpu": Subject.put_large,
+}
+
+
+def _in_turn(sides: tuple[Side, Side], round_number: int) -> tuple[Side, ...]:
+    """Who comes first in one round comes last in the next."""
+    return sides if round_number % 2 == 0 else sides[::-1]
+
+
+def servers(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Comparison]:
+    """The server's CPU time for each of `_ASKED`."""
+    costs: dict[str, dict[str, list[float]]] = {name: {side.name: [] for side in sides} for name in _ASKED}
+    with scratch(plan.directory) as directory, ExitStack() as stack:
+        subjects = {
+            side.name: stack.enter_context(Subject(side, directory / side.name, plan.size(4000, 200))) for side in sides
+        }
+        # The round before the first one makes files and fills caches.
+        for round_number in range(-1, rounds):
+            for name, ask in _ASKED.items():
+                for side in _in_turn(sides, round_number):
+                    cost = ask(subjects[side.name])
+                    if round_number >= 0:
+                        costs[name][side.name].append(cost)
+    return [Comparison(name, "µs", cost["base"], cost["head"]) for name, cost in costs.items()]
+
+
+def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Comparison]:
+    """The medians of the Criterion suites that both sides have, saved as the baselines `base` and `head`."""
+    seconds = plan.size(5, 1) / 10
+    options = ["--bench", "--noplot", "--warm-up-time", str(seconds), "--measurement-time", str(2 * seconds)]
+    options += ["--sample-size", str(plan.size(50, 10))]
+    costs: dict[str, dict[str, list[float]]] = {}
+    names = [name for name in sides[0].benches if name in sides[1].benches and name != instructions.BENCH]
+    home = trees.REPOSITORY / "target" / "compare" / "criterion"
+    shutil.rmtree(home, ignore_errors=True)
+    for round_number in range(rounds):
+        for name in names:
+            for side in _in_turn(sides, round_number):
+                # Both save and neither compares: a comparison ends at the first figure that the other one lacks.
+                command = [str(side.benches[name]), *options, "--save-baseline", side.name]
+                environment = os.environ | {"CRITERION_HOME": str(home / name)}
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment, cwd=side.tree)
+                for figure, cost in _medians(home / name, side.name).items():
+                    costs.setdefault(f"{name}: {figure}", {}).setdefault(side.name, []).append(cost)
+    both = {name: cost for name, cost in costs.items() if len(cost) == len(sides)}
+    return [Comparison(name, "ns", cost["base"], cost["head"]) for name, cost in both.items()]
+
+
+def _medians(home: Path, baseline: str) -> dict[str, float]:
+    """Nanoseconds of each figure that a suite saved under this name."""
+    medians = {}
+    for found in home.glob(f"**/{baseline}/estimates.json"):
+        named = json.loads((found.parent / "benchmark.json").read_text())
+        medians[named["full_id"]] = json.loads(found.read_text())["median"]["point_estimate"]
+    return medians
+
+
+def counted(sides: tuple[Side, Side]) -> list[Comparison]:
+    """Instructions of the paths that both sides have, of a release build: the same in every run, so one is enough."""
+    if not all(instructions.BENCH in side.benches for side in sides):
+        print("Instructions are not compared: one of the commits has no benchmark for them.", file=sys.stderr)
+        return []
+    base, head = (instructions.count(side.benches[instructions.BENCH], side.tree) for side in sides)
+    for difference in limits.unlike(base, head):
+        print(f"Instructions are not comparable: {difference}", file=sys.stderr)
+    both = [path for path in base.instructions if path in head.instructions]
+    return [Comparison(path, "", [base.instructions[path]], [head.instructions[path]], exact=True) for path in both]
+
+
+def main() -> int:
+    """Build both, measure, print the tables, and write the JSON file if there is to be one."""
+    arguments = _parser().parse_args()
+    plan = Plan(arguments.quick, trees.REPOSITORY / "target" / "benchmarks", trees.REPOSITORY)
+    head = trees.worktree("head", arguments.head) if arguments.head else trees.REPOSITORY
+    sides = (Side.built("base", trees.worktree("base", arguments.base)), Side.built("head", head))
+    commits = {side.name: trees.describe(side.tree) for side in sides}
+    document: dict[str, Any] = {"commits": commits, "circumstances": circumstances(plan, "release")}
+    measurements: dict[str, Callable[[], list[Comparison]]] = {
+        "servers": lambda: servers(sides, plan, arguments.rounds),
+        "criterion": lambda: criterion(sides, plan, arguments.rounds),
+        "instructions": lambda: counted(sides),
+    }
+    for name in arguments.only or measurements:
+        compared = measurements[name]()
+        document[name] = [one.document() for one in compared]
+        if compared:
+            print(f"\n{table(compared)}", flush=True)
+    document["circumstances"]["load_after"] = os.getloadavg()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Build two commits and measure them in turn on this machine.")
+    parser.add_argument("base", help="the commit to compare with")
+    parser.add_argument("head", nargs="?", help="another commit (default: the working tree)")
+    parser.add_argument("--only", action="append", choices=("servers", "criterion", "instructions"))
+    parser.add_argument("--rounds", type=int, default=8, help="of servers and suites (default: 8)")
+    parser.add_argument("--quick", action="store_true", help="a small pass that shows that everything runs")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds and the circumstances there")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

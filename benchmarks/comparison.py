@@ -1,0 +1,63 @@
+"""Two commits measured in turn: what each figure's rounds say, as a row of a table and as JSON. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from orcas.bench.compare import Ratio, ratio
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cost of both commits, one number a round; the first ones of both were measured next to each other."""
+
+    name: str
+    unit: str
+    base: list[float]
+    head: list[float]
+    # The same whenever it is measured, so that one round says all.
+    exact: bool = False
+
+    @property
+    def ratio(self) -> Ratio:
+        """Head divided by base: below 1, head is cheaper.
+
+        Raises:
+            ValueError: there is nothing to divide.
+        """
+        found = ratio(self.head, self.base)
+        if found is None:
+            raise ValueError(f"{self.name} has no rounds, or costs nothing")
+        return found
+
+    @property
+    def verdict(self) -> str:
+        """What the interval allows to say."""
+        found = self.ratio
+        if self.exact and found.ratio == 1:
+            return "the same"
+        if not self.exact and (found.low is None or found.high is None):
+            return "one round shows nothing"
+        if found.low is not None and found.high is not None and found.low <= 1 <= found.high:
+            return "no difference shown: the interval includes 1"
+        return "head is cheaper" if found.ratio < 1 else "head is dearer"
+
+    def document(self) -> dict[str, Any]:
+        """Everything, for the JSON file."""
+        return asdict(self) | asdict(self.ratio) | {"verdict": self.verdict}
+
+
+def table(comparisons: list[Comparison]) -> str:
+    """Medians, ratio, 95 % interval and verdict of each."""
+    rows = [("figure", "base", "head", "unit", "head ÷ base", "95 % interval", "")]
+    for one in comparisons:
+        found = one.ratio
+        interval = "" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"
+        medians = (f"{statistics.median(side):.4g}" for side in (one.base, one.head))
+        rows.append((one.name, *medians, one.unit, f"{found.ratio:.3f}", interval, one.verdict))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    )

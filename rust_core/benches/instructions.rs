@@ -1,0 +1,236 @@
+//! Hot paths whose instructions callgrind counts: what a call costs, without a clock.
+//!
+//! `python benchmarks/instructions.py` runs this under callgrind, which counts inside `measured` alone and writes a
+//! file whenever that returns. Every path is called `calls` times, and then twice as often: the difference is that of
+//! `calls` calls, and what surrounds them cancels out. Said on stdout: what the processor can do, as callgrind shows
+//! it, then each path with its calls, in the order of the files.
+
+#[path = "support/objects.rs"]
+mod objects;
+#[path = "support/reading.rs"]
+mod reading;
+mod support;
+
+use std::hint::black_box;
+use std::path::Path;
+
+use bytes::Bytes;
+use orcas_core::checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
+use orcas_core::chunker::Chunker;
+use orcas_core::http::Query;
+use orcas_core::log::Batch;
+use orcas_core::record::{
+    BucketId, Extent, Identity, ObjectHeaders, Record, Version, VersionId, content_kind, encode,
+};
+use orcas_core::s3::Target;
+use orcas_core::s3::format::{format_content_length, format_content_range, format_etag, format_last_modified};
+use orcas_core::s3::headers::{ObjectAnswer, Overrides, StoredHeaders};
+use orcas_core::s3::operations::resolve;
+use orcas_core::s3::query::ListObjectsV2Query;
+use orcas_core::s3::support::check_supported;
+use orcas_core::s3::xml::lists::{ObjectEntry, ObjectList, Owner};
+use orcas_core::sigv4::{Policy, SKEW_MAX_MS, SigningKeys, authorize};
+use orcas_core::transfer::lane::now_ms;
+
+use objects::{CONTENT_TYPE, OBJECTS, Object, Objects, object, small};
+use reading::{Reading, credential};
+
+/// Calls of paths that take as long as a request.
+const REQUESTS: usize = 64;
+/// Calls of paths that take as long as a body.
+const BODIES: usize = 4;
+const KIB: usize = 1024;
+
+fn main() {
+    println!("features {}", features().join(" "));
+    formatting();
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    requests(dir.path());
+    records();
+    page();
+    bodies();
+}
+
+/// What libraries choose their code by. Valgrind shows no more than AVX2, and no SHA extensions.
+fn features() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    let known = [
+        ("sse4.2", is_x86_feature_detected!("sse4.2")),
+        ("pclmulqdq", is_x86_feature_detected!("pclmulqdq")),
+        ("bmi2", is_x86_feature_detected!("bmi2")),
+        ("avx2", is_x86_feature_detected!("avx2")),
+        ("avx512f", is_x86_feature_detected!("avx512f")),
+        ("sha", is_x86_feature_detected!("sha")),
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    let known: [(&str, bool); 0] = [];
+    known.into_iter().filter_map(|(name, there)| there.then_some(name)).collect()
+}
+
+/// Measures `path`, which is given the number of the call.
+fn count(name: &str, calls: usize, mut path: impl FnMut(usize)) {
+    // What stays from call to call is there from now on.
+    (0..calls).for_each(&mut path);
+    measured(calls, &mut path);
+    measured(2 * calls, &mut path);
+    println!("path {calls} {name}");
+}
+
+/// What callgrind counts.
+#[inline(never)]
+fn measured(calls: usize, path: &mut dyn FnMut(usize)) {
+    (0..calls).for_each(path);
+}
+
+fn formatting() {
+    let objects: Box<Objects> = Box::new(std::array::from_fn(|number| object(number, small)));
+    let mut out = Vec::with_capacity(128);
+    let mut value = |name, format: fn(&mut Vec<u8>, &Object)| {
+        count(name, OBJECTS, |call| {
+            out.clear();
+            format(&mut out, black_box(&objects[call % OBJECTS]));
+            black_box(&out);
+        });
+    };
+    value("format-etag", |out, object| format_etag(out, &object.etag));
+    value("format-content-length", |out, object| format_content_length(out, object.length));
+    value("format-last-modified", |out, object| format_last_modified(out, object.modified_ms));
+    value("format-content-range", |out, object| {
+        let (first, last, size) = object.range;
+        format_content_range(out, first, last, size);
+    });
+    let overrides = Overrides::default();
+    let user = [(Bytes::from_static(b"made-by"), Bytes::from_static(b"a client that says so"))];
+    count("headers-of-get", OBJECTS, |call| {
+        let object = black_box(&objects[call % OBJECTS]);
+        let stored =
+            StoredHeaders { content_type: Some(CONTENT_TYPE.as_bytes()), user: &user, ..StoredHeaders::default() };
+        let answer = ObjectAnswer {
+            etag: object.etag,
+            size: object.length,
+            modified_ms: object.modified_ms,
+            stored,
+            overrides: &overrides,
+            range: None,
+            checksum: None,
+            parts_count: None,
+        };
+        black_box(answer.headers());
+    });
+}
+
+/// A GET from its head to its answer: first some of the steps, then all.
+fn requests(data: &Path) {
+    let reading = Reading::new(data, KIB);
+    reading.head(|head| {
+        let (keys, known) = (SigningKeys::new(), credential());
+        let policy = Policy { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS };
+        count("verify-signature-of-get", REQUESTS, |_| {
+            black_box(authorize(black_box(head), &policy, &keys, &|_| Some(known.clone())).expect("verified"));
+        });
+        count("resolve-get", REQUESTS, |_| {
+            let head = black_box(head);
+            let query = Query::parse(head.query).expect("a query");
+            let host = head.headers.get("host").unwrap_or_default();
+            let target = Target::parse(head.path, host, &[]).expect("a target");
+            let operation = resolve(head.method, &target, &query, &head.headers).expect("an operation");
+            check_supported(operation, &query, &head.headers).expect("supported");
+            black_box((target, operation));
+        });
+        count("accept-get", REQUESTS, |_| drop(black_box(reading.accept(black_box(head)))));
+        // The first one may have to ask the disk.
+        if reading.get(head).is_none() {
+            reading.wait();
+        }
+        count("get-1kib-cached", REQUESTS, |_| {
+            drop(black_box(reading.get(black_box(head)).expect("at hand, because it was just read")));
+        });
+    });
+}
+
+/// A PUT of 1 KiB as the log takes it: a content and a version.
+fn records() {
+    let (identity, content) = (Identity([0x5a; 32]), vec![0xa5; KIB]);
+    let version = Record::PutVersion(Version {
+        bucket: BucketId(1),
+        key: Bytes::from_static(b"data/2026/part-00017.parquet"),
+        version_id: VersionId::Null,
+        delete_marker: false,
+        modified_ms: 1_700_000_000_000,
+        size: KIB as u64,
+        etag: Etag { md5: [7; 16], parts: 0 },
+        sha256: None,
+        checksum: None,
+        headers: ObjectHeaders {
+            content_type: Some(Bytes::from_static(CONTENT_TYPE.as_bytes())),
+            ..ObjectHeaders::default()
+        },
+        parts: Vec::new(),
+        manifest: vec![Extent::Blob { blob: 1, start: 0, length: KIB as u32 }],
+    });
+    let mut batch = Batch::new();
+    count("batch-put-1kib", REQUESTS, |call| {
+        // Each batch holds as many as there are calls; its memory stays.
+        if call % REQUESTS == 0 {
+            batch.clear();
+        }
+        let sequence = 2 * (call % REQUESTS) as u64 + 1;
+        batch.push(sequence, content_kind(true), &[&identity.0, black_box(&content)]);
+        let mut payload = Vec::with_capacity(256);
+        let kind = encode(black_box(&version), &mut payload);
+        batch.push(sequence + 1, kind, &[&payload]);
+    });
+}
+
+/// The document of a page of 1,000 keys.
+fn page() {
+    let keys: Vec<String> = (0..1000).map(|number| format!("data/2026/part-{number:05}.parquet")).collect();
+    let query = Query::parse(b"list-type=2&prefix=data/&encoding-type=url").expect("a query");
+    let query = ListObjectsV2Query::parse(&query).expect("a query of a list");
+    let owner = Owner { id: "00112233445566778899aabbccddeeff", display_name: "root" };
+    count("list-1000-keys-xml", BODIES, |_| {
+        let mut list = ObjectList::v2("bucket", &query, owner);
+        for (number, key) in keys.iter().enumerate() {
+            let object = object(number, small);
+            list.entry(&ObjectEntry {
+                key: key.as_bytes(),
+                modified_ms: object.modified_ms,
+                etag: object.etag,
+                size: object.length,
+                checksum: None,
+            });
+        }
+        black_box(list.end(keys.last().map(String::as_bytes), false));
+    });
+}
+
+/// What every byte of a body goes through. SHA-256 is not among it: without the SHA extensions it is other code than
+/// the one that servers run.
+fn bodies() {
+    let mut bytes = vec![0; KIB * KIB];
+    blake3::Hasher::new().update(b"orcas instructions").finalize_xof().fill(&mut bytes);
+    count("chunker-1mib", BODIES, |_| {
+        let (mut chunker, mut chunks) = (Chunker::new(64 * KIB as u32), 0);
+        for mut piece in black_box(&bytes[..]).chunks(64 * KIB) {
+            while let Some(end) = chunker.next(piece) {
+                chunks += 1;
+                piece = &piece[end..];
+            }
+        }
+        black_box(chunks);
+    });
+    let block = &bytes[..64 * KIB];
+    count("md5-64kib", BODIES, |_| drop(black_box(Md5Hasher::digest(black_box(block)))));
+    let mut lanes = vec![Md5Hasher::new(); 8];
+    count("md5-8-lanes-64kib", BODIES, |_| {
+        Md5Hasher::update_all(lanes.iter_mut().map(|lane| (lane, black_box(block))));
+    });
+    count("blake3-64kib", BODIES, |_| drop(black_box(blake3::keyed_hash(&[1; 32], black_box(block)))));
+    for (name, algorithm) in [
+        ("crc32-64kib", ChecksumAlgorithm::Crc32),
+        ("crc32c-64kib", ChecksumAlgorithm::Crc32c),
+        ("crc64nvme-64kib", ChecksumAlgorithm::Crc64Nvme),
+    ] {
+        count(name, BODIES, |_| drop(black_box(Hasher::digest(algorithm, black_box(block)))));
+    }
+}

@@ -1,5 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test crash crash-long planted flips conformance bench docs ci clean
+.PHONY: install run fmt lint test crash crash-long planted flips conformance bench bench-short instructions compare
+.PHONY: docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -23,6 +24,12 @@ conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
 bench:        ## benchmarks, on a release build
 	bash .ci/run bench
+bench-short:  ## a short pass of the benchmarks; JSON in target/bench
+	bash .ci/run bench-short
+instructions: ## instruction counts of hot paths against benchmarks/instructions.toml
+	bash .ci/run instructions
+compare:      ## BASE=commit [HEAD=commit]: two commits, built and measured in turn
+	bash .ci/run compare
 docs:         ## check that the documents agree with the code
 	bash .ci/run install
 	.venv/bin/python -m pytest tests/test_tidy.py -k documented

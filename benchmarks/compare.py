@@ -34,31 +34,38 @@ _BUFFER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two commits: its checkout, the package as pip installs it, and the executables of its benchmarks."""
+    """One of the two commits and its checkout, from which it is built as a release."""
 
     name: str
     tree: Path
-    package: Path
-    benches: dict[str, Path]
 
-    @classmethod
-    def built(cls, name: str, tree: Path) -> Side:
-        """Builds what is measured, as a release."""
-        package = trees.REPOSITORY / "target" / "compare" / f"{name}-package"
+    def package(self) -> Path:
+        """The Python package as pip installs it, in a directory of its own without what it depends on."""
+        package = trees.REPOSITORY / "target" / "compare" / f"{self.name}-package"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(package)]
         locked = os.environ | {"MATURIN_PEP517_ARGS": "--profile release --locked"}
-        subprocess.run([*pip, str(tree)], check=True, env=locked)
-        sources = (tree / "rust_core" / "benches").glob("*.rs")
-        wanted = [file.stem for file in sources if "use criterion" in file.read_text() or file.stem == instructions.BENCH]
-        return cls(name, tree, package, trees.benches(tree, wanted, "--release"))
+        subprocess.run([*pip, str(self.tree)], check=True, env=locked)
+        return package
+
+    def suites(self) -> dict[str, Path]:
+        """The executables of its Criterion suites."""
+        sources = sorted((self.tree / "rust_core" / "benches").glob("*.rs"))
+        names = [source.stem for source in sources if "use criterion" in source.read_text()]
+        return trees.benches(self.tree, names, "--release")
+
+    def paths(self) -> Path | None:
+        """The executable whose instructions are counted, if it has one."""
+        if not (self.tree / "rust_core" / "benches" / f"{instructions.BENCH}.rs").exists():
+            return None
+        return trees.benches(self.tree, [instructions.BENCH], "--release")[instructions.BENCH]
 
 
 class Subject:
     """A server of one side, and what is asked of it. Costs are those of one request."""
 
-    def __init__(self, side: Side, data: Path, count: int) -> None:
+    def __init__(self, package: Path, data: Path, count: int) -> None:
         # The package of the side stands before the one that is installed; both use what else is installed.
-        self._orcas = Orcas(data, settings=UNSCRUBBED | {"PYTHONPATH": str(side.package)})
+        self._orcas = Orcas(data, settings=UNSCRUBBED | {"PYTHONPATH": str(package)})
         self._count, self._written = count, 0
         self._buffer = bytearray(_BUFFER_BYTES)
 
@@ -135,10 +142,12 @@ def _in_turn(sides: tuple[Side, Side], round_number: int) -> tuple[Side, ...]:
 
 def servers(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Comparison]:
     """The server's CPU time for each of `_ASKED`."""
+    packages = {side.name: side.package() for side in sides}
     costs: dict[str, dict[str, list[float]]] = {name: {side.name: [] for side in sides} for name in _ASKED}
     with scratch(plan.directory) as directory, ExitStack() as stack:
         subjects = {
-            side.name: stack.enter_context(Subject(side, directory / side.name, plan.size(4000, 200))) for side in sides
+            name: stack.enter_context(Subject(package, directory / name, plan.size(4000, 200)))
+            for name, package in packages.items()
         }
         # The round before the first one makes files and fills caches.
         for round_number in range(-1, rounds):
@@ -156,14 +165,15 @@ def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compari
     options = ["--bench", "--noplot", "--warm-up-time", str(seconds), "--measurement-time", str(2 * seconds)]
     options += ["--sample-size", str(plan.size(50, 10))]
     costs: dict[str, dict[str, list[float]]] = {}
-    names = [name for name in sides[0].benches if name in sides[1].benches and name != instructions.BENCH]
+    suites = {side.name: side.suites() for side in sides}
+    names = [name for name in suites["base"] if name in suites["head"]]
     home = trees.REPOSITORY / "target" / "compare" / "criterion"
     shutil.rmtree(home, ignore_errors=True)
     for round_number in range(rounds):
         for name in names:
             for side in _in_turn(sides, round_number):
                 # Both save and neither compares: a comparison ends at the first figure that the other one lacks.
-                command = [str(side.benches[name]), *options, "--save-baseline", side.name]
+                command = [str(suites[side.name][name]), *options, "--save-baseline", side.name]
                 environment = os.environ | {"CRITERION_HOME": str(home / name)}
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment, cwd=side.tree)
                 for figure, cost in _medians(home / name, side.name).items():
@@ -183,10 +193,11 @@ def _medians(home: Path, baseline: str) -> dict[str, float]:
 
 def counted(sides: tuple[Side, Side]) -> list[Comparison]:
     """Instructions of the paths that both sides have, of a release build: the same in every run, so one is enough."""
-    if not all(instructions.BENCH in side.benches for side in sides):
+    found = [(path, side.tree) for side in sides if (path := side.paths())]
+    if len(found) < len(sides):
         print("Instructions are not compared: one of the commits has no benchmark for them.", file=sys.stderr)
         return []
-    base, head = (instructions.count(side.benches[instructions.BENCH], side.tree) for side in sides)
+    base, head = (instructions.count(*side) for side in found)
     for difference in limits.unlike(base, head):
         print(f"Instructions are not comparable: {difference}", file=sys.stderr)
     both = [path for path in base.instructions if path in head.instructions]
@@ -198,7 +209,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     plan = Plan(arguments.quick, trees.REPOSITORY / "target" / "benchmarks", trees.REPOSITORY)
     head = trees.worktree("head", arguments.head) if arguments.head else trees.REPOSITORY
-    sides = (Side.built("base", trees.worktree("base", arguments.base)), Side.built("head", head))
+    sides = (Side("base", trees.worktree("base", arguments.base)), Side("head", head))
     commits = {side.name: trees.describe(side.tree) for side in sides}
     document: dict[str, Any] = {"commits": commits, "circumstances": circumstances(plan, "release")}
     measurements: dict[str, Callable[[], list[Comparison]]] = {

@@ -57,7 +57,9 @@ def main() -> int:
     for problem in found:
         print(problem, file=sys.stderr)
     if not found:
-        print(f"{directory}: {len(figures['figures'])} figures, {len(micro['benchmarks'])} calls through boto3 and PyO3")
+        print(
+            f"{directory}: {len(figures['figures'])} figures, {len(micro['benchmarks'])} calls through boto3 and PyO3"
+        )
     return 1 if found else 0
 
 

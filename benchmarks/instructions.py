@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import re
 import shutil
@@ -64,14 +65,17 @@ def count(executable: Path, tree: Path) -> Counts:
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "counts"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
-        command += ["--toggle-collect=*measured*", "--dump-after=*measured*", str(executable)]
+        # Of two options with the same pattern callgrind keeps one.
+        command += ["--toggle-collect=instructions::measured", "--dump-after=*::measured", str(executable)]
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{executable.name} under callgrind ended with {done.returncode}: {done.stderr}")
         features, paths = limits.parse_paths(done.stdout)
         # One file for each time that `measured` returned, and a last one without a number for what followed.
         files = sorted(Path(name).glob("counts.*"), key=lambda file: int(file.suffix[1:]))
-        totals = [int(found) for file in files for found in re.findall(r"^totals: (\d+)", file.read_text(), re.MULTILINE)]
+        totals = [
+            int(found) for file in files for found in re.findall(r"^totals: (\d+)", file.read_text(), re.MULTILINE)
+        ]
     return Counts(_circumstances(features), limits.per_call(paths, totals))
 
 
@@ -79,7 +83,8 @@ def _count_tree(tree: Path) -> Counts:
     options = ["--profile", _PROFILE]
     for name, value in _CRATE.items():
         options += ["--config", f"profile.{_PROFILE}.package.orcas_core.{name}={value}"]
-    return count(trees.benches(tree, [BENCH], *options)[BENCH], tree)
+    # Incremental builds cut the crate as it was edited.
+    return count(trees.benches(tree, [BENCH], *options, CARGO_INCREMENTAL="0")[BENCH], tree)
 
 
 def _circumstances(features: str) -> dict[str, str]:
@@ -87,7 +92,7 @@ def _circumstances(features: str) -> dict[str, str]:
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
     return {
-        "rustc": said("rustc", "--version"),
+        "rustc": f"{said('rustc', '--version')} {os.environ.get('RUSTFLAGS', '')}".strip(),
         "processor": f"{platform.machine()} {features}".strip(),
         "libc": " ".join(platform.libc_ver()),
         "valgrind": said("valgrind", "--version"),

@@ -73,9 +73,7 @@ def per_call(paths: list[tuple[str, int]], totals: list[int]) -> dict[str, float
     if len(totals) != 2 * len(paths):
         raise ValueError(f"callgrind wrote {len(totals)} counts for {len(paths)} paths")
     pairs = zip(totals[::2], totals[1::2], strict=True)
-    return {
-        name: round((twice - once) / calls, 1) for (name, calls), (once, twice) in zip(paths, pairs, strict=True)
-    }
+    return {name: round((twice - once) / calls, 1) for (name, calls), (once, twice) in zip(paths, pairs, strict=True)}
 
 
 def read(text: str) -> Limits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -15,9 +16,10 @@ def git(*words: str, tree: Path = REPOSITORY) -> str:
     Raises:
         RuntimeError: it fails.
     """
-    done = subprocess.run(["git", *words], cwd=tree, capture_output=True, text=True, check=False)
+    command = ["git", *words]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"git {' '.join(words)}: {done.stderr.strip()}")
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout.strip()
 
 
@@ -38,11 +40,12 @@ def describe(tree: Path) -> str:
     return git("rev-parse", "HEAD", tree=tree) + ("-dirty" if git("status", "--porcelain", tree=tree) else "")
 
 
-def benches(tree: Path, names: list[str], *options: str) -> dict[str, Path]:
-    """Builds benchmarks of the crate with cargo's `options` and returns their executables by name."""
+def benches(tree: Path, names: list[str], *options: str, **environment: str) -> dict[str, Path]:
+    """Builds benchmarks of the crate with cargo's `options` in this `environment` and returns their executables by name."""
     command = ["cargo", "build", "--locked", "--package", "orcas_core", "--message-format", "json-render-diagnostics"]
     command += [*options, *(word for name in names for word in ("--bench", name))]
-    done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=True)
+    variables = os.environ | environment
+    done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=True, env=variables)
     built = [json.loads(line) for line in done.stdout.splitlines()]
     return {
         artifact["target"]["name"]: Path(artifact["executable"])

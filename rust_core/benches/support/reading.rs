@@ -66,14 +66,14 @@ impl Reading {
         self.lane.accept(head).map_err(|answer| answer.status).expect("the head is taken")
     }
 
-    /// The whole answer, when memory or the page cache has the object.
-    pub fn get(&self, head: &RequestHead<'_>) -> Option<Answer> {
-        let answer = self.accept(head).start(&[], 0)?;
+    /// The whole answer to a GET, when memory or the page cache has the object. May be asked for again.
+    pub fn answer(&self, request: &Arc<Request>) -> Option<Answer> {
+        let answer = request.start(&[], 0)?;
         assert!(answer.status == 200 && matches!(answer.body, AnswerBody::Bytes(_)), "status {}", answer.status);
         Some(answer)
     }
 
-    /// Waits for the answer of a `get` that had to ask a worker.
+    /// Waits for the answer of a request that had to ask a worker.
     pub fn wait(&self) {
         while self.lane.completions.drain().is_empty() {
             std::thread::yield_now();

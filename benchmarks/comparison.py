@@ -51,7 +51,7 @@ class Comparison:
 
 def table(comparisons: list[Comparison]) -> str:
     """Medians, ratio, 95 % interval and verdict of each."""
-    rows = [("figure", "base", "head", "unit", "head ÷ base", "95 % interval", "")]
+    rows: list[tuple[str, ...]] = [("figure", "base", "head", "unit", "head ÷ base", "95 % interval", "")]
     for one in comparisons:
         found = one.ratio
         interval = "" if found.low is None else f"{found.low:.3f} to {found.high:.3f}"

@@ -10,14 +10,14 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
-def git(*words: str, tree: Path = REPOSITORY) -> str:
-    """What git says.
+def git(*words: str, tree: Path | None = None) -> str:
+    """What git says of a checkout, or of this repository.
 
     Raises:
         RuntimeError: it fails.
     """
     command = ["git", *words]
-    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tree or REPOSITORY, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout.strip()
@@ -27,11 +27,12 @@ def worktree(name: str, commit: str) -> Path:
     """A checkout of `commit` under target/compare. The next one of that name takes its place and builds what differs."""
     tree = REPOSITORY / "target" / "compare" / name
     found = git("rev-parse", "--verify", f"{commit}^{{commit}}")
-    if tree.exists():
+    # Without a `.git` of its own git would take the repository around it for what is to be changed.
+    if (tree / ".git").is_file():
         git("checkout", "--quiet", "--detach", "--force", found, tree=tree)
     else:
-        git("worktree", "prune")
-        git("worktree", "add", "--quiet", "--detach", str(tree), found)
+        # Forced, because git may remember one that was deleted with target.
+        git("worktree", "add", "--quiet", "--force", "--detach", str(tree), found)
     return tree
 
 

@@ -162,7 +162,7 @@ def servers(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compariso
 def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Comparison]:
     """The medians of the Criterion suites that both sides have, saved as the baselines `base` and `head`."""
     seconds = plan.size(5, 1) / 10
-    options = ["--bench", "--noplot", "--warm-up-time", str(seconds), "--measurement-time", str(2 * seconds)]
+    options = ["--bench", "--noplot", "--quiet", "--warm-up-time", str(seconds), "--measurement-time", str(2 * seconds)]
     options += ["--sample-size", str(plan.size(50, 10))]
     costs: dict[str, dict[str, list[float]]] = {}
     suites = {side.name: side.suites() for side in sides}
@@ -185,7 +185,7 @@ def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compari
 def _medians(home: Path, baseline: str) -> dict[str, float]:
     """Nanoseconds of each figure that a suite saved under this name."""
     medians = {}
-    for found in home.glob(f"**/{baseline}/estimates.json"):
+    for found in sorted(home.glob(f"**/{baseline}/estimates.json")):
         named = json.loads((found.parent / "benchmark.json").read_text())
         medians[named["full_id"]] = json.loads(found.read_text())["median"]["point_estimate"]
     return medians

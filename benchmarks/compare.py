@@ -192,7 +192,7 @@ def _medians(home: Path, baseline: str) -> dict[str, float]:
 
 
 def counted(sides: tuple[Side, Side]) -> list[Comparison]:
-    """Instructions of the paths that both sides have, of a release build: the same in every run, so one is enough."""
+    """Instructions of the paths that both sides have, of a release build: nearly the same in every run, so one is enough."""
     found = [(path, side.tree) for side in sides if (path := side.paths())]
     if len(found) < len(sides):
         print("Instructions are not compared: one of the commits has no benchmark for them.", file=sys.stderr)
@@ -201,7 +201,7 @@ def counted(sides: tuple[Side, Side]) -> list[Comparison]:
     for difference in limits.unlike(base, head):
         print(f"Instructions are not comparable: {difference}", file=sys.stderr)
     both = [path for path in base.instructions if path in head.instructions]
-    return [Comparison(path, "", [base.instructions[path]], [head.instructions[path]], exact=True) for path in both]
+    return [Comparison(path, "", [base.instructions[path]], [head.instructions[path]], counted=True) for path in both]
 
 
 def main() -> int:

@@ -22,10 +22,12 @@ def test_a_difference_is_said_only_when_the_interval_shows_it() -> None:
     assert Comparison("once", "µs", [1.0], [2.0]).verdict == "one round shows nothing"
 
 
-def test_exact_figures_need_one_round() -> None:
-    assert Comparison("etag", "", [20.0], [20.0], exact=True).verdict == "the same"
-    assert Comparison("etag", "", [20.0], [21.0], exact=True).verdict == "head is dearer"
-    assert Comparison("etag", "", [20.0], [19.0], exact=True).verdict == "head is cheaper"
+@pytest.mark.parametrize(
+    ("found", "verdict"),
+    [(1000.0, "the same"), (1004.0, "the same"), (1006.0, "head is dearer"), (994.0, "head is cheaper")],
+)
+def test_counts_need_one_round(found: float, verdict: str) -> None:
+    assert Comparison("etag", "", [1000.0], [found], counted=True).verdict == verdict
 
 
 def test_a_figure_without_rounds_is_refused() -> None:

@@ -114,7 +114,7 @@ class Store:
         response: Response = await self._completion(slot)
         return response
 
-    async def next_piece(self, download: Download) -> bytes:
+    async def next_piece(self, download: Download) -> memoryview:
         """The next piece of a large body.
 
         Raises:

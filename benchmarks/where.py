@@ -30,7 +30,7 @@ _OBJECTS = 1000
 _LARGE = 10 << 20
 # Above the timer's frequency, so that the samples do not fall into step with it.
 _SAMPLES_A_SECOND = "4999"
-# The first whose pattern is found in the name of the function, of those in the extension; then of the library.
+# The first whose pattern is found names the part: in that of the function, of those in the extension; else in the library's.
 _FUNCTIONS = (
     ("SQLite", r"^sqlite3|^(wal|vdbe|pcache|btree|balance|cell|page|pager)[A-Z0-9_]|rusqlite|orcas_core::index"),
     ("MD5", r"checksum::md5|^md5"),
@@ -53,7 +53,15 @@ _LIBRARIES = (
     ("malloc, memcpy", r"libc\.|ld-linux|vdso"),
     ("other", r""),
 )
-_THREADS = {"python": "event loop", "orcas": "event loop"}
+_THREADS = (
+    ("event loop", r"^(python|orcas$)"),
+    ("workers", r"^orcas-io"),
+    ("workers of bodies", r"^orcas-body"),
+    ("committer", r"^orcas-commit"),
+    ("applier", r"^orcas-apply"),
+    ("upkeep", r"^orcas-(upkeep|reclaim|scrub)"),
+    ("other", r""),
+)
 
 
 class Load(NamedTuple):
@@ -127,7 +135,7 @@ def _sampled(process: Process, work: Load) -> list[Part]:
         if line and not line.startswith("#"):
             number, comm, library, function = (field.strip() for field in line.split("|", 3))
             # perf says of a function whether it is the kernel's ([k]) or not ([.]).
-            place = _THREADS.get(comm, comm.removeprefix("orcas-")), _part(library, function[4:])
+            place = _first(_THREADS, comm), _part(library, function[4:])
             counted[place] = counted.get(place, 0) + int(number)
     total = sum(counted.values())
     parts = [Part(*place, microseconds * number / total) for place, number in counted.items()]
@@ -135,9 +143,11 @@ def _sampled(process: Process, work: Load) -> list[Part]:
 
 
 def _part(library: str, function: str) -> str:
-    in_extension = library.startswith("_core")
-    rules, name = (_FUNCTIONS, function) if in_extension else (_LIBRARIES, library)
-    return next(part for part, pattern in rules if re.search(pattern, name))
+    return _first(_FUNCTIONS, function) if library.startswith("_core") else _first(_LIBRARIES, library)
+
+
+def _first(rules: tuple[tuple[str, str], ...], name: str) -> str:
+    return next(what for what, pattern in rules if re.search(pattern, name))
 
 
 def _table(parts: list[Part]) -> str:

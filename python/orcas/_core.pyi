@@ -478,7 +478,7 @@ class Core:
     def fileno(self) -> int:
         """A descriptor that is readable while `drain` has something to return."""
 
-    def drain(self) -> list[tuple[int, Response | bytes | str | None]]:
+    def drain(self) -> list[tuple[int, Response | memoryview | str | None]]:
         """What has completed since the last call, with the slot it belongs to.
 
         A response; a piece of a download, or the reason why there is none; or None: ask again for room.
@@ -659,7 +659,7 @@ class Download:
     def length(self) -> int:
         """Bytes in all."""
 
-    def next(self, slot: int) -> bytes | str | None:
+    def next(self, slot: int) -> memoryview | str | None:
         """The next piece, or the reason why there is none and the connection must be cut off.
 
         None: one completion for `slot` brings either.

@@ -261,7 +261,7 @@ class Exchange:
             raise RuntimeError("a response header has a line end or a NUL in it")
         return head
 
-    def _write(self, body: bytes, *, more: bool) -> None:
+    def _write(self, body: bytes | memoryview, *, more: bool) -> None:
         transport = self.protocol.transport
         if self.bodiless:
             body = b""
@@ -270,9 +270,9 @@ class Exchange:
             if self.remaining < 0 or (self.remaining and not more):
                 raise RuntimeError("the response body does not have its Content-Length")
         elif self.chunked:
-            body = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            body = b"%x\r\n" % len(body) + body + b"\r\n" if body else b""
             if not more:
-                body += b"0\r\n\r\n"
+                body = body + b"0\r\n\r\n"
         head = self.head
         if head is not None:
             self.head = None

@@ -66,6 +66,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.in_head = False
         self.head_bytes = 0
         self.quiet_bytes = 0
+        # Bytes of the reads that brought the head, with what else they brought: it has no more.
+        self.head_bound = 0
+        self.fed_bytes = 0
         self.hosts = 0
         self.body_follows = False
         self.refusal: Refusal | None = None
@@ -106,7 +109,10 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         if self.deaf:
             return
+        self.fed_bytes = len(data)
         began_in_head = self.in_head
+        if began_in_head:
+            self.head_bound += len(data)
         reading = self.reading
         received = reading.received if reading is not None else 0
         try:
@@ -135,6 +141,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.in_head = True
         self.age = 0
         self.head_bytes = 0
+        self.head_bound = self.fed_bytes
         self.hosts = 0
         self.body_follows = False
         self.expect_100_continue = False
@@ -156,9 +163,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._reject(refusals.BAD_TARGET)
         if self.hosts != 1:
             self._reject(refusals.BAD_HOST)
-        # The parser hands over whole heads of any size that came in one read.
+        # The parser hands over whole heads of any size that came in one read. Most need no counting.
         if len(headers) > HEADER_COUNT_MAX or (
-            len(url) + sum(len(name) + len(value) + 4 for name, value in headers) > self.limits.max_head_size
+            self.head_bound > self.limits.max_head_size
+            and len(url) + sum(len(name) + len(value) + 4 for name, value in headers) > self.limits.max_head_size
         ):
             self._reject(refusals.HEAD_TOO_LARGE)
         parser = self.parser

@@ -46,9 +46,11 @@ class Store:
         slot = self._take()
         response = self._core.start(request, body, slot)
         if response is None:
-            response = await self._completion(slot)
-        else:
-            self._free.append(slot)
+            # As `_completion`, without a coroutine more.
+            future: asyncio.Future[Response] = self._loop.create_future()
+            self._waiting[slot] = future
+            return await future
+        self._free.append(slot)
         return response
 
     async def collect(self, request: Request, receive: Receive) -> bytes:
@@ -114,7 +116,7 @@ class Store:
         response: Response = await self._completion(slot)
         return response
 
-    async def next_piece(self, download: Download) -> bytes:
+    async def next_piece(self, download: Download) -> memoryview:
         """The next piece of a large body.
 
         Raises:

@@ -45,6 +45,21 @@ def test_a_head_too_large_is_refused(signer: Signer, lines: list[str]) -> None:
     assert refusal(signer, head(signer, *lines)) == (431, "RequestHeaderSectionTooLarge")
 
 
+@pytest.mark.parametrize("split", [0, 20_000, 39_000], ids=["one read", "half", "nearly all"])
+def test_a_head_too_large_behind_another_request_is_refused(signer: Signer, split: int) -> None:
+    """Also when its beginning came with the body before it."""
+    first = signer.request("PUT", f"/{BUCKET}/behind", body=b"x" * 500)
+    second = head(signer, f"x-amz-meta-a: {'a' * 40_000}")
+    cut = len(first) + split if split else len(first) + len(second)
+    with signer.connect() as connection:
+        connection.push((first + second)[:cut])
+        assert connection.response("PUT").status == 200
+        connection.push((first + second)[cut:])
+        response = connection.response()
+        assert (response.status, response.code) == (431, "RequestHeaderSectionTooLarge")
+        assert connection.rest() == b""
+
+
 def test_a_target_too_long_is_refused(signer: Signer) -> None:
     assert refusal(signer, head(signer, target="/" + "a" * 300_000))[0] in (400, 414, 431)
 

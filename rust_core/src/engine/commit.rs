@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::overlay::Overlay;
 use super::queue::{AppendedBatch, Sequenced};
 use super::view::SequencerView;
-use super::{Shared, Task, Waiter};
+use super::{CompletionSink, Shared, Task, Waiter};
 use crate::decide::{Body, Context, Decision, Failure, Intent, Outcome, PlacedChunk, decide};
 use crate::error::{Error, Result};
 use crate::log::{Batch, Log, LogPosition};
@@ -62,6 +62,8 @@ pub(super) struct Committer {
     stuck: bool,
     taken: Vec<(Intent, Waiter)>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
+    /// Have answers and do not know it yet.
+    asleep: Vec<Arc<dyn CompletionSink>>,
 }
 
 impl Committer {
@@ -90,6 +92,7 @@ impl Committer {
             stuck: false,
             taken: Vec::new(),
             answers: Vec::new(),
+            asleep: Vec::new(),
         }
     }
 
@@ -333,10 +336,14 @@ impl Committer {
         self.deadline = [self.deadline, deadline].into_iter().flatten().min();
     }
 
+    /// Gives a round's answers, and wakes nobody before the last: an event loop then finds them all at once.
     fn answer(&mut self) {
         for (waiter, answer) in self.answers.drain(..) {
-            waiter.sink.complete(waiter.token, answer);
+            if waiter.sink.complete_quietly(waiter.token, answer) {
+                self.asleep.push(waiter.sink);
+            }
         }
+        self.asleep.drain(..).for_each(|sink| sink.wake());
     }
 
     /// Appends, syncs, publishes, and hands the batches to the index.

@@ -157,6 +157,14 @@ impl Clock for SystemClock {
 /// Takes the answers of submitted intents. Called from the committer's thread: it must not block.
 pub trait CompletionSink: Send + Sync {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>);
+
+    /// As `complete`, when more answers follow at once. True: whoever waits for this one sleeps until `wake` is called.
+    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
+        self.complete(token, result);
+        false
+    }
+
+    fn wake(&self) {}
 }
 
 /// Who is told when an intent is decided and as durable as it has to be. Told exactly once.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt};
 
+use super::piece;
 use crate::transfer::answer::{Answer, AnswerBody};
 use crate::transfer::download;
 use crate::transfer::{Event, Lane};
@@ -74,13 +75,13 @@ impl Download {
     }
 }
 
-/// A piece as bytes, or the reason for the log why there is none as text.
+/// A view of a piece, or the reason for the log why there is none as text.
 pub fn piece_object(
     py: Python<'_>,
     piece: Result<Vec<u8>, crate::transfer::problem::Problem>,
 ) -> PyResult<Bound<'_, PyAny>> {
     match piece {
-        Ok(bytes) => Ok(PyBytes::new(py, &bytes).into_any()),
+        Ok(bytes) => Ok(piece::view(py, bytes)?.into_any()),
         Err(problem) => {
             let reason = problem.fault.unwrap_or_else(|| problem.error.to_string());
             Ok(reason.into_pyobject(py)?.into_any())

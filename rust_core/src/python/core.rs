@@ -223,7 +223,7 @@ impl Core {
         self.lane.completions.raw_fd()
     }
 
-    /// What has completed since the last call: (slot, Response | bytes | str | None).
+    /// What has completed since the last call: (slot, Response | memoryview | str | None).
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
         for completion in self.lane.completions.drain() {

@@ -8,6 +8,7 @@ mod checks;
 mod core;
 mod format;
 mod load;
+mod piece;
 mod request;
 mod tools;
 

@@ -26,14 +26,21 @@ impl<T> Completions<T> {
     }
 
     pub fn push(&self, entry: T) {
-        let was_empty = {
-            let mut entries = self.entries.lock();
-            entries.push(entry);
-            entries.len() == 1
-        };
-        if was_empty {
-            self.wake.signal();
+        if self.push_quietly(entry) {
+            self.wake();
         }
+    }
+
+    /// True: this entry, and those pushed behind it, are seen when `wake` is called, which must not be left undone.
+    #[must_use]
+    pub fn push_quietly(&self, entry: T) -> bool {
+        let mut entries = self.entries.lock();
+        entries.push(entry);
+        entries.len() == 1
+    }
+
+    pub fn wake(&self) {
+        self.wake.signal();
     }
 
     /// Everything pushed since the last call, in order.
@@ -114,6 +121,18 @@ mod tests {
         assert_eq!(completions.drain(), [1, 2]);
         assert!(!readable(&completions));
         assert!(completions.drain().is_empty());
+    }
+
+    #[test]
+    fn quiet_entries_are_seen_when_the_last_has_come() {
+        let completions = Completions::new().unwrap();
+        assert!(completions.push_quietly(1));
+        assert!(!completions.push_quietly(2));
+        assert!(!readable(&completions));
+        completions.wake();
+        assert!(readable(&completions));
+        assert_eq!(completions.drain(), [1, 2]);
+        assert!(completions.push_quietly(3), "every drain begins anew");
     }
 
     #[test]

@@ -147,8 +147,19 @@ pub struct Commit(pub Arc<Request>);
 
 impl CompletionSink for Commit {
     fn complete(&self, token: u64, result: std::result::Result<Outcome, Failure>) {
+        if self.complete_quietly(token, result) {
+            self.wake();
+        }
+    }
+
+    fn complete_quietly(&self, token: u64, result: std::result::Result<Outcome, Failure>) -> bool {
         let slot = u32::try_from(token).unwrap_or(u32::MAX);
-        self.0.lane.complete(slot, Event::Committed(Arc::clone(&self.0), result));
+        let event = Event::Committed(Arc::clone(&self.0), result);
+        self.0.lane.completions.push_quietly(Completion { slot, event })
+    }
+
+    fn wake(&self) {
+        self.0.lane.completions.wake();
     }
 }
 

@@ -257,8 +257,9 @@ for process in (bare, bare_list):
 # %% [markdown]
 # ## By thread
 #
-# Python, uvicorn and what Rust does of a request before and after the engine run on the first thread. `orcas-commit` orders
-# and writes, `orcas-apply` brings the index up to date after the answer. Threads below half a microsecond are one.
+# Python, uvicorn and what Rust does of a request before and after the engine run on the first thread, which is called `python`.
+# `orcas-io` is the pool that reads for lists and large bodies, `orcas-commit` orders and writes, `orcas-apply` brings the index
+# up to date after the answer. Threads below half a microsecond are one.
 
 # %%
 LEAST_US = 0.5

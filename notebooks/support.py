@@ -16,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -203,10 +204,14 @@ def bars(
         if any(isinstance(value, Ratio) for values in series.values() for value in values):
             axes.axhline(1, color="black", linewidth=0.8)
         axes.set(title=title, yscale="log" if log else "linear")
+        if stacked:
+            axes.set_ylim(0, 1.05 * max(tops))
         axes.set_xticks([place + 0.4 for place in range(len(labels))], labels)
         axes.legend(fontsize=8)
-    figure.text(0.01, 0.01, under, fontsize=7)
-    figure.tight_layout(rect=(0, 0.1, 1, 1))
+    # What fits below the plots, in characters.
+    lines = [line for long in under.splitlines() for line in textwrap.wrap(long, 125 * len(titles))]
+    figure.text(0.01, 0.01, "\n".join(lines), fontsize=7)
+    figure.tight_layout(rect=(0, 0.03 + 0.025 * len(lines), 1, 1))
     pyplot.show()
 
 

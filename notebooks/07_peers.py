@@ -107,8 +107,8 @@ def start_moto():
 
 DURABILITIES = ("sync", "unsafe-none")
 ours = {
-    f"Orcas, {durability}": Watched(durability=durability, root_access_key=KEYS[0], root_secret_key=KEYS[1])
-    for durability in DURABILITIES
+    f"Orcas, {mode}": Watched(durability=mode, root_access_key=KEYS[0], root_secret_key=KEYS[1])
+    for mode in DURABILITIES
 }
 peers, versions, moto = named(), [], None
 if all(importlib.util.find_spec(module) for module in ("moto", "flask", "flask_cors")):
@@ -146,9 +146,11 @@ for name in servers:
         checks[name] = "accepts a wrong signature"
     except ClientError as refusal:
         checks[name] = f"refuses a wrong signature ({refusal.response['Error']['Code']})"
-kept = {"moto": "in memory, never on a disk"} | {f"Orcas, {durability}": durability for durability in DURABILITIES}
+kept = {name: "in memory, never on a disk" if name == "moto" else "not known here" for name in peers}
+kept |= {f"Orcas, {mode}": mode for mode in DURABILITIES}
 for name in servers:
-    print(f"{name:24}{checks[name]:56}durability: {kept.get(name, 'not known here')}")
+    print(f"{name:24}{checks[name]:56}durability: {kept[name]}")
+durability = "; ".join(["Orcas as named", *(f"{name}: {kept[name]}" for name in peers)])
 
 # %% [markdown]
 # ## The same load
@@ -206,7 +208,7 @@ def to_peer(result):
 under = stamp(
     f"{ROUNDS} rounds of {SECONDS:g} s, 1 KiB, signed, new bytes, every answer compared; bars at ratios: 95 % interval."
     f" {' '.join(versions)}",
-    durability="; ".join(f"{name}: {kept.get(name, 'not known')}" for name in servers),
+    durability=durability,
     concurrency=f"{CONNECTIONS} connections",
 )
 print(f"{'':8}{'':24}{'a second':>12}{'p50 ms':>10}{'p99 ms':>10}{'server CPU µs':>16}   a second ÷ peer's (95 %)")
@@ -279,7 +281,7 @@ for number, (operation, name) in in_turn(arms, BOTO3_ROUNDS):
 
 under_boto3 = stamp(
     f"{BOTO3_ROUNDS} rounds of {COUNT} requests an arm in turn, 1 KiB, boto3 from this process; medians. {' '.join(versions)}",
-    durability="; ".join(f"{name}: {kept.get(name, 'not known')}" for name in servers),
+    durability=durability,
     concurrency="1 client on 1 connection",
 )
 print(f"{'median (least–most), ms':26}" + "".join(f"{operation:>24}" for operation in OPERATIONS))

@@ -115,7 +115,7 @@ under_values = stamp(
 )
 if rust:
     print(f"{'':32}{'straightforward Rust':>32}{'Orcas':>24}{'Orcas ÷ straightforward':>26}")
-    for group in sorted(groups, key=lambda group: VALUES.index(group) if group in VALUES else len(VALUES)):
+    for group in (*VALUES, *sorted(set(groups).difference(VALUES))):
         shown = ""
         for way in IN_RUST:
             allocated = {cost.allocations for cost in rust[group, way]}

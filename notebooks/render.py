@@ -7,6 +7,7 @@ extra `notebooks`. With `NOTEBOOK_QUICK=1` a pass that shows that they run: it b
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 import sys
 import time
@@ -37,8 +38,9 @@ def render(source: Path, into: Path) -> None:
         path.write_bytes(content)
     where = stamp("", durability="under each figure", concurrency="under each figure").splitlines()[0]
     said = f"*Rendered from `notebooks/{source.name}` by `make notebooks`. {where}.*"
-    lines = (line.rstrip() for line in f"{title}\n\n{said}\n{rest}".splitlines())
-    (into / f"{source.stem}.md").write_text("\n".join(lines).strip() + "\n")
+    page = "\n".join(line.rstrip() for line in f"{title}\n\n{said}\n{rest}".splitlines())
+    # The exporter is generous with empty lines; code has two at most.
+    (into / f"{source.stem}.md").write_text(re.sub(r"\n{4,}", "\n\n", page).strip() + "\n")
 
 
 def main() -> None:

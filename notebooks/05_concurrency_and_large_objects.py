@@ -132,7 +132,7 @@ def shown(values):
 
 bars(
     {
-        "MB/s of uploads of 10 MB; in flight": {
+        "MB/s (report) and MiB/s (Orcas) of uploads of 10 MB; in flight": {
             "report": [REPORT_MB.get(count) for count in SHOWN],
             **{
                 f"Orcas through boto3, {kind}": shown({count: rates[kind, count] for count in IN_FLIGHT})

@@ -28,8 +28,8 @@
 # %% [markdown]
 # ## What these numbers were worth
 #
-# - They are times of Go's benchmark, not CPU time: with 12 at once ("default") on as many cores, the time of an operation
-#   says little of what it costs. Sizes of the objects and of the list are not told.
+# - They are times of Go's benchmark, not CPU time: with 12 at once ("default") the time of an operation says little of what
+#   it costs. Sizes of the objects and of the list are not told.
 # - Client, server and store were one process, without a socket (the later report names `httptest`). So allocations are those
 #   of all three, and nothing tells the client's work from the server's.
 # - Nothing is said of signatures, of the bytes of the bodies, or of what a PUT had survived when it was answered. A GET of

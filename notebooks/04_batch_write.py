@@ -35,8 +35,8 @@
 # %% [markdown]
 # ## What these numbers were worth
 #
-# - Client and server were one process (Go's `httptest` without a socket), and nothing was signed: a PUT of Orcas over HTTP
-#   pays for parsing, a signature and a socket in both arms, which the report's does not.
+# - Client and server were one process (Go's `httptest` without a socket); authentication is said to be included, a signature
+#   is not mentioned. A PUT of Orcas over HTTP pays for parsing, a signature and a socket in both arms.
 # - With the buffer an answer meant *in memory*, for up to ten seconds. Without it, it meant a file and a database
 #   transaction. So the two arms did not promise the same. Orcas has that buffer too (`ORCAS_DURABILITY=buffered`), but
 #   its default promises the disk (`sync`), and there sharing a commit is worth most: one flush for all who wait.

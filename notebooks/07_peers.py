@@ -47,9 +47,9 @@
 # percent-encoded, and without it the AWS variables are taken. On each a bucket is made and removed again. A name is all that
 # a figure says of such a server: version, disk and settings are for the reader to write down.
 #
-# With `pip install moto flask flask-cors` (the extra `notebooks` has them) the server of moto is started and measured too.
-# moto imitates AWS for tests: it is made to answer like S3, not to be fast. It is one process of Python threads, keeps
-# everything in memory and checks no signatures.
+# With `pip install 'moto[s3]' flask flask-cors` (the extra `notebooks` has them) the server of moto is started and measured
+# too. moto imitates AWS for tests: it is made to answer like S3, not to be fast. It is one process of Python threads, keeps
+# everything in memory and, unless told otherwise, checks no signatures.
 
 # %%
 import atexit

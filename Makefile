@@ -1,5 +1,5 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test crash crash-long planted flips conformance bench docs ci clean
+.PHONY: install run fmt lint test crash crash-long planted flips conformance bench notebooks docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -23,6 +23,8 @@ conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
 bench:        ## benchmarks, on a release build
 	bash .ci/run bench
+notebooks:    ## run every notebook at full size, on a release build, into docs/notebooks
+	bash .ci/run notebooks
 docs:         ## check that the documents agree with the code
 	bash .ci/run install
 	.venv/bin/python -m pytest tests/test_tidy.py -k documented

@@ -1,6 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
 .PHONY: install run fmt lint test crash crash-long planted flips conformance bench bench-short instructions compare
-.PHONY: docs ci clean
+.PHONY: notebooks docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import load
@@ -24,6 +25,8 @@ _LISTED = 100
 # What two answers to one request differ in.
 _UNLIKE = re.compile(rb"(\r\n(?:date|x-amz-request-id): )[^\r]*")
 _FIVE = "five headers of a GET"
+# What the suite says of each value and each way before it measures it.
+_ALLOCATED = re.compile(r"^(.+)/(\w+): (\d+) allocations a call$", re.MULTILINE)
 # Criterion's group, figure, goal in nanoseconds.
 _VALUES = (
     ("etag", "etag-ns", 8.0),
@@ -42,8 +45,8 @@ def values(plan: Plan) -> list[Figure]:
     with scratch(plan.directory) as directory:
         for _ in range(rounds):
             for way, into in (("optimised", optimised), ("straightforward", straightforward)):
-                for group, nanoseconds in _criterion(plan, directory, way).items():
-                    into.setdefault(group, []).append(nanoseconds)
+                for group, cost in in_rust(plan, directory, way).items():
+                    into.setdefault(group, []).append(cost.nanoseconds)
             through_pyo3.append(_nanoseconds(_core.set_object_headers_with_content_type, _CONTENT_TYPE.encode()))
             in_python.append(_nanoseconds(plain.object_headers, _CONTENT_TYPE))
     figures = [
@@ -66,19 +69,37 @@ def values(plan: Plan) -> list[Figure]:
     return figures
 
 
-def _criterion(plan: Plan, directory: Path, way: str) -> dict[str, float]:
-    """Median nanoseconds of each group of the Criterion suite, one way only, by its name."""
+@dataclass(frozen=True)
+class Cost:
+    """Of a call: median time, and allocations."""
+
+    nanoseconds: float
+    allocations: int
+
+
+def in_rust(plan: Plan, directory: Path, way: str) -> dict[str, Cost]:
+    """Every group of the Criterion suite by its name, one way only; `directory` takes what Criterion keeps.
+
+    Raises:
+        RuntimeError: it could not be compiled, or the way of the product has allocated.
+    """
     seconds = ("0.1", "0.2") if plan.quick else ("0.5", "1")
     command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "headers", "--", f"/{way}$"]
     command += ["--warm-up-time", seconds[0], "--measurement-time", seconds[1], "--sample-size", "50"]
+    # These make intervals, which nobody reads here, and take longer than the measurement.
+    command += ["--nresamples", "2000"]
     # The suite's own directory keeps the baselines of whoever works on it.
     environment = os.environ | {"CRITERION_HOME": str(directory)}
-    subprocess.run(command, cwd=plan.repository, check=True, stdout=subprocess.DEVNULL, env=environment)
-    medians = {}
+    done = subprocess.run(command, cwd=plan.repository, check=False, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        raise RuntimeError(f"cargo bench ended with {done.returncode}: {done.stderr}")
+    allocations = {(group, of): int(count) for group, of, count in _ALLOCATED.findall(done.stdout)}
+    costs = {}
     for found in directory.glob(f"*/{way}/new/estimates.json"):
-        named = json.loads((found.parent / "benchmark.json").read_text())
-        medians[named["group_id"]] = json.loads(found.read_text())["median"]["point_estimate"]
-    return medians
+        group = json.loads((found.parent / "benchmark.json").read_text())["group_id"]
+        median = json.loads(found.read_text())["median"]["point_estimate"]
+        costs[group] = Cost(median, allocations[group, way])
+    return costs
 
 
 def _nanoseconds(call: Callable[..., object], content_type: object) -> float:
@@ -91,7 +112,7 @@ def _nanoseconds(call: Callable[..., object], content_type: object) -> float:
     return (time.perf_counter_ns() - started) / (20 * len(objects))
 
 
-class _Ways(Orcas):
+class Ways(Orcas):
     """`header_ways` over a store on the disk that is measured."""
 
     def __init__(self, data: Path) -> None:
@@ -119,7 +140,7 @@ def requests(plan: Plan) -> list[Figure]:
     """Figures headers-get, headers-head, headers-put, headers-list and headers-list-fields."""
     rounds, count = plan.size(15, 3), plan.size(4000, 400)
     microseconds: dict[tuple[str, str], list[float]] = {}
-    with scratch(plan.directory) as directory, _Ways(directory / "data") as server:
+    with scratch(plan.directory) as directory, Ways(directory / "data") as server:
         # Every PUT brings its content, though it is the same in every round.
         make_bucket(server, "read")
         make_bucket(server, "written", ref_level="off")
@@ -162,7 +183,7 @@ def _requests(signer: Signer, count: int) -> dict[str, list[bytes]]:
     }
 
 
-def _check_same(server: _Ways, count: int) -> None:
+def _check_same(server: Ways, count: int) -> None:
     """Every way answers the same bytes. Only the moment and the name of the request may differ.
 
     Raises:

@@ -26,7 +26,7 @@ KEYS = {"ORCAS_ROOT_ACCESS_KEY": ACCESS_KEY, "ORCAS_ROOT_SECRET_KEY": SECRET_KEY
 UNSCRUBBED = {"ORCAS_SCRUB_BYTES_PER_SEC": "0"}
 _HERE = Path(__file__).parent
 _MIB = 1 << 20
-# A process is at rest when it used less than this share of a CPU for `_REST_SECONDS`.
+# A process is at rest when it used less than this share of a CPU for that long.
 _REST_SHARE = 0.03
 _REST_SECONDS = 0.4
 _REST_SECONDS_MAX = 60
@@ -83,14 +83,22 @@ class Process:
         # The clock id of another process: MAKE_PROCESS_CPUCLOCK(pid, CPUCLOCK_SCHED) of the kernel's posix-timers.
         return time.clock_gettime_ns((~self.pid << 3) | 2)
 
-    def settle(self) -> None:
+    def threads_ns(self) -> dict[str, int]:
+        """CPU time of each thread that lives, those of a pool as one, by name: exact when the process is at rest."""
+        used: dict[str, int] = {}
+        for thread in Path(f"/proc/{self.pid}/task").iterdir():
+            name = (thread / "comm").read_text().strip().rstrip("0123456789").rstrip("-")
+            used[name] = used.get(name, 0) + int((thread / "schedstat").read_text().split()[0])
+        return used
+
+    def settle(self, rest_seconds: float = _REST_SECONDS) -> None:
         """Wait until the process is at rest, so that work it does after its answers is counted where it belongs."""
         deadline = time.monotonic() + _REST_SECONDS_MAX
         before = self.cpu_ns()
         while time.monotonic() < deadline:
-            time.sleep(_REST_SECONDS)
+            time.sleep(rest_seconds)
             now = self.cpu_ns()
-            if now - before < _REST_SHARE * _REST_SECONDS * 1e9:
+            if now - before < _REST_SHARE * rest_seconds * 1e9:
                 return
             before = now
 

@@ -32,18 +32,11 @@ def make_bucket(orcas: Orcas, name: str, **settings: str) -> None:
     load.exchange(orcas.address, request)
 
 
-def answers_like(orcas: Orcas) -> dict[str, Any]:
+def answer_like(orcas: Orcas, request: bytes) -> dict[str, Any]:
     """What the bare application must answer to be byte for byte as long as Orcas; uvicorn adds the date to both."""
-    signer = orcas.signer()
-    put = load.exchange(orcas.address, signer.put("/small/probe", unique(0)))
-    get = load.exchange(orcas.address, signer.get("/small/probe"))
-    return {
-        method: {
-            "headers": [(name.decode(), value.decode()) for name, value in answer.headers if name != b"date"],
-            "size": len(answer.body),
-        }
-        for method, answer in (("GET", get), ("PUT", put))
-    }
+    answer = load.exchange(orcas.address, request)
+    headers = [(name.decode(), value.decode()) for name, value in answer.headers if name != b"date"]
+    return {"headers": headers, "size": len(answer.body)}
 
 
 def cpu_per_request(process: Process, requests: list[bytes]) -> float:
@@ -63,7 +56,11 @@ def cpu(plan: Plan) -> list[Figure]:
         make_bucket(orcas, "small")
         signer = orcas.signer()
         load.run(orcas.address, [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)], _CONNECTIONS)
-        with Bare(answers_like(orcas)) as bare:
+        answers = {
+            "PUT": answer_like(orcas, signer.put("/small/probe", unique(0))),
+            "GET": answer_like(orcas, signer.get("/small/probe")),
+        }
+        with Bare(answers) as bare:
             written = _OBJECTS
             for warm in [True] + [False] * rounds:
                 signer = orcas.signer()

@@ -35,8 +35,8 @@
 # %% [markdown]
 # ## What these numbers were worth
 #
-# - Client and server were one process (Go's `httptest` without a socket), and nothing was signed: a PUT of Orcas over HTTP
-#   pays for parsing, a signature and a socket in both arms, which the report's does not.
+# - Client and server were one process (Go's `httptest` without a socket); authentication is said to be included, a signature
+#   is not mentioned. A PUT of Orcas over HTTP pays for parsing, a signature and a socket in both arms.
 # - With the buffer an answer meant *in memory*, for up to ten seconds. Without it, it meant a file and a database
 #   transaction. So the two arms did not promise the same. Orcas has that buffer too (`ORCAS_DURABILITY=buffered`), but
 #   its default promises the disk (`sync`), and there sharing a commit is worth most: one flush for all who wait.
@@ -100,8 +100,14 @@ CLAIMED = {
     "4 KiB": {1: 3.6, 10: 14.3, 50: 14.2, 100: 23.2},
     "64 KiB": {1: 1.7, 10: 3.2, 50: 6.1, 100: 7.8},
 }
-under = stamp(f"boto3 from this process, signed, new bytes; {ROUNDS} rounds of {REQUESTS} requests an arm")
-print(f"{'':28}{'PUTs a second, on':>22}{'off':>22}{'on ÷ off':>10}{'report':>8}{'p95 on':>8}{'off':>7}{'CPU on':>8}{'off':>6}")
+under = stamp(
+    f"boto3 from this process, signed, new bytes; {ROUNDS} rounds of {REQUESTS} requests an arm",
+    durability="as each plot says",
+    concurrency="threads and connections as below each group",
+)
+print(
+    f"{'':28}{'PUTs a second, on':>22}{'off':>22}{'on ÷ off':>10}{'report':>8}{'p95 on':>8}{'off':>7}{'CPU on':>8}{'off':>6}"
+)
 for mode, name, connections in cells:
     on, off = ((mode, name, connections, batch) for batch in (True, False))
     ratio = statistics.median(a / b for a, b in zip(rates[on], rates[off], strict=True))

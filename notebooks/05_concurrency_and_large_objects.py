@@ -34,7 +34,8 @@
 #   identical, and nothing says that the bytes were on a disk.
 # - Client and server were one process, without a socket.
 #
-# Below bodies are new, requests are signed, an upload is on the disk when it is answered, and latency is the time from call
+# Below both: *as the report* puts the same bytes each time to a server that promises nothing (`unsafe-none`); the honest
+# arm puts new bytes, on the disk when they are answered. Both go over a socket and are signed. Latency is the time from call
 # to answer. Latency at N in flight on few cores is N times the work: what is worth knowing is whether throughput holds.
 
 # %%
@@ -47,12 +48,15 @@ from boto3.s3.transfer import TransferConfig
 from support import MIB, Watched, bars, in_threads, in_turn, p95, size, spread, stamp
 
 LENGTH = size(10 * MIB, MIB)
-IN_FLIGHT = (1, 4) if size(0, 1) else (1, 2, 5, 10, 20)
-ROUNDS, UPLOADS = size(3, 1), size(20, 4)
+IN_FLIGHT = (1, 4) if size(0, 1) else (1, 2, 5, 10, 50)
+ROUNDS, REQUESTS = size(3, 1), size(20, 4)
+UNSIGNED = {"request_checksum_calculation": "when_required"}
 
-watched = Watched()
-s3 = watched.client(max(IN_FLIGHT), request_checksum_calculation="when_required")
-s3.create_bucket(Bucket="large")
+watched, careless = Watched(), Watched(durability="unsafe-none")
+s3 = watched.client(max(IN_FLIGHT), **UNSIGNED)
+careless_s3 = careless.client(max(IN_FLIGHT), **UNSIGNED)
+for each in (s3, careless_s3):
+    each.create_bucket(Bucket="large")
 
 # %% [markdown]
 # ## Uploads and downloads of 10 MiB
@@ -60,14 +64,17 @@ s3.create_bucket(Bucket="large")
 # The client's own work is part of it: boto3 hashes a body that it signs. *Server CPU* is what the server used for each.
 
 # %%
-arms = [(kind, count) for kind in ("PUT", "GET") for count in IN_FLIGHT]
+KINDS = ("PUT", "PUT as the report", "GET")
+arms = [(kind, count) for kind in KINDS for count in IN_FLIGHT]
 rates = {arm: [] for arm in arms}
 latencies = {arm: [] for arm in arms}
 cpu = {arm: [] for arm in arms}
-s3.put_object(Bucket="large", Key="read", Body=os.urandom(LENGTH))
+same = os.urandom(LENGTH)
+for each in (s3, careless_s3):
+    each.put_object(Bucket="large", Key="read", Body=same)
 
 
-def upload(key, body):
+def upload(key, body, s3=s3):
     s3.put_object(Bucket="large", Key=key, Body=body)
 
 
@@ -76,48 +83,86 @@ def download():
     assert sum(len(piece) for piece in body.iter_chunks(MIB)) == LENGTH
 
 
-for number, (kind, count) in in_turn(arms, ROUNDS):
+def jobs_of(kind, keys):
+    """One job for each key."""
     if kind == "PUT":
-        todo = [(f"{count}/{number}/{turn}", os.urandom(LENGTH)) for turn in range(UPLOADS)]
-        jobs = [(lambda job=job: upload(*job)) for job in todo]
-    else:
-        jobs = [download] * UPLOADS
-    watched.settle()
-    used = watched.cpu_ms()
-    seconds, taken = in_threads(count, jobs)
-    watched.settle()
-    rates[kind, count].append(UPLOADS * LENGTH / MIB / seconds)
-    latencies[kind, count] += taken
-    cpu[kind, count].append((watched.cpu_ms() - used) / UPLOADS)
+        todo = [(key, os.urandom(LENGTH)) for key in keys]
+        return [(lambda job=job: upload(*job)) for job in todo]
+    if kind == "GET":
+        return [download for _ in keys]
+    return [(lambda key=key: upload(key, same, careless_s3)) for key in keys]
 
-under = stamp(f"durability sync, {LENGTH / MIB:g} MiB, boto3 from this process; {ROUNDS} rounds of {UPLOADS} requests an arm")
-print(f"{'':18}{'MiB/s':>26}{'median ms':>11}{'p95 ms':>9}{'server CPU ms':>22}")
+
+for number, (kind, count) in in_turn(arms, ROUNDS):
+    server = careless if kind == "PUT as the report" else watched
+    # At least as many as may be in flight.
+    jobs = jobs_of(kind, [f"{count}/{number}/{turn}" for turn in range(max(count, REQUESTS))])
+    server.settle()
+    used = server.cpu_ms()
+    seconds, taken = in_threads(count, jobs)
+    server.settle()
+    rates[kind, count].append(len(jobs) * LENGTH / MIB / seconds)
+    latencies[kind, count] += taken
+    cpu[kind, count].append((server.cpu_ms() - used) / len(jobs))
+
+under = stamp(
+    f"{LENGTH / MIB:g} MiB, boto3 from this process, signed; {ROUNDS} rounds of at least {REQUESTS} requests an arm, in turn",
+    durability="sync, new bytes; as the report: unsafe-none, the same bytes each time",
+    concurrency="threads and connections as below each group",
+)
+print(f"{'':32}{'MiB/s':>26}{'median ms':>11}{'p95 ms':>9}{'seconds ÷ requests, ms':>24}{'server CPU ms':>22}")
 for arm in arms:
     kind, count = arm
     taken = latencies[arm]
     print(
-        f"{kind} {count:3} in flight {spread(rates[arm], 0):>26}{statistics.median(taken):11.1f}{p95(taken):9.1f}"
-        f"{spread(cpu[arm], 1):>22}"
+        f"{kind:18}{count:4} in flight{spread(rates[arm], 0):>26}{statistics.median(taken):11.1f}{p95(taken):9.1f}"
+        f"{LENGTH / MIB / statistics.median(rates[arm]) * 1000:24.1f}{spread(cpu[arm], 1):>22}"
     )
 print(under)
 
 # %%
-REPORT = {10: 1063, 50: 1643, 100: 2126}
+REPORT_MB = {10: 1063, 50: 1643, 100: 2126}
+REPORT_MS = {10: 9.41, 50: 6.09, 100: 4.70}
+SHOWN = (*IN_FLIGHT, *(count for count in REPORT_MB if count not in IN_FLIGHT))
+
+
+def shown(values):
+    return [statistics.median(values[count]) if count in values else None for count in SHOWN]
+
+
 bars(
     {
-        "MB/s of the report's uploads (identical bytes, no socket, no disk)": {"report": list(map(float, REPORT.values()))},
+        "MB/s (report) and MiB/s (Orcas) of uploads of 10 MB; in flight": {
+            "report": [REPORT_MB.get(count) for count in SHOWN],
+            **{
+                f"Orcas through boto3, {kind}": shown({count: rates[kind, count] for count in IN_FLIGHT})
+                for kind in KINDS[:2]
+            },
+        },
+        "MiB/s of downloads; in flight": {
+            "Orcas through boto3": shown({count: rates["GET", count] for count in IN_FLIGHT}),
+        },
     },
-    [f"{count} in flight" for count in REPORT],
+    [str(count) for count in SHOWN],
     under,
 )
 bars(
     {
-        f"MiB/s of {kind}": {"Orcas through boto3": [statistics.median(rates[kind, count]) for count in IN_FLIGHT]}
-        for kind in ("PUT", "GET")
+        "Milliseconds of an upload (logarithmic); in flight": {
+            "report: seconds ÷ uploads": [REPORT_MS.get(count) for count in SHOWN],
+            **{
+                f"Orcas through boto3, {kind}: call to answer": shown(
+                    {count: latencies[kind, count] for count in IN_FLIGHT}
+                )
+                for kind in KINDS[:2]
+            },
+        },
     },
-    [f"{count}" for count in IN_FLIGHT],
+    [str(count) for count in SHOWN],
     under,
+    log=True,
 )
+careless.stop()
 
 # %% [markdown]
 # ## The same bytes again

@@ -59,7 +59,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import orcas
 from support import QUICK, Watched, bars, in_turn, p95, spread, stamp
@@ -79,6 +78,7 @@ s3, data = watched.s3, watched.data
 
 # %% [markdown]
 # How the store is watched from outside, and a bucket with settings of its own.
+
 
 # %%
 def stats():
@@ -182,7 +182,11 @@ for arm in arms:
 
 # %%
 REPORT_MS = {"1 KiB": (0.94, 3.83), "10 KiB": (0.83, 0.79), "100 KiB": (0.95, 1.20), "1 MiB": (2.38, 3.40)}
-under = stamp(f"durability {DURABILITY}, 1 client on 1 connection, {ROUNDS} rounds of {REQUESTS} requests")
+under = stamp(
+    f"{ROUNDS} rounds of {REQUESTS} requests, boto3 from this process",
+    durability=DURABILITY,
+    concurrency="1 client on 1 connection",
+)
 
 
 def median_ms(size, kind, level):
@@ -203,7 +207,10 @@ bars(
         "Latency of one upload, ms (report: mean; Orcas: median)": {
             "report, baseline": [REPORT_MS[size][0] for size in SIZES],
             "report, instant upload": [REPORT_MS[size][1] for size in SIZES],
-            **{f"Orcas, {level.upper()}, unique": [median_ms(size, "unique", level) for size in SIZES] for level in LEVELS},
+            **{
+                f"Orcas, {level.upper()}, unique": [median_ms(size, "unique", level) for size in SIZES]
+                for level in LEVELS
+            },
             "Orcas, FULL, repeated": [median_ms(size, "repeated", "full") for size in SIZES],
         },
         "Latency with sharing ÷ without": {

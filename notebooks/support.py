@@ -6,6 +6,7 @@ shows that it runs. `NOTEBOOK_DIRECTORY` is a place on the disk that is to be me
 
 from __future__ import annotations
 
+import datetime as dt
 import importlib.metadata
 import importlib.util
 import os
@@ -13,7 +14,9 @@ import platform
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -23,9 +26,15 @@ from typing import Any
 from botocore.config import Config
 
 import orcas
+from orcas.bench.compare import Ratio
 
 QUICK = os.environ.get("NOTEBOOK_QUICK") == "1"
 MIB = 1 << 20
+REPOSITORY = Path(__file__).resolve().parents[1]
+# The place of a store on the disk that is to be measured; None: where temporary files are.
+DIRECTORY = os.environ.get("NOTEBOOK_DIRECTORY")
+# Whose modules notebooks import by their names, as the benchmarks do among themselves.
+sys.path.append(str(REPOSITORY / "benchmarks"))
 
 
 def size(full: int, quick: int) -> int:
@@ -39,7 +48,7 @@ class Watched:
     def __init__(self, **settings: object) -> None:
         # Not in memory, which some systems use for temporary files.
         self._directory = tempfile.TemporaryDirectory(
-            dir=os.environ.get("NOTEBOOK_DIRECTORY"), prefix="orcas-notebook-", ignore_cleanup_errors=True
+            dir=DIRECTORY, prefix="orcas-notebook-", ignore_cleanup_errors=True
         )
         self.data = Path(self._directory.name) / "data"
         self.server = orcas.Server(self.data, **{"scrub_bytes_per_sec": 0, **settings})
@@ -140,34 +149,84 @@ def _said(*command: str) -> str:
         return ""
 
 
-def stamp(conditions: str) -> str:
-    """Machine, commit and versions with the conditions of a measurement: belongs under every figure."""
+def stamp(conditions: str, *, durability: str, concurrency: str) -> str:
+    """Moment, machine, commit and versions with the conditions of a measurement: belongs under every figure."""
     cpus = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
-    commit = _said("git", "rev-parse", "--short", "HEAD") + ("-dirty" if _said("git", "status", "--porcelain") else "")
+    git = ("git", "-C", str(REPOSITORY))
+    # Rendered notebooks are what comes of a commit, not a part of it.
+    changed = _said(*git, "status", "--porcelain", "--", ".", ":(exclude)docs/notebooks")
+    commit = _said(*git, "rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
     versions = " ".join(f"{name} {importlib.metadata.version(name)}" for name in ("orcas-s3", "boto3", "uvicorn"))
     return (
-        f"{cpus[0].split(': ')[1] if cpus else platform.processor()}, {os.cpu_count()} CPUs, {platform.system()}"
-        f" {platform.release()}, load {os.getloadavg()[0]:.1f}; commit {commit or 'unknown'}; Python"
-        f" {platform.python_version()} {versions}\n{conditions}"
+        f"{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M} UTC; {cpus[0].split(': ')[1] if cpus else platform.processor()},"
+        f" {os.cpu_count()} CPUs, {platform.system()} {platform.release()}, load {os.getloadavg()[0]:.1f};"
+        f" commit {commit or 'unknown'}; Python {platform.python_version()} {versions}\n"
+        f"durability: {durability}; concurrency: {concurrency}\n{conditions}"
         f"{' — A QUICK PASS, NOT A MEASUREMENT' if QUICK else ''}"
     )
 
 
-def bars(titles: dict[str, dict[str, list[float]]], labels: list[str], under: str, *, log: bool = False) -> None:
-    """One plot for each title: groups of bars, `labels` below, the stamp at the foot."""
+def bars(
+    titles: dict[str, dict[str, list[Any]]],
+    labels: list[str],
+    under: str,
+    *,
+    log: bool = False,
+    stacked: bool = False,
+) -> None:
+    """One plot for each title: groups of bars, `labels` below, the stamp at the foot.
+
+    Args:
+        titles: for each plot and each label of its legend a value a group. None is left out; a `Ratio` shows its interval,
+            and its plot where 1 is.
+        labels: of the groups.
+        under: what `stamp` said.
+        log: whether values stand on a logarithmic axis.
+        stacked: whether a group is one bar of pieces.
+    """
     if not importlib.util.find_spec("matplotlib"):
         print("No plot: `pip install matplotlib` brings it.")
         return
     from matplotlib import pyplot
 
-    figure, places = pyplot.subplots(1, len(titles), figsize=(6 * len(titles), 5.5), squeeze=False)
+    figure, places = pyplot.subplots(1, len(titles), figsize=(7 * len(titles), 5.5), squeeze=False)
     for axes, (title, series) in zip(places[0], titles.items(), strict=True):
-        width = 0.8 / len(series)
+        width = 0.8 if stacked else 0.8 / len(series)
+        tops = [0.0] * len(labels)
         for number, (label, values) in enumerate(series.items()):
-            axes.bar([place + number * width for place in range(len(values))], values, width, label=label)
+            shown = [(at, value) for at, value in enumerate(values) if value is not None]
+            heights = [value.ratio if isinstance(value, Ratio) else value for _, value in shown]
+            middles = [at + 0.4 if stacked else at + (number + 0.5) * width for at, _ in shown]
+            bottoms = [tops[at] if stacked else 0 for at, _ in shown]
+            axes.bar(middles, heights, width, bottom=bottoms, label=label, yerr=_spans(shown), capsize=2)
+            for (at, _), height in zip(shown, heights, strict=True):
+                tops[at] += height
+        if any(isinstance(value, Ratio) for values in series.values() for value in values):
+            axes.axhline(1, color="black", linewidth=0.8)
         axes.set(title=title, yscale="log" if log else "linear")
-        axes.set_xticks([place + 0.4 - width / 2 for place in range(len(labels))], labels)
+        if stacked:
+            axes.set_ylim(0, 1.05 * max(tops))
+        axes.set_xticks([place + 0.4 for place in range(len(labels))], labels)
         axes.legend(fontsize=8)
-    figure.text(0.01, 0.01, under, fontsize=7)
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
+    # What fits below the plots, in characters.
+    lines = [line for long in under.splitlines() for line in textwrap.wrap(long, 125 * len(titles))]
+    figure.text(0.01, 0.01, "\n".join(lines), fontsize=7)
+    figure.tight_layout(rect=(0, 0.03 + 0.025 * len(lines), 1, 1))
     pyplot.show()
+
+
+def _spans(shown: list[tuple[int, Any]]) -> list[list[float]] | None:
+    """How far the interval of each ratio reaches below and above it; None where there is none to show."""
+    if QUICK or not any(isinstance(value, Ratio) and value.low is not None for _, value in shown):
+        return None
+    ends = [
+        (value.ratio - value.low, value.high - value.ratio) if isinstance(value, Ratio) and value.low else (0.0, 0.0)
+        for _, value in shown
+    ]
+    return [[low for low, _ in ends], [high for _, high in ends]]
+
+
+def interval(found: Ratio, digits: int = 3) -> str:
+    """A ratio and its 95 % interval, which means nothing in a small pass."""
+    span = "" if QUICK or found.low is None else f" ({found.low:.{digits}f}–{found.high:.{digits}f})"
+    return f"{found.ratio:.{digits}f}{span}"

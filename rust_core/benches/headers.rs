@@ -70,15 +70,16 @@ fn main() {
 }
 
 fn five_headers(criterion: &mut Criterion, objects: &Objects) {
-    let mut group = criterion.benchmark_group("five headers of a GET");
+    let name = "five headers of a GET";
+    let mut group = criterion.benchmark_group(name);
     let mut block = HeaderBlock::new();
-    let allocated = measure(&mut group, "optimised", objects, |object| {
+    let allocated = measure(&mut group, (name, "optimised"), objects, |object| {
         block.clear();
         let kind = CONTENT_TYPE.as_bytes();
         block.set_object_headers_with_content_type(&object.etag, object.length, object.modified_ms, kind);
     });
     assert_eq!(allocated, 0, "the optimised way allocates");
-    measure(&mut group, "straightforward", objects, |object| {
+    measure(&mut group, (name, "straightforward"), objects, |object| {
         plain::object_headers(object.etag.md5, object.etag.parts, object.length, object.modified_ms, CONTENT_TYPE)
     });
     group.finish();
@@ -93,27 +94,27 @@ fn compare(
 ) {
     let mut group = criterion.benchmark_group(name);
     let mut out = Vec::with_capacity(128);
-    let allocated = measure(&mut group, "optimised", objects, |object| {
+    let allocated = measure(&mut group, (name, "optimised"), objects, |object| {
         out.clear();
         optimised(&mut out, object);
     });
     assert_eq!(allocated, 0, "the optimised way allocates");
-    measure(&mut group, "straightforward", objects, straightforward);
+    measure(&mut group, (name, "straightforward"), objects, straightforward);
     group.finish();
 }
 
-/// Measures one way, and returns the allocations of a call.
+/// Measures one way to format a value, and returns the allocations of a call.
 fn measure<T>(
     group: &mut BenchmarkGroup<'_, WallTime>,
-    name: &str,
+    (value, way): (&str, &str),
     objects: &Objects,
     mut format: impl FnMut(&Object) -> T,
 ) -> u64 {
     // What stays from call to call is there from now on.
     objects.iter().for_each(|object| drop(black_box(format(object))));
     let allocated = allocations(|| drop(black_box(format(black_box(&objects[0])))));
-    println!("{name}: {allocated} allocations a call");
-    group.bench_function(name, |bencher| {
+    println!("{value}/{way}: {allocated} allocations a call");
+    group.bench_function(way, |bencher| {
         bencher.iter_custom(|calls| {
             let started = Instant::now();
             for call in 0..calls as usize {

@@ -1,7 +1,8 @@
-"""Every notebook runs from its source, and its .ipynb is that source without outputs."""
+"""Every notebook runs from its source, its .ipynb is that source without outputs, and its figures say what they are of."""
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -11,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("[0-9]*.py"))
+FOLDER = Path(__file__).parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("[0-9]*.py"))
+# A small pass, and plots that nobody looks at.
+SMALL = {"NOTEBOOK_QUICK": "1", "MPLBACKEND": "Agg"}
 
 
 def cells(source: str) -> list[tuple[str, str]]:
@@ -28,10 +32,8 @@ def cells(source: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(path: Path) -> None:
-    # A small pass, and plots that nobody looks at.
-    environment = os.environ | {"NOTEBOOK_QUICK": "1", "MPLBACKEND": "Agg"}
     done = subprocess.run(
-        [sys.executable, path], capture_output=True, text=True, timeout=120, check=False, env=environment
+        [sys.executable, path], capture_output=True, text=True, timeout=120, check=False, env=os.environ | SMALL
     )
     assert done.returncode == 0, done.stderr
 
@@ -41,3 +43,41 @@ def test_a_notebook_is_paired_with_its_source(path: Path) -> None:
     paired = json.loads(path.with_suffix(".ipynb").read_text())
     assert cells(path.read_text()) == [(cell["cell_type"], "".join(cell["source"])) for cell in paired["cells"]]
     assert not any(cell.get("outputs") for cell in paired["cells"])
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_figure_of_a_notebook_bears_a_stamp(path: Path) -> None:
+    """`stamp` cannot be called without durability and concurrency; `bars` shows what it is given third."""
+    tree = ast.parse(path.read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    stamps = {
+        ast.unparse(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("stamp(")
+        for target in node.targets
+    }
+    figures = [call for call in calls if ast.unparse(call.func) == "bars"]
+    assert {ast.unparse(call.args[2]) for call in figures} <= stamps
+    # No other way to a figure.
+    assert "pyplot" not in path.read_text()
+    assert figures or path.stem == "00_first_steps"
+
+
+def test_a_notebook_is_rendered_with_what_came_of_it(tmp_path: Path) -> None:
+    for module in ("jupytext", "nbclient", "nbconvert", "matplotlib"):
+        pytest.importorskip(module)
+    command = [sys.executable, FOLDER / "render.py", "02", "--into", tmp_path]
+    # The kernel's own backend is what puts figures into a notebook.
+    environment = os.environ | {"NOTEBOOK_QUICK": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "02_request_cost.md").read_text()
+    title, _, rendered, *_ = text.splitlines()
+    assert title == "# What a request costs"
+    assert "02_request_cost.py" in rendered
+    assert "commit" in rendered
+    # What cells printed, and their figures.
+    assert re.search(r"^    GET +[\d.]+ +[\d.]+ \([\d.]+", text, re.MULTILINE)
+    figures = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert len(figures) == 4
+    assert all((tmp_path / figure).read_bytes().startswith(b"\x89PNG") for figure in figures)

@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-type Job = Box<dyn FnOnce() + Send>;
+pub type Job = Box<dyn FnOnce() + Send>;
 
 /// Hashing a body keeps a core busy for as long as it arrives. At this niceness the event loop and the committer, which
 /// run for microseconds at a time, do not wait for it.
@@ -72,16 +72,22 @@ impl Pool {
 
     /// Queues `job`; after `close` it is dropped unrun.
     pub fn spawn(&self, job: impl FnOnce() + Send + 'static) {
+        drop(self.try_spawn(Box::new(job)));
+    }
+
+    /// Queues `job`, or gives it back after `close`.
+    pub fn try_spawn(&self, job: Job) -> Result<(), Job> {
         let mut queue = self.shared.queue.lock();
         if queue.closed {
-            return;
+            return Err(job);
         }
-        queue.jobs.push_back(Box::new(job));
+        queue.jobs.push_back(job);
         let woken = queue.resting.pop();
         drop(queue);
         if let Some(number) = woken {
             self.shared.wakers[number].notify_one();
         }
+        Ok(())
     }
 
     /// Runs what is queued, then ends the threads. Must not be called from a job.

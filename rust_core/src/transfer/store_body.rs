@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::answer::Answer;
-use super::intake::{Promise, Verifier};
+use super::body_md5::BodyMd5;
+use super::intake::{Paid, Promise, Verifier};
 use super::lane::Reply;
 use super::problem::Problem;
 use super::request::{BodyPlan, Input, Request};
@@ -48,7 +51,7 @@ impl Consumer for StoreBody {
     type Error = Problem;
     type Reply = Reply;
 
-    fn consume(&mut self, piece: &[u8]) -> Result<(), Problem> {
+    fn consume(&mut self, piece: &Bytes, in_company: bool) -> Result<(), Problem> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             empty => {
@@ -58,7 +61,12 @@ impl Consumer for StoreBody {
                 empty.insert(self.request.lane.engine.body_writer(&upload.bucket, self.size))
             }
         };
-        self.verifier.push(piece, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
+        let md5 = if in_company { Paid::Later } else { Paid::Now };
+        self.verifier.push(piece, md5, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
+    }
+
+    fn settle(company: &mut [&mut Self]) {
+        BodyMd5::settle_all(&mut company.iter_mut().map(|body| body.verifier.md5()).collect::<Vec<_>>());
     }
 
     fn finish(self: Box<Self>, reply: Reply) {

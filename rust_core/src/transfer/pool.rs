@@ -90,7 +90,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Runs what is queued, then ends the threads. Must not be called from a job.
+    /// Runs what is queued, then ends the threads. A job, which may own the pool last, does not wait for its own thread.
     pub fn close(&self) {
         let mut queue = self.shared.queue.lock();
         queue.closed = true;
@@ -100,7 +100,8 @@ impl Pool {
             waker.notify_one();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
+        let own = std::thread::current().id();
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
             // A worker catches the panics of its jobs, so it cannot have panicked itself.
             let _ = thread.join();
         }
@@ -160,6 +161,24 @@ mod tests {
         let mut seen: Vec<i32> = receiver.iter().collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_job_may_be_the_last_that_owns_its_pool() {
+        let pool = Arc::new(Pool::new(2).unwrap());
+        let ((open, gate), (sender, receiver)) = (mpsc::channel(), mpsc::channel());
+        let owner = Arc::clone(&pool);
+        let told = sender.clone();
+        pool.spawn(move || {
+            gate.recv().unwrap();
+            drop(owner);
+            told.send("closed").unwrap();
+        });
+        pool.spawn(move || sender.send("ran").unwrap());
+        drop(pool);
+        assert_eq!(receiver.recv().unwrap(), "ran");
+        open.send(()).unwrap();
+        assert_eq!(receiver.recv().unwrap(), "closed");
     }
 
     #[test]

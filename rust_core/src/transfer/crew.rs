@@ -3,7 +3,7 @@
 //!
 //! Nobody waits for company. A worker takes its share of the bodies that have something for it, a bounded part of each,
 //! and then looks again; what came meanwhile is its next company. A body that is alone is treated as if there were no
-//! others. There are fewer workers than processors: one feeds them.
+//! others.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,13 +36,8 @@ struct State<C: Consumer> {
 
 impl<C: Consumer> Crew<C> {
     /// Workers run in `pool`; so do the ends of bodies, which wait for the disk. A worker may never find an end to its
-    /// work: the pool needs more threads than `workers_max`.
+    /// work: the pool needs more threads than all its crews have workers.
     pub fn new(pool: Arc<Pool>, workers_max: usize) -> Arc<Self> {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::with_workers(pool, (processors - 1).clamp(1, workers_max.max(1)))
-    }
-
-    pub(super) fn with_workers(pool: Arc<Pool>, workers_max: usize) -> Arc<Self> {
         let state = Mutex::new(State { waiting: VecDeque::new(), working: 0 });
         Arc::new(Self { pool, workers_max, state })
     }

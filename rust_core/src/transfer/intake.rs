@@ -113,7 +113,7 @@ impl Promise {
     }
 
     /// Whether a SHA-256 of the content is computed; once, whatever it is for.
-    fn hashes_sha256(&self) -> bool {
+    pub fn hashes_sha256(&self) -> bool {
         self.keep_sha256 || self.sha256.is_some() || self.checksum.algorithm() == Some(ChecksumAlgorithm::Sha256)
     }
 

@@ -60,9 +60,12 @@ pub struct Lane {
     pub engine: Handle,
     /// Cold reads, listings, small bodies.
     pub pool: Arc<Pool>,
-    /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads.
+    /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads. Fewer workers than processors,
+    /// because the event loop feeds them, and because more would find less company.
     pub intake: Arc<Crew<StoreBody>>,
-    /// The threads of `intake`.
+    /// Streamed bodies with a SHA-256 to compute, for which company does little: a worker for each processor.
+    pub intake_sha256: Arc<Crew<StoreBody>>,
+    /// The threads of both.
     intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
     pub completions: Completions<Completion>,
@@ -102,12 +105,15 @@ impl Lane {
         getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         getrandom::fill(&mut challenges).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         let (mask, host) = random.split_at(8);
-        // Half of the threads for the crew, the others for the ends of bodies.
-        let intake_threads = options.workers.max(2);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // At most a third of the threads for each crew, the others for the ends of bodies.
+        let intake_threads = options.workers.max(3);
+        let crew = |pool: &Arc<Pool>, workers: usize| Crew::new(Arc::clone(pool), workers.clamp(1, intake_threads / 3));
         let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
         Ok(Arc::new(Self {
             pool: Arc::new(Pool::new(options.workers).map_err(failed)?),
-            intake: Crew::new(Arc::clone(&intake_pool), intake_threads / 2),
+            intake: crew(&intake_pool, processors - 1),
+            intake_sha256: crew(&intake_pool, processors),
             intake_pool,
             budget: Budget::new(options.body_budget),
             completions: Completions::new().map_err(failed)?,

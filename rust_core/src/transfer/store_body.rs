@@ -29,7 +29,8 @@ impl Request {
     pub fn open_body(self: &Arc<Self>) -> Option<UploadStream> {
         let BodyPlan::Stream(promise) = &self.body else { return None };
         let consumer = StoreBody::new(Arc::clone(self), promise);
-        Some(BodyStream::new(Arc::clone(&self.lane.intake), Arc::clone(&self.lane.budget), promise.wire, consumer))
+        let crew = if promise.hashes_sha256() { &self.lane.intake_sha256 } else { &self.lane.intake };
+        Some(BodyStream::new(Arc::clone(crew), Arc::clone(&self.lane.budget), promise.wire, consumer))
     }
 }
 

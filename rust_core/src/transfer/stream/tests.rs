@@ -71,7 +71,7 @@ impl Consumer for Collect {
 }
 
 fn crew(workers: usize) -> Arc<Crew<Collect>> {
-    Crew::with_workers(Arc::new(Pool::new(2).unwrap()), workers)
+    Crew::new(Arc::new(Pool::new(2).unwrap()), workers)
 }
 
 fn stream_of(crew: &Arc<Crew<Collect>>, budget: &Arc<Budget>, gate: Option<Receiver<()>>) -> BodyStream<Collect> {

@@ -1,19 +1,27 @@
-"""Large objects: throughput of a download, and the memory that an upload and a download of 1 GiB take."""
+"""Large objects: throughput of a download, what an upload costs, and the memory that 1 GiB up and down take."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import boto3
 
 import load
 from figures import Figure, Plan, ratios
-from processes import ACCESS_KEY, SECRET_KEY, Bare, Orcas, scratch
+from orcas import _core
+from processes import ACCESS_KEY, SECRET_KEY, UNSCRUBBED, Bare, Orcas, scratch
 from signing import REGION
 from small import make_bucket
 
 _DOWNLOAD_BYTES = 10 << 20
+_UPLOAD_BYTES = 10 << 20
+# Name, connections, PUTs a round in a full and in a quick pass, goal.
+_UPLOADS = (("put-10mib-cpu", 1, 16, 4, 1.8), ("put-10mib-lanes-cpu", 8, 64, 16, 1.1))
+_HASHED_TIMES = 8
 _GIB = 1 << 30
 _BUFFER_BYTES = 1 << 20
 _MEMORY_MIB = 96.0
@@ -49,6 +57,52 @@ def throughput(plan: Plan) -> list[Figure]:
         Figure("get-10mib", what, ratios(rates["orcas"], rates["bare"]), 0.5, at_least=True, detail=detail),
         Figure("get-10mib-cpu", cpu, ratios(cpu_ms["orcas"], cpu_ms["bare"]), 1.8, detail=detail),
     ]
+
+
+def upload_cost(plan: Plan) -> list[Figure]:
+    """Figures put-10mib-cpu and put-10mib-lanes-cpu: new bytes, whose SHA-256 nobody asks for."""
+    rounds = plan.size(9, 3)
+    cpu_ms: dict[str, list[float]] = {name: [] for name, *_ in _UPLOADS}
+    mib_a_second: dict[str, list[float]] = {name: [] for name, *_ in _UPLOADS}
+    md5_ms: list[float] = []
+    hashlib_ms: list[float] = []
+    body = os.urandom(_UPLOAD_BYTES)
+    with scratch(plan.directory) as directory, Orcas(directory / "data", settings=UNSCRUBBED) as orcas:
+        make_bucket(orcas, "large")
+        for number in range(-1, rounds):
+            for name, connections, full, quick, _ in _UPLOADS:
+                count = plan.size(full, quick)
+                signer = orcas.signer()
+                heads = [signer.put_head(f"/large/{name}/{number}/{n}", _UPLOAD_BYTES) for n in range(count)]
+                orcas.settle()
+                used, started = orcas.cpu_ns(), time.perf_counter()
+                with ThreadPoolExecutor(connections) as threads:
+                    for put in [threads.submit(load.upload, orcas.address, head, _UPLOAD_BYTES) for head in heads]:
+                        put.result()
+                seconds = time.perf_counter() - started
+                orcas.settle()
+                if number >= 0:
+                    cpu_ms[name].append((orcas.cpu_ns() - used) / count / 1e6)
+                    mib_a_second[name].append(count * _UPLOAD_BYTES / seconds / (1 << 20))
+            if number >= 0:
+                md5_ms.append(_hashing_ms(_core.md5, body))
+                hashlib_ms.append(_hashing_ms(lambda content: hashlib.md5(content, usedforsecurity=False), body))
+    made = []
+    for name, connections, full, quick, goal in _UPLOADS:
+        ways = "1 connection" if connections == 1 else f"{connections} connections"
+        what = f"server CPU of a PUT of 10 MiB, {ways} ÷ CPU of the MD5 of as many bytes, one message"
+        detail = {"server_cpu_ms": cpu_ms[name], "md5_ms": md5_ms, "hashlib_md5_ms": hashlib_ms}
+        detail |= {"mib_a_second": mib_a_second[name], "requests": plan.size(full, quick), "durability": "sync"}
+        made.append(Figure(name, what, ratios(cpu_ms[name], md5_ms), goal, detail=detail))
+    return made
+
+
+def _hashing_ms(digest: Callable[[bytes], object], body: bytes) -> float:
+    """CPU time of this process for one digest of a body."""
+    began = time.process_time_ns()
+    for _ in range(_HASHED_TIMES):
+        digest(body)
+    return (time.process_time_ns() - began) / _HASHED_TIMES / 1e6
 
 
 def memory(plan: Plan) -> list[Figure]:

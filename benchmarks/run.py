@@ -38,6 +38,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "batch-server": batch.server,
     "p99": small.beside_uploads,
     "get-10mib": large.throughput,
+    "put-10mib": large.upload_cost,
     "memory": large.memory,
     "ready": startup.ready,
     "million": index.million,

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use super::prefixes::{Prefix, PrefixName, Prefixes};
+use super::body_md5::BodyMd5;
+use super::prefixes::{PrefixName, Prefixes};
 use super::problem::Problem;
 use crate::checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use crate::engine::Witness;
 use crate::http::Headers;
-use crate::record::Identity;
+use crate::record::{HEAD_LENGTH, Identity};
 use crate::s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use crate::s3::metadata::{BodyLength, content_md5};
 use crate::s3::{ErrorCode, S3Error};
@@ -112,7 +113,7 @@ impl Promise {
     }
 
     /// Whether a SHA-256 of the content is computed; once, whatever it is for.
-    fn hashes_sha256(&self) -> bool {
+    pub fn hashes_sha256(&self) -> bool {
         self.keep_sha256 || self.sha256.is_some() || self.checksum.algorithm() == Some(ChecksumAlgorithm::Sha256)
     }
 
@@ -151,7 +152,8 @@ impl Promise {
         Verifier {
             decoder: self.framing.clone().map(|mode| ChunkedDecoder::new(mode, self.length, &self.announced)),
             hashes: Hashes {
-                md5: Md5Hasher::new(),
+                md5: BodyMd5::new(Arc::clone(&prefixes)),
+                lent: None,
                 sha256: self.hashes_sha256().then(Sha256::new),
                 checksum: self.other_algorithm().map(Hasher::new),
                 prefixes,
@@ -167,7 +169,7 @@ impl Promise {
         if self.framing.is_some() {
             let mut content = Vec::with_capacity(wire.len().min(usize::try_from(self.length).unwrap_or(usize::MAX)));
             let mut verifier = self.verifier(Arc::default());
-            verifier.push(&wire, &mut |bytes, hashes| {
+            verifier.push(&wire, Paid::Now, &mut |bytes, hashes| {
                 hashes.bytes(bytes);
                 content.extend_from_slice(bytes);
                 Ok(())
@@ -221,9 +223,19 @@ pub struct Verifier {
     received: u64,
 }
 
+/// When the MD5 of bytes is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paid {
+    Now,
+    /// As far as the bytes can be kept until `BodyMd5::settle_all`.
+    Later,
+}
+
 /// All digests of a body that are to be had. What is known of a beginning is not computed again.
 pub struct Hashes {
-    md5: Md5Hasher,
+    md5: BodyMd5,
+    /// The piece that is being looked at, if the MD5 is computed later.
+    lent: Option<Bytes>,
     sha256: Option<Sha256>,
     checksum: Option<Hasher>,
     prefixes: Arc<Prefixes>,
@@ -231,10 +243,16 @@ pub struct Hashes {
     name: PrefixName,
 }
 
+/// Bytes that are no part of a piece are copied to be hashed later, up to the beginning of a chunk that is held until
+/// its head is known.
+const COPIED_MAX: usize = HEAD_LENGTH;
+
 impl Hashes {
     /// Block by block, so that each is hashed by all while it is in the cache.
     fn update(&mut self, content: &[u8], md5: bool, sha256: bool) {
         const BLOCK: usize = 16 * 1024;
+        let later = if md5 { self.kept(content) } else { None };
+        let md5 = md5 && later.is_none();
         for block in content.chunks(BLOCK) {
             if md5 {
                 self.md5.update(block);
@@ -246,6 +264,19 @@ impl Hashes {
                 checksum.update(block);
             }
         }
+        if let Some(later) = later {
+            self.md5.owe(later);
+        }
+    }
+
+    /// The same bytes, if they can be hashed later.
+    fn kept(&self, content: &[u8]) -> Option<Bytes> {
+        let lent = self.lent.as_ref()?;
+        let (piece, part) = (lent.as_ptr_range(), content.as_ptr_range());
+        if piece.start <= part.start && part.end <= piece.end {
+            return Some(lent.slice_ref(content));
+        }
+        (content.len() <= COPIED_MAX).then(|| Bytes::copy_from_slice(content))
     }
 }
 
@@ -256,7 +287,7 @@ impl Witness for Hashes {
 
     fn chunk_ended(&mut self, identity: &Identity) {
         self.name = self.name.and(identity);
-        self.prefixes.insert(self.name, Prefix { md5: self.md5.clone(), sha256: self.sha256.clone() });
+        self.md5.remember(self.name, self.sha256.clone());
     }
 
     fn chunk(&mut self, identity: &Identity, bytes: &[u8]) {
@@ -264,7 +295,7 @@ impl Witness for Hashes {
             self.bytes(bytes);
             return self.chunk_ended(identity);
         };
-        self.md5 = known.md5;
+        self.md5.continue_from(known.md5);
         match (&mut self.sha256, known.sha256) {
             (Some(ours), Some(known)) => *ours = known,
             (Some(_), None) => {
@@ -282,7 +313,14 @@ type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut Hashes) -> Result<(), Problem>;
 
 impl Verifier {
     /// Takes bytes as they came from the wire and hands their content to `sink`, which shows all of it to the hashes.
-    pub fn push(&mut self, wire: &[u8], sink: Sink<'_>) -> Result<(), Problem> {
+    pub fn push(&mut self, wire: &Bytes, md5: Paid, sink: Sink<'_>) -> Result<(), Problem> {
+        self.hashes.lent = (md5 == Paid::Later).then(|| wire.clone());
+        let pushed = self.take(wire, sink);
+        self.hashes.lent = None;
+        pushed
+    }
+
+    fn take(&mut self, wire: &[u8], sink: Sink<'_>) -> Result<(), Problem> {
         let (hashes, received) = (&mut self.hashes, &mut self.received);
         match &mut self.decoder {
             None => {
@@ -303,6 +341,11 @@ impl Verifier {
                 result
             }
         }
+    }
+
+    /// For `BodyMd5::settle_all`.
+    pub fn md5(&mut self) -> &mut BodyMd5 {
+        &mut self.hashes.md5
     }
 
     /// The body has ended. Succeeds only if it is all that was promised.
@@ -330,7 +373,8 @@ mod tests {
         let prefixes = Arc::<Prefixes>::default();
         let (first, second) = (Identity([1; 32]), Identity([2; 32]));
         let hashes = |sha256: bool| Hashes {
-            md5: Md5Hasher::new(),
+            md5: BodyMd5::new(Arc::clone(&prefixes)),
+            lent: None,
             sha256: sha256.then(Sha256::new),
             checksum: None,
             prefixes: Arc::clone(&prefixes),
@@ -343,7 +387,6 @@ mod tests {
         // The bytes that come now are others, and nobody looks at them.
         let mut held = hashes(true);
         held.chunk(&first, b"nonsense!");
-        assert_eq!(held.md5.clone().finish(), Md5Hasher::digest(b"chunk one"));
         // But a SHA-256 of the beginning had not been computed.
         assert_eq!(held.sha256.clone().unwrap().finalize(), Sha256::digest(b"nonsense!"));
         held.chunk(&second, b"chunk two");
@@ -367,7 +410,7 @@ mod tests {
         let piecewise = body
             .chunks(1)
             .try_for_each(|piece| {
-                verifier.push(piece, &mut |bytes, hashes| {
+                verifier.push(&Bytes::copy_from_slice(piece), Paid::Later, &mut |bytes, hashes| {
                     hashes.bytes(bytes);
                     content.extend_from_slice(bytes);
                     Ok(())

@@ -12,10 +12,12 @@ use super::answer::Answer;
 use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
+use super::crew::Crew;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::request::Request;
+use super::store_body::StoreBody;
 use crate::decide::{Failure, Outcome};
 use crate::engine::{CompletionSink, Handle};
 use crate::error::{Error, Result};
@@ -58,8 +60,13 @@ pub struct Lane {
     pub engine: Handle,
     /// Cold reads, listings, small bodies.
     pub pool: Arc<Pool>,
-    /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads.
-    pub intake: Arc<Pool>,
+    /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads. Fewer workers than processors,
+    /// because the event loop feeds them, and because more would find less company.
+    pub intake: Arc<Crew<StoreBody>>,
+    /// Streamed bodies with a SHA-256 to compute, for which company does little: a worker for each processor.
+    pub intake_sha256: Arc<Crew<StoreBody>>,
+    /// The threads of both.
+    intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
     pub completions: Completions<Completion>,
     pub options: LaneOptions,
@@ -98,9 +105,16 @@ impl Lane {
         getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         getrandom::fill(&mut challenges).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         let (mask, host) = random.split_at(8);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // At most a third of the threads for each crew, the others for the ends of bodies.
+        let intake_threads = options.workers.max(3);
+        let crew = |pool: &Arc<Pool>, workers: usize| Crew::new(Arc::clone(pool), workers.clamp(1, intake_threads / 3));
+        let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
         Ok(Arc::new(Self {
             pool: Arc::new(Pool::new(options.workers).map_err(failed)?),
-            intake: Arc::new(Pool::yielding(options.workers).map_err(failed)?),
+            intake: crew(&intake_pool, processors - 1),
+            intake_sha256: crew(&intake_pool, processors),
+            intake_pool,
             budget: Budget::new(options.body_budget),
             completions: Completions::new().map_err(failed)?,
             engine,
@@ -131,7 +145,7 @@ impl Lane {
 
     /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
     pub fn close(&self) {
-        self.intake.close();
+        self.intake_pool.close();
         self.pool.close();
     }
 }

@@ -6,12 +6,14 @@
 
 mod accept;
 pub mod answer;
+mod body_md5;
 mod buckets;
 pub mod budget;
 mod challenge;
 pub mod completions;
 mod conditions;
 mod copies;
+pub mod crew;
 mod deletes;
 pub mod download;
 mod instant;

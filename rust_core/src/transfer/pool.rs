@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-type Job = Box<dyn FnOnce() + Send>;
+pub type Job = Box<dyn FnOnce() + Send>;
 
 /// Hashing a body keeps a core busy for as long as it arrives. At this niceness the event loop and the committer, which
 /// run for microseconds at a time, do not wait for it.
@@ -72,19 +72,25 @@ impl Pool {
 
     /// Queues `job`; after `close` it is dropped unrun.
     pub fn spawn(&self, job: impl FnOnce() + Send + 'static) {
+        drop(self.try_spawn(Box::new(job)));
+    }
+
+    /// Queues `job`, or gives it back after `close`.
+    pub fn try_spawn(&self, job: Job) -> Result<(), Job> {
         let mut queue = self.shared.queue.lock();
         if queue.closed {
-            return;
+            return Err(job);
         }
-        queue.jobs.push_back(Box::new(job));
+        queue.jobs.push_back(job);
         let woken = queue.resting.pop();
         drop(queue);
         if let Some(number) = woken {
             self.shared.wakers[number].notify_one();
         }
+        Ok(())
     }
 
-    /// Runs what is queued, then ends the threads. Must not be called from a job.
+    /// Runs what is queued, then ends the threads. A job, which may own the pool last, does not wait for its own thread.
     pub fn close(&self) {
         let mut queue = self.shared.queue.lock();
         queue.closed = true;
@@ -94,7 +100,8 @@ impl Pool {
             waker.notify_one();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
-        for thread in threads {
+        let own = std::thread::current().id();
+        for thread in threads.into_iter().filter(|thread| thread.thread().id() != own) {
             // A worker catches the panics of its jobs, so it cannot have panicked itself.
             let _ = thread.join();
         }
@@ -154,6 +161,24 @@ mod tests {
         let mut seen: Vec<i32> = receiver.iter().collect();
         seen.sort_unstable();
         assert_eq!(seen, (0..100).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_job_may_be_the_last_that_owns_its_pool() {
+        let pool = Arc::new(Pool::new(2).unwrap());
+        let ((open, gate), (sender, receiver)) = (mpsc::channel(), mpsc::channel());
+        let owner = Arc::clone(&pool);
+        let told = sender.clone();
+        pool.spawn(move || {
+            gate.recv().unwrap();
+            drop(owner);
+            told.send("closed").unwrap();
+        });
+        pool.spawn(move || sender.send("ran").unwrap());
+        drop(pool);
+        assert_eq!(receiver.recv().unwrap(), "ran");
+        open.send(()).unwrap();
+        assert_eq!(receiver.recv().unwrap(), "closed");
     }
 
     #[test]

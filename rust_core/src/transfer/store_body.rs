@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::answer::Answer;
-use super::intake::{Promise, Verifier};
+use super::body_md5::BodyMd5;
+use super::intake::{Paid, Promise, Verifier};
 use super::lane::Reply;
 use super::problem::Problem;
 use super::request::{BodyPlan, Input, Request};
@@ -26,7 +29,8 @@ impl Request {
     pub fn open_body(self: &Arc<Self>) -> Option<UploadStream> {
         let BodyPlan::Stream(promise) = &self.body else { return None };
         let consumer = StoreBody::new(Arc::clone(self), promise);
-        Some(BodyStream::new(Arc::clone(&self.lane.intake), Arc::clone(&self.lane.budget), promise.wire, consumer))
+        let crew = if promise.hashes_sha256() { &self.lane.intake_sha256 } else { &self.lane.intake };
+        Some(BodyStream::new(Arc::clone(crew), Arc::clone(&self.lane.budget), promise.wire, consumer))
     }
 }
 
@@ -48,7 +52,7 @@ impl Consumer for StoreBody {
     type Error = Problem;
     type Reply = Reply;
 
-    fn consume(&mut self, piece: &[u8]) -> Result<(), Problem> {
+    fn consume(&mut self, piece: &Bytes, in_company: bool) -> Result<(), Problem> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             empty => {
@@ -58,7 +62,12 @@ impl Consumer for StoreBody {
                 empty.insert(self.request.lane.engine.body_writer(&upload.bucket, self.size))
             }
         };
-        self.verifier.push(piece, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
+        let md5 = if in_company { Paid::Later } else { Paid::Now };
+        self.verifier.push(piece, md5, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
+    }
+
+    fn settle(company: &mut [&mut Self]) {
+        BodyMd5::settle_all(&mut company.iter_mut().map(|body| body.verifier.md5()).collect::<Vec<_>>());
     }
 
     fn finish(self: Box<Self>, reply: Reply) {

@@ -1,17 +1,17 @@
 //! A request body on its way in: pieces copied once, processed in order by one worker at a time, with back-pressure.
 //!
-//! The event loop pushes, a worker of the pool consumes; hashing and disk writes overlap with receiving. Every byte
+//! The event loop pushes, a worker of the crew consumes; hashing and disk writes overlap with receiving. Every byte
 //! held is covered by a permit of the process-wide budget, taken before the bytes are received. What the bytes mean is
 //! the consumer's business.
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::budget::{Budget, Permit};
-use super::pool::Pool;
+use super::crew::Crew;
 
 /// What the event loop hands over at most in one piece, bytes: 64 KiB that stop uvicorn's reading plus one read of
 /// uvloop. So much budget is taken before each receive.
@@ -21,9 +21,6 @@ const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
 /// Pieces up to this size are joined while they wait, so that tiny pieces do not cost one allocation each.
 const JOIN_MAX: usize = 256 * 1024;
 
-/// Bytes that a worker consumes of one body before it looks at others: fast uploads must not keep every worker.
-const TURN: u64 = 1024 * 1024;
-
 /// What a worker does with a body. Dropping it unfinished leaves nothing stored.
 pub trait Consumer: Send + 'static {
     /// Why a body is refused.
@@ -31,7 +28,10 @@ pub trait Consumer: Send + 'static {
     /// Whom to tell the end of it.
     type Reply: Send + 'static;
 
-    fn consume(&mut self, piece: &[u8]) -> Result<(), Self::Error>;
+    /// Takes a piece. When it comes in company, what is better done for several bodies at once may be left to `settle`.
+    fn consume(&mut self, piece: &Bytes, in_company: bool) -> Result<(), Self::Error>;
+    /// Does what was left to be done for these bodies.
+    fn settle(company: &mut [&mut Self]);
     /// Called once after the last piece.
     fn finish(self: Box<Self>, reply: Self::Reply);
     /// Called instead of `finish` when a piece was refused.
@@ -56,10 +56,11 @@ pub struct BodyStream<C: Consumer> {
     shared: Arc<Shared<C>>,
 }
 
-struct Shared<C: Consumer> {
+/// What the event loop and a worker know of one body.
+pub(super) struct Shared<C: Consumer> {
     /// Bytes of the whole body on the wire, when they were announced.
     announced: Option<u64>,
-    pool: Arc<Pool>,
+    crew: Arc<Crew<C>>,
     budget: Arc<Budget>,
     state: Mutex<State<C>>,
 }
@@ -79,7 +80,7 @@ struct State<C: Consumer> {
     reply: Option<C::Reply>,
     /// No more pieces are accepted.
     ended: bool,
-    /// The consumer panicked; replies are dropped, which tells their owners.
+    /// The consumer is lost; replies are dropped, which tells their owners.
     dead: bool,
 }
 
@@ -90,7 +91,7 @@ struct Piece {
 
 impl<C: Consumer> BodyStream<C> {
     /// `announced`: bytes of the whole body on the wire, if known.
-    pub fn new(pool: Arc<Pool>, budget: Arc<Budget>, announced: Option<u64>, consumer: C) -> Self {
+    pub fn new(crew: Arc<Crew<C>>, budget: Arc<Budget>, announced: Option<u64>, consumer: C) -> Self {
         let state = State {
             consumer: Some(Box::new(consumer)),
             pieces: VecDeque::new(),
@@ -104,7 +105,7 @@ impl<C: Consumer> BodyStream<C> {
             ended: false,
             dead: false,
         };
-        Self { shared: Arc::new(Shared { announced, pool, budget, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { announced, crew, budget, state: Mutex::new(state) }) }
     }
 
     /// Asks for room for one piece of at most `PIECE_MAX` bytes; to be called before each receive.
@@ -158,7 +159,11 @@ impl<C: Consumer> BodyStream<C> {
             }
             _ => state.pieces.push_back(Piece { bytes: bytes.to_vec(), permit }),
         }
-        self.shared.wake_worker(&mut state);
+        let waits = state.begin_to_wait();
+        drop(state);
+        if waits {
+            self.shared.crew.wait(Arc::clone(&self.shared));
+        }
     }
 
     /// No further piece comes; `reply` learns the outcome on a worker thread.
@@ -171,8 +176,11 @@ impl<C: Consumer> BodyStream<C> {
             C::refuse(error, reply);
         } else if !state.dead {
             state.reply = Some(reply);
-            self.shared.wake_worker(&mut state);
+            let waits = state.begin_to_wait();
             drop(state);
+            if waits {
+                self.shared.crew.wait(Arc::clone(&self.shared));
+            }
         }
         // Outside the lock: giving back may resume another stream.
         drop(grant);
@@ -202,11 +210,21 @@ impl<C: Consumer> Drop for BodyStream<C> {
     }
 }
 
-/// What a worker found to do next.
-enum Step<C: Consumer> {
-    Consume(Piece),
-    Finish(C::Reply),
+/// What becomes of a body that a worker is done with for now.
+pub(super) enum Next<C: Consumer> {
+    /// Everything has come.
+    Finish(Box<C>, C::Reply),
+    /// Pieces wait for the next worker.
+    Wait,
+    /// Nothing is to be done, or nothing ever again.
     Rest,
+}
+
+impl<C: Consumer> State<C> {
+    /// True when the stream has not been with the crew, and is from now on.
+    fn begin_to_wait(&mut self) -> bool {
+        !std::mem::replace(&mut self.running, true)
+    }
 }
 
 impl<C: Consumer> Shared<C> {
@@ -221,94 +239,59 @@ impl<C: Consumer> Shared<C> {
         }
     }
 
-    fn wake_worker(self: &Arc<Self>, state: &mut State<C>) {
-        if !state.running {
-            state.running = true;
-            let shared = Arc::clone(self);
-            self.pool.spawn(move || shared.work());
-        }
+    /// Called by a worker, which is the only one until it calls `leave`, `refuse` or `die`. `None` for a body that was
+    /// aborted.
+    pub fn take_consumer(&self) -> Option<Box<C>> {
+        self.state.lock().consumer.take()
     }
 
-    /// At most one worker is here for a stream.
-    fn work(self: Arc<Self>) {
-        let Some(consumer) = self.state.lock().consumer.take() else { return };
-        if catch_unwind(AssertUnwindSafe(|| Self::consume(&self, consumer))).is_err() {
-            let mut state = self.state.lock();
-            state.dead = true;
-            state.ended = true;
-            let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
-            let (reply, resume) = (state.reply.take(), state.resume.take());
-            drop(state);
-            drop(dropped);
-            drop(reply);
-            if let Some(resume) = resume {
-                resume();
-            }
+    /// The next piece, if there is one, and its share of the budget.
+    pub fn take_piece(&self) -> Option<(Bytes, Permit)> {
+        let mut state = self.state.lock();
+        let piece = state.pieces.pop_front()?;
+        state.waiting_bytes = state.waiting_bytes.saturating_sub(piece.bytes.len() as u64);
+        let resume = if state.waiting_bytes < STREAM_WINDOW / 2 { state.resume.take() } else { None };
+        drop(state);
+        if let Some(resume) = resume {
+            resume();
         }
+        Some((piece.bytes.into(), piece.permit))
     }
 
-    /// Consumes until nothing waits or its turn is over.
-    fn consume(self: &Arc<Self>, mut consumer: Box<C>) {
-        let mut consumed = 0;
-        loop {
-            if consumed >= TURN {
-                return self.requeue(consumer);
-            }
-            let (step, resume) = self.next_step();
-            if let Some(resume) = resume {
-                resume();
-            }
-            match step {
-                Step::Consume(piece) => {
-                    consumed += piece.bytes.len() as u64;
-                    let result = consumer.consume(&piece.bytes);
-                    drop(piece);
-                    if let Err(error) = result {
-                        drop(consumer);
-                        return self.refuse(error);
-                    }
-                }
-                Step::Finish(reply) => return consumer.finish(reply),
-                Step::Rest => {
-                    let mut state = self.state.lock();
-                    // Something may have come between the two looks; an aborted stream drops its consumer.
-                    if state.pieces.is_empty() && state.reply.is_none() {
-                        state.running = false;
-                        state.consumer = (!state.ended).then_some(consumer);
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Lets other work go first; an aborted stream drops its consumer.
-    fn requeue(self: &Arc<Self>, consumer: Box<C>) {
+    /// The worker is done with the body for now; an aborted one drops its consumer.
+    pub fn leave(&self, consumer: Box<C>) -> Next<C> {
         let mut state = self.state.lock();
         if state.ended && state.reply.is_none() {
-            return;
+            return Next::Rest;
         }
+        if state.pieces.is_empty() {
+            if let Some(reply) = state.reply.take() {
+                return Next::Finish(consumer, reply);
+            }
+            state.running = false;
+        }
+        let next = if state.running { Next::Wait } else { Next::Rest };
         state.consumer = Some(consumer);
-        drop(state);
-        let shared = Arc::clone(self);
-        self.pool.spawn(move || shared.work());
+        next
     }
 
-    fn next_step(&self) -> (Step<C>, Option<Resume>) {
+    /// The consumer is lost, or nobody will ever take it. Replies are dropped, which tells their owners.
+    pub fn die(&self) {
         let mut state = self.state.lock();
-        let step = match state.pieces.pop_front() {
-            Some(piece) => {
-                state.waiting_bytes = state.waiting_bytes.saturating_sub(piece.bytes.len() as u64);
-                Step::Consume(piece)
-            }
-            None => state.reply.take().map_or(Step::Rest, Step::Finish),
-        };
-        let resume = if state.waiting_bytes < STREAM_WINDOW / 2 { state.resume.take() } else { None };
-        (step, resume)
+        state.dead = true;
+        state.ended = true;
+        let dropped = (state.consumer.take(), std::mem::take(&mut state.pieces), state.grant.take());
+        let (reply, resume) = (state.reply.take(), state.resume.take());
+        drop(state);
+        drop(dropped);
+        drop(reply);
+        if let Some(resume) = resume {
+            resume();
+        }
     }
 
     /// Remembers why the body is refused, or tells at once when the end has come already.
-    fn refuse(&self, error: C::Error) {
+    pub fn refuse(&self, error: C::Error) {
         let mut state = self.state.lock();
         let resume = state.resume.take();
         let dropped = (std::mem::take(&mut state.pieces), state.grant.take());

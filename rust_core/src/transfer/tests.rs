@@ -1,6 +1,7 @@
 //! The lane without Python and without sockets: signed heads in, answers out, over a real store in a temporary
 //! directory.
 
+mod concurrent;
 mod instant;
 
 use std::collections::HashMap;

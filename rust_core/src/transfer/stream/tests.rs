@@ -1,13 +1,18 @@
 //! Bodies over a real pool, pieces by hand.
 
 use super::*;
-use std::sync::mpsc::{Sender, channel};
+use crate::transfer::crew::LONE_TURN;
+use crate::transfer::pool::Pool;
+use proptest::prelude::*;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::Duration;
 
-/// Collects a body; refuses a piece with a `!`, panics at one with a `?`.
+/// Collects a body; refuses a piece with a `!`, panics at one with a `?`, and when a `%` is settled.
+#[derive(Default)]
 struct Collect {
     seen: Vec<u8>,
-    gate: Option<std::sync::mpsc::Receiver<()>>,
+    unsettled: Vec<Bytes>,
+    gate: Option<Receiver<()>>,
 }
 
 struct Told(Option<Sender<Result<Vec<u8>, &'static str>>>);
@@ -32,7 +37,7 @@ impl Consumer for Collect {
     type Error = &'static str;
     type Reply = Told;
 
-    fn consume(&mut self, piece: &[u8]) -> Result<(), Self::Error> {
+    fn consume(&mut self, piece: &Bytes, in_company: bool) -> Result<(), Self::Error> {
         if let Some(gate) = &self.gate {
             gate.recv().unwrap();
         }
@@ -40,12 +45,24 @@ impl Consumer for Collect {
         if piece.contains(&b'!') {
             return Err("refused");
         }
-        self.seen.extend_from_slice(piece);
+        if in_company {
+            self.unsettled.push(piece.clone());
+        } else {
+            self.seen.extend_from_slice(piece);
+        }
         Ok(())
     }
 
+    fn settle(company: &mut [&mut Self]) {
+        for body in company {
+            let pieces = std::mem::take(&mut body.unsettled);
+            assert!(!pieces.iter().any(|piece| piece.contains(&b'%')), "expected by this test");
+            pieces.iter().for_each(|piece| body.seen.extend_from_slice(piece));
+        }
+    }
+
     fn finish(self: Box<Self>, reply: Told) {
-        reply.tell(Ok(self.seen));
+        reply.tell(if self.unsettled.is_empty() { Ok(self.seen) } else { Err("unsettled") });
     }
 
     fn refuse(error: Self::Error, reply: Told) {
@@ -53,10 +70,25 @@ impl Consumer for Collect {
     }
 }
 
-fn stream(budget: u64, gate: Option<std::sync::mpsc::Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
+fn crew(workers: usize) -> Arc<Crew<Collect>> {
+    Crew::new(Arc::new(Pool::new(2).unwrap()), workers)
+}
+
+fn stream_of(crew: &Arc<Crew<Collect>>, budget: &Arc<Budget>, gate: Option<Receiver<()>>) -> BodyStream<Collect> {
+    BodyStream::new(Arc::clone(crew), Arc::clone(budget), None, Collect { gate, ..Collect::default() })
+}
+
+fn stream(budget: u64, gate: Option<Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
     let budget = Budget::new(budget);
-    let pool = Arc::new(Pool::new(2).unwrap());
-    (BodyStream::new(pool, Arc::clone(&budget), None, Collect { seen: Vec::new(), gate }), budget)
+    (stream_of(&crew(1), &budget, gate), budget)
+}
+
+/// Whether all of a budget is free, at once or a little later.
+fn comes_back(budget: &Arc<Budget>, all: u64) -> bool {
+    (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        budget.try_take(all).is_some()
+    })
 }
 
 /// Sends `pieces` as the event loop would and returns what the reply was told.
@@ -106,25 +138,149 @@ fn a_slow_consumer_stops_the_sender_at_the_window() {
     wait.recv_timeout(Duration::from_secs(10)).unwrap();
 }
 
-#[test]
-fn a_long_body_lets_other_work_go_first() {
-    let (open, gate) = channel();
-    let (budget, pool) = (Budget::new(1 << 30), Arc::new(Pool::new(1).unwrap()));
-    let consumer = Collect { seen: Vec::new(), gate: Some(gate) };
-    let stream = BodyStream::new(Arc::clone(&pool), budget, None, consumer);
-    let piece = vec![b'x'; PIECE_MAX as usize];
-    let pieces = 3 * TURN / PIECE_MAX;
-    for _ in 0..pieces {
+/// Pushes without asking whether there is room: for bodies under the window.
+fn push_all(stream: &BodyStream<Collect>, pieces: &[&[u8]]) {
+    for piece in pieces {
         assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
-        stream.push(&piece);
+        stream.push(piece);
     }
-    let (told, other) = channel();
-    pool.spawn(move || told.send(()).unwrap());
-    // Enough for one turn, not for the whole body: the other job must not need more.
-    (0..=TURN / PIECE_MAX).for_each(|_| open.send(()).unwrap());
-    other.recv_timeout(Duration::from_secs(10)).unwrap();
+}
+
+#[test]
+fn a_long_body_lets_others_go_first() {
+    let (open, gate) = channel();
+    let (crew, budget) = (crew(1), Budget::new(1 << 30));
+    let long = stream_of(&crew, &budget, Some(gate));
+    let piece = vec![b'x'; PIECE_MAX as usize];
+    let pieces = 3 * LONE_TURN / PIECE_MAX;
+    push_all(&long, &vec![piece.as_slice(); pieces as usize]);
+    let other = stream_of(&crew, &budget, None);
+    let (told, receiver) = channel();
+    push_all(&other, &[b"short"]);
+    other.finish(Told(Some(told)));
+    // Enough for one turn alone and one in company, not for the whole body: the other one must not need more.
+    (0..LONE_TURN / PIECE_MAX + 2).for_each(|_| open.send(()).unwrap());
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).unwrap(), Ok(b"short".to_vec()));
     (0..pieces).for_each(|_| open.send(()).unwrap());
-    assert_eq!(send(&stream, &[]).unwrap().len(), piece.len() * pieces as usize);
+    assert_eq!(send(&long, &[]).unwrap().len(), piece.len() * pieces as usize);
+}
+
+/// Bodies that wait behind a first one, so that they are each other's company, and what their replies are told.
+fn in_company(bodies: &[&[&[u8]]]) -> Vec<Result<Vec<u8>, &'static str>> {
+    let (open, gate) = sync_channel(0);
+    let (crew, budget) = (crew(1), Budget::new(1 << 30));
+    let first = stream_of(&crew, &budget, Some(gate));
+    let long = vec![b'x'; JOIN_MAX];
+    push_all(&first, &[&long, b"x"]);
+    // Now it has one piece, alone, and another one to come.
+    open.send(()).unwrap();
+    let streams: Vec<_> = bodies.iter().map(|_| stream_of(&crew, &budget, None)).collect();
+    let mut told = Vec::new();
+    for (stream, pieces) in streams.iter().zip(bodies) {
+        let (sender, receiver) = channel();
+        push_all(stream, pieces);
+        stream.finish(Told(Some(sender)));
+        told.push(receiver);
+    }
+    open.send(()).unwrap();
+    assert_eq!(send(&first, &[]).unwrap().len(), JOIN_MAX + 1);
+    let told = told.into_iter().map(|told| told.recv_timeout(Duration::from_secs(10)).unwrap()).collect();
+    assert!(comes_back(&budget, 1 << 30));
+    told
+}
+
+#[test]
+fn bodies_in_company_are_settled() {
+    let told = in_company(&[&[b"ab", b"c"], &[], &[b"d"]]);
+    assert_eq!(told, [Ok(b"abc".to_vec()), Ok(Vec::new()), Ok(b"d".to_vec())]);
+}
+
+#[test]
+fn a_body_fails_alone() {
+    let told = in_company(&[&[b"ab"], &[b"no!"], &[b"what?"], &[b"cd"]]);
+    assert_eq!(told, [Ok(b"ab".to_vec()), Err("refused"), Err("dropped"), Ok(b"cd".to_vec())]);
+}
+
+#[test]
+fn those_whose_company_could_not_be_settled_are_told() {
+    assert_eq!(in_company(&[&[b"ab"], &[b"c%d"]]), [Err("dropped"), Err("dropped")]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn whatever_the_others_do_a_body_arrives_whole(
+        bodies in proptest::collection::vec(
+            (proptest::collection::vec((any::<u8>(), 0..200_000usize), 0..12), 0..8u8), 1..24,
+        ),
+        workers in 1..4usize,
+    ) {
+        let (crew, budget) = (crew(workers), Budget::new(4 * PIECE_MAX));
+        std::thread::scope(|scope| {
+            for (pieces, fate) in bodies {
+                let stream = stream_of(&crew, &budget, None);
+                scope.spawn(move || {
+                    let mut pieces: Vec<Vec<u8>> =
+                        pieces.iter().map(|(byte, length)| vec![byte | 128; *length]).collect();
+                    match fate {
+                        0 => {
+                            pieces.push(b"!".to_vec());
+                            assert_eq!(send(&stream, &pieces), Err("refused"));
+                        }
+                        1 => {
+                            pieces.push(b"?".to_vec());
+                            assert_eq!(send(&stream, &pieces), Err("dropped"));
+                        }
+                        2 => {
+                            for piece in &pieces {
+                                if stream.admit(Box::new(|| ())) == Flow::More {
+                                    stream.push(piece);
+                                }
+                            }
+                            stream.abort();
+                        }
+                        _ => assert_eq!(send(&stream, &pieces), Ok(pieces.concat())),
+                    }
+                });
+            }
+        });
+        prop_assert!(comes_back(&budget, 4 * PIECE_MAX));
+    }
+}
+
+#[test]
+fn a_body_that_comes_after_the_close_is_told() {
+    let pool = Arc::new(Pool::new(2).unwrap());
+    let (crew, budget) = (Crew::new(Arc::clone(&pool), 1), Budget::new(PIECE_MAX));
+    let early = stream_of(&crew, &budget, None);
+    push_all(&early, &[b"ab"]);
+    pool.close();
+    let (sender, told) = channel();
+    early.finish(Told(Some(sender)));
+    assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), Err("dropped"));
+    let late = stream_of(&crew, &budget, None);
+    push_all(&late, &[b"cd"]);
+    assert_eq!(late.admit(Box::new(|| ())), Flow::Stop);
+    assert!(comes_back(&budget, PIECE_MAX));
+}
+
+/// The ends of bodies run on the same threads as the crew, which may always find work.
+#[test]
+fn bodies_end_while_the_crew_is_busy() {
+    let (open, gate) = channel();
+    let pool = Arc::new(Pool::new(2).unwrap());
+    let (crew, budget) = (Crew::new(pool, 1), Budget::new(1 << 30));
+    let first = stream_of(&crew, &budget, None);
+    let (sender, told) = channel();
+    push_all(&first, &[b"ab"]);
+    let busy = stream_of(&crew, &budget, Some(gate));
+    push_all(&busy, &[b"cd"]);
+    first.finish(Told(Some(sender)));
+    // Whether both came in company or one after the other: the worker has `cd` once or twice to wait for.
+    open.send(()).unwrap();
+    push_all(&busy, &[b"ef"]);
+    assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), Ok(b"ab".to_vec()));
+    drop(open);
 }
 
 #[test]
@@ -160,11 +316,5 @@ fn an_aborted_body_gives_everything_back_and_resumes_its_waiter() {
     let _ = open.send(());
     wait.recv_timeout(Duration::from_secs(10)).unwrap();
     drop(stream);
-    for _ in 0..1000 {
-        if budget.try_take(3 * PIECE_MAX).is_some() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("the budget did not come back");
+    assert!(comes_back(&budget, 3 * PIECE_MAX));
 }

@@ -7,6 +7,8 @@
 
 #[path = "support/objects.rs"]
 mod objects;
+#[path = "support/pump.rs"]
+mod pump;
 #[path = "support/reading.rs"]
 mod reading;
 mod support;
@@ -192,7 +194,7 @@ fn page() {
     let query = ListObjectsV2Query::parse(&query).expect("a query of a list");
     let owner = Owner { id: "00112233445566778899aabbccddeeff", display_name: "root" };
     count("list-1000-keys-xml", BODIES, |_| {
-        let mut list = ObjectList::v2("bucket", &query, owner);
+        let mut list = ObjectList::v2(Vec::new(), "bucket", &query, owner);
         for (number, key) in keys.iter().enumerate() {
             let object = object(number, small);
             list.entry(&ObjectEntry {

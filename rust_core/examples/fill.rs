@@ -4,6 +4,8 @@
 //! [--prefix TEXT] [--delete] [--die-at-lag]`. Two keys a directory, in scattered order. With `--die-at-lag` the
 //! process kills itself, as a crash would, when the index is as far behind as it may be.
 
+#[path = "../benches/support/pump.rs"]
+mod pump;
 #[path = "../benches/support/mod.rs"]
 mod support;
 
@@ -16,7 +18,8 @@ use orcas_core::engine::{Handle, LAG_BYTES_MAX, LAG_RECORDS_MAX};
 use orcas_core::record::Durability;
 use rustix::process::{Signal, getpid, kill_process};
 
-use support::{Pump, bucket, open, put, scatter, unique};
+use pump::{Pump, bucket, put, unique};
+use support::{open, options, scatter};
 
 const IN_FLIGHT: usize = 4096;
 /// Intents between two looks at the lag.
@@ -66,7 +69,7 @@ fn arguments() -> Arguments {
 
 fn main() {
     let arguments = arguments();
-    let engine = open(&arguments.data, Durability::Buffered, true);
+    let engine = open(options(&arguments.data, Durability::Buffered));
     let handle = engine.handle();
     let bucket = bucket(&handle, &arguments.bucket);
     let mut pump = Pump::new(IN_FLIGHT);

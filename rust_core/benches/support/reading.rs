@@ -13,7 +13,8 @@ use orcas_core::sigv4::{Credential, Signer};
 use orcas_core::transfer::lane::now_ms;
 use orcas_core::transfer::{AccessKey, Answer, AnswerBody, Identities, Lane, LaneOptions, Request};
 
-use crate::support::{Pump, bucket, open, put, unique};
+use crate::pump::{Pump, bucket, put, unique};
+use crate::support::{open, options};
 
 /// Of the bucket that `support::bucket` makes.
 const OWNER: &str = "benchmark";
@@ -32,7 +33,7 @@ pub struct Reading {
 impl Reading {
     /// A store in `data` with an object of `length` bytes, closed and opened again, so that the index has it.
     pub fn new(data: &Path, length: usize) -> Self {
-        let engine = open(data, Durability::Sync, true);
+        let engine = open(options(data, Durability::Sync));
         let handle = engine.handle();
         let mut pump = Pump::new(1);
         pump.submit(&handle, put(&handle, &bucket(&handle, "benchmark"), Bytes::from(KEY), unique(1, length)));
@@ -40,7 +41,7 @@ impl Reading {
         drop(handle);
         engine.close().expect("the store closes");
 
-        let engine = open(data, Durability::Sync, true);
+        let engine = open(options(data, Durability::Sync));
         let options = LaneOptions {
             region: "us-east-1".into(),
             strict_region: false,

@@ -18,6 +18,7 @@ use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::request::Request;
 use super::store_body::StoreBody;
+use crate::buffers::{Buffer, Buffers};
 use crate::decide::{Failure, Outcome};
 use crate::engine::{CompletionSink, Handle};
 use crate::error::{Error, Result};
@@ -68,6 +69,8 @@ pub struct Lane {
     /// The threads of both.
     intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
+    /// The engine's.
+    pub buffers: Arc<Buffers>,
     pub completions: Completions<Completion>,
     pub options: LaneOptions,
     pub identities: Identities,
@@ -93,7 +96,7 @@ pub enum Event {
     Committed(Arc<Request>, std::result::Result<Outcome, Failure>),
     Answered(Answer),
     /// A piece of a download.
-    Piece(std::result::Result<Vec<u8>, Problem>),
+    Piece(std::result::Result<Buffer, Problem>),
     /// There is room for the body now, or it is over: ask again.
     Resume,
 }
@@ -116,6 +119,7 @@ impl Lane {
             intake_sha256: crew(&intake_pool, processors),
             intake_pool,
             budget: Budget::new(options.body_budget),
+            buffers: Arc::clone(engine.buffers()),
             completions: Completions::new().map_err(failed)?,
             engine,
             options,

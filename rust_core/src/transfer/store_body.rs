@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::answer::Answer;
 use super::body_md5::BodyMd5;
 use super::intake::{Paid, Promise, Verifier};
-use super::lane::Reply;
+use super::lane::{Lane, Reply};
 use super::problem::Problem;
 use super::request::{BodyPlan, Input, Request};
 use super::stream::{BodyStream, Consumer};
@@ -29,8 +29,10 @@ impl Request {
     pub fn open_body(self: &Arc<Self>) -> Option<UploadStream> {
         let BodyPlan::Stream(promise) = &self.body else { return None };
         let consumer = StoreBody::new(Arc::clone(self), promise);
-        let crew = if promise.hashes_sha256() { &self.lane.intake_sha256 } else { &self.lane.intake };
-        Some(BodyStream::new(Arc::clone(crew), Arc::clone(&self.lane.budget), promise.wire, consumer))
+        let Lane { intake, intake_sha256, budget, buffers, .. } = &*self.lane;
+        let crew = Arc::clone(if promise.hashes_sha256() { intake_sha256 } else { intake });
+        let (budget, buffers) = (Arc::clone(budget), Arc::clone(buffers));
+        Some(BodyStream::new(crew, budget, buffers, promise.wire, consumer))
     }
 }
 

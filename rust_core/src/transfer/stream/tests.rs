@@ -75,7 +75,8 @@ fn crew(workers: usize) -> Arc<Crew<Collect>> {
 }
 
 fn stream_of(crew: &Arc<Crew<Collect>>, budget: &Arc<Budget>, gate: Option<Receiver<()>>) -> BodyStream<Collect> {
-    BodyStream::new(Arc::clone(crew), Arc::clone(budget), None, Collect { gate, ..Collect::default() })
+    let consumer = Collect { gate, ..Collect::default() };
+    BodyStream::new(Arc::clone(crew), Arc::clone(budget), Buffers::new(true), None, consumer)
 }
 
 fn stream(budget: u64, gate: Option<Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
@@ -170,7 +171,7 @@ fn in_company(bodies: &[&[&[u8]]]) -> Vec<Result<Vec<u8>, &'static str>> {
     let (open, gate) = sync_channel(0);
     let (crew, budget) = (crew(1), Budget::new(1 << 30));
     let first = stream_of(&crew, &budget, Some(gate));
-    let long = vec![b'x'; JOIN_MAX];
+    let long = vec![b'x'; BUFFER_MAX];
     push_all(&first, &[&long, b"x"]);
     // Now it has one piece, alone, and another one to come.
     open.send(()).unwrap();
@@ -183,7 +184,7 @@ fn in_company(bodies: &[&[&[u8]]]) -> Vec<Result<Vec<u8>, &'static str>> {
         told.push(receiver);
     }
     open.send(()).unwrap();
-    assert_eq!(send(&first, &[]).unwrap().len(), JOIN_MAX + 1);
+    assert_eq!(send(&first, &[]).unwrap().len(), BUFFER_MAX + 1);
     let told = told.into_iter().map(|told| told.recv_timeout(Duration::from_secs(10)).unwrap()).collect();
     assert!(comes_back(&budget, 1 << 30));
     told
@@ -317,4 +318,35 @@ fn an_aborted_body_gives_everything_back_and_resumes_its_waiter() {
     wait.recv_timeout(Duration::from_secs(10)).unwrap();
     drop(stream);
     assert!(comes_back(&budget, 3 * PIECE_MAX));
+}
+
+/// However pieces are cut, what waits for a worker takes no more than twice its bytes of memory, or two buffers
+/// of the least size: one that the worker has, and one that is being filled.
+#[test]
+fn waiting_pieces_take_at_most_twice_their_bytes() {
+    for piece in [1, 700, 5_000, 8_193, 33_000, 65_536, 66_000, 131_073, PIECE_MAX as usize] {
+        let (open, gate) = channel();
+        let (budget, buffers) = (Budget::new(1 << 30), Buffers::new(true));
+        let consumer = Collect { gate: Some(gate), ..Collect::default() };
+        let stream = BodyStream::new(crew(1), budget, Arc::clone(&buffers), None, consumer);
+        let (content, mut sent) = (vec![b'x'; piece], 0);
+        while sent < STREAM_WINDOW && sent < 2_000 * piece as u64 {
+            assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
+            stream.push(&content);
+            sent += piece as u64;
+            let out = buffers.counts().out_bytes;
+            assert!(out <= 2 * sent.max(BUFFER_MIN as u64), "{out} bytes of memory for {sent} in pieces of {piece}");
+        }
+        stream.abort();
+        // Fails when the worker had not begun: then its consumer is gone already.
+        let _ = open.send(());
+        drop(stream);
+        for _ in 0..1000 {
+            if buffers.counts().out_bytes == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(buffers.counts().out_bytes, 0);
+    }
 }

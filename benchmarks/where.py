@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import load
 from processes import UNSCRUBBED, Bare, Orcas, Process, scratch
-from small import answers_like, make_bucket, unique
+from small import answer_like, make_bucket, unique
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 _PERF = shutil.which("perf")
@@ -108,7 +108,11 @@ def _profile(kind: str) -> list[Part]:
         load.run(orcas.address, [signer.put(f"/small/{n:016x}", unique(n)) for n in range(_OBJECTS)], _CONNECTIONS)
         if not kind.startswith("bare-"):
             return _sampled(orcas, _KINDS[kind](orcas, orcas))
-        with Bare(answers_like(orcas)) as bare:
+        answers = {
+            "PUT": answer_like(orcas, signer.put("/small/probe", unique(0))),
+            "GET": answer_like(orcas, signer.get("/small/probe")),
+        }
+        with Bare(answers) as bare:
             return _sampled(bare, _KINDS[kind](orcas, bare))
 
 

@@ -114,6 +114,11 @@ class Process:
         """Begin a new peak at the present memory (proc(5): 5 in clear_refs)."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
+    def page_faults(self) -> int:
+        """Pages that were given to the process without reading a file, so far (proc(5): minflt in stat)."""
+        behind_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2]
+        return int(behind_name.split()[7])
+
     def _status(self, name: str) -> float:
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(f"{name}:"):
@@ -125,11 +130,17 @@ class Orcas(Process):
     """`orcas serve` over a directory, as a user starts it."""
 
     def __init__(self, data: Path, durability: str = "sync", settings: dict[str, str] | None = None) -> None:
+        self._data = data
         super().__init__(
             [sys.executable, "-m", "orcas", "serve", "--data", str(data), "--port", "0", "--durability", durability],
             "orcas ready",
             environment=KEYS | (settings or {}),
         )
+
+    def pools(self) -> dict[str, Any]:
+        """The counters of its pools."""
+        said: dict[str, Any] = tool(self._data, "stats")["pools"]
+        return said
 
     def signer(self) -> Signer:
         """Requests of the root key, from now on for 15 minutes."""

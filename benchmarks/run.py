@@ -22,6 +22,7 @@ import engine
 import headers
 import index
 import large
+import pooling
 import sharing
 import small
 import space
@@ -36,6 +37,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "commit": engine.commit,
     "batch": batch.engine,
     "batch-server": batch.server,
+    "pooling": pooling.allocations,
+    "pooling-server": pooling.server,
     "p99": small.beside_uploads,
     "get-10mib": large.throughput,
     "memory": large.memory,

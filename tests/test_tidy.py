@@ -35,6 +35,7 @@ RUST_ARROWS: dict[str, set[str]] = {
     "sync": set(),
     "planted": set(),
     "block": {"error"},
+    "buffers": set(),
     "calendar": set(),
     "checksum": {"http"},
     "chunker": {"chunks"},
@@ -42,7 +43,7 @@ RUST_ARROWS: dict[str, set[str]] = {
     "fs": {"error", "sync", "planted"},
     "record": {"checksum", "error"},
     "decide": {"record", "checksum", "error"},
-    "log": {"block", "fs", "record", "checksum", "error", "sync", "planted"},
+    "log": {"block", "buffers", "fs", "record", "checksum", "error", "sync", "planted"},
     "chunks": {"block", "fs", "record", "checksum", "error", "sync", "planted"},
     "index": {"record", "checksum", "error", "sync", "planted"},
     "s3": {"http", "block", "calendar", "checksum"},
@@ -55,6 +56,7 @@ RUST_ARROWS: dict[str, set[str]] = {
         "index",
         "decide",
         "block",
+        "buffers",
         "fs",
         "record",
         "checksum",
@@ -63,7 +65,7 @@ RUST_ARROWS: dict[str, set[str]] = {
         "planted",
     },
     "load": {"http", "sigv4", "checksum"},
-    "transfer": {"engine", "decide", "s3", "sigv4", "http", "record", "checksum", "error"},
+    "transfer": {"engine", "buffers", "decide", "s3", "sigv4", "http", "record", "checksum", "error"},
 }
 
 # What only these parts of the crate may name: the Python binding, SQLite, the file system.

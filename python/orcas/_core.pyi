@@ -135,6 +135,44 @@ class FileStats(TypedDict):
     index_wal_bytes: int
 
 @type_check_only
+class BufferCounts(TypedDict):
+    """What became of the buffers of the pool since the store was opened.
+
+    Taken again, allocated because none was there, kept, freed for want of room or because they had grown; bytes that lie
+    unused, and bytes in use.
+    """
+
+    hits: int
+    misses: int
+    returned: int
+    discarded: int
+    held_bytes: int
+    out_bytes: int
+
+@type_check_only
+class Connections(TypedDict):
+    """The read connections of the index.
+
+    Loans of an open one, loans that opened one, callers that found all out and waited, those of them that waited in vain;
+    and how many there are now. Without pooling none is idle.
+    """
+
+    hits: int
+    misses: int
+    waits: int
+    refusals: int
+    open: int
+    idle: int
+
+@type_check_only
+class Pools(TypedDict):
+    """What is kept to be used again. Without pooling all numbers of the buffers stay 0."""
+
+    enabled: bool
+    buffers: BufferCounts
+    connections: Connections
+
+@type_check_only
 class Stats(TypedDict):
     """What a store holds and takes."""
 
@@ -142,6 +180,7 @@ class Stats(TypedDict):
     buckets: list[BucketStats]
     totals: TotalStats
     files: FileStats
+    pools: Pools
 
 @type_check_only
 class ReclaimStats(TypedDict):
@@ -419,6 +458,7 @@ class Options(TypedDict):
     reclaim_bytes_per_sec: int
     scrub_bytes_per_sec: int
     reserve: int
+    pooling_enabled: bool
     region: str
     strict_region: bool
     domains: list[str]
@@ -572,6 +612,10 @@ class Health:
     @property
     def lag_records(self) -> int:
         """Records that the index has yet to follow."""
+
+    @property
+    def pools(self) -> Pools:
+        """Memory and connections that are kept to be used again."""
 
 @final
 class Request:

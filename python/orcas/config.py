@@ -208,6 +208,12 @@ class Settings:
         64 * MIB, "memory that request and response bodies under way may take together", _integer,
         unit="bytes", low=8 * MIB, high=16 * GIB,
     )  # fmt: skip
+    pooling_enabled: bool = _setting(
+        True,
+        "use memory of bodies and documents, and read connections of the index, again; "
+        "without it each is made when it is needed and given back at once",
+        _boolean,
+    )
     max_head_size: int = _setting(
         32 * KIB, "longest request head, request line included", _integer, unit="bytes", low=8 * KIB, high=256 * KIB
     )

@@ -110,6 +110,7 @@ def _options(settings: Settings) -> Options:
         "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
         "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
         "reserve": _MEMORY_RESERVE if settings.memory else _RESERVE,
+        "pooling_enabled": settings.pooling_enabled,
         "region": settings.region,
         "strict_region": settings.strict_region,
         "domains": list(settings.domains),

@@ -4,13 +4,18 @@
 //! `cargo bench --bench batch -- [--dir DIR] [--rounds N] [--seconds S] [--json]`. With `--json` the only line on stdout is a
 //! list of documents, one a combination, with operations a second, one number a round.
 
+#[path = "support/arguments.rs"]
+mod arguments;
+#[path = "support/pump.rs"]
+mod pump;
+#[path = "support/puts.rs"]
+mod puts;
 mod support;
-#[path = "support/timed.rs"]
-mod timed;
 
 use orcas_core::record::Durability;
 
-use timed::{Arguments, Puts};
+use arguments::Arguments;
+use puts::Puts;
 
 const SIZES: [usize; 3] = [1 << 10, 4 << 10, 64 << 10];
 const IN_FLIGHT: [usize; 4] = [1, 10, 50, 100];

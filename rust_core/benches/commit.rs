@@ -5,9 +5,13 @@
 //! that a sync writes no metadata; `raw_growing` appends to a file that grows. With `--json` the only line on stdout
 //! is a document of operations a second, one number a round.
 
+#[path = "support/arguments.rs"]
+mod arguments;
+#[path = "support/pump.rs"]
+mod pump;
+#[path = "support/puts.rs"]
+mod puts;
 mod support;
-#[path = "support/timed.rs"]
-mod timed;
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -16,8 +20,9 @@ use std::time::{Duration, Instant};
 
 use orcas_core::record::Durability;
 
-use support::unique;
-use timed::{Arguments, Puts};
+use arguments::Arguments;
+use pump::unique;
+use puts::Puts;
 
 const BODY: usize = 1024;
 const IN_FLIGHT: usize = 64;

@@ -3,8 +3,8 @@
 //! `cargo bench --bench headers`. First the allocations of each call are counted and those that must not be are
 //! refused, then Criterion measures. `-- --save-baseline NAME` keeps the figures, `-- --baseline NAME` compares.
 
-#[path = "support/allocations.rs"]
-mod allocations;
+#[path = "support/counting.rs"]
+mod counting;
 #[path = "support/plain.rs"]
 mod plain;
 
@@ -19,7 +19,7 @@ use orcas_core::s3::format::{
 };
 use orcas_core::s3::header_block::HeaderBlock;
 
-use allocations::{Counting, allocations};
+use counting::{Allocated, Counting};
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -146,7 +146,9 @@ fn measure<T>(
 ) -> u64 {
     // What stays from call to call is there from now on.
     objects.iter().for_each(|object| drop(black_box(format(object))));
-    let allocated = allocations(|| drop(black_box(format(black_box(&objects[0])))));
+    let before = Allocated::now();
+    drop(black_box(format(black_box(&objects[0]))));
+    let allocated = before.since().count;
     println!("{value}/{way}: {allocated} allocations a call");
     group.bench_function(way, |bencher| {
         bencher.iter_custom(|calls| {

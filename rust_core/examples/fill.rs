@@ -4,6 +4,8 @@
 //! [--prefix TEXT] [--delete] [--die-at-lag]`. Two keys a directory, in scattered order. With `--die-at-lag` the
 //! process kills itself, as a crash would, when the index is as far behind as it may be.
 
+#[path = "../benches/support/pump.rs"]
+mod pump;
 #[path = "../benches/support/mod.rs"]
 mod support;
 
@@ -16,7 +18,8 @@ use orcas_core::engine::{Handle, LAG_BYTES_MAX, LAG_RECORDS_MAX};
 use orcas_core::record::Durability;
 use rustix::process::{Signal, getpid, kill_process};
 
-use support::{Pump, bucket, open, put, scatter, unique};
+use pump::{Pump, bucket, put, unique};
+use support::{open, scatter};
 
 const IN_FLIGHT: usize = 4096;
 /// Intents between two looks at the lag.

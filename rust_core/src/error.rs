@@ -23,6 +23,9 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("the index failed: {reason}")]
     Index { reason: Arc<str> },
+    /// Nothing is wrong but that too many ask at once.
+    #[error("all {connections} read connections of the index stayed in use")]
+    Busy { connections: u32 },
     #[error("a stored record cannot be read: {reason}")]
     Record { reason: &'static str },
     #[error("the disk is full")]

@@ -33,8 +33,8 @@ def serve(data: Path) -> Callable[..., contextlib.AbstractContextManager[Target]
     """Run a server on the store of the test, or on another directory, with the bucket that tests use."""
 
     @contextlib.contextmanager
-    def start(directory: Path | None = None) -> Iterator[Target]:
-        with running(directory or data) as target:
+    def start(directory: Path | None = None, **settings: object) -> Iterator[Target]:
+        with running(directory or data, **settings) as target:
             client = target.client()
             if BUCKET not in [entry["Name"] for entry in client.list_buckets()["Buckets"]]:
                 client.create_bucket(Bucket=BUCKET)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.fixtures.commands import command, document
-from tests.fixtures.targets import Target, content
+from tests.fixtures.targets import MIB, Target, content
 from tests.tools.conftest import BUCKET, fill
 
 Serve = Callable[..., AbstractContextManager[Target]]
@@ -19,7 +24,7 @@ RECLAIMED = {"blobs", "condemned_bytes", "punched_bytes", "moved_bytes", "log_fi
 
 def shown(data: Path, *arguments: str) -> dict[str, Any]:
     stats: dict[str, Any] = document("stats", "--data", data, *arguments)
-    assert set(stats) == {"store", "buckets", "totals", "files", "reclaim"}
+    assert set(stats) == {"store", "buckets", "totals", "files", "pools", "reclaim"}
     assert set(stats["totals"]) == {"logical", "stored", "dead"}
     assert set(stats["files"]) == {
         "log_files", "log_bytes", "log_allocated", "packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes",
@@ -50,6 +55,58 @@ def test_stats_say_what_is_stored_and_shared(serve: Serve, data: Path) -> None:
         table = command("stats", "--data", data)
     assert BUCKET in table
     assert "1.1 MiB" in table
+
+
+def test_stats_count_what_is_used_again(serve: Serve, data: Path) -> None:
+    counts: dict[bool, dict[str, Any]] = {}
+    for enabled in (True, False):
+        with serve(pooling_enabled=enabled) as target:
+            bodies = fill(target, range(10))
+            for key, body in bodies.items():
+                assert target.client().get_object(Bucket=BUCKET, Key=key)["Body"].read() == body
+            target.client().list_objects_v2(Bucket=BUCKET)
+            counts[enabled] = shown(data)["pools"]
+    names = {"hits", "misses", "returned", "discarded", "held_bytes", "out_bytes"}
+    assert set(counts[True]["buffers"]) == names
+    assert counts[True]["enabled"]
+    assert counts[True]["buffers"]["hits"] > 0
+    assert counts[True]["buffers"]["misses"] > 0
+    assert counts[False] == {
+        "enabled": False, "buffers": dict.fromkeys(names, 0), "connections": counts[False]["connections"],
+    }  # fmt: skip
+    with_pool, without = (counts[enabled]["connections"] for enabled in (True, False))
+    assert set(with_pool) == {"hits", "misses", "waits", "refusals", "open", "idle"}
+    assert with_pool["hits"] > 0
+    assert 0 < with_pool["idle"] <= with_pool["open"]
+    assert (without["hits"], without["idle"]) == (0, 0)
+    assert without["misses"] > 0
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="tells what glibc gives back")
+def test_idle_memory_goes_back_to_the_system(serve: Serve, data: Path) -> None:
+    def resident(process: int) -> int:
+        return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+    with serve() as target:
+        client = target.client()
+        before = resident(target.server.pid)
+
+        def put_and_get(at: int) -> None:
+            for size in (3_000, 60_000, 300_000, 3 * MIB) * 4:
+                body = content(size, at)
+                client.put_object(Bucket=BUCKET, Key=f"{at}/{size}", Body=body)
+                assert client.get_object(Bucket=BUCKET, Key=f"{at}/{size}")["Body"].read() == body
+
+        with ThreadPoolExecutor(12) as threads:
+            list(threads.map(put_and_get, range(12)))
+        grown = resident(target.server.pid) - before
+        deadline = time.monotonic() + 60
+        while shown(data)["pools"]["buffers"]["held_bytes"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        kept = resident(target.server.pid) - before
+    # By itself glibc keeps nearly all of it.
+    assert kept < grown / 2, f"{kept} of {grown} bytes"
 
 
 def test_what_is_deleted_is_given_back(serve: Serve, data: Path) -> None:

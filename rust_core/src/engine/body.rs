@@ -13,6 +13,7 @@ use bytes::Bytes;
 use super::Shared;
 use super::keys::identity;
 use super::sharing::Room;
+use crate::buffers::Buffer;
 use crate::chunker::Chunker;
 use crate::chunks::{ChunkWriter, WrittenChunk};
 use crate::decide::{Body, ChunkPlace, PlacedChunk, Sharing};
@@ -97,7 +98,7 @@ enum OpenChunk {
 
 /// A chunk that waits in memory until it is known whether the store has it.
 struct HeldChunk {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     hasher: blake3::Hasher,
     /// Bytes of the whole chunk; the most it may have with content-defined cuts.
     length: u64,
@@ -107,8 +108,7 @@ struct HeldChunk {
 }
 
 impl HeldChunk {
-    fn new(scope: &[u8; 32], length: u64, room: Room) -> Self {
-        let bytes = Vec::with_capacity(HEAD_LENGTH.min(length as usize));
+    fn new(scope: &[u8; 32], length: u64, room: Room, bytes: Buffer) -> Self {
         Self { bytes, hasher: blake3::Hasher::new_keyed(scope), length, head: None, room }
     }
 
@@ -173,7 +173,10 @@ impl BodyWriter {
     fn next_chunk(&self) -> Result<OpenChunk> {
         self.shared.check_writable()?;
         self.shared.check_space()?;
-        let held = |length, room| Ok(OpenChunk::Held(Box::new(HeldChunk::new(&self.scope, length, room))));
+        let held = |length: u64, room| {
+            let bytes = self.shared.buffers.take(HEAD_LENGTH.min(length as usize));
+            Ok(OpenChunk::Held(Box::new(HeldChunk::new(&self.scope, length, room, bytes))))
+        };
         match &self.cuts {
             Cuts::Content(chunker) => {
                 let length = self.remaining.min(chunker.longest() as u64);
@@ -264,7 +267,9 @@ impl BodyWriter {
             held.head.is_some_and(|head| self.shared.heads.maybe_known(head) || self.own.contains_key(&head));
         let fixed = matches!(self.cuts, Cuts::Fixed(_));
         if !fixed || (maybe_known && held.room.grow(held.length)) {
-            held.bytes.reserve_exact(held.length as usize - held.bytes.len());
+            let mut whole = self.shared.buffers.take(held.length as usize);
+            whole.extend_from_slice(&held.bytes);
+            held.bytes = whole;
             return Ok(OpenChunk::Held(held));
         }
         let OpenChunk::Through { mut writer, left } = self.through(held.length)? else {

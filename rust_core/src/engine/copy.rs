@@ -178,7 +178,8 @@ impl Handle {
         let mut body = GrowingBody::new(self, bucket, reader.remaining());
         let mut md5 = Md5Hasher::new();
         let mut hasher = algorithm.map(Hasher::new);
-        let mut buf = vec![0; READ_SIZE];
+        let mut buf = self.buffers().take(READ_SIZE);
+        buf.resize(READ_SIZE, 0);
         loop {
             let read = reader.read(&mut buf)?;
             if read == 0 {
@@ -209,7 +210,8 @@ impl Handle {
         let mut md5 = Md5Hasher::new();
         let mut hasher = algorithm.map(Hasher::new);
         let mut reader = self.reader(source, first, last);
-        let mut buf = vec![0; READ_SIZE];
+        let mut buf = self.buffers().take(READ_SIZE);
+        buf.resize(READ_SIZE, 0);
         loop {
             let read = reader.read(&mut buf)?;
             if read == 0 {

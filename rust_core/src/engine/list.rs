@@ -1,5 +1,6 @@
 //! Pages of objects: the index and the overlay merged in byte order of the keys, common prefixes rolled up. A page
-//! costs what it holds: a prefix is left behind with one seek, however many keys it covers.
+//! costs what it holds: a prefix is left behind with one seek, however many keys it covers, and what only the index has
+//! goes from its rows to the taker of the page.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -25,23 +26,50 @@ pub struct ListObjects {
     pub max_keys: usize,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListEntry {
-    pub key: Bytes,
+/// What an entry shows beside its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
     pub modified_ms: u64,
     pub size: u64,
     pub etag: Etag,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
 
+/// Takes a page while it is read: entries and common prefixes in byte order.
+pub trait PageSink {
+    fn entry(&mut self, key: &[u8], listed: &Listed);
+    fn prefix(&mut self, prefix: &[u8]);
+    /// What came so far is void, and the page comes again.
+    fn restart(&mut self);
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListEntry {
+    pub key: Bytes,
+    pub listed: Listed,
+}
+
+/// A page as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListPage {
     pub entries: Vec<ListEntry>,
     pub prefixes: Vec<Bytes>,
-    /// There is more after `last`.
-    pub truncated: bool,
-    /// The last key or common prefix of the page.
-    pub last: Option<Bytes>,
+    /// The last key or common prefix of a page after which there is more.
+    pub next: Option<Bytes>,
+}
+
+impl PageSink for ListPage {
+    fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.entries.push(ListEntry { key: Bytes::copy_from_slice(key), listed: *listed });
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.prefixes.push(Bytes::copy_from_slice(prefix));
+    }
+
+    fn restart(&mut self) {
+        *self = Self::default();
+    }
 }
 
 /// Rows that a cursor fetches after a seek; doubled with every further fetch, since a seek is often followed by the
@@ -51,23 +79,31 @@ const FETCH_MAX: usize = 1_024;
 /// Times a page starts over because the applier moved records out of the overlay between the two looks.
 const RESTARTS_MAX: usize = 16;
 
-/// One key as a cursor sees it; `entry` is `None` for a deletion that the index does not know yet.
+/// One key as a cursor sees it; `listed` is `None` for a deletion that the index does not know yet.
 struct Row {
     key: Bytes,
     sequence: Sequence,
-    entry: Option<ListEntry>,
+    listed: Option<Listed>,
 }
 
-enum Page {
-    Ready(ListPage),
+enum Read {
+    /// The page, with the last key or prefix when there is more.
+    Done(Option<Bytes>),
     /// The overlay lost records that the snapshot of the index does not have.
     Moved,
 }
 
 impl Shared {
     pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
+        let mut page = ListPage::default();
+        let next = self.list_objects_to(list, &mut page)?;
+        Ok(ListPage { next, ..page })
+    }
+
+    /// Returns the last key or common prefix when there is more after it.
+    pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
         if list.max_keys == 0 {
-            return Ok(ListPage::default());
+            return Ok(None);
         }
         for _ in 0..RESTARTS_MAX {
             let mut reader = self.index.read()?;
@@ -82,10 +118,11 @@ impl Shared {
             };
             let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
             let overlay = Cursor::new(OverlayRows { shared: self, bucket: list.bucket, applied });
-            let merge = Merge { list, index, overlay };
-            if let Page::Ready(page) = merge.page()? {
-                return Ok(page);
+            let page = Page { list, sink, count: 0, last: None };
+            if let Read::Done(next) = (Merge { page, index, overlay }).read()? {
+                return Ok(next);
             }
+            sink.restart();
         }
         Err(Error::Index { reason: "a page could not be read between two commits".into() })
     }
@@ -102,31 +139,30 @@ struct IndexRows<'r, 'i> {
     bucket: BucketId,
 }
 
-impl Rows for IndexRows<'_, '_> {
-    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
+impl IndexRows<'_, '_> {
+    fn scan(&self, from: Bound<&[u8]>, limit: usize, visit: &mut dyn FnMut(HeadRow<'_>) -> bool) -> Result<()> {
         let (key, inclusive) = match from {
             Bound::Included(key) => (key, true),
             Bound::Excluded(key) => (key, false),
             Bound::Unbounded => (&b""[..], true),
         };
-        self.reader.scan_heads(self.bucket, key, inclusive, None, limit, &mut |head| {
-            out.push_back(of_head(&head));
+        self.reader.scan_heads(self.bucket, key, inclusive, None, limit, visit)
+    }
+}
+
+impl Rows for IndexRows<'_, '_> {
+    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
+        self.scan(from, limit, &mut |head| {
+            let (key, listed) = (Bytes::copy_from_slice(&head.key), Some(of_head(&head)));
+            out.push_back(Row { key, sequence: head.sequence, listed });
             true
         })?;
         Ok(Some(()))
     }
 }
 
-fn of_head(head: &HeadRow<'_>) -> Row {
-    let key = Bytes::copy_from_slice(&head.key);
-    let entry = ListEntry {
-        key: key.clone(),
-        modified_ms: head.modified_ms,
-        size: head.size,
-        etag: head.etag,
-        checksum: head.checksum,
-    };
-    Row { key, sequence: head.sequence, entry: Some(entry) }
+fn of_head(head: &HeadRow<'_>) -> Listed {
+    Listed { modified_ms: head.modified_ms, size: head.size, etag: head.etag, checksum: head.checksum }
 }
 
 struct OverlayRows<'s> {
@@ -143,17 +179,16 @@ impl Rows for OverlayRows<'_> {
             return Ok(None);
         }
         for (key, change) in overlay.range(self.bucket, from).take(limit) {
-            let entry = change.value.as_deref().map(of_object);
-            out.push_back(Row { key: key.clone(), sequence: change.sequence, entry });
+            let listed = change.value.as_deref().map(of_object);
+            out.push_back(Row { key: key.clone(), sequence: change.sequence, listed });
         }
         Ok(Some(()))
     }
 }
 
-fn of_object(object: &Object) -> ListEntry {
+fn of_object(object: &Object) -> Listed {
     let version = &object.version;
-    ListEntry {
-        key: version.key.clone(),
+    Listed {
         modified_ms: version.modified_ms,
         size: version.size,
         etag: version.etag,
@@ -190,6 +225,10 @@ impl<R: Rows> Cursor<R> {
         }
     }
 
+    fn is_over(&self) -> bool {
+        self.fetched.is_empty() && self.from.is_none()
+    }
+
     /// Makes sure that the next row is fetched if there is one.
     fn fill(&mut self) -> Result<Option<()>> {
         if !self.fetched.is_empty() {
@@ -207,46 +246,114 @@ impl<R: Rows> Cursor<R> {
     }
 }
 
-struct Merge<'l, I, O> {
+/// The page as far as it was read.
+struct Page<'l> {
     list: &'l ListObjects,
+    sink: &'l mut dyn PageSink,
+    /// Entries and common prefixes.
+    count: usize,
+    /// The last of them, once the page is full.
+    last: Option<Bytes>,
+}
+
+/// What a key makes of a page.
+enum Step {
+    More,
+    /// A common prefix was taken.
+    Rolled(Bytes),
+    /// No key after this one belongs to the list.
+    Over,
+    /// The page is full, and there is more.
+    Full,
+}
+
+impl Page<'_> {
+    fn offer(&mut self, key: &[u8], listed: &Listed) -> Step {
+        if !key.starts_with(&self.list.prefix) {
+            return Step::Over;
+        }
+        if self.count == self.list.max_keys {
+            return Step::Full;
+        }
+        self.count += 1;
+        let rolled = self.list.common_prefix(key);
+        match &rolled {
+            Some(prefix) => self.sink.prefix(prefix),
+            None => self.sink.entry(key, listed),
+        }
+        let shown = rolled.unwrap_or(key);
+        if self.count == self.list.max_keys {
+            self.last = Some(Bytes::copy_from_slice(shown));
+        }
+        rolled.map_or(Step::More, |prefix| Step::Rolled(Bytes::copy_from_slice(prefix)))
+    }
+}
+
+impl ListObjects {
+    /// The part of a key that stands for all keys with it.
+    fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let delimiter = self.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
+        let rest = key.strip_prefix(self.prefix.as_ref())?;
+        let at = memchr::memmem::find(rest, delimiter)?;
+        Some(&key[..self.prefix.len() + at + delimiter.len()])
+    }
+}
+
+struct Merge<'l, I, O> {
+    page: Page<'l>,
     index: Cursor<I>,
     overlay: Cursor<O>,
 }
 
-impl<I: Rows, O: Rows> Merge<'_, I, O> {
-    fn page(mut self) -> Result<Page> {
-        let mut page = ListPage::default();
+impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
+    fn read(mut self) -> Result<Read> {
         self.seek(self.start());
         loop {
-            if self.index.fill()?.is_none() || self.overlay.fill()?.is_none() {
-                return Ok(Page::Moved);
+            if self.overlay.fill()?.is_none() {
+                return Ok(Read::Moved);
             }
-            let Some(row) = self.next() else { break };
-            if !row.key.starts_with(&self.list.prefix) {
-                break;
-            }
-            let Some(entry) = row.entry else { continue };
-            if page.entries.len() + page.prefixes.len() == self.list.max_keys {
-                page.truncated = true;
-                break;
-            }
-            match self.common_prefix(&row.key) {
-                Some(prefix) => {
-                    let beyond = successor(&prefix);
-                    page.last = Some(prefix.clone());
-                    page.prefixes.push(prefix);
-                    match beyond {
-                        Some(beyond) => self.seek(Bound::Included(beyond)),
-                        None => break,
-                    }
-                }
-                None => {
-                    page.last = Some(row.key);
-                    page.entries.push(entry);
-                }
+            let step = if self.overlay.is_over() { self.read_index()? } else { self.read_next()? };
+            match step {
+                Step::More => {}
+                Step::Rolled(prefix) => match successor(&prefix) {
+                    Some(beyond) => self.seek(Bound::Included(beyond)),
+                    None => return Ok(Read::Done(None)),
+                },
+                Step::Over => return Ok(Read::Done(None)),
+                Step::Full => return Ok(Read::Done(self.page.last)),
             }
         }
-        Ok(Page::Ready(page))
+    }
+
+    /// One key, while the overlay has any.
+    fn read_next(&mut self) -> Result<Step> {
+        self.index.fill()?;
+        let Some(row) = self.next() else { return Ok(Step::Over) };
+        // A deletion that the index does not know yet has nothing to show.
+        Ok(row.listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)))
+    }
+
+    /// What is left in the index, as far as nothing has to be skipped. Never `Step::More`.
+    fn read_index(&mut self) -> Result<Step> {
+        while let Some(row) = self.index.fetched.pop_front() {
+            match row.listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)) {
+                Step::More => {}
+                step => return Ok(step),
+            }
+        }
+        let Self { page, index, .. } = self;
+        let Some(from) = &index.from else { return Ok(Step::Over) };
+        let from = from.as_ref().map(|key| key.as_ref());
+        let limit = page.list.max_keys - page.count + 1;
+        let mut stopped = None;
+        index.rows.scan(from, limit, &mut |head| match page.offer(&head.key, &of_head(&head)) {
+            Step::More => true,
+            step => {
+                stopped = Some(step);
+                false
+            }
+        })?;
+        Ok(stopped.unwrap_or(Step::Over))
     }
 
     fn seek(&mut self, to: Bound<Bytes>) {
@@ -256,22 +363,16 @@ impl<I: Rows, O: Rows> Merge<'_, I, O> {
 
     /// The first key that may be on the page.
     fn start(&self) -> Bound<Bytes> {
-        let prefix = &self.list.prefix;
-        let Some(after) = self.list.after.as_ref().filter(|after| *after >= prefix) else {
+        let list = self.page.list;
+        let prefix = &list.prefix;
+        let Some(after) = list.after.as_ref().filter(|after| *after >= prefix) else {
             return Bound::Included(prefix.clone());
         };
         // A page that ended with a common prefix is followed by what comes after all of its keys.
-        match self.common_prefix(after).filter(|rolled| rolled == after).as_ref().and_then(successor) {
+        match list.common_prefix(after).filter(|rolled| rolled == after).and_then(successor) {
             Some(beyond) => Bound::Included(beyond),
             None => Bound::Excluded(after.clone()),
         }
-    }
-
-    fn common_prefix(&self, key: &Bytes) -> Option<Bytes> {
-        let delimiter = self.list.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
-        let rest = key.strip_prefix(self.list.prefix.as_ref())?;
-        let at = memchr::memmem::find(rest, delimiter)?;
-        Some(key.slice(..self.list.prefix.len() + at + delimiter.len()))
     }
 
     /// The next key in order; where both have it, the newer record speaks.
@@ -293,7 +394,7 @@ impl<I: Rows, O: Rows> Merge<'_, I, O> {
 }
 
 /// The smallest byte string that is greater than every string with this prefix; `None` when there is none.
-pub(super) fn successor(prefix: &Bytes) -> Option<Bytes> {
+pub(super) fn successor(prefix: &[u8]) -> Option<Bytes> {
     let end = prefix.iter().rposition(|&byte| byte != 0xff)?;
     let mut out = prefix[..=end].to_vec();
     out[end] += 1;

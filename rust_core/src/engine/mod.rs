@@ -41,11 +41,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::buffers::{BufferCounts, Buffers};
 use crate::chunks::Packs;
 use crate::decide::{Body, Failure, Intent, Outcome};
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Random};
-use crate::index::Index;
+use crate::index::{Connections, Index};
 use crate::log::{LogReader, SpareMaker};
 use crate::record::{Bucket, BucketId, Durability, RefLevel};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,7 +71,7 @@ pub use check::{
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
 pub use hold::{HeldFile, Hold};
-pub use list::{ListEntry, ListObjects, ListPage};
+pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
 pub use open::{Engine, IndexPlace};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
@@ -113,6 +114,9 @@ pub struct EngineOptions {
     pub scrub_rate: u64,
     /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
     pub reserve: u64,
+    /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened and
+    /// closed for each use, instead of being used again.
+    pub pooling_enabled: bool,
 }
 
 /// What the engine takes from the world.
@@ -185,6 +189,15 @@ pub struct Health {
     /// What the index has yet to follow.
     pub lag_bytes: u64,
     pub lag_records: u64,
+    pub pools: Pools,
+}
+
+/// What is kept to be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pools {
+    pub enabled: bool,
+    pub buffers: BufferCounts,
+    pub connections: Connections,
 }
 
 /// Work beside the pipeline.
@@ -220,6 +233,7 @@ struct Shared {
     holds: Arc<Holds>,
     heads: Heads,
     held: Arc<HeldBytes>,
+    buffers: Arc<Buffers>,
     index: Index,
     log_reader: LogReader,
     spares: SpareMaker,
@@ -277,6 +291,12 @@ impl Shared {
     /// The key of an owner's scope.
     fn scope(&self, owner: &Bytes) -> [u8; 32] {
         *self.scopes.lock().entry(owner.clone()).or_insert_with(|| self.keys.scope(owner))
+    }
+
+    /// Gives back what lies unused: buffers that were not needed since the last call, connections that are too old.
+    fn tidy(&self) {
+        self.buffers.trim();
+        self.index.tidy();
     }
 
     fn check_writable(&self) -> Result<()> {
@@ -387,6 +407,15 @@ impl Handle {
         self.shared.list_objects(list)
     }
 
+    /// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
+        self.shared.list_objects_to(list, sink)
+    }
+
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
     pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
         self.shared.small_body(bucket, bytes)
@@ -395,6 +424,20 @@ impl Handle {
     /// Where a body of `length` bytes is written while it arrives.
     pub fn body_writer(&self, bucket: &Bucket, length: u64) -> BodyWriter {
         BodyWriter::new(Arc::clone(&self.shared), bucket, length)
+    }
+
+    fn pools(&self) -> Pools {
+        let shared = &self.shared;
+        Pools {
+            enabled: shared.options.pooling_enabled,
+            buffers: shared.buffers.counts(),
+            connections: shared.index.connections(),
+        }
+    }
+
+    /// Memory for bodies on their way in and out.
+    pub fn buffers(&self) -> &Arc<Buffers> {
+        &self.shared.buffers
     }
 
     pub fn health(&self) -> Health {
@@ -406,6 +449,7 @@ impl Handle {
             durability: self.shared.options.durability,
             lag_bytes,
             lag_records: lag_records as u64,
+            pools: self.pools(),
         }
     }
 }

@@ -17,6 +17,7 @@ use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, Requests};
 use super::sharing::{Heads, fill};
 use super::{EngineOptions, Environment, Handle, Shared, Task};
+use crate::buffers::Buffers;
 use crate::chunks::{PackOptions, Packs};
 use crate::error::{Error, Result};
 use crate::fs::FileSystem;
@@ -201,9 +202,10 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
+    let buffers = Buffers::new(options.pooling_enabled);
     let shared = Arc::new(Shared {
         buckets: RwLock::new(Arc::new(load_buckets(&index)?)),
-        log_reader: log.reader(),
+        log_reader: log.reader().using(Arc::clone(&buffers)),
         spares: log.spare_maker(),
         fs,
         clock,
@@ -223,6 +225,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         holds: Arc::default(),
         heads: Heads::default(),
         held: Arc::default(),
+        buffers,
         index,
         packs,
         stopped: AtomicBool::new(false),
@@ -250,7 +253,7 @@ impl IndexOpener<'_> {
         let options = IndexOptions {
             path: file.then(|| self.path.clone()),
             max_open: self.options.db_max_open,
-            max_idle: self.options.db_max_idle,
+            max_idle: if self.options.pooling_enabled { self.options.db_max_idle } else { 0 },
             lifetime: self.options.db_lifetime,
             synchronous_off: self.options.durability == record::Durability::UnsafeNone,
         };

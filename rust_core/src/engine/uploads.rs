@@ -154,7 +154,7 @@ impl Handle {
             (Some(key), Some(id)) => From::After(key.clone(), id),
             (Some(key), None) => {
                 let rolled = list.common_prefix(key).filter(|prefix| prefix == key);
-                match rolled.as_ref().and_then(successor) {
+                match rolled.as_ref().and_then(|rolled| successor(rolled)) {
                     Some(beyond) => From::Key(beyond),
                     None => From::After(key.clone(), UploadId([0xff; 16])),
                 }

@@ -3,7 +3,7 @@
 //! Numbers of the index follow what was acknowledged by as much as the index does, at most a quarter of a second when
 //! little is written. They are read bucket by bucket, so a sum over buckets is of no single moment.
 
-use super::Handle;
+use super::{Handle, Pools};
 use crate::error::{Error, Result};
 use crate::fs::Open;
 use crate::index::Totals;
@@ -46,6 +46,7 @@ pub struct Usage {
     pub buckets: Vec<BucketUsage>,
     pub totals: Totals,
     pub files: FilesUsage,
+    pub pools: Pools,
 }
 
 impl Handle {
@@ -71,7 +72,8 @@ impl Handle {
         }
         let totals = reader.totals()?;
         drop(reader);
-        Ok(Usage { store_id: shared.keys.store_id, buckets, totals, files: self.files_usage()? })
+        let (store_id, pools) = (shared.keys.store_id, self.pools());
+        Ok(Usage { store_id, buckets, totals, files: self.files_usage()?, pools })
     }
 
     fn files_usage(&self) -> Result<FilesUsage> {

@@ -45,6 +45,7 @@ pub use heads::HeadRow;
 pub use ledger::Totals;
 pub use maintenance::WalState;
 pub use packs::{PackUsage, PackedBlob};
+pub use pool::Connections;
 pub use reader::{Reader, Snapshot};
 pub use reclaim::{LogFileRow, LogUsage};
 pub use scan::{BlobEntry, RowCounts, UploadPart};
@@ -54,7 +55,7 @@ use crate::error::{Error, Result};
 use crate::record::{Record, Sequence, head_of};
 use pool::Pool;
 
-/// How long a connection waits for another one's lock, and a caller for a free reader.
+/// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
@@ -190,7 +191,7 @@ impl Index {
     /// connection, so that other threads and the writer wait until it is dropped.
     ///
     /// # Errors
-    /// `Index` when none became free within ten seconds.
+    /// `Busy` when none became free within ten seconds.
     pub fn read(&self) -> Result<Reader<'_>> {
         match &self.shared.backing {
             Backing::File { pool, .. } => Ok(Reader::pooled(pool.take()?, pool)),
@@ -198,6 +199,20 @@ impl Index {
                 Some(guard) => Ok(Reader::shared(guard)),
                 None => Err(failure("the in-memory index stayed in use")),
             },
+        }
+    }
+
+    /// Closes readers that have idled past their lifetime.
+    pub fn tidy(&self) {
+        if let Backing::File { pool, .. } = &self.shared.backing {
+            pool.tidy();
+        }
+    }
+
+    pub fn connections(&self) -> Connections {
+        match &self.shared.backing {
+            Backing::File { pool, .. } => pool.connections(),
+            Backing::Memory(_) => Connections::default(),
         }
     }
 

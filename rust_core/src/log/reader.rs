@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::block::{BLOCK_SIZE, field};
+use crate::buffers::Buffers;
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
 use crate::sync::Mutex;
@@ -24,6 +25,8 @@ const OPEN_FILES_MAX: usize = 256;
 #[derive(Clone)]
 pub struct LogReader {
     shared: Arc<Shared>,
+    /// For the blocks that a read touches.
+    buffers: Arc<Buffers>,
 }
 
 struct Shared {
@@ -58,7 +61,13 @@ impl LogReader {
     }
 
     pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, keys: LogKeys) -> Self {
-        Self { shared: Arc::new(Shared { fs, options, keys, open: Mutex::default() }) }
+        let shared = Arc::new(Shared { fs, options, keys, open: Mutex::default() });
+        Self { shared, buffers: Buffers::new(false) }
+    }
+
+    /// The same reader with memory from `buffers`.
+    pub fn using(self, buffers: Arc<Buffers>) -> Self {
+        Self { buffers, ..self }
     }
 
     /// Fills `buf` with the content's bytes from `start`. `Error::Corrupt` when a checksum does not hold.
@@ -101,7 +110,9 @@ impl LogReader {
         let end = until.next_multiple_of(BLOCK_SIZE).min(length);
         let data = payload_start(length);
         // The front (header and table) and the blocks come in one read when they are neighbours.
-        let mut front = vec![0; if first == 0 { data + end } else { data }];
+        let length_of_front = if first == 0 { data + end } else { data };
+        let mut front = self.buffers.take(length_of_front);
+        front.resize(length_of_front, 0);
         if !read_at(&*log.file, location.offset, &mut front)? {
             return Ok(false);
         }
@@ -109,10 +120,11 @@ impl LogReader {
             .filter(|header| header.class == FrameClass::Record && header.length as usize == length)
             .ok_or_else(|| corrupt("no frame of this length begins here"))?;
         debug_assert_eq!(header.payload_start(), data);
-        let mut later = Vec::new();
+        let mut later;
         let blocks = if first == 0 {
             &front[data..]
         } else {
+            later = self.buffers.take(end - first * BLOCK_SIZE);
             later.resize(end - first * BLOCK_SIZE, 0);
             if !read_at(&*log.file, location.offset + (data + first * BLOCK_SIZE) as u64, &mut later)? {
                 return Ok(false);

@@ -78,7 +78,7 @@ impl Download {
 /// A view of a piece, or the reason for the log why there is none as text.
 pub fn piece_object(
     py: Python<'_>,
-    piece: Result<Vec<u8>, crate::transfer::problem::Problem>,
+    piece: Result<crate::buffers::Buffer, crate::transfer::problem::Problem>,
 ) -> PyResult<Bound<'_, PyAny>> {
     match piece {
         Ok(bytes) => Ok(piece::view(py, bytes)?.into_any()),

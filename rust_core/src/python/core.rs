@@ -13,7 +13,7 @@ use super::StoreError;
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, ScrubState};
 use super::request::Request;
-use super::tools::{Hold, ReclaimState, ReclaimStats, Stats, judge};
+use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use crate::engine::{CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use crate::error::Error;
 use crate::fs::real::{RealFileSystem, SystemRandom};
@@ -41,6 +41,7 @@ pub struct Health {
     durability: &'static str,
     lag_bytes: u64,
     lag_records: u64,
+    pools: Pools,
 }
 
 pub fn store_error(error: Error) -> PyErr {
@@ -79,6 +80,7 @@ pub struct Options {
     reclaim_bytes_per_sec: u64,
     scrub_bytes_per_sec: u64,
     reserve: u64,
+    pooling_enabled: bool,
     region: String,
     strict_region: bool,
     domains: Vec<String>,
@@ -106,6 +108,7 @@ impl Options {
             reclaim_rate: self.reclaim_bytes_per_sec,
             scrub_rate: self.scrub_bytes_per_sec,
             reserve: self.reserve,
+            pooling_enabled: self.pooling_enabled,
         })
     }
 
@@ -246,6 +249,7 @@ impl Core {
             durability: health.durability.name(),
             lag_bytes: health.lag_bytes,
             lag_records: health.lag_records,
+            pools: health.pools.into(),
         }
     }
 

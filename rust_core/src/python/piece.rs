@@ -1,7 +1,7 @@
 //! A piece of a large body as Python reads it: a memoryview over the buffer that it was read and verified in.
 //!
-//! The bytes are not copied on their way to the socket. They never change and are freed, on whatever thread, when the
-//! last view of them is gone, so a transport may keep a part of one for as long as the client takes to read.
+//! The bytes are not copied on their way to the socket. They never change and go back to the pool, on whatever thread, when
+//! the last view of them is gone, so a transport may keep a part of one for as long as the client takes to read.
 
 #![allow(unsafe_code, reason = "a buffer is exported by filling in a C structure")]
 
@@ -11,9 +11,11 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyMemoryView;
 
+use crate::buffers::Buffer;
+
 #[pyclass(frozen, module = "orcas._core")]
 struct Piece {
-    bytes: Vec<u8>,
+    bytes: Buffer,
 }
 
 #[pymethods]
@@ -34,6 +36,6 @@ impl Piece {
 }
 
 /// A read-only view of `bytes`.
-pub fn view(py: Python<'_>, bytes: Vec<u8>) -> PyResult<Bound<'_, PyMemoryView>> {
+pub fn view(py: Python<'_>, bytes: Buffer) -> PyResult<Bound<'_, PyMemoryView>> {
     PyMemoryView::from(Bound::new(py, Piece { bytes })?.as_any())
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::engine::{Handle, Hold as Held, ReclaimProgress, Reclaimed, Usage};
+use crate::engine::{self, Handle, Hold as Held, ReclaimProgress, Reclaimed, Usage};
 use crate::http::{Headers, RequestHead};
 use crate::sigv4::{Authentication, PayloadMode, Signer};
 use crate::transfer::Lane;
@@ -49,6 +49,35 @@ pub struct Stats {
     buckets: Vec<BucketStats>,
     totals: TotalStats,
     files: FileStats,
+    pools: Pools,
+}
+
+#[derive(Clone, IntoPyObject)]
+struct BufferCounts {
+    hits: u64,
+    misses: u64,
+    returned: u64,
+    discarded: u64,
+    held_bytes: u64,
+    out_bytes: u64,
+}
+
+#[derive(Clone, IntoPyObject)]
+struct Connections {
+    hits: u64,
+    misses: u64,
+    waits: u64,
+    refusals: u64,
+    open: u32,
+    idle: u32,
+}
+
+/// What is kept to be used again.
+#[derive(Clone, IntoPyObject)]
+pub struct Pools {
+    enabled: bool,
+    buffers: BufferCounts,
+    connections: Connections,
 }
 
 #[derive(IntoPyObject)]
@@ -97,6 +126,32 @@ impl From<Usage> for Stats {
                 pack_allocated: files.pack_allocated,
                 index_bytes: files.index_bytes,
                 index_wal_bytes: files.index_wal_bytes,
+            },
+            pools: usage.pools.into(),
+        }
+    }
+}
+
+impl From<engine::Pools> for Pools {
+    fn from(pools: engine::Pools) -> Self {
+        let (buffers, connections) = (pools.buffers, pools.connections);
+        Self {
+            enabled: pools.enabled,
+            buffers: BufferCounts {
+                hits: buffers.hits,
+                misses: buffers.misses,
+                returned: buffers.returned,
+                discarded: buffers.discarded,
+                held_bytes: buffers.held_bytes,
+                out_bytes: buffers.out_bytes,
+            },
+            connections: Connections {
+                hits: connections.hits,
+                misses: connections.misses,
+                waits: connections.waits,
+                refusals: connections.refusals,
+                open: connections.open,
+                idle: connections.idle,
             },
         }
     }

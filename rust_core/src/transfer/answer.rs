@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::download::Download;
 use super::problem::Problem;
+use crate::buffers::Buffer;
 pub use crate::s3::header_block::HeaderBlock;
 
 pub struct Answer {
@@ -21,7 +22,7 @@ pub struct Answer {
 pub enum AnswerBody {
     /// Also the body of every HEAD, whatever Content-Length says.
     Empty,
-    Bytes(Vec<u8>),
+    Bytes(Buffer),
     Pieces(Arc<Download>),
 }
 
@@ -84,7 +85,8 @@ impl Envelope {
     }
 
     /// An answer that is an XML document.
-    pub fn document(&self, status: u16, mut headers: HeaderBlock, document: Vec<u8>) -> Answer {
+    pub fn document(&self, status: u16, mut headers: HeaderBlock, document: impl Into<Buffer>) -> Answer {
+        let document = document.into();
         headers.push("content-type", b"application/xml");
         headers.set_content_length(document.len() as u64);
         self.complete(status, headers, AnswerBody::Bytes(document))
@@ -141,7 +143,7 @@ mod tests {
 
     #[test]
     fn answers_are_as_long_as_they_say() {
-        let bytes = |length: usize| AnswerBody::Bytes(vec![0; length]);
+        let bytes = |length: usize| AnswerBody::Bytes(vec![0; length].into());
         for (status, headless, promised, body, fit) in [
             (200, false, Some(3), bytes(3), true),
             (200, false, Some(3), bytes(2), false),

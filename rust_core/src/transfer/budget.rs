@@ -83,6 +83,13 @@ impl Permit {
         }
     }
 
+    /// Takes `bytes` of this share out of it, or all that it has.
+    pub fn split(&mut self, bytes: u64) -> Permit {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Permit { budget: Arc::clone(&self.budget), bytes }
+    }
+
     /// Joins `other`, which must come from the same budget.
     pub fn merge(&mut self, mut other: Permit) {
         self.bytes += std::mem::take(&mut other.bytes);
@@ -127,6 +134,19 @@ mod tests {
         let held = budget.try_take(4).unwrap();
         assert!(budget.take_or_wait(3, drop).is_none());
         drop(held);
+        assert!(budget.try_take(4).is_some());
+    }
+
+    #[test]
+    fn what_was_split_returns_in_parts() {
+        let budget = Budget::new(4);
+        let mut one = budget.try_take(4).unwrap();
+        drop(one.split(1));
+        assert!(budget.try_take(2).is_none());
+        let rest = one.split(9);
+        drop(one);
+        assert!(budget.try_take(2).is_none());
+        drop(rest);
         assert!(budget.try_take(4).is_some());
     }
 

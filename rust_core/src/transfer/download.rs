@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 
 use super::pool::Pool;
 use super::problem::Problem;
+use crate::buffers::{Buffer, Buffers};
 
 /// Bytes read at once: large enough that its costs hide behind the copying, small enough to stay in the cache.
 pub const PIECE_LEN: usize = 256 * 1024;
@@ -16,10 +17,11 @@ pub const PIECE_LEN: usize = 256 * 1024;
 /// Reads the next bytes, at least one and at most `PIECE_LEN`. Blocks; called on a worker.
 pub type Source = Box<dyn FnMut(&mut Vec<u8>) -> Result<(), Problem> + Send>;
 /// Told once the piece asked for is there, on a worker.
-pub type Deliver = Box<dyn FnOnce(Result<Vec<u8>, Problem>) + Send>;
+pub type Deliver = Box<dyn FnOnce(Result<Buffer, Problem>) + Send>;
 
 pub struct Download {
     pool: Arc<Pool>,
+    buffers: Arc<Buffers>,
     /// Bytes that the source gives in all.
     length: u64,
     state: Mutex<State>,
@@ -29,15 +31,15 @@ struct State {
     /// Out while a worker reads, and for good after a failure.
     source: Option<Source>,
     unread: u64,
-    ahead: Option<Result<Vec<u8>, Problem>>,
+    ahead: Option<Result<Buffer, Problem>>,
     waiting: Option<Deliver>,
 }
 
 impl Download {
     /// Starts to read at once. `length` is at least 1.
-    pub fn start(pool: Arc<Pool>, length: u64, source: Source) -> Arc<Self> {
+    pub fn start(pool: Arc<Pool>, buffers: Arc<Buffers>, length: u64, source: Source) -> Arc<Self> {
         let state = State { source: Some(source), unread: length, ahead: None, waiting: None };
-        let download = Arc::new(Self { pool, length, state: Mutex::new(state) });
+        let download = Arc::new(Self { pool, buffers, length, state: Mutex::new(state) });
         download.read_on(&mut download.state.lock());
         download
     }
@@ -47,7 +49,7 @@ impl Download {
     }
 
     /// The next piece, or `None` when `deliver` will get it. One call at a time.
-    pub fn next(self: &Arc<Self>, deliver: Deliver) -> Option<Result<Vec<u8>, Problem>> {
+    pub fn next(self: &Arc<Self>, deliver: Deliver) -> Option<Result<Buffer, Problem>> {
         let mut state = self.state.lock();
         let Some(piece) = state.ahead.take() else {
             state.waiting = Some(deliver);
@@ -71,7 +73,8 @@ impl Download {
     /// Reads until one piece waits unasked for, or all is read.
     fn read(self: Arc<Self>, mut source: Source) {
         loop {
-            let mut piece = Vec::with_capacity(PIECE_LEN);
+            let unread = self.state.lock().unread;
+            let mut piece = self.buffers.take(unread.min(PIECE_LEN as u64) as usize);
             let result = source(&mut piece);
             let mut state = self.state.lock();
             let length = piece.len() as u64;
@@ -141,7 +144,7 @@ mod tests {
         let pool = Arc::new(Pool::new(2).unwrap());
         for step in [1, 7, 100, 1000] {
             let content: Vec<u8> = (0..1000u32).map(|n| 128 | n as u8).collect();
-            let download = Download::start(Arc::clone(&pool), 1000, source(content.clone(), step));
+            let download = Download::start(Arc::clone(&pool), Buffers::new(true), 1000, source(content.clone(), step));
             assert_eq!(collect(&download).unwrap(), content);
         }
     }
@@ -149,9 +152,9 @@ mod tests {
     #[test]
     fn damage_and_wrong_lengths_end_it() {
         let pool = Arc::new(Pool::new(1).unwrap());
-        let damaged = Download::start(Arc::clone(&pool), 8, source(b"abcd!efg".to_vec(), 4));
+        let damaged = Download::start(Arc::clone(&pool), Buffers::new(true), 8, source(b"abcd!efg".to_vec(), 4));
         assert_eq!(collect(&damaged).unwrap_err().fault.as_deref(), Some("damaged"));
-        let long = Download::start(Arc::clone(&pool), 3, source(b"abcdefg".to_vec(), 4));
+        let long = Download::start(Arc::clone(&pool), Buffers::new(true), 3, source(b"abcdefg".to_vec(), 4));
         assert!(collect(&long).is_err());
     }
 }

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::prefixes::{Prefix, PrefixName, Prefixes};
 use super::problem::Problem;
+use crate::buffers::Buffers;
 use crate::checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use crate::engine::Witness;
 use crate::http::Headers;
@@ -163,9 +164,9 @@ impl Promise {
     }
 
     /// Checks a body that is all in memory and returns its content.
-    pub fn verify(&self, wire: Bytes) -> Result<(Bytes, Digests), Problem> {
+    pub fn verify(&self, wire: Bytes, buffers: &Arc<Buffers>) -> Result<(Bytes, Digests), Problem> {
         if self.framing.is_some() {
-            let mut content = Vec::with_capacity(wire.len().min(usize::try_from(self.length).unwrap_or(usize::MAX)));
+            let mut content = buffers.take(wire.len().min(usize::try_from(self.length).unwrap_or(usize::MAX)));
             let mut verifier = self.verifier(Arc::default());
             verifier.push(&wire, &mut |bytes, hashes| {
                 hashes.bytes(bytes);
@@ -361,7 +362,8 @@ mod tests {
     /// Checks `body` both whole and byte by byte; both must agree.
     fn check(list: List<'_>, payload: &PayloadMode, body: &[u8]) -> Result<Vec<u8>, ErrorCode> {
         let promise = Promise::parse(&Headers::new(list), payload).map_err(|error| error.code)?;
-        let whole = promise.verify(body.to_vec().into()).map(|(content, _)| content.to_vec()).map_err(|p| p.error.code);
+        let whole = promise.verify(body.to_vec().into(), &Buffers::new(true));
+        let whole = whole.map(|(content, _)| content.to_vec()).map_err(|p| p.error.code);
         let mut content = Vec::new();
         let mut verifier = promise.verifier(Arc::default());
         let piecewise = body

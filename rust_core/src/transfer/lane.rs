@@ -16,6 +16,7 @@ use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::request::Request;
+use crate::buffers::{Buffer, Buffers};
 use crate::decide::{Failure, Outcome};
 use crate::engine::{CompletionSink, Handle};
 use crate::error::{Error, Result};
@@ -61,6 +62,8 @@ pub struct Lane {
     /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads.
     pub intake: Arc<Pool>,
     pub budget: Arc<Budget>,
+    /// The engine's.
+    pub buffers: Arc<Buffers>,
     pub completions: Completions<Completion>,
     pub options: LaneOptions,
     pub identities: Identities,
@@ -86,7 +89,7 @@ pub enum Event {
     Committed(Arc<Request>, std::result::Result<Outcome, Failure>),
     Answered(Answer),
     /// A piece of a download.
-    Piece(std::result::Result<Vec<u8>, Problem>),
+    Piece(std::result::Result<Buffer, Problem>),
     /// There is room for the body now, or it is over: ask again.
     Resume,
 }
@@ -102,6 +105,7 @@ impl Lane {
             pool: Arc::new(Pool::new(options.workers).map_err(failed)?),
             intake: Arc::new(Pool::yielding(options.workers).map_err(failed)?),
             budget: Budget::new(options.body_budget),
+            buffers: Arc::clone(engine.buffers()),
             completions: Completions::new().map_err(failed)?,
             engine,
             options,

@@ -10,14 +10,17 @@ use super::buckets::region_of;
 use super::problem::Problem;
 use super::request::{Input, Request, Step};
 use super::uploads::{parse_upload_id, upload_id_text};
+use crate::buffers::Buffer;
 use crate::checksum::{Etag, ObjectChecksum};
-use crate::engine;
+use crate::engine::{self, Listed, PageSink};
 use crate::record::{Bucket, UploadId};
 use crate::s3::ErrorCode;
 use crate::s3::query::{
     KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery, ListUploadsQuery,
 };
-use crate::s3::xml::lists::{BucketList, ObjectEntry, ObjectList, Owner, PartEntry, PartList, UploadEntry, UploadList};
+use crate::s3::xml::lists::{
+    BucketList, ObjectEntry, ObjectList, Owner, PartEntry, PartList, UploadEntry, UploadList, page_room,
+};
 
 pub struct ListBuckets {
     pub query: ListBucketsQuery,
@@ -44,6 +47,42 @@ pub struct ListParts {
     pub key: Bytes,
     pub upload: UploadId,
     pub query: ListPartsQuery,
+}
+
+impl ListObjects {
+    fn begin(&self, out: Vec<u8>) -> ObjectList<'_> {
+        let (name, owner) = (name_of(&self.bucket), owner_of(&self.bucket));
+        match &self.query {
+            ObjectsQuery::V1(query) => ObjectList::v1(out, name, query, owner),
+            ObjectsQuery::V2(query) => ObjectList::v2(out, name, query, owner),
+        }
+    }
+}
+
+/// A page on its way into its document.
+struct PageDocument<'a> {
+    input: &'a ListObjects,
+    document: ObjectList<'a>,
+}
+
+impl PageSink for PageDocument<'_> {
+    fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.document.entry(&ObjectEntry {
+            key,
+            modified_ms: time(listed.modified_ms),
+            etag: listed.etag,
+            size: listed.size,
+            checksum: listed.checksum,
+        });
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.document.prefix(prefix);
+    }
+
+    fn restart(&mut self) {
+        self.document = self.input.begin(Vec::new());
+    }
 }
 
 /// The name shown with an owner's id.
@@ -88,42 +127,31 @@ impl Request {
     pub(super) fn list(&self) -> Result<Step, Problem> {
         let document = match &self.input {
             Input::ListObjects(input) => self.list_objects(input)?,
-            Input::ListUploads(input) => self.list_uploads(input)?,
-            Input::ListParts(input) => self.list_parts(input)?,
+            Input::ListUploads(input) => self.list_uploads(input)?.into(),
+            Input::ListParts(input) => self.list_parts(input)?.into(),
             _ => return Err(Problem::internal("a listing was lost")),
         };
         Ok(self.envelope.document(200, HeaderBlock::new(), document).into())
     }
 
-    fn list_objects(&self, input: &ListObjects) -> Result<Vec<u8>, Problem> {
+    fn list_objects(&self, input: &ListObjects) -> Result<Buffer, Problem> {
         let bucket = &input.bucket;
         let (keys, after): (&KeySelection, Option<&[u8]>) = match &input.query {
             ObjectsQuery::V1(query) => (&query.keys, query.marker.as_deref()),
             ObjectsQuery::V2(query) => (&query.keys, query.after()),
         };
-        let page = self.lane.engine.list_objects(&engine::ListObjects {
+        let list = engine::ListObjects {
             bucket: bucket.id,
             prefix: Bytes::copy_from_slice(&keys.prefix),
             delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),
             after: after.map(Bytes::copy_from_slice),
             max_keys: usize::from(keys.max),
-        })?;
-        let mut document = match &input.query {
-            ObjectsQuery::V1(query) => ObjectList::v1(name_of(bucket), query, owner_of(bucket)),
-            ObjectsQuery::V2(query) => ObjectList::v2(name_of(bucket), query, owner_of(bucket)),
         };
-        for entry in &page.entries {
-            document.entry(&ObjectEntry {
-                key: &entry.key,
-                modified_ms: time(entry.modified_ms),
-                etag: entry.etag,
-                size: entry.size,
-                checksum: entry.checksum,
-            });
-        }
-        page.prefixes.iter().for_each(|prefix| document.prefix(prefix));
-        let next = page.last.as_deref().filter(|_| page.truncated);
-        Ok(document.end(next, keys.delimiter.is_some()))
+        let mut buffer = self.lane.buffers.take(page_room(keys.max));
+        let mut page = PageDocument { input, document: input.begin(std::mem::take(&mut *buffer)) };
+        let next = self.lane.engine.list_objects_to(&list, &mut page)?;
+        *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
+        Ok(buffer)
     }
 
     fn list_uploads(&self, input: &ListUploads) -> Result<Vec<u8>, Problem> {

@@ -12,6 +12,7 @@ use super::download::{Download, PIECE_LEN, Source};
 use super::metadata::shown;
 use super::problem::Problem;
 use super::request::{Request, Step};
+use crate::buffers::Buffer;
 use crate::checksum::ObjectChecksum;
 use crate::engine::Found;
 use crate::record::{Bucket, Version};
@@ -58,12 +59,13 @@ impl Request {
     fn found(self: &Arc<Self>, read: &ReadObject, found: Option<Found>, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
         let answer = self.on_found(read, found, |found, first, length| {
-            let mut content = vec![0; length];
+            let mut content = self.lane.buffers.take(length);
+            content.resize(length, 0);
             if self.lane.engine.try_read(found, first, &mut content)? {
                 return Ok(content);
             }
             absent = Some((found.clone(), first, length));
-            Ok(Vec::new())
+            Ok(Vec::new().into())
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
         Ok(self.later(slot, move |request, _| {
@@ -89,7 +91,7 @@ impl Request {
         self: &Arc<Self>,
         read: &ReadObject,
         found: Option<Found>,
-        whole: impl FnOnce(&Found, u64, usize) -> Result<Vec<u8>, Problem>,
+        whole: impl FnOnce(&Found, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Answer, Problem> {
         let Some(found) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", read.key.to_vec()).into());
@@ -130,7 +132,8 @@ impl Request {
             AnswerBody::Bytes(whole(&found, first, length as usize)?)
         } else {
             let source = self.source(&found, first, length);
-            AnswerBody::Pieces(Download::start(Arc::clone(&self.lane.pool), length, source))
+            let (pool, buffers) = (Arc::clone(&self.lane.pool), Arc::clone(&self.lane.buffers));
+            AnswerBody::Pieces(Download::start(pool, buffers, length, source))
         };
         Ok(self.envelope.complete(status, headers, body))
     }
@@ -144,8 +147,9 @@ impl Request {
     }
 
     /// Reads a small body; blocks.
-    fn read_whole(&self, found: &Found, first: u64, length: usize) -> Result<Vec<u8>, Problem> {
-        let mut content = vec![0; length];
+    fn read_whole(&self, found: &Found, first: u64, length: usize) -> Result<Buffer, Problem> {
+        let mut content = self.lane.buffers.take(length);
+        content.resize(length, 0);
         let mut reader = self.lane.engine.reader(found, first, first + length as u64 - 1);
         let mut at = 0;
         while at < length {

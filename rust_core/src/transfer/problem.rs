@@ -50,6 +50,7 @@ impl From<Refusal> for Problem {
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let code = match &error {
+            Error::Busy { .. } => ErrorCode::SlowDown,
             Error::StorageFull | Error::ReadOnly { .. } | Error::Closed => ErrorCode::ServiceUnavailable,
             Error::Io { .. }
             | Error::Corrupt { .. }

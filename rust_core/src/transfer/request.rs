@@ -135,7 +135,7 @@ impl Request {
             BodyPlan::Whole(promise) => promise,
             BodyPlan::None | BodyPlan::Stream(_) => return self.settle(self.begin(slot)),
         };
-        let body = Bytes::copy_from_slice(body);
+        let body = self.lane.buffers.copy(body);
         if body.len() <= INLINE_HASH_MAX {
             return self.settle(self.take(promise, body, slot));
         }
@@ -205,7 +205,7 @@ impl Request {
 
     /// An operation with its collected body, once that is checked.
     fn take(self: &Arc<Self>, promise: &Promise, body: Bytes, slot: u32) -> Result<Step, Problem> {
-        let (content, digests) = promise.verify(body)?;
+        let (content, digests) = promise.verify(body, &self.lane.buffers)?;
         match &self.input {
             Input::Upload(upload) => {
                 let body = self.lane.engine.small_body(&upload.bucket, content.clone());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::answer::Answer;
 use super::intake::{Promise, Verifier};
-use super::lane::Reply;
+use super::lane::{Lane, Reply};
 use super::problem::Problem;
 use super::request::{BodyPlan, Input, Request};
 use super::stream::{BodyStream, Consumer};
@@ -26,7 +26,9 @@ impl Request {
     pub fn open_body(self: &Arc<Self>) -> Option<UploadStream> {
         let BodyPlan::Stream(promise) = &self.body else { return None };
         let consumer = StoreBody::new(Arc::clone(self), promise);
-        Some(BodyStream::new(Arc::clone(&self.lane.intake), Arc::clone(&self.lane.budget), promise.wire, consumer))
+        let Lane { intake, budget, buffers, .. } = &*self.lane;
+        let (intake, budget, buffers) = (Arc::clone(intake), Arc::clone(budget), Arc::clone(buffers));
+        Some(BodyStream::new(intake, budget, buffers, promise.wire, consumer))
     }
 }
 

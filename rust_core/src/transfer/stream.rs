@@ -12,14 +12,17 @@ use parking_lot::Mutex;
 
 use super::budget::{Budget, Permit};
 use super::pool::Pool;
+use crate::buffers::{Buffer, Buffers};
 
 /// What the event loop hands over at most in one piece, bytes: 64 KiB that stop uvicorn's reading plus one read of
 /// uvloop. So much budget is taken before each receive.
 pub const PIECE_MAX: u64 = 320 * 1024;
 /// Bytes of one body that may wait for its worker; bounds what one fast sender takes from the budget.
 const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
-/// Pieces up to this size are joined while they wait, so that tiny pieces do not cost one allocation each.
-const JOIN_MAX: usize = 256 * 1024;
+/// What is received goes behind what waits, into buffers of between these sizes, so that tiny pieces do not cost one
+/// each.
+const BUFFER_MIN: usize = 1024;
+const BUFFER_MAX: usize = 256 * 1024;
 
 /// Bytes that a worker consumes of one body before it looks at others: fast uploads must not keep every worker.
 const TURN: u64 = 1024 * 1024;
@@ -61,6 +64,7 @@ struct Shared<C: Consumer> {
     announced: Option<u64>,
     pool: Arc<Pool>,
     budget: Arc<Budget>,
+    buffers: Arc<Buffers>,
     state: Mutex<State<C>>,
 }
 
@@ -84,13 +88,19 @@ struct State<C: Consumer> {
 }
 
 struct Piece {
-    bytes: Vec<u8>,
+    bytes: Buffer,
     permit: Permit,
 }
 
 impl<C: Consumer> BodyStream<C> {
     /// `announced`: bytes of the whole body on the wire, if known.
-    pub fn new(pool: Arc<Pool>, budget: Arc<Budget>, announced: Option<u64>, consumer: C) -> Self {
+    pub fn new(
+        pool: Arc<Pool>,
+        budget: Arc<Budget>,
+        buffers: Arc<Buffers>,
+        announced: Option<u64>,
+        consumer: C,
+    ) -> Self {
         let state = State {
             consumer: Some(Box::new(consumer)),
             pieces: VecDeque::new(),
@@ -104,7 +114,7 @@ impl<C: Consumer> BodyStream<C> {
             ended: false,
             dead: false,
         };
-        Self { shared: Arc::new(Shared { announced, pool, budget, state: Mutex::new(state) }) }
+        Self { shared: Arc::new(Shared { announced, pool, budget, buffers, state: Mutex::new(state) }) }
     }
 
     /// Asks for room for one piece of at most `PIECE_MAX` bytes; to be called before each receive.
@@ -151,13 +161,7 @@ impl<C: Consumer> BodyStream<C> {
         }
         state.waiting_bytes += bytes.len() as u64;
         state.received += bytes.len() as u64;
-        match state.pieces.back_mut() {
-            Some(last) if last.bytes.len() + bytes.len() <= JOIN_MAX => {
-                last.bytes.extend_from_slice(bytes);
-                last.permit.merge(permit);
-            }
-            _ => state.pieces.push_back(Piece { bytes: bytes.to_vec(), permit }),
-        }
+        self.shared.append(&mut state, bytes, permit);
         self.shared.wake_worker(&mut state);
     }
 
@@ -218,6 +222,26 @@ impl<C: Consumer> Shared<C> {
             drop(permit);
         } else {
             state.grant = Some(permit);
+        }
+    }
+
+    /// Puts `bytes` behind what waits. Only the last buffer has room left, and no more than waits in all.
+    fn append(&self, state: &mut State<C>, mut bytes: &[u8], mut permit: Permit) {
+        while !bytes.is_empty() {
+            let mut last = match state.pieces.pop_back() {
+                Some(last) if last.bytes.len() < last.bytes.capacity() => last,
+                full => {
+                    state.pieces.extend(full);
+                    let room = bytes.len().max(state.waiting_bytes as usize / 2);
+                    let buffer = self.buffers.take(room.clamp(BUFFER_MIN, BUFFER_MAX));
+                    Piece { bytes: buffer, permit: permit.split(0) }
+                }
+            };
+            let (now, later) = bytes.split_at(bytes.len().min(last.bytes.capacity() - last.bytes.len()));
+            last.bytes.extend_from_slice(now);
+            last.permit.merge(permit.split(now.len() as u64));
+            state.pieces.push_back(last);
+            bytes = later;
         }
     }
 

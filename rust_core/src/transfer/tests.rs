@@ -2,6 +2,7 @@
 //! directory.
 
 mod instant;
+mod pooling;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -47,6 +48,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 0,
+        pooling_enabled: true,
     }
 }
 
@@ -56,13 +58,18 @@ impl Fixture {
     }
 
     fn open(dir: tempfile::TempDir) -> Self {
+        Self::open_with(dir, true)
+    }
+
+    fn open_with(dir: tempfile::TempDir, pooling_enabled: bool) -> Self {
         let environment = Environment {
             fs: Arc::new(RealFileSystem),
             clock: Arc::new(SystemClock::new()),
             random: Arc::new(SystemRandom),
             index: IndexPlace::File,
         };
-        let engine = Engine::open(engine_options(dir.path()), environment).unwrap();
+        let options = EngineOptions { pooling_enabled, ..engine_options(dir.path()) };
+        let engine = Engine::open(options, environment).unwrap();
         let options = LaneOptions {
             region: "us-east-1".into(),
             strict_region: false,
@@ -177,7 +184,7 @@ impl Fixture {
     fn content(&self, answer: Answer) -> Result<Vec<u8>, String> {
         match answer.body {
             AnswerBody::Empty => Ok(Vec::new()),
-            AnswerBody::Bytes(bytes) => Ok(bytes),
+            AnswerBody::Bytes(bytes) => Ok(bytes.to_vec()),
             AnswerBody::Pieces(download) => {
                 let mut out = Vec::new();
                 while (out.len() as u64) < download.length() {
@@ -187,7 +194,7 @@ impl Fixture {
                         Event::Piece(piece) => piece,
                         _ => panic!("a piece was expected"),
                     });
-                    out.extend(piece.map_err(|problem| problem.fault.unwrap_or_default())?);
+                    out.extend_from_slice(&piece.map_err(|problem| problem.fault.unwrap_or_default())?);
                 }
                 Ok(out)
             }

@@ -28,7 +28,8 @@ fn objects(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
         for entry in page.entries {
             let found = handle.object(bucket.id, &entry.key)?.expect("a listed key is found");
             let Version { size, etag, modified_ms, headers, parts, .. } = &found.object.version;
-            assert_eq!((entry.size, entry.etag, entry.modified_ms), (*size, *etag, *modified_ms));
+            let listed = entry.listed;
+            assert_eq!((listed.size, listed.etag, listed.modified_ms), (*size, *etag, *modified_ms));
             let bytes = read(handle, &found.object)?;
             let mut again = vec![0; bytes.len()];
             if handle.try_read(&found, 0, &mut again)? {
@@ -37,10 +38,10 @@ fn objects(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
             let parts: Vec<_> = parts.iter().map(|part| (part.number, part.size)).collect();
             object_line(out, &entry.key, *size, etag, *modified_ms, headers, &parts, &blake3::hash(&bytes));
         }
-        if !page.truncated {
+        list.after = page.next;
+        if list.after.is_none() {
             return Ok(());
         }
-        list.after = page.last;
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_core::checksum::Etag;
-use orcas_core::engine::{Found, Handle, ListObjects, ListParts, ListUploads};
+use orcas_core::engine::{Found, Handle, ListObjects, ListParts, ListUploads, Listed};
 use orcas_core::error::Result;
 use orcas_core::record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
 
@@ -176,14 +176,15 @@ fn list(handle: &Handle, bucket: BucketId) -> Result<Vec<(Bytes, String)>> {
     loop {
         let page = handle.list_objects(&list)?;
         for entry in page.entries {
-            let line = format!("{} {:?} {} {:?}", entry.size, entry.etag, entry.modified_ms, entry.checksum);
+            let Listed { size, etag, modified_ms, checksum } = entry.listed;
+            let line = format!("{size} {etag:?} {modified_ms} {checksum:?}");
             keys.push((entry.key, line));
         }
         // More pages than there can be keys are a loop.
-        if !page.truncated || keys.len() > 10_000 {
+        list.after = page.next;
+        if list.after.is_none() || keys.len() > 10_000 {
             return Ok(keys);
         }
-        list.after = page.last;
     }
 }
 

@@ -1,5 +1,5 @@
 //! The thread that reclaims: by itself, a little at a time and within its share of the disk's time, or at once when
-//! somebody asks and waits.
+//! somebody asks and waits. It also gives memory back that lies unused, since it wakes up anyway.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use crate::sync::{Condvar, Mutex, Sender, bounded};
 
 /// Between two looks when nothing was worth doing.
 const REST: Duration = Duration::from_secs(2);
+/// Between two looks for memory that lies unused.
+const TIDY_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 4 });
 /// Between two looks at a commit, the index or a reader that is waited for.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// The longest one step may be paid for, so that a request is noticed.
@@ -149,7 +151,13 @@ impl Handle {
 /// The thread, until `Requests::stop`.
 pub(in crate::engine) fn run(shared: &Arc<Shared>, logs: LogFiles) {
     let mut reclaimer = Reclaimer::new(Arc::clone(shared), logs, Arc::clone(&shared.reclaim.done));
+    let mut tidied = shared.clock.monotonic();
     loop {
+        let now = shared.clock.monotonic();
+        if now.saturating_sub(tidied) >= TIDY_AFTER {
+            shared.tidy();
+            tidied = now;
+        }
         if let Some(request) = shared.reclaim.take() {
             let answer = on_demand(shared, &mut reclaimer, request.effort);
             reclaimer.unlimited();

@@ -35,6 +35,7 @@ pub fn options(data: &Path) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 0,
+        pooling_enabled: true,
     }
 }
 
@@ -211,10 +212,10 @@ impl Store {
         loop {
             let page = self.handle().list_objects(&list).unwrap();
             keys.extend(page.entries.into_iter().map(|entry| entry.key));
-            if !page.truncated {
+            list.after = page.next;
+            if list.after.is_none() {
                 return keys;
             }
-            list.after = page.last;
         }
     }
 

@@ -148,7 +148,7 @@ fn the_pool_keeps_to_its_bounds() {
     let index = Index::open(file_options(&path), STORE).expect("created");
     let Backing::File { pool, .. } = &index.shared.backing else { panic!("an index on disk has a pool") };
     let readers: Vec<_> = (0..4).map(|_| index.read().expect("a reader")).collect();
-    assert_eq!(pool.sizes(), (4, 0));
+    assert_eq!(sizes(pool), (4, 0));
     std::thread::scope(|scope| {
         let fifth = scope.spawn(|| index.read().map(drop));
         std::thread::sleep(Duration::from_millis(50));
@@ -156,9 +156,39 @@ fn the_pool_keeps_to_its_bounds() {
         drop(readers);
         fifth.join().expect("no panic").expect("a reader became free");
     });
-    assert_eq!(pool.sizes(), (2, 2), "only max_idle stay open");
+    assert_eq!(sizes(pool), (2, 2), "only max_idle stay open");
     drop((index.read().expect("a reader"), index.read().expect("a reader")));
-    assert_eq!(pool.sizes(), (2, 2));
+    assert_eq!(sizes(pool), (2, 2));
+}
+
+#[test]
+fn who_finds_every_reader_out_is_refused_after_a_while() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let index = Index::open(file_options(&dir.path().join("index.db")), STORE).expect("created");
+    let readers: Vec<_> = (0..4).map(|_| index.read().expect("a reader")).collect();
+    let refused = std::thread::scope(|scope| scope.spawn(|| index.read().map(drop)).join().expect("no panic"));
+    assert!(matches!(refused, Err(Error::Busy { connections: 4 })));
+    let expected = Connections { misses: 4, waits: 1, refusals: 1, open: 4, ..Connections::default() };
+    assert_eq!(index.connections(), expected);
+    drop(readers);
+    index.read().expect("whoever comes later gets one");
+}
+
+#[test]
+fn without_idle_readers_each_is_opened_and_closed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let options = IndexOptions { max_idle: 0, ..file_options(&dir.path().join("index.db")) };
+    let index = Index::open(options, STORE).expect("created");
+    for _ in 0..3 {
+        drop(index.read().expect("a reader"));
+    }
+    assert_eq!(index.connections(), Connections { misses: 3, ..Connections::default() });
+}
+
+/// How many readers exist, and how many of them nobody uses.
+fn sizes(pool: &Pool) -> (u32, u32) {
+    let Connections { open, idle, .. } = pool.connections();
+    (open, idle)
 }
 
 #[test]
@@ -169,16 +199,34 @@ fn readers_age() {
     let index = Index::open(options, STORE).expect("created");
     let Backing::File { pool, .. } = &index.shared.backing else { panic!("an index on disk has a pool") };
     drop(index.read().expect("a reader"));
-    assert_eq!(pool.sizes(), (1, 1));
+    assert_eq!(sizes(pool), (1, 1));
     let old = index.read().expect("a reader");
     std::thread::sleep(Duration::from_millis(80));
     drop(old);
-    assert_eq!(pool.sizes(), (0, 0), "one that comes back too old is closed");
+    assert_eq!(sizes(pool), (0, 0), "one that comes back too old is closed");
     drop(index.read().expect("a reader"));
     std::thread::sleep(Duration::from_millis(80));
     let fresh = index.read().expect("a reader");
-    assert_eq!(pool.sizes(), (1, 0), "one that idled too long is replaced");
+    assert_eq!(sizes(pool), (1, 0), "one that idled too long is replaced");
     drop(fresh);
+}
+
+#[test]
+fn readers_that_idle_too_long_are_closed_by_and_by() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("index.db");
+    let options = IndexOptions { lifetime: Duration::from_millis(300), ..file_options(&path) };
+    let index = Index::open(options, STORE).expect("created");
+    drop((index.read().expect("a reader"), index.read().expect("a reader")));
+    index.tidy();
+    assert_eq!(index.connections(), Connections { misses: 2, open: 2, idle: 2, ..Connections::default() });
+    std::thread::sleep(Duration::from_millis(320));
+    let out = index.read().expect("a reader");
+    index.tidy();
+    assert_eq!(index.connections(), Connections { misses: 3, open: 1, ..Connections::default() }, "what is out stays");
+    drop(out);
+    drop(index.read().expect("a reader"));
+    assert_eq!(index.connections(), Connections { hits: 1, misses: 3, open: 1, idle: 1, ..Connections::default() });
 }
 
 #[test]

@@ -29,6 +29,11 @@ pub struct ObjectEntry<'a> {
 /// Room for one entry of a listing in bytes, to size the document once.
 const ENTRY_LEN: usize = 320;
 
+/// Bytes of room for the document of a page of at most `entries`.
+pub fn page_room(entries: u16) -> usize {
+    512 + usize::from(entries) * ENTRY_LEN
+}
+
 fn owner(xml: &mut XmlWriter, element: &str, owner: &Owner<'_>) {
     xml.open(element);
     xml.text("ID", owner.id.as_bytes());
@@ -68,8 +73,8 @@ struct Listing {
 }
 
 impl Listing {
-    fn begin(root: &'static str, bucket: (&str, &str), keys: &KeySelection) -> Self {
-        let mut xml = XmlWriter::document(512 + usize::from(keys.max) * ENTRY_LEN);
+    fn begin(out: Vec<u8>, root: &'static str, bucket: (&str, &str), keys: &KeySelection) -> Self {
+        let mut xml = XmlWriter::document_in(out);
         let mut names = Names::new(keys.url_encoded);
         xml.open_root(root);
         xml.text(bucket.0, bucket.1.as_bytes());
@@ -107,7 +112,8 @@ enum Version {
     Two,
 }
 
-/// ListBucketResult of both versions: `v1` or `v2`, then entries and prefixes in order, then `end`.
+/// ListBucketResult of both versions: `v1` or `v2` with the memory to write in, then entries and prefixes in order,
+/// then `end`.
 pub struct ObjectList<'a> {
     listing: Listing,
     version: Version,
@@ -116,16 +122,16 @@ pub struct ObjectList<'a> {
 
 impl<'a> ObjectList<'a> {
     /// The first version shows the owner with every entry.
-    pub fn v1(bucket: &str, query: &ListObjectsQuery, owner: Owner<'a>) -> Self {
-        let mut listing = Listing::begin("ListBucketResult", ("Name", bucket), &query.keys);
+    pub fn v1(out: Vec<u8>, bucket: &str, query: &ListObjectsQuery, owner: Owner<'a>) -> Self {
+        let mut listing = Listing::begin(out, "ListBucketResult", ("Name", bucket), &query.keys);
         listing.name("Marker", query.marker.as_deref().unwrap_or_default());
         listing.xml.number("MaxKeys", u64::from(query.keys.max));
         Self { listing, version: Version::One, owner: Some(owner) }
     }
 
     /// The second version shows the owner only when asked.
-    pub fn v2(bucket: &str, query: &ListObjectsV2Query, owner: Owner<'a>) -> Self {
-        let mut listing = Listing::begin("ListBucketResult", ("Name", bucket), &query.keys);
+    pub fn v2(out: Vec<u8>, bucket: &str, query: &ListObjectsV2Query, owner: Owner<'a>) -> Self {
+        let mut listing = Listing::begin(out, "ListBucketResult", ("Name", bucket), &query.keys);
         if let Some(continuation) = &query.continuation {
             listing.xml.text("ContinuationToken", &continuation.token);
         }
@@ -193,7 +199,8 @@ pub struct UploadList<'a> {
 
 impl<'a> UploadList<'a> {
     pub fn begin(bucket: &str, query: &ListUploadsQuery, owner: Owner<'a>) -> Self {
-        let mut listing = Listing::begin("ListMultipartUploadsResult", ("Bucket", bucket), &query.keys);
+        let out = Vec::with_capacity(page_room(query.keys.max));
+        let mut listing = Listing::begin(out, "ListMultipartUploadsResult", ("Bucket", bucket), &query.keys);
         listing.name("KeyMarker", query.key_marker.as_deref().unwrap_or_default());
         listing.xml.text("UploadIdMarker", query.upload_id_marker.as_deref().unwrap_or_default());
         listing.xml.number("MaxUploads", u64::from(query.keys.max));
@@ -253,7 +260,7 @@ impl PartList {
         shown: &Owner<'_>,
         checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     ) -> Self {
-        let mut xml = XmlWriter::document(512 + usize::from(query.max) * ENTRY_LEN);
+        let mut xml = XmlWriter::document(page_room(query.max));
         xml.open_root("ListPartsResult");
         xml.text("Bucket", bucket.as_bytes());
         xml.text("Key", key);
@@ -367,7 +374,7 @@ mod tests {
     #[test]
     fn first_version() {
         let parsed = ListObjectsQuery::parse(&query("delimiter=/&max-keys=2")).unwrap();
-        let mut list = ObjectList::v1("b-1", &parsed, OWNER);
+        let mut list = ObjectList::v1(Vec::new(), "b-1", &parsed, OWNER);
         list.prefix(b"p/");
         list.entry(&entry("q & r\u{1}"));
         assert_eq!(
@@ -387,7 +394,7 @@ mod tests {
     #[test]
     fn second_version_counts_encodes_and_continues() {
         let parsed = ListObjectsV2Query::parse(&query("encoding-type=url&start-after=a+b&prefix=%25")).unwrap();
-        let mut list = ObjectList::v2("b-1", &parsed, OWNER);
+        let mut list = ObjectList::v2(Vec::new(), "b-1", &parsed, OWNER);
         list.entry(&entry("a/b c+d~é"));
         list.prefix(b"x y/");
         let document = text(list.end(Some(b"x y/"), false));

@@ -32,7 +32,11 @@ pub struct XmlWriter {
 impl XmlWriter {
     /// Starts a document with the XML declaration and room for `capacity` bytes.
     pub fn document(capacity: usize) -> Self {
-        let mut out = Vec::with_capacity(capacity + 64);
+        Self::document_in(Vec::with_capacity(capacity + 64))
+    }
+
+    /// Starts a document with the XML declaration in memory that is empty.
+    pub fn document_in(mut out: Vec<u8>) -> Self {
         out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
         Self { out }
     }

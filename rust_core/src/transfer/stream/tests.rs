@@ -56,7 +56,8 @@ impl Consumer for Collect {
 fn stream(budget: u64, gate: Option<std::sync::mpsc::Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
     let budget = Budget::new(budget);
     let pool = Arc::new(Pool::new(2).unwrap());
-    (BodyStream::new(pool, Arc::clone(&budget), None, Collect { seen: Vec::new(), gate }), budget)
+    let consumer = Collect { seen: Vec::new(), gate };
+    (BodyStream::new(pool, Arc::clone(&budget), Buffers::new(true), None, consumer), budget)
 }
 
 /// Sends `pieces` as the event loop would and returns what the reply was told.
@@ -111,7 +112,7 @@ fn a_long_body_lets_other_work_go_first() {
     let (open, gate) = channel();
     let (budget, pool) = (Budget::new(1 << 30), Arc::new(Pool::new(1).unwrap()));
     let consumer = Collect { seen: Vec::new(), gate: Some(gate) };
-    let stream = BodyStream::new(Arc::clone(&pool), budget, None, consumer);
+    let stream = BodyStream::new(Arc::clone(&pool), budget, Buffers::new(true), None, consumer);
     let piece = vec![b'x'; PIECE_MAX as usize];
     let pieces = 3 * TURN / PIECE_MAX;
     for _ in 0..pieces {
@@ -167,4 +168,36 @@ fn an_aborted_body_gives_everything_back_and_resumes_its_waiter() {
         std::thread::sleep(Duration::from_millis(5));
     }
     panic!("the budget did not come back");
+}
+
+/// However pieces are cut, what waits for a worker takes no more than twice its bytes of memory, or a buffer of
+/// the least size.
+#[test]
+fn waiting_pieces_take_at_most_twice_their_bytes() {
+    for piece in [1, 700, 5_000, 8_193, 33_000, 65_536, 66_000, 131_073, PIECE_MAX as usize] {
+        let (open, gate) = channel();
+        let (budget, buffers) = (Budget::new(1 << 30), Buffers::new(true));
+        let consumer = Collect { seen: Vec::new(), gate: Some(gate) };
+        let pool = Arc::new(Pool::new(1).unwrap());
+        let stream = BodyStream::new(pool, budget, Arc::clone(&buffers), None, consumer);
+        let (content, mut sent) = (vec![b'x'; piece], 0);
+        while sent < STREAM_WINDOW && sent < 2_000 * piece as u64 {
+            assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
+            stream.push(&content);
+            sent += piece as u64;
+            let out = buffers.counts().out_bytes;
+            assert!(out <= (2 * sent).max(BUFFER_MIN as u64), "{out} bytes of memory for {sent} in pieces of {piece}");
+        }
+        stream.abort();
+        // Fails when the worker had not begun: then its consumer is gone already.
+        let _ = open.send(());
+        drop(stream);
+        for _ in 0..1000 {
+            if buffers.counts().out_bytes == 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(buffers.counts().out_bytes, 0);
+    }
 }

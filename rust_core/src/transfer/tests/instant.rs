@@ -16,7 +16,7 @@ const ANSWER: &str = "x-amz-orcas-instant-answer";
 
 fn text(answer: &Answer) -> String {
     match &answer.body {
-        AnswerBody::Bytes(document) => String::from_utf8(document.clone()).unwrap(),
+        AnswerBody::Bytes(document) => String::from_utf8(document.to_vec()).unwrap(),
         AnswerBody::Empty | AnswerBody::Pieces(_) => String::new(),
     }
 }

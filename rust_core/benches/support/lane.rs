@@ -1,0 +1,165 @@
+//! Requests through the lane as a server carries them out, without Python and without sockets.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use orcas_core::decide::Intent;
+use orcas_core::engine::{Engine, EngineOptions};
+use orcas_core::http::{Headers, RequestHead};
+use orcas_core::record::Durability;
+use orcas_core::sigv4::{Credential, Signer};
+use orcas_core::transfer::lane::{Reply, now_ms};
+use orcas_core::transfer::stream::Flow;
+use orcas_core::transfer::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Request};
+
+const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+/// What a server hands over of a large body at a time when it keeps up with its sender.
+const RECEIVED: usize = 64 * 1024;
+
+pub struct Server {
+    pub lane: Arc<Lane>,
+    engine: Option<Engine>,
+    signer: Signer,
+}
+
+/// A signed head, ready to be parsed.
+pub struct Signed {
+    method: &'static str,
+    path: String,
+    query: &'static str,
+    headers: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Server {
+    pub fn open(data: &Path, pooling_enabled: bool) -> Self {
+        let options = crate::support::options(data, Durability::Sync);
+        let engine = crate::support::open(EngineOptions { pooling_enabled, ..options });
+        let options = LaneOptions {
+            region: "us-east-1".into(),
+            strict_region: false,
+            domains: Vec::new(),
+            whole_body_max: 64 * 1024,
+            body_budget: 64 << 20,
+            workers: 16,
+            instant_upload: true,
+        };
+        let credential = Credential { secret: b"secret".as_slice().into(), generation: 0 };
+        let keys = HashMap::from([("ROOT".to_owned(), AccessKey { credential, owner: OWNER.into() })]);
+        let lane = Lane::new(engine.handle(), options, Identities { keys, root: OWNER.into() }).expect("a lane");
+        let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).expect("a signer");
+        Self { lane, engine: Some(engine), signer }
+    }
+
+    pub fn sign(&self, method: &'static str, path: String, query: &'static str, length: usize) -> Signed {
+        let length = length.to_string();
+        let mut headers: Vec<(Vec<u8>, Vec<u8>)> = [("host", "localhost:9000"), ("content-length", &length)]
+            .iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .collect();
+        let signature = {
+            let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
+            let head = RequestHead {
+                method: method.as_bytes(),
+                path: path.as_bytes(),
+                query: query.as_bytes(),
+                headers: Headers::new(&list),
+            };
+            self.signer.sign_request(&head, "UNSIGNED-PAYLOAD").expect("signed")
+        };
+        headers.extend(signature.into_iter().map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes())));
+        Signed { method, path, query, headers }
+    }
+
+    /// Carries one request out and returns how many bytes its body had.
+    pub fn call(&self, signed: &Signed, body: &[u8]) -> u64 {
+        let list: Vec<(&[u8], &[u8])> = signed.headers.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
+        let head = RequestHead {
+            method: signed.method.as_bytes(),
+            path: signed.path.as_bytes(),
+            query: signed.query.as_bytes(),
+            headers: Headers::new(&list),
+        };
+        let request = self.lane.accept(&head).map_err(|answer| answer.status).expect("the head is taken");
+        let answer = match &request.body {
+            BodyPlan::Stream(_) => self.stream(&request, body),
+            BodyPlan::None | BodyPlan::Whole(_) => {
+                request.body_read();
+                request.start(body, 0).unwrap_or_else(|| self.answer())
+            }
+        };
+        assert!((200..300).contains(&answer.status), "{} {}: {}", signed.method, signed.path, answer.status);
+        self.received(answer)
+    }
+
+    fn stream(&self, request: &Arc<Request>, body: &[u8]) -> Answer {
+        let stream = request.open_body().expect("a body");
+        for piece in body.chunks(RECEIVED) {
+            loop {
+                let lane = Arc::clone(&self.lane);
+                match stream.admit(Box::new(move || lane.complete(0, Event::Resume))) {
+                    Flow::More => break,
+                    Flow::Wait => drop(self.wait()),
+                    Flow::Stop => panic!("the body is refused"),
+                }
+            }
+            stream.push(piece);
+        }
+        request.body_read();
+        stream.finish(Reply::new(Arc::clone(request), 0));
+        self.answer()
+    }
+
+    fn received(&self, answer: Answer) -> u64 {
+        match answer.body {
+            AnswerBody::Empty => 0,
+            AnswerBody::Bytes(bytes) => bytes.len() as u64,
+            AnswerBody::Pieces(download) => {
+                let mut received = 0;
+                while received < download.length() {
+                    let lane = Arc::clone(&self.lane);
+                    let piece = download.next(Box::new(move |piece| lane.complete(0, Event::Piece(piece))));
+                    let piece = piece.unwrap_or_else(|| match self.wait() {
+                        Event::Piece(piece) => piece,
+                        _ => panic!("a piece was expected"),
+                    });
+                    received += piece.map_err(|problem| problem.fault).expect("a piece").len() as u64;
+                }
+                received
+            }
+        }
+    }
+
+    fn answer(&self) -> Answer {
+        match self.wait() {
+            Event::Committed(request, result) => request.committed(result),
+            Event::Answered(answer) => answer,
+            Event::Piece(_) | Event::Resume => panic!("an answer was expected"),
+        }
+    }
+
+    fn wait(&self) -> Event {
+        loop {
+            if let Some(completion) = self.lane.completions.drain().pop() {
+                return completion.event;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+    }
+
+    /// Until everything is durable and in the index.
+    pub fn settle(&self) {
+        self.lane.engine.execute(Intent::Barrier { seal: false }).expect("the store takes a barrier");
+        while self.lane.engine.health().lag_records > 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.lane.close();
+        drop(self.engine.take());
+    }
+}

@@ -55,7 +55,7 @@ def allocations(plan: Plan) -> list[Figure]:
 
 
 def in_rust(plan: Plan, rounds: int) -> list[dict[str, Any]]:
-    """What the suite of allocations says: of each kind `bytes`, `allocations` and `microseconds` of a request, `on` and `off`."""
+    """What the suite says of a request of each kind, `on` and `off`: `bytes`, `allocations`, `microseconds`."""
     command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "allocations", "--"]
     with scratch(plan.directory) as directory:
         command += ["--dir", str(directory), "--rounds", str(rounds), "--json"]

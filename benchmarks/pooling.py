@@ -58,7 +58,7 @@ def in_rust(plan: Plan, rounds: int) -> list[dict[str, Any]]:
     """What the suite says of a request of each kind, `on` and `off`: `bytes`, `allocations`, `microseconds`."""
     command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "allocations", "--"]
     with scratch(plan.directory) as directory:
-        command += ["--dir", str(directory), "--rounds", str(rounds), "--json"]
+        command += ["--dir", str(directory.resolve()), "--rounds", str(rounds), "--json"]
         done = subprocess.run(command, cwd=plan.repository, check=True, stdout=subprocess.PIPE, text=True)
     cells: list[dict[str, Any]] = json.loads(done.stdout)
     return cells

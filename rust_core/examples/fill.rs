@@ -19,7 +19,7 @@ use orcas_core::record::Durability;
 use rustix::process::{Signal, getpid, kill_process};
 
 use pump::{Pump, bucket, put, unique};
-use support::{open, scatter};
+use support::{open, options, scatter};
 
 const IN_FLIGHT: usize = 4096;
 /// Intents between two looks at the lag.
@@ -69,7 +69,7 @@ fn arguments() -> Arguments {
 
 fn main() {
     let arguments = arguments();
-    let engine = open(&arguments.data, Durability::Buffered, true);
+    let engine = open(options(&arguments.data, Durability::Buffered));
     let handle = engine.handle();
     let bucket = bucket(&handle, &arguments.bucket);
     let mut pump = Pump::new(IN_FLIGHT);

@@ -170,8 +170,8 @@ fn an_aborted_body_gives_everything_back_and_resumes_its_waiter() {
     panic!("the budget did not come back");
 }
 
-/// However pieces are cut, what waits for a worker takes no more than twice its bytes of memory, or a buffer of
-/// the least size.
+/// However pieces are cut, what waits for a worker takes no more than twice its bytes of memory, or two buffers
+/// of the least size: one that the worker has, and one that is being filled.
 #[test]
 fn waiting_pieces_take_at_most_twice_their_bytes() {
     for piece in [1, 700, 5_000, 8_193, 33_000, 65_536, 66_000, 131_073, PIECE_MAX as usize] {
@@ -186,7 +186,7 @@ fn waiting_pieces_take_at_most_twice_their_bytes() {
             stream.push(&content);
             sent += piece as u64;
             let out = buffers.counts().out_bytes;
-            assert!(out <= (2 * sent).max(BUFFER_MIN as u64), "{out} bytes of memory for {sent} in pieces of {piece}");
+            assert!(out <= 2 * sent.max(BUFFER_MIN as u64), "{out} bytes of memory for {sent} in pieces of {piece}");
         }
         stream.abort();
         // Fails when the worker had not begun: then its consumer is gone already.

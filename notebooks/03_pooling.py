@@ -242,7 +242,8 @@ for number, cell in in_turn(cells, ROUNDS):
 
 # %%
 under = stamp(
-    f"signed, new bytes in PUTs, GETs from the page cache; {ROUNDS - UNCOUNTED} rounds, all arms in turn in each; bars at ratios: 95 % interval",
+    f"signed, new bytes in PUTs, GETs from the page cache; {ROUNDS - UNCOUNTED} rounds, all arms in turn in each;"
+    " bars at ratios: 95 % interval",
     durability="sync",
     concurrency=f"16 connections, with {LARGE} MiB 4; one client process",
 )

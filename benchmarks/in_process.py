@@ -24,24 +24,29 @@ _OWNER = "0" * 64
 HOST = "localhost:9000"
 
 
-def seconds_each(data: Path, durability: str, batches: Sequence[Sequence[bytes]]) -> list[list[float]]:
+def seconds_each(
+    data: Path, durability: str, batches: Sequence[Sequence[bytes]], **settings: object
+) -> list[list[float]]:
     """Time of each request, one after the other, to a store in a directory.
 
     Args:
         data: the directory.
         durability: of the store.
         batches: requests, signed for `HOST` with the keys of `processes`. They are parsed before the clock starts.
+        settings: others of the server, as `orcas.Server` takes them.
 
     Raises:
         RuntimeError: an answer was no success.
     """
     # On a thread, for a notebook has a loop of its own on its first one.
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, _measure(data, durability, batches)).result()
+        return thread.submit(asyncio.run, _measure(data, durability, batches, settings)).result()
 
 
-async def _measure(data: Path, durability: str, batches: Sequence[Sequence[bytes]]) -> list[list[float]]:
-    settings = {"data": str(data), "durability": durability, "scrub_bytes_per_sec": 0}
+async def _measure(
+    data: Path, durability: str, batches: Sequence[Sequence[bytes]], settings: dict[str, object]
+) -> list[list[float]]:
+    settings = {"data": str(data), "durability": durability, "scrub_bytes_per_sec": 0, **settings}
     snapshot = Snapshot((Credential(ACCESS_KEY, SECRET_KEY, _OWNER),), _OWNER)
     core = open_core(resolve(settings, ambient=False).settings, snapshot)
     dispatcher = Dispatcher(core)

@@ -38,13 +38,8 @@ def _described(kind: str) -> str:
 
 def allocations(plan: Plan) -> list[Figure]:
     """Figures pooling-KIND-bytes: through the lane without HTTP, and the pool by itself."""
-    rounds = plan.size(9, 1)
-    command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "allocations", "--"]
-    with scratch(plan.directory) as directory:
-        command += ["--dir", str(directory), "--rounds", str(rounds), "--json"]
-        done = subprocess.run(command, cwd=plan.repository, check=True, stdout=subprocess.PIPE, text=True)
     made = []
-    for cell in json.loads(done.stdout):
+    for cell in in_rust(plan, plan.size(9, 1)):
         kind, on, off = cell["kind"], cell["on"], cell["off"]
         detail = {
             "on": on,
@@ -59,6 +54,16 @@ def allocations(plan: Plan) -> list[Figure]:
     return made
 
 
+def in_rust(plan: Plan, rounds: int) -> list[dict[str, Any]]:
+    """What the suite says of a request of each kind, `on` and `off`: `bytes`, `allocations`, `microseconds`."""
+    command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "allocations", "--"]
+    with scratch(plan.directory) as directory:
+        command += ["--dir", str(directory.resolve()), "--rounds", str(rounds), "--json"]
+        done = subprocess.run(command, cwd=plan.repository, check=True, stdout=subprocess.PIPE, text=True)
+    cells: list[dict[str, Any]] = json.loads(done.stdout)
+    return cells
+
+
 def server(plan: Plan) -> list[Figure]:
     """Figures pooling-KIND-rps: signed requests over sockets to two servers."""
     made = []
@@ -67,7 +72,7 @@ def server(plan: Plan) -> list[Figure]:
         with Orcas(on / "data", settings=UNSCRUBBED) as pooled, Orcas(off / "data", settings=without) as plain:
             arms = {"on": pooled, "off": plain}
             for orcas in arms.values():
-                _fill(orcas)
+                fill(orcas)
             for size, length in _SIZES.items():
                 count = plan.size({"1k": 3000, "64k": 800, "10m": 24}[size], 12)
                 made.append(_cell(plan, arms, f"put-{size}", size, lambda *at, n=count, of=length: _puts(*at, n, of)))
@@ -81,7 +86,8 @@ def server(plan: Plan) -> list[Figure]:
     return made
 
 
-def _fill(orcas: Orcas) -> None:
+def fill(orcas: Orcas) -> None:
+    """Bucket `pooling`, empty, and `listed` with as many objects as a page has."""
     for bucket in ("pooling", "listed"):
         make_bucket(orcas, bucket)
     signer = orcas.signer()

@@ -40,6 +40,8 @@ const REQUESTS: usize = 64;
 /// Calls of paths that take as long as a body.
 const BODIES: usize = 4;
 const KIB: usize = 1024;
+/// Room for the document of a page, as the lane takes it.
+const PAGE: usize = 512 * KIB;
 
 fn main() {
     println!("features {}", features().join(" "));
@@ -194,7 +196,7 @@ fn page() {
     let query = ListObjectsV2Query::parse(&query).expect("a query of a list");
     let owner = Owner { id: "00112233445566778899aabbccddeeff", display_name: "root" };
     count("list-1000-keys-xml", BODIES, |_| {
-        let mut list = ObjectList::v2(Vec::new(), "bucket", &query, owner);
+        let mut list = ObjectList::v2(Vec::with_capacity(PAGE), "bucket", &query, owner);
         for (number, key) in keys.iter().enumerate() {
             let object = object(number, small);
             list.entry(&ObjectEntry {

@@ -12,7 +12,7 @@ use super::problem::Problem;
 use crate::buffers::{Buffer, Buffers};
 
 /// Bytes read at once: large enough that its costs hide behind the copying, small enough to stay in the cache.
-pub const PIECE_LEN: usize = 256 * 1024;
+pub const PIECE_LEN: usize = 512 * 1024;
 
 /// Reads the next bytes, at least one and at most `PIECE_LEN`. Blocks; called on a worker.
 pub type Source = Box<dyn FnMut(&mut Vec<u8>) -> Result<(), Problem> + Send>;

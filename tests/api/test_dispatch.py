@@ -152,7 +152,7 @@ async def test_a_damaged_piece_breaks_the_response_off(app: App, monkeypatch: py
     async def damaged(download: Any) -> bytes:
         nonlocal calls
         calls += 1
-        if calls == 3:
+        if calls == 2:
             raise DamagedObjectError("expected by this test")
         return await real(download)
 

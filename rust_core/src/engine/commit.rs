@@ -22,8 +22,11 @@ use crate::record::{self, BucketId, Durability, Record, Sequence, UploadId};
 
 use super::buckets::BucketTable;
 
-/// A `sync` batch closes at this size: what waits behind it should not wait for long.
-const SYNC_BATCH_BYTES_MAX: u64 = 1 << 20;
+/// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered` one
+/// because it is read again, to be chained and written, and would no longer be in the processor's cache.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+/// Nor is a larger part of the buffer held back, so that its end is near when its flush is due.
+const BUFFER_PARTS: u64 = 8;
 /// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
 const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 /// Failed batches in a row after which the store stops writing.
@@ -42,6 +45,7 @@ pub(super) struct Committer {
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,
     unsynced_bytes: u64,
+    unsynced_objects: usize,
     /// Decided, not published.
     fresh: Vec<Arc<Sequenced>>,
     /// Something was acknowledged that no sync has covered (`interval`, `buffered`, `unsafe-none`).
@@ -80,6 +84,7 @@ impl Committer {
             objects: 0,
             unsynced: Vec::new(),
             unsynced_bytes: 0,
+            unsynced_objects: 0,
             fresh: Vec::new(),
             promised: false,
             pending: Overlay::default(),
@@ -156,16 +161,28 @@ impl Committer {
         }
     }
 
+    /// How many intents one round takes, and after how many bytes of bodies it ends.
     fn round_limits(&self) -> (usize, u64) {
         let options = &self.shared.options;
         if !options.batch_write_enabled {
             return (1, 1);
         }
-        let bytes = match options.durability {
-            Durability::Sync => SYNC_BATCH_BYTES_MAX.min(options.max_write_buffer_size),
-            Durability::Interval | Durability::Buffered | Durability::UnsafeNone => options.max_write_buffer_size,
-        };
-        (options.max_write_buffer_count as usize, bytes)
+        let (count, bytes) = (options.max_write_buffer_count as usize, options.max_write_buffer_size);
+        match options.durability {
+            Durability::Sync | Durability::Interval | Durability::UnsafeNone => (count, bytes.min(BATCH_BYTES_MAX)),
+            Durability::Buffered => {
+                // What is left of the buffer. It is not full, or it would have been flushed.
+                let held = self.unsynced_bytes + self.batch.len() as u64;
+                let objects = self.unsynced_objects + self.objects;
+                let left = bytes.saturating_sub(held).min(self.append_size());
+                (count.saturating_sub(objects).max(1), left.max(1))
+            }
+        }
+    }
+
+    /// Bytes at which a `buffered` batch is appended.
+    fn append_size(&self) -> u64 {
+        BATCH_BYTES_MAX.min(self.shared.options.max_write_buffer_size / BUFFER_PARTS)
     }
 
     fn durability(&self, intent: &Intent) -> Durability {
@@ -298,12 +315,17 @@ impl Committer {
             return;
         }
         let options = &self.shared.options;
+        let buffers = durability == Durability::Buffered && options.batch_write_enabled;
+        let unsynced = self.unsynced_bytes + self.batch.len() as u64;
         let full = self.batch.len() as u64 >= options.max_write_buffer_size
             || self.objects >= options.max_write_buffer_count as usize
-            || self.unsynced_bytes + self.batch.len() as u64 >= UNSYNCED_BYTES_MAX.max(options.max_write_buffer_size);
+            || unsynced >= UNSYNCED_BYTES_MAX.max(options.max_write_buffer_size)
+            // What was appended early is still part of the buffer.
+            || buffers && unsynced >= options.max_write_buffer_size
+            || buffers && self.unsynced_objects + self.objects >= options.max_write_buffer_count as usize;
         let outcome = if durability == Durability::Sync && decided || due || full || barrier {
             self.flush()
-        } else if durability == Durability::Buffered && options.batch_write_enabled {
+        } else if buffers && (self.batch.len() as u64) < self.append_size() {
             self.promise(patience.map(|patience| now + patience));
             Ok(())
         } else {
@@ -357,15 +379,13 @@ impl Committer {
         self.deadline = None;
         self.promised = false;
         self.unsynced_bytes = 0;
+        self.unsynced_objects = 0;
         for pack in self.births.drain(..) {
             self.shared.packs.born(pack);
         }
         self.publish();
         for batch in self.unsynced.drain(..) {
             self.shared.applies.push(batch);
-        }
-        if self.log.wants_spare() {
-            self.shared.request(Task::Spare);
         }
         Ok(())
     }
@@ -378,7 +398,7 @@ impl Committer {
         let bytes = self.batch.len() as u64;
         let records = std::mem::take(&mut self.records);
         self.batch.clear();
-        self.objects = 0;
+        self.unsynced_objects += std::mem::take(&mut self.objects);
         self.unsynced_bytes += bytes;
         self.unsynced.push(AppendedBatch {
             records,
@@ -387,6 +407,9 @@ impl Committer {
             position: appended.position,
             bytes,
         });
+        if self.log.wants_spare() {
+            self.shared.request(Task::Spare);
+        }
         Ok(())
     }
 
@@ -411,6 +434,7 @@ impl Committer {
         self.unsynced.clear();
         self.births.clear();
         self.unsynced_bytes = 0;
+        self.unsynced_objects = 0;
         self.fresh.clear();
         self.objects = 0;
         self.deadline = None;

@@ -86,7 +86,7 @@ impl Handle {
             Err(failure) => return Err(failure.into_error()),
         };
         // The index holds durable batches only, so the position it has applied is a durable one.
-        while shared.applies.applied_to() < last {
+        while !shared.applies.has(last) {
             shared.check_writable()?;
             if shared.applies.is_stalled() {
                 return Err(Error::StorageFull);

@@ -289,6 +289,13 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
+    /// Whether the index has everything up to `last` that there is. The sequences of a batch that failed are given to no
+    /// other, so the last one may never get there.
+    pub fn has(&self, last: Sequence) -> bool {
+        let batches = self.batches.lock();
+        batches.applied >= last || batches.records == 0
+    }
+
     /// Lets the applier begin with what there is. Somebody waits for it.
     pub fn hurry(&self) {
         let mut batches = self.batches.lock();

@@ -303,9 +303,7 @@ impl Reclaimer {
             }
         };
         let early = matches!(after, After::Replaced(_)) && planted::is(Bug::ReplaceLogBeforeApplied);
-        // A sequence that was given to a batch that failed never gets there: then the index has what there is.
-        let behind = self.shared.applies.applied_to() < last && self.shared.applies.lag().1 > 0;
-        if behind && !early {
+        if !self.shared.applies.has(last) && !early {
             if policy.hurry {
                 self.shared.applies.hurry();
             }

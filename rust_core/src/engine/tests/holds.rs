@@ -3,10 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use super::super::{Effort, Engine, Hold};
+use super::super::{Effort, Engine, Environment, Hold, IndexPlace};
 use super::support::{self, Store, environment, options};
+use crate::decide::Intent;
+use crate::fs::sim::{Fault, Operation, SimDisk};
+use crate::record::BucketSettings;
 
 /// Copies what the hold lists, cut at its lengths.
 fn copy(hold: &Hold, from: &Path, to: &Path) {
@@ -77,6 +82,30 @@ fn an_empty_store_can_be_held() {
 }
 
 #[test]
+fn a_hold_does_not_wait_for_a_batch_that_failed() {
+    let disk = SimDisk::new();
+    let environment =
+        Environment { fs: Arc::new(disk.clone()), index: IndexPlace::Memory(None), ..support::environment() };
+    let engine = Engine::open(options(Path::new("/data")), environment).unwrap();
+    let create = |n: u32| {
+        let (name, owner, location) = (format!("{n}").into(), "o".into(), "".into());
+        engine.handle().execute(Intent::CreateBucket { name, owner, location, settings: BucketSettings::default() })
+    };
+    create(0).unwrap();
+    // Upkeep syncs too, so it may take the fault for itself.
+    let failed = (1..100).find(|n| {
+        disk.fail(Operation::Sync, 1, Fault::Io, false);
+        create(*n).is_err()
+    });
+    let handle = engine.handle();
+    let (sender, held) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(handle.hold().map(|hold| hold.sequence)));
+    let sequence = held.recv_timeout(Duration::from_secs(10)).expect("the hold ended").unwrap();
+    assert_eq!(Some(sequence), failed.map(u64::from));
+    engine.close().unwrap();
+}
+
+#[test]
 fn reclamation_rests_while_somebody_holds() {
     let store = Store::new();
     let bucket = store.bucket("b");
@@ -96,7 +125,7 @@ fn reclamation_rests_while_somebody_holds() {
             handle.reclaim(Effort::Compact).unwrap();
             done.store(true, Ordering::SeqCst);
         });
-        std::thread::sleep(std::time::Duration::from_millis(600));
+        std::thread::sleep(Duration::from_millis(600));
         assert!(!done.load(Ordering::SeqCst));
         let copied = tempfile::tempdir().unwrap();
         copy(&hold, store.path(), copied.path());
@@ -124,7 +153,7 @@ fn a_hold_between_compactions_copies_a_store_that_opens() {
         wanted.extend(new.into_iter().enumerate().filter(|(at, _)| at % 2 == 1).map(|(_, entry)| entry));
         let handle = store.handle().clone();
         let compacting = std::thread::spawn(move || handle.reclaim(Effort::Compact).map(|_| ()));
-        std::thread::sleep(std::time::Duration::from_millis(round * 7));
+        std::thread::sleep(Duration::from_millis(round * 7));
         let hold = store.handle().hold().unwrap();
         let copied = tempfile::tempdir().unwrap();
         copy(&hold, store.path(), copied.path());

@@ -1,7 +1,9 @@
 //! Tables, connection settings, and what makes a file an index of this store. Raising `SCHEMA` is the whole migration:
 //! an index of another schema is deleted and rebuilt from the log.
 
+use std::ffi::c_int;
 use std::path::Path;
+use std::sync::Once;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
@@ -85,8 +87,19 @@ CREATE TABLE completed_uploads (
 ) STRICT;
 ";
 
+/// Ends SQLite's count of its own memory, which nobody reads: every allocation of every connection takes one lock for it.
+#[allow(unsafe_code, reason = "rusqlite has no safe wrapper")]
+fn leave_memory_uncounted() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: this option takes one int. Where SQLite is in use already it is refused, and nothing has changed.
+        unsafe { rusqlite::ffi::sqlite3_config(rusqlite::ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int) };
+    });
+}
+
 /// A connection that may write: the writer's, and the one that checkpoints.
 pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
+    leave_memory_uncounted();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
     prepare(&conn, WRITER_CACHE_KIB)?;
@@ -109,6 +122,7 @@ pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connec
 
 /// A connection of the reader pool.
 pub(super) fn open_reader(path: &Path) -> Result<Connection> {
+    leave_memory_uncounted();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
     prepare(&conn, READER_CACHE_KIB)?;
@@ -116,6 +130,7 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
 }
 
 pub(super) fn open_memory() -> Result<Connection> {
+    leave_memory_uncounted();
     let conn = Connection::open_in_memory()?;
     prepare(&conn, WRITER_CACHE_KIB)?;
     Ok(conn)

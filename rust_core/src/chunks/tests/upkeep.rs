@@ -170,7 +170,9 @@ fn holes_give_space_back_also_in_packs_of_an_earlier_process() {
     assert_eq!((after.len(), after[0].pack, after[0].length), (1, 1, before[0].length));
     if packs.has_holes() {
         assert!(given_back >= 2 * (200_000 - PAGE));
-        assert!(after[0].allocated + given_back <= before[0].allocated);
+        // A file system may count the blocks in which it notes where a file has holes.
+        let notes = 4 * PAGE;
+        assert!(after[0].allocated + given_back <= before[0].allocated + notes, "{before:?} {after:?} {given_back}");
     }
     for at in [0, 2] {
         assert_eq!(get(&packs, &chunks[at], 0, 200_000).unwrap(), content(at as u64, 200_000));

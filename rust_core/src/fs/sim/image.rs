@@ -347,27 +347,35 @@ impl Image {
     }
 
     pub fn fingerprint(&self) -> u128 {
-        let mut hasher = blake3::Hasher::new();
-        self.hash_directory(ROOT, &mut hasher);
+        // In one piece: hashed sector by sector, an image costs as much as opening the store that is in it.
+        let mut all = Vec::new();
+        self.describe(ROOT, &mut all);
         let mut out = [0; 16];
-        out.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+        out.copy_from_slice(&blake3::hash(&all).as_bytes()[..16]);
         u128::from_le_bytes(out)
     }
 
-    fn hash_directory(&self, id: u64, hasher: &mut blake3::Hasher) {
+    /// Everything that is seen in a directory, unambiguously.
+    fn describe(&self, id: u64, out: &mut Vec<u8>) {
         let Some(directory) = self.directories.get(&id) else { return };
-        hasher.update(&(directory.seen.len() as u64).to_le_bytes());
+        out.extend_from_slice(&(directory.seen.len() as u64).to_le_bytes());
         for (name, entry) in &directory.seen {
-            hasher.update(&(name.len() as u64).to_le_bytes()).update(name.as_bytes());
+            out.extend_from_slice(&(name.len() as u64).to_le_bytes());
+            out.extend_from_slice(name.as_bytes());
             match entry {
-                Entry::Directory(id) => self.hash_directory(*id, hasher.update(b"d")),
+                Entry::Directory(id) => {
+                    out.push(b'd');
+                    self.describe(*id, out);
+                }
                 Entry::File(id) => {
                     let Some(inode) = self.files.get(id) else { continue };
                     let sectors = &inode.seen.sectors;
-                    hasher.update(b"f").update(&inode.seen.length.to_le_bytes());
-                    hasher.update(&(sectors.len() as u64).to_le_bytes());
+                    out.push(b'f');
+                    out.extend_from_slice(&inode.seen.length.to_le_bytes());
+                    out.extend_from_slice(&(sectors.len() as u64).to_le_bytes());
                     for (index, sector) in sectors {
-                        hasher.update(&index.to_le_bytes()).update(&sector[..]);
+                        out.extend_from_slice(&index.to_le_bytes());
+                        out.extend_from_slice(&sector[..]);
                     }
                 }
             }

@@ -669,6 +669,24 @@ class BodySink:
     def push(self, piece: bytes) -> None:
         """Take one received piece, under the room that `admit` gave."""
 
+    def lend(self, limit: int) -> memoryview:
+        """Give memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
+
+        Raises:
+            RuntimeError: `admit` gave no room.
+        """
+
+    def filled(self, count: int) -> bool:
+        """Take the `count` bytes that were read into the memory that was lent.
+
+        Returns:
+            Whether there is room for the next piece already; else `admit` says what to do.
+
+        Raises:
+            RuntimeError: no memory was lent.
+            ValueError: it was not so much.
+        """
+
     def finish(self, slot: int) -> None:
         """No further piece comes. One completion for `slot` brings the response."""
 

@@ -205,9 +205,13 @@ class Settings:
     )
 
     body_budget: int = _setting(
-        64 * MIB, "memory that request and response bodies under way may take together", _integer,
-        unit="bytes", low=8 * MIB, high=16 * GIB,
-    )  # fmt: skip
+        64 * MIB,
+        "memory that request bodies under way may take together; a large download takes up to 1.3 MiB beside it",
+        _integer,
+        unit="bytes",
+        low=8 * MIB,
+        high=16 * GIB,
+    )
     pooling_enabled: bool = _setting(
         True,
         "use memory of bodies and documents, and read connections of the index, again; "

@@ -1,7 +1,7 @@
 """One request and its response: the ASGI `receive` and `send` of one exchange on a connection.
 
-Invariants: at most one task waits in `receive`; a body piece is handed over without a copy where the socket gave one
-piece; head and first body leave in one write; a response never ends short of its Content-Length without ending the
+Invariants: at most one task waits in `receive` or `pour`; a body piece is handed over without a copy where the socket
+gave one piece; head and first body leave in one write; a response never ends short of its Content-Length without ending the
 connection. Responses come as ASGI says, or ready made (`RESPONSE`): then only what the connection decides is put before
 them. Knows nothing of S3; `orcas.protocol` owns the connection and its limits.
 """
@@ -17,6 +17,7 @@ from orcas.refusals import FAILED, STOPPING
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
 
+    from orcas.inflow import Sink
     from orcas.protocol import LimitedProtocol
 
 # Bytes of a body that wait for the application before its sender is told to wait: one socket read fits beside it.
@@ -30,6 +31,8 @@ _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding", b"connecti
 # The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
 # body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
 RESPONSE: Final = "orcas.response"
+# In a message of `receive`: the `Exchange`, if what is left of the body is known to be long, so that it may be poured.
+REST: Final = "orcas.rest"
 
 log = logging.getLogger("orcas.http")
 
@@ -66,14 +69,18 @@ class Exchange:
     """Made when a request head is complete; runs the application once."""
 
     __slots__ = (
-        "allowance", "bodiless", "chunked", "disconnected", "ended", "expects", "head", "keep_alive", "more_body",
+        "allowance", "bodiless", "chunked", "disconnected", "ended", "expects", "head", "keep_alive", "length", "more_body",
         "pieces", "protocol", "received", "remaining", "response_complete", "response_started", "scope", "seen", "size",
         "waiter",
     )  # fmt: skip
 
-    def __init__(self, protocol: LimitedProtocol, scope: Scope, *, expects: bool, keep_alive: bool) -> None:
+    def __init__(
+        self, protocol: LimitedProtocol, scope: Scope, *, length: int | None, expects: bool, keep_alive: bool
+    ) -> None:
         self.protocol = protocol
         self.scope = scope
+        # Bytes of the body, if the head says how many.
+        self.length = length
         self.expects = expects
         self.keep_alive = keep_alive
         # Request.
@@ -158,14 +165,47 @@ class Exchange:
                 await self.waiter
             finally:
                 self.waiter = None
-        pieces = self.pieces
-        body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        self.pieces = []
-        self.size = 0
+        message: Message = {"type": "http.request", "body": self._take_pieces(), "more_body": self.more_body}
         self.ended = not self.more_body
         if self.more_body:
             self.protocol.flow.resume_reading()
-        return {"type": "http.request", "body": body, "more_body": self.more_body}
+            if self.missing > HIGH_WATER:
+                message[REST] = self
+        return message
+
+    @property
+    def missing(self) -> int:
+        """Bytes of the body that have not come, as far as is known."""
+        return 0 if self.length is None else self.length - self.received
+
+    async def pour(self, sink: Sink) -> bool:
+        """Let more of the body go straight into memory of `sink`, which has admitted a piece.
+
+        Returns:
+            Whether the body is complete. If not, `sink` must admit a piece before this is called again.
+
+        Raises:
+            ConnectionError: the client went away, or was too slow.
+        """
+        if self.pieces:
+            sink.push(self._take_pieces())
+        elif self.more_body and not self.disconnected:
+            self.waiter = self.protocol.loop.create_future()
+            self.protocol.begin_inflow(self, sink)
+            try:
+                await self.waiter
+            finally:
+                self.waiter = None
+                self.protocol.end_inflow()
+        if self.disconnected:
+            raise ConnectionError
+        self.ended = not self.more_body
+        return self.ended
+
+    def _take_pieces(self) -> bytes:
+        pieces, self.pieces = self.pieces, []
+        self.size = 0
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _consent(self) -> None:
         """Send the 100 that the sender asked for, once.
@@ -173,7 +213,7 @@ class Exchange:
         It is due even where the body is empty or already here: botocore takes a final answer instead of a 100 for the
         answer to the connection's next request too, so a connection that stays open must have seen the 100.
         """
-        if self.expects and not self.response_started:
+        if self.expects and not self.response_started and not self.disconnected:
             self.protocol.transport.write(_CONTINUE)
         self.expects = False
 

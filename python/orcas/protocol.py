@@ -22,7 +22,8 @@ from uvicorn.server import ServerState
 
 from orcas import refusals
 from orcas.config import KIB, MIB, Settings
-from orcas.exchange import Exchange
+from orcas.exchange import HIGH_WATER, Exchange
+from orcas.inflow import Inflow, Sink
 from orcas.refusals import Refusal
 
 TICK_SECONDS: Final = 1
@@ -72,7 +73,12 @@ class LimitedProtocol(HttpToolsProtocol):
         self.hosts = 0
         self.body_follows = False
         self.refusal: Refusal | None = None
-        # Set once parsing has ended for good: what still comes is only counted.
+        # The length of the body that follows, if the head says it.
+        self.body_length: int | None = None
+        self.inflow: Inflow | None = None
+        # Bytes of a body that the parser will not see, though it waits for them.
+        self.unparsed = 0
+        # Set once parsing has ended, for good or while a body goes past the parser: what still comes is only counted.
         self.deaf = False
         self.draining = False
         self.drained_bytes = 0
@@ -144,6 +150,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.head_bound = self.fed_bytes
         self.hosts = 0
         self.body_follows = False
+        self.body_length = None
         self.expect_100_continue = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -196,6 +203,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 "query_string": query,
                 "headers": headers,
             },
+            length=self.body_length,
             expects=self.expect_100_continue,
             keep_alive=keep_alive,
         )
@@ -220,6 +228,35 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.draining:
             self.transport.close()
 
+    # Bodies past the parser.
+
+    def begin_inflow(self, exchange: Exchange, sink: Sink) -> None:
+        """Read what is left of the body of `exchange` into memory of `sink`."""
+        self.deaf = True
+        self.inflow = Inflow(self, exchange, sink)
+        self.transport.set_protocol(self.inflow)
+        self.flow.resume_reading()
+
+    def end_inflow(self) -> None:
+        """Read no more of the body, unless it has come whole."""
+        if self.inflow is not None:
+            self.flow.pause_reading()
+            self._leave_inflow()
+
+    def body_poured(self, exchange: Exchange) -> None:
+        """The body has come whole, and what follows it is to be parsed again: by a parser that has not seen its head."""
+        self._leave_inflow()
+        self.parser = _parser(self)
+        self.deaf = not exchange.keep_alive
+        self.on_message_complete()
+
+    def _leave_inflow(self) -> None:
+        if self.inflow is not None:
+            self.unparsed = self.inflow.exchange.missing
+            self.inflow = None
+            if not self.transport.is_closing():
+                self.transport.set_protocol(self)
+
     # Requests.
 
     def exchange_done(self, exchange: Exchange) -> None:
@@ -232,7 +269,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if not exchange.keep_alive:
             self._end(unread=exchange.more_body)
         elif self.queue:
-            self._start(self.queue.popleft())
+            following = self.queue.popleft()
+            self._start(following)
+            # It was read as far as its head while it waited; the rest of its body may not have come.
+            if not self.queue and self.refusal is None and following.size <= HIGH_WATER:
+                self.flow.resume_reading()
         elif self.refusal is not None:
             self._answer(self.refusal)
         else:
@@ -320,6 +361,8 @@ class LimitedProtocol(HttpToolsProtocol):
         elif name == b"content-length":
             value = value.strip()
             self.body_follows = value != b"0"
+            # The parser refuses what is no number, and a coding beside it.
+            self.body_length = int(value) if value.isdigit() else None
         elif name == b"transfer-encoding":
             self.body_follows = True
             if value.strip().lower() != b"chunked" or self.parser.get_http_version() != "1.1":
@@ -370,19 +413,27 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self.draining = True
         self.age = 0
+        self._leave_inflow()
         self.flow.resume_reading()
         if self.transport.can_write_eof():
             self.transport.write_eof()
 
     def _drain(self, data: bytes) -> None:
         self.drained_bytes += len(data)
-        if self.drained_bytes > DRAIN_BYTES_MAX:
+        if self.drained_bytes > DRAIN_BYTES_MAX or 0 < self.unparsed <= self.drained_bytes:
             self.transport.close()
         elif not self.deaf:
             try:
                 self.parser.feed_data(data)
             except (httptools.HttpParserError, httptools.HttpParserUpgrade):
                 self.transport.close()
+
+
+def _parser(protocol: LimitedProtocol) -> httptools.HttpRequestParser:
+    """One as uvicorn makes for a new connection."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
 
 
 def limited_protocol(settings: Settings) -> type[LimitedProtocol]:

@@ -11,11 +11,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from orcas._core import FLOW_STOP, FLOW_WAIT
+from orcas.exchange import REST
 
 if TYPE_CHECKING:
-    from starlette.types import Receive
+    from starlette.types import Message, Receive
 
-    from orcas._core import Core, Download, Request, Response
+    from orcas._core import BodySink, Core, Download, Request, Response
+    from orcas.exchange import Exchange
 
 
 class ClientDisconnectedError(Exception):
@@ -59,12 +61,13 @@ class Store:
         Raises:
             ClientDisconnectedError: the client went away.
         """
+        # Room is taken when something is here: whoever only announces bodies holds up nobody.
+        message = await receive()
         slot = self._take()
         if request.admit(slot):
             self._free.append(slot)
         else:
             await self._completion(slot)
-        message = await receive()
         if message["type"] == "http.request" and not message["more_body"]:
             request.body_read()
             body: bytes = message["body"]
@@ -91,23 +94,28 @@ class Store:
             ClientDisconnectedError: the client went away; nothing was stored.
         """
         sink = request.open_body()
+        rest: Exchange | None = None
         try:
-            while True:
-                slot = self._take()
-                flow = sink.admit(slot)
-                if flow == FLOW_WAIT:
-                    await self._completion(slot)
-                    continue
-                self._free.append(slot)
-                if flow == FLOW_STOP:
-                    break
-                message = await receive()
-                if message["type"] != "http.request":
-                    raise ClientDisconnectedError
-                sink.push(message["body"])
-                if not message["more_body"]:
+            # As for a small body: the first piece waits for room, not the room for it.
+            message: Message | None = await receive()
+            while await self._admitted(sink):
+                if rest is not None:
+                    complete = await rest.pour(sink)
+                else:
+                    if message is None:
+                        message = await receive()
+                    if message["type"] != "http.request":
+                        raise ClientDisconnectedError
+                    sink.push(message["body"])
+                    complete = not message["more_body"]
+                    rest = message.get(REST)
+                    message = None
+                if complete:
                     request.body_read()
                     break
+        except ConnectionError:
+            sink.abort()
+            raise ClientDisconnectedError from None
         except BaseException:
             sink.abort()
             raise
@@ -115,6 +123,16 @@ class Store:
         sink.finish(slot)
         response: Response = await self._completion(slot)
         return response
+
+    async def _admitted(self, sink: BodySink) -> bool:
+        """Wait for room for the next piece; False: the body is refused already."""
+        while True:
+            slot = self._take()
+            flow = sink.admit(slot)
+            if flow != FLOW_WAIT:
+                self._free.append(slot)
+                return flow != FLOW_STOP
+            await self._completion(slot)
 
     async def next_piece(self, download: Download) -> memoryview:
         """The next piece of a large body.

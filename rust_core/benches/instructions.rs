@@ -5,16 +5,15 @@
 //! `calls` calls, and what surrounds them cancels out. Said on stdout: what the processor can do, as callgrind shows
 //! it, then each path with its calls, in the order of the files.
 
+#[path = "support/lane.rs"]
+mod lane;
 #[path = "support/objects.rs"]
 mod objects;
-#[path = "support/pump.rs"]
-mod pump;
-#[path = "support/reading.rs"]
-mod reading;
 mod support;
 
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_core::checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
@@ -29,11 +28,13 @@ use orcas_core::s3::operations::resolve;
 use orcas_core::s3::query::ListObjectsV2Query;
 use orcas_core::s3::support::check_supported;
 use orcas_core::s3::xml::lists::{ObjectEntry, ObjectList, Owner};
-use orcas_core::sigv4::{Policy, SKEW_MAX_MS, SigningKeys, authorize};
+use orcas_core::sigv4::{Policy, SKEW_MAX_MS, SigningKeys, authorize, sha256_hex};
 use orcas_core::transfer::lane::now_ms;
+use orcas_core::transfer::{AnswerBody, Request};
 
+use lane::{HOST, Server, Signed, credential};
 use objects::{CONTENT_TYPE, OBJECTS, Object, Objects, object, small};
-use reading::{Reading, credential};
+use support::scatter;
 
 /// Calls of paths that take as long as a request.
 const REQUESTS: usize = 64;
@@ -123,8 +124,9 @@ fn formatting() {
 
 /// A GET from its head to its answer: first some of the steps, then all.
 fn requests(data: &Path) {
-    let reading = Reading::new(data, KIB);
-    reading.head(|head| {
+    let server = Server::open(data, true);
+    let get = object_and_get(&server);
+    get.head(|head| {
         let (keys, known) = (SigningKeys::new(), credential());
         let policy = Policy { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS };
         count("verify-signature-of-get", REQUESTS, |_| {
@@ -139,20 +141,39 @@ fn requests(data: &Path) {
             check_supported(operation, &query, &head.headers).expect("supported");
             black_box((target, operation));
         });
-        count("accept-get", REQUESTS, |_| drop(black_box(reading.accept(black_box(head)))));
-        let request = reading.accept(head);
-        // The first time it may have to ask the disk.
-        if reading.answer(&request).is_none() {
-            reading.wait();
-        }
-        let again = "at hand, because it was just read";
-        count("answer-get-1kib-cached", REQUESTS, |_| {
-            drop(black_box(reading.answer(black_box(&request)).expect(again)))
-        });
-        count("get-1kib-cached", REQUESTS, |_| {
-            drop(black_box(reading.answer(&reading.accept(black_box(head))).expect(again)));
-        });
+        count("accept-get", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
+        let request = server.accept(head);
+        let answer = |request: &Arc<Request>| {
+            let answer = request.start(&[], 0).expect("at hand, because it was just read");
+            assert!(answer.status == 200 && matches!(answer.body, AnswerBody::Bytes(_)), "status {}", answer.status);
+            answer
+        };
+        count("answer-get-1kib-cached", REQUESTS, |_| drop(black_box(answer(black_box(&request)))));
+        count("get-1kib-cached", REQUESTS, |_| drop(black_box(answer(&server.accept(black_box(head))))));
     });
+}
+
+/// Stores an object of 1 KiB, reads it once, and returns a GET of it as boto3 sends it.
+fn object_and_get(server: &Server) -> Signed {
+    let path = "/benchmark/data/2026/part-00017.parquet";
+    server.call(&server.sign("PUT", "/benchmark".into(), "", 0), b"");
+    let content = scatter(1).to_le_bytes().repeat(KIB / 8);
+    let length = content.len().to_string();
+    let headers = [("host", HOST), ("content-length", &length), ("content-type", "binary/octet-stream")];
+    server.call(&server.sign_headers("PUT", path.into(), "", &headers, "UNSIGNED-PAYLOAD"), &content);
+    server.settle();
+    let headers = [
+        ("host", HOST),
+        ("accept-encoding", "identity"),
+        ("user-agent", "Boto3/1.40.0 md/Botocore#1.40.0 ua/2.1 os/linux md/arch#x86_64 lang/python#3.12.0"),
+        ("x-amz-checksum-mode", "ENABLED"),
+        ("amz-sdk-invocation-id", "6b9d2f4e-53a5-4f2b-9d0e-0c3f7f1f5a11"),
+        ("amz-sdk-request", "attempt=1"),
+    ];
+    // The hash of an empty body, which is what boto3 signs.
+    let get = server.sign_headers("GET", path.into(), "", &headers, &sha256_hex(b""));
+    assert_eq!(server.call(&get, b""), KIB as u64);
+    get
 }
 
 /// A PUT of 1 KiB as the log takes it: a content and a version.

@@ -13,9 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
+mod room;
 mod system;
 #[cfg(test)]
 mod tests;
+
+pub use room::Room;
 
 /// Smaller ones come from the allocator, which is as fast with them.
 const SMALLEST: usize = 1024;

@@ -131,6 +131,21 @@ async def test_more_bodies_than_memory_wait_for_each_other(app: App) -> None:
     assert [get.body for get in gets] == contents
 
 
+async def test_announced_bodies_of_which_nothing_comes_hold_up_nobody(app: App) -> None:
+    silent = [app.exchange("PUT", f"/bucket/k{n}", bytes((n % 2) * 5 * MIB or 60_000)) for n in range(400)]
+    for exchange in silent:
+        exchange.incoming.clear()
+    waiting = [asyncio.create_task(app.run(exchange)) for exchange in silent]
+    await asyncio.sleep(0.1)
+    async with asyncio.timeout(20):
+        for size in (1000, 5 * MIB):
+            assert (await app.call("PUT", "/bucket/k", os.urandom(size), pieces=7)).status == 200
+    for task in waiting:
+        task.cancel()
+    await asyncio.wait(waiting)
+    assert all(task.cancelled() for task in waiting)
+
+
 async def test_a_failing_handler_answers_and_closes(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
         raise ValueError("expected by this test")

@@ -125,6 +125,15 @@ MALFORMED = {
 }  # fmt: skip
 
 
+def test_the_body_of_a_pipelined_request_may_come_later(server: Running) -> None:
+    with server.connect() as client:
+        head = b"PUT /a HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\n"
+        client.sendall(head + b"first" + head)
+        assert read_response(client)[1] == b"got 5"
+        client.sendall(b"later")
+        assert read_response(client)[1] == b"got 5"
+
+
 @pytest.mark.parametrize("pieces", ["at once", "in pieces"])
 @pytest.mark.parametrize("case", MALFORMED)
 def test_malformed_requests_get_a_document_and_the_connection_ends(server: Running, case: str, pieces: str) -> None:

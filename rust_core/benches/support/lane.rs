@@ -1,4 +1,5 @@
-//! Requests through the lane as a server carries them out, without Python and without sockets.
+//! A lane without Python and without sockets: signed requests, carried out as a server does, over a store on the disk.
+//! The seam between the benchmarks and the request path.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,6 +16,9 @@ use orcas_core::transfer::stream::Flow;
 use orcas_core::transfer::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Request};
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+pub const HOST: &str = "localhost:9000";
+const ACCESS_KEY: &str = "ROOT";
+const SECRET: &[u8] = b"secret";
 /// What a server hands over of a large body at a time when it keeps up with its sender.
 const RECEIVED: usize = 64 * 1024;
 
@@ -29,7 +33,20 @@ pub struct Signed {
     method: &'static str,
     path: String,
     query: &'static str,
-    headers: Vec<(Vec<u8>, Vec<u8>)>,
+    headers: Vec<(String, String)>,
+}
+
+impl Signed {
+    /// Calls `with` with the head as an HTTP parser leaves it.
+    pub fn head<T>(&self, with: impl FnOnce(&RequestHead<'_>) -> T) -> T {
+        let list: Vec<(&[u8], &[u8])> = self.headers.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        with(&RequestHead {
+            method: self.method.as_bytes(),
+            path: self.path.as_bytes(),
+            query: self.query.as_bytes(),
+            headers: Headers::new(&list),
+        })
+    }
 }
 
 impl Server {
@@ -45,43 +62,42 @@ impl Server {
             workers: 16,
             instant_upload: true,
         };
-        let credential = Credential { secret: b"secret".as_slice().into(), generation: 0 };
-        let keys = HashMap::from([("ROOT".to_owned(), AccessKey { credential, owner: OWNER.into() })]);
+        let key = AccessKey { credential: credential(), owner: OWNER.into() };
+        let keys = HashMap::from([(ACCESS_KEY.to_owned(), key)]);
         let lane = Lane::new(engine.handle(), options, Identities { keys, root: OWNER.into() }).expect("a lane");
-        let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).expect("a signer");
+        let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
         Self { lane, engine: Some(engine), signer }
     }
 
+    /// A head with only the headers it needs, for a body of `length` bytes whose hash is not signed.
     pub fn sign(&self, method: &'static str, path: String, query: &'static str, length: usize) -> Signed {
-        let length = length.to_string();
-        let mut headers: Vec<(Vec<u8>, Vec<u8>)> = [("host", "localhost:9000"), ("content-length", &length)]
-            .iter()
-            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
-            .collect();
-        let signature = {
-            let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
-            let head = RequestHead {
-                method: method.as_bytes(),
-                path: path.as_bytes(),
-                query: query.as_bytes(),
-                headers: Headers::new(&list),
-            };
-            self.signer.sign_request(&head, "UNSIGNED-PAYLOAD").expect("signed")
-        };
-        headers.extend(signature.into_iter().map(|(name, value)| (name.as_bytes().to_vec(), value.into_bytes())));
-        Signed { method, path, query, headers }
+        let headers = [("host", HOST), ("content-length", &length.to_string())];
+        self.sign_headers(method, path, query, &headers, "UNSIGNED-PAYLOAD")
     }
 
-    /// Carries one request out and returns how many bytes its body had.
+    /// `payload` is what the signature says of the body: its SHA-256 in hexadecimal digits, or a mode.
+    pub fn sign_headers(
+        &self,
+        method: &'static str,
+        path: String,
+        query: &'static str,
+        headers: &[(&str, &str)],
+        payload: &str,
+    ) -> Signed {
+        let headers = headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let mut signed = Signed { method, path, query, headers };
+        let signature = signed.head(|head| self.signer.sign_request(head, payload).expect("signed"));
+        signed.headers.extend(signature.into_iter().map(|(name, value)| (name.to_owned(), value)));
+        signed
+    }
+
+    pub fn accept(&self, head: &RequestHead<'_>) -> Arc<Request> {
+        self.lane.accept(head).map_err(|answer| answer.status).expect("the head is taken")
+    }
+
+    /// Carries one request out and returns how many bytes the body of its answer had.
     pub fn call(&self, signed: &Signed, body: &[u8]) -> u64 {
-        let list: Vec<(&[u8], &[u8])> = signed.headers.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
-        let head = RequestHead {
-            method: signed.method.as_bytes(),
-            path: signed.path.as_bytes(),
-            query: signed.query.as_bytes(),
-            headers: Headers::new(&list),
-        };
-        let request = self.lane.accept(&head).map_err(|answer| answer.status).expect("the head is taken");
+        let request = signed.head(|head| self.accept(head));
         let answer = match &request.body {
             BodyPlan::Stream(_) => self.stream(&request, body),
             BodyPlan::None | BodyPlan::Whole(_) => {
@@ -162,4 +178,9 @@ impl Drop for Server {
         self.lane.close();
         drop(self.engine.take());
     }
+}
+
+/// What `ACCESS_KEY` signs with.
+pub fn credential() -> Credential {
+    Credential { secret: SECRET.into(), generation: 0 }
 }

@@ -229,7 +229,7 @@ impl Core {
     /// What has completed since the last call: (slot, Response | memoryview | str | None).
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let list = PyList::empty(py);
-        for completion in self.lane.completions.drain() {
+        for completion in self.lane.completions.drain().drain(..) {
             let value = match completion.event {
                 Event::Committed(request, result) => self.response(py, request.committed(result))?,
                 Event::Answered(answer) => self.response(py, answer)?,

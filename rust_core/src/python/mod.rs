@@ -11,6 +11,7 @@ mod format;
 mod load;
 mod piece;
 mod request;
+mod room;
 mod tools;
 
 use pyo3::prelude::*;

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
 
+use super::room;
+use crate::buffers::Room;
 use crate::transfer;
 use crate::transfer::lane::Reply;
 use crate::transfer::store_body::UploadStream;
@@ -61,8 +66,8 @@ impl Request {
     /// Begins to take a streamed body in.
     fn open_body(&self) -> PyResult<BodySink> {
         let stream = self.inner.open_body();
-        let stream = stream.ok_or_else(|| pyo3::exceptions::PyRuntimeError::new_err("the request streams no body"))?;
-        Ok(BodySink { stream, request: Arc::clone(&self.inner) })
+        let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the request streams no body"))?;
+        Ok(BodySink { stream, request: Arc::clone(&self.inner), lent: Mutex::new(None) })
     }
 }
 
@@ -71,11 +76,13 @@ impl Request {
 pub struct BodySink {
     stream: UploadStream,
     request: Arc<transfer::Request>,
+    /// For the read under way.
+    lent: Mutex<Option<Room>>,
 }
 
 #[pymethods]
 impl BodySink {
-    /// Asks for room before each receive: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
+    /// Asks for room before each piece or read: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
     /// FLOW_STOP (the body is refused: call `finish`).
     fn admit(&self, slot: u32) -> u8 {
         let lane = Arc::clone(&self.request.lane);
@@ -95,13 +102,29 @@ impl BodySink {
         }
     }
 
+    /// Memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
+    fn lend<'py>(&self, py: Python<'py>, limit: u64) -> PyResult<Bound<'py, PyMemoryView>> {
+        let room = self.stream.lend(limit).ok_or_else(|| PyRuntimeError::new_err("no piece was admitted"))?;
+        *self.lent.lock() = Some(room.clone());
+        room::view(py, room)
+    }
+
+    /// Takes what was read into the memory that was lent. True: the next piece is admitted; else ask `admit`.
+    fn filled(&self, count: usize) -> PyResult<bool> {
+        let lent = self.lent.lock().take().ok_or_else(|| PyRuntimeError::new_err("no memory was lent"))?;
+        let length = lent.length();
+        Ok(self.stream.fill(room::filled(lent, count)?, length))
+    }
+
     /// No further piece comes; the completion for `slot` brings the answer.
     fn finish(&self, slot: u32) {
+        *self.lent.lock() = None;
         self.stream.finish(Reply::new(Arc::clone(&self.request), slot));
     }
 
     /// Forgets the body.
     fn abort(&self) {
+        *self.lent.lock() = None;
         self.stream.abort();
     }
 }

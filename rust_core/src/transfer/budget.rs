@@ -74,6 +74,10 @@ impl Budget {
 }
 
 impl Permit {
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Gives back what exceeds `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         let excess = self.bytes.saturating_sub(bytes);

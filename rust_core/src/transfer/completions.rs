@@ -2,22 +2,29 @@
 //!
 //! The descriptor is written only when the queue turns from empty to non-empty, so a burst of completions costs one
 //! wake-up. `drain` clears the descriptor before it takes the queue: an entry pushed in between wakes the loop again
-//! and is never lost. Knows nothing of what travels through it.
+//! and is never lost. Two vectors take turns, one being filled while the other is worked on, so that a turn of the loop
+//! asks no allocator. Knows nothing of what travels through it.
 
 use std::io;
+use std::ops::{Deref, DerefMut};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use parking_lot::Mutex;
 
+/// Entries that a vector keeps room for, at most, from turn to turn; what a burst needed beyond that goes back.
+const KEPT_MAX: usize = 256;
+
 /// A many-producer queue with one consumer that waits on a descriptor.
 pub struct Completions<T> {
     entries: Mutex<Vec<T>>,
+    /// Empty; takes the place of `entries` at the next drain. A lock of its own, because no producer needs it.
+    spare: Mutex<Vec<T>>,
     wake: Wake,
 }
 
 impl<T> Completions<T> {
     pub fn new() -> io::Result<Self> {
-        Ok(Self { entries: Mutex::new(Vec::new()), wake: Wake::new()? })
+        Ok(Self { entries: Mutex::default(), spare: Mutex::default(), wake: Wake::new()? })
     }
 
     /// Readable while `drain` has something to return.
@@ -43,10 +50,40 @@ impl<T> Completions<T> {
         self.wake.signal();
     }
 
-    /// Everything pushed since the last call, in order.
-    pub fn drain(&self) -> Vec<T> {
+    /// Everything pushed since the last call, in order. Holds up no producer while it is worked on.
+    pub fn drain(&self) -> Drained<'_, T> {
         self.wake.clear();
-        std::mem::take(&mut *self.entries.lock())
+        let mut entries = std::mem::take(&mut *self.spare.lock());
+        std::mem::swap(&mut *self.entries.lock(), &mut entries);
+        Drained { entries, spare: &self.spare }
+    }
+}
+
+/// What a drain has found. Its memory goes back when it is dropped, with what was left in it.
+pub struct Drained<'a, T> {
+    entries: Vec<T>,
+    spare: &'a Mutex<Vec<T>>,
+}
+
+impl<T> Deref for Drained<'_, T> {
+    type Target = Vec<T>;
+
+    fn deref(&self) -> &Vec<T> {
+        &self.entries
+    }
+}
+
+impl<T> DerefMut for Drained<'_, T> {
+    fn deref_mut(&mut self) -> &mut Vec<T> {
+        &mut self.entries
+    }
+}
+
+impl<T> Drop for Drained<'_, T> {
+    fn drop(&mut self) {
+        self.entries.clear();
+        self.entries.shrink_to(KEPT_MAX);
+        *self.spare.lock() = std::mem::take(&mut self.entries);
     }
 }
 
@@ -118,7 +155,7 @@ mod tests {
         completions.push(1);
         completions.push(2);
         assert!(readable(&completions));
-        assert_eq!(completions.drain(), [1, 2]);
+        assert_eq!(*completions.drain(), [1, 2]);
         assert!(!readable(&completions));
         assert!(completions.drain().is_empty());
     }
@@ -131,8 +168,33 @@ mod tests {
         assert!(!readable(&completions));
         completions.wake();
         assert!(readable(&completions));
-        assert_eq!(completions.drain(), [1, 2]);
+        assert_eq!(*completions.drain(), [1, 2]);
         assert!(completions.push_quietly(3), "every drain begins anew");
+    }
+
+    #[test]
+    fn two_vectors_take_turns() {
+        let completions = Completions::new().unwrap();
+        let turn = |entries: u64| {
+            (0..entries).for_each(|entry| completions.push(entry));
+            let drained = completions.drain();
+            assert_eq!(drained.len() as u64, entries, "what was left of the last turn does not come back");
+            drained.as_ptr()
+        };
+        let (one, other) = (turn(3), turn(4));
+        assert_ne!(one, other);
+        assert_eq!((turn(1), turn(2)), (one, other));
+    }
+
+    #[test]
+    fn a_burst_leaves_no_more_memory_than_may_be_kept() {
+        let completions = Completions::new().unwrap();
+        for _ in 0..3 {
+            (0..10 * KEPT_MAX as u64).for_each(|entry| completions.push(entry));
+            assert!(completions.drain().capacity() >= 10 * KEPT_MAX);
+            assert_eq!(completions.spare.lock().capacity(), KEPT_MAX);
+            assert!(completions.entries.lock().capacity() <= KEPT_MAX);
+        }
     }
 
     #[test]
@@ -151,7 +213,7 @@ mod tests {
             let mut fds = [PollFd::new(&completions.wake.read, PollFlags::IN)];
             let ready = poll(&mut fds, Some(&Timespec { tv_sec: 10, tv_nsec: 0 })).unwrap();
             assert_eq!(ready, 1, "entries wait but the descriptor is silent");
-            seen.extend(completions.drain());
+            seen.append(&mut completions.drain());
         }
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         seen.sort_unstable();

@@ -1,7 +1,8 @@
-//! A request body on its way in: pieces copied once, processed in order by one worker at a time, with back-pressure.
+//! A request body on its way in, processed in order by one worker at a time, with back-pressure.
 //!
-//! The event loop pushes, a worker of the crew consumes; hashing and disk writes overlap with receiving. Every byte
-//! held is covered by a permit of the process-wide budget, taken before the bytes are received. What the bytes mean is
+//! The event loop brings bytes, either as pieces, which are copied, or by having the socket read into memory that it
+//! borrows here. A worker of the crew consumes them; hashing and disk writes overlap with receiving. Every byte held
+//! here is covered by a permit of the process-wide budget, taken before the bytes are handed over. What the bytes mean is
 //! the consumer's business.
 
 use std::collections::VecDeque;
@@ -12,17 +13,19 @@ use parking_lot::Mutex;
 
 use super::budget::{Budget, Permit};
 use super::crew::Crew;
-use crate::buffers::{Buffer, Buffers};
+use crate::buffers::{Buffer, Buffers, Room};
 
 /// What the event loop hands over at most in one piece, bytes: 64 KiB that stop uvicorn's reading plus one read of
-/// uvloop. So much budget is taken before each receive.
+/// uvloop. So much budget is taken for a piece, and as much may wait in a connection without any.
 pub const PIECE_MAX: u64 = 320 * 1024;
-/// Bytes of one body that may wait for its worker; bounds what one fast sender takes from the budget.
+/// Bytes of memory that one body may take while it waits for its worker; bounds what one fast sender takes from the budget.
 const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
 /// What is received goes behind what waits, into buffers of between these sizes, so that tiny pieces do not cost one
 /// each.
 const BUFFER_MIN: usize = 1024;
 const BUFFER_MAX: usize = 256 * 1024;
+/// The least memory that is lent for a read, unless less is to come.
+const READ_MIN: usize = 16 * 1024;
 
 /// What a worker does with a body. Dropping it unfinished leaves nothing stored.
 pub trait Consumer: Send + 'static {
@@ -75,7 +78,9 @@ struct State<C: Consumer> {
     pieces: VecDeque<Piece>,
     waiting_bytes: u64,
     received: u64,
-    /// Room for the piece to be received next.
+    /// What the next piece may bring; once the socket is read into memory lent here, what the next read probably does.
+    read_size: u64,
+    /// Room for the next piece or read.
     grant: Option<Permit>,
     /// Set while the window is full.
     resume: Option<Resume>,
@@ -89,8 +94,15 @@ struct State<C: Consumer> {
 }
 
 struct Piece {
-    bytes: Buffer,
+    content: Content,
     permit: Permit,
+}
+
+enum Content {
+    /// Copied, one piece behind the other, as long as there is room.
+    Gathered(Buffer),
+    /// As the socket read it.
+    Read(Bytes),
 }
 
 impl<C: Consumer> BodyStream<C> {
@@ -107,6 +119,7 @@ impl<C: Consumer> BodyStream<C> {
             pieces: VecDeque::new(),
             waiting_bytes: 0,
             received: 0,
+            read_size: PIECE_MAX,
             grant: None,
             resume: None,
             running: false,
@@ -118,7 +131,7 @@ impl<C: Consumer> BodyStream<C> {
         Self { shared: Arc::new(Shared { announced, crew, budget, buffers, state: Mutex::new(state) }) }
     }
 
-    /// Asks for room for one piece of at most `PIECE_MAX` bytes; to be called before each receive.
+    /// Asks for room for the next piece, at most `PIECE_MAX` bytes, or the next read; to be called before each.
     pub fn admit(&self, resume: Resume) -> Flow {
         let room = {
             let mut state = self.shared.state.lock();
@@ -132,7 +145,7 @@ impl<C: Consumer> BodyStream<C> {
                 state.resume = Some(resume);
                 return Flow::Wait;
             }
-            self.shared.announced.map_or(PIECE_MAX, |whole| whole.saturating_sub(state.received).min(PIECE_MAX))
+            self.shared.room(&state)
         };
         let shared = Arc::clone(&self.shared);
         let granted = move |permit| {
@@ -150,19 +163,66 @@ impl<C: Consumer> BodyStream<C> {
 
     /// Takes one received piece, under the grant that `admit` got.
     pub fn push(&self, bytes: &[u8]) {
+        self.take_in(bytes.len(), bytes.len(), |shared, state, permit| shared.append(state, bytes, permit));
+    }
+
+    /// Memory for a read of at most `limit` bytes, under the grant that `admit` or `fill` got; `None` without one. What is
+    /// read of a body that was refused since then is forgotten by `fill`.
+    pub fn lend(&self, limit: u64) -> Option<Room> {
+        let size = {
+            let state = self.shared.state.lock();
+            let granted = match &state.grant {
+                Some(permit) => permit.bytes(),
+                None if state.refused.is_some() || state.ended => READ_MIN as u64,
+                None => return None,
+            };
+            state.read_size.min(BUFFER_MAX as u64).min(limit).min(granted) as usize
+        };
+        (size > 0).then(|| Room::new(self.shared.buffers.take(size), size))
+    }
+
+    /// Takes what was read into memory lent for `lent` bytes. True: there is a grant for the next read, else `admit` says
+    /// why not.
+    pub fn fill(&self, read: Bytes, lent: usize) -> bool {
+        let count = read.len();
+        if count < lent / 2 {
+            // Not worth so much memory for as long as it waits.
+            self.push(&read);
+        } else {
+            self.take_in(count, lent, |_, state, permit| {
+                state.pieces.push_back(Piece { content: Content::Read(read), permit });
+            });
+        }
+        let room = {
+            let mut state = self.shared.state.lock();
+            let expected = if count == lent { 2 * count } else { count.next_power_of_two() };
+            state.read_size = expected.clamp(READ_MIN, BUFFER_MAX) as u64;
+            if state.refused.is_some() || state.ended || state.waiting_bytes >= STREAM_WINDOW {
+                return false;
+            }
+            self.shared.room(&state)
+        };
+        let permit = self.shared.budget.try_take(room);
+        let granted = permit.is_some();
+        permit.into_iter().for_each(|permit| self.shared.keep_grant(permit));
+        granted
+    }
+
+    /// Puts `length` bytes, which hold on to `held` bytes of memory, where `keep` puts them, under the grant.
+    fn take_in(&self, length: usize, held: usize, keep: impl FnOnce(&Shared<C>, &mut State<C>, Permit)) {
         let Some(mut permit) = self.shared.state.lock().grant.take() else { return };
-        if bytes.is_empty() {
+        if length == 0 {
             return;
         }
         // Outside the lock: giving back may resume another stream.
-        permit.shrink_to(bytes.len() as u64);
+        permit.shrink_to(held as u64);
         let mut state = self.shared.state.lock();
         if state.refused.is_some() || state.ended {
             return;
         }
-        state.waiting_bytes += bytes.len() as u64;
-        state.received += bytes.len() as u64;
-        self.shared.append(&mut state, bytes, permit);
+        state.waiting_bytes += permit.bytes();
+        state.received += length as u64;
+        keep(&self.shared, &mut state, permit);
         let waits = state.begin_to_wait();
         drop(state);
         if waits {
@@ -243,22 +303,30 @@ impl<C: Consumer> Shared<C> {
         }
     }
 
+    /// Bytes that may come in one piece or read, as far as the stream knows.
+    fn room(&self, state: &State<C>) -> u64 {
+        // No more than will be lent: a sender that stalls holds up nobody with what it does not use.
+        let left = self.announced.map_or(u64::MAX, |whole| whole.saturating_sub(state.received));
+        left.min(state.read_size)
+    }
+
     /// Puts `bytes` behind what waits. Only the last buffer has room left, and no more than waits in all.
     fn append(&self, state: &mut State<C>, mut bytes: &[u8], mut permit: Permit) {
         while !bytes.is_empty() {
-            let mut last = match state.pieces.pop_back() {
-                Some(last) if last.bytes.len() < last.bytes.capacity() => last,
+            let (mut buffer, mut held) = match state.pieces.pop_back() {
+                Some(Piece { content: Content::Gathered(last), permit }) if last.len() < last.capacity() => {
+                    (last, permit)
+                }
                 full => {
                     state.pieces.extend(full);
                     let room = bytes.len().max(state.waiting_bytes as usize / 2);
-                    let buffer = self.buffers.take(room.clamp(BUFFER_MIN, BUFFER_MAX));
-                    Piece { bytes: buffer, permit: permit.split(0) }
+                    (self.buffers.take(room.clamp(BUFFER_MIN, BUFFER_MAX)), permit.split(0))
                 }
             };
-            let (now, later) = bytes.split_at(bytes.len().min(last.bytes.capacity() - last.bytes.len()));
-            last.bytes.extend_from_slice(now);
-            last.permit.merge(permit.split(now.len() as u64));
-            state.pieces.push_back(last);
+            let (now, later) = bytes.split_at(bytes.len().min(buffer.capacity() - buffer.len()));
+            buffer.extend_from_slice(now);
+            held.merge(permit.split(now.len() as u64));
+            state.pieces.push_back(Piece { content: Content::Gathered(buffer), permit: held });
             bytes = later;
         }
     }
@@ -273,13 +341,17 @@ impl<C: Consumer> Shared<C> {
     pub fn take_piece(&self) -> Option<(Bytes, Permit)> {
         let mut state = self.state.lock();
         let piece = state.pieces.pop_front()?;
-        state.waiting_bytes = state.waiting_bytes.saturating_sub(piece.bytes.len() as u64);
+        state.waiting_bytes = state.waiting_bytes.saturating_sub(piece.permit.bytes());
         let resume = if state.waiting_bytes < STREAM_WINDOW / 2 { state.resume.take() } else { None };
         drop(state);
         if let Some(resume) = resume {
             resume();
         }
-        Some((piece.bytes.into(), piece.permit))
+        let bytes = match piece.content {
+            Content::Gathered(buffer) => buffer.into(),
+            Content::Read(bytes) => bytes,
+        };
+        Some((bytes, piece.permit))
     }
 
     /// The worker is done with the body for now; an aborted one drops its consumer.

@@ -13,6 +13,8 @@ struct Collect {
     seen: Vec<u8>,
     unsettled: Vec<Bytes>,
     gate: Option<Receiver<()>>,
+    /// Waits here before it tells its end.
+    end_gate: Option<Receiver<()>>,
 }
 
 struct Told(Option<Sender<Result<Vec<u8>, &'static str>>>);
@@ -62,6 +64,7 @@ impl Consumer for Collect {
     }
 
     fn finish(self: Box<Self>, reply: Told) {
+        self.end_gate.iter().for_each(|gate| gate.recv().unwrap());
         reply.tell(if self.unsettled.is_empty() { Ok(self.seen) } else { Err("unsettled") });
     }
 
@@ -92,21 +95,29 @@ fn comes_back(budget: &Arc<Budget>, all: u64) -> bool {
     })
 }
 
-/// Sends `pieces` as the event loop would and returns what the reply was told.
-fn send(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
-    for piece in pieces {
-        loop {
-            let (resumed, wait) = channel();
-            match stream.admit(Box::new(move || resumed.send(()).unwrap_or(()))) {
-                Flow::More => break stream.push(piece),
-                Flow::Stop => break,
-                Flow::Wait => wait.recv_timeout(Duration::from_secs(10)).unwrap(),
-            }
+/// Waits for room for a piece; false when the body is refused.
+fn admitted(stream: &BodyStream<Collect>) -> bool {
+    loop {
+        let (resumed, wait) = channel();
+        match stream.admit(Box::new(move || resumed.send(()).unwrap_or(()))) {
+            Flow::More => return true,
+            Flow::Stop => return false,
+            Flow::Wait => wait.recv_timeout(Duration::from_secs(10)).unwrap(),
         }
     }
+}
+
+/// Ends the body and returns what the reply was told.
+fn finish(stream: &BodyStream<Collect>) -> Result<Vec<u8>, &'static str> {
     let (sender, receiver) = channel();
     stream.finish(Told(Some(sender)));
     receiver.recv_timeout(Duration::from_secs(10)).unwrap()
+}
+
+/// Sends `pieces` as the event loop would and returns what the reply was told.
+fn send(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
+    pieces.iter().filter(|_| admitted(stream)).for_each(|piece| stream.push(piece));
+    finish(stream)
 }
 
 #[test]
@@ -265,23 +276,26 @@ fn a_body_that_comes_after_the_close_is_told() {
     assert!(comes_back(&budget, PIECE_MAX));
 }
 
-/// The ends of bodies run on the same threads as the crew, which may always find work.
+/// The ends of bodies run beside the workers, on other threads of their pool.
 #[test]
-fn bodies_end_while_the_crew_is_busy() {
+fn an_end_that_waits_for_the_disk_holds_up_nobody() {
     let (open, gate) = channel();
     let pool = Arc::new(Pool::new(2).unwrap());
     let (crew, budget) = (Crew::new(pool, 1), Budget::new(1 << 30));
-    let first = stream_of(&crew, &budget, None);
+    let slow = Collect { end_gate: Some(gate), ..Collect::default() };
+    let slow = BodyStream::new(Arc::clone(&crew), Arc::clone(&budget), Buffers::new(true), None, slow);
+    let (sender, slow_told) = channel();
+    push_all(&slow, &[b"ab"]);
+    slow.finish(Told(Some(sender)));
+    let quick = stream_of(&crew, &budget, None);
     let (sender, told) = channel();
-    push_all(&first, &[b"ab"]);
-    let busy = stream_of(&crew, &budget, Some(gate));
-    push_all(&busy, &[b"cd"]);
-    first.finish(Told(Some(sender)));
-    // Whether both came in company or one after the other: the worker has `cd` once or twice to wait for.
+    push_all(&quick, &[b"cd"]);
+    // The end of this one needs the second thread as well: only its pieces need the crew.
+    assert!(comes_back(&budget, 1 << 30));
+    quick.finish(Told(Some(sender)));
     open.send(()).unwrap();
-    push_all(&busy, &[b"ef"]);
-    assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), Ok(b"ab".to_vec()));
-    drop(open);
+    assert_eq!(slow_told.recv_timeout(Duration::from_secs(10)).unwrap(), Ok(b"ab".to_vec()));
+    assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), Ok(b"cd".to_vec()));
 }
 
 #[test]
@@ -334,8 +348,9 @@ fn waiting_pieces_take_at_most_twice_their_bytes() {
             assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
             stream.push(&content);
             sent += piece as u64;
-            let out = buffers.counts().out_bytes;
-            assert!(out <= 2 * sent.max(BUFFER_MIN as u64), "{out} bytes of memory for {sent} in pieces of {piece}");
+            // Both what waits and what the worker has taken have a buffer of the smallest size at least.
+            let (out, most) = (buffers.counts().out_bytes, 2 * (sent + BUFFER_MIN as u64));
+            assert!(out <= most, "{out} bytes of memory for {sent} in pieces of {piece}");
         }
         stream.abort();
         // Fails when the worker had not begun: then its consumer is gone already.
@@ -349,4 +364,115 @@ fn waiting_pieces_take_at_most_twice_their_bytes() {
         }
         assert_eq!(buffers.counts().out_bytes, 0);
     }
+}
+
+/// Sends `pieces` as a socket that is read into what the stream lends, each in reads as long as there is room.
+fn pour(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
+    let mut granted = false;
+    for piece in pieces {
+        let mut left = &piece[..];
+        while !left.is_empty() && (granted || admitted(stream)) {
+            let room = stream.lend(piece.len() as u64).unwrap();
+            let (now, later) = left.split_at(left.len().min(room.length()));
+            granted = stream.fill(Bytes::copy_from_slice(now), room.length());
+            left = later;
+        }
+    }
+    finish(stream)
+}
+
+#[test]
+fn reads_of_every_size_arrive_in_order_and_the_budget_comes_back() {
+    let (stream, budget) = stream(PIECE_MAX, None);
+    let pieces: Vec<Vec<u8>> = (0..200u32).map(|n| vec![128 | n as u8; 1 + 1997 * n as usize]).collect();
+    assert_eq!(pour(&stream, &pieces).unwrap(), pieces.concat());
+    assert!(comes_back(&budget, PIECE_MAX));
+}
+
+#[test]
+fn what_is_lent_is_no_more_than_was_asked_for_and_what_reads_bring() {
+    let (stream, _) = stream(10 * PIECE_MAX, None);
+    assert!(stream.lend(1000).is_none());
+    assert_eq!(stream.admit(Box::new(|| {})), Flow::More);
+    assert_eq!(stream.lend(1000).unwrap().length(), 1000);
+    assert_eq!(stream.lend(u64::MAX).unwrap().length(), BUFFER_MAX);
+    for (read, next) in
+        [(1, READ_MIN), (READ_MIN, 2 * READ_MIN), (READ_MIN + 1, 2 * READ_MIN), (2 * READ_MIN, 4 * READ_MIN)]
+    {
+        let lent = stream.lend(u64::MAX).unwrap().length();
+        assert!(stream.fill(vec![b'x'; read].into(), lent));
+        assert_eq!(stream.lend(u64::MAX).unwrap().length(), next);
+    }
+}
+
+#[test]
+fn a_slow_sender_keeps_no_more_from_others_than_its_next_read_takes() {
+    let (stream, budget) = stream(PIECE_MAX, None);
+    assert!(admitted(&stream));
+    let lent = stream.lend(u64::MAX).unwrap().length();
+    // Somebody waits for everything, so `fill` gets nothing and `admit` has to wait behind it.
+    let (sender, everything) = channel();
+    assert!(budget.take_or_wait(PIECE_MAX, move |permit| sender.send(permit).unwrap()).is_none());
+    assert!(!stream.fill(b"x".to_vec().into(), lent));
+    let (resumed, wait) = channel();
+    assert_eq!(stream.admit(Box::new(move || resumed.send(()).unwrap())), Flow::Wait);
+    drop(everything.recv_timeout(Duration::from_secs(10)).unwrap());
+    wait.recv_timeout(Duration::from_secs(10)).unwrap();
+    let rest = budget.try_take(PIECE_MAX - READ_MIN as u64);
+    assert!(rest.is_some() && budget.try_take(1).is_none());
+}
+
+#[test]
+fn a_body_refused_between_two_reads_stops_the_sender() {
+    let (stream, budget) = stream(PIECE_MAX, None);
+    assert_eq!(stream.admit(Box::new(|| {})), Flow::More);
+    let lent = stream.lend(u64::MAX).unwrap().length();
+    stream.fill(b"!".to_vec().into(), lent);
+    // The worker takes the grant back that `fill` may have got.
+    assert!(comes_back(&budget, PIECE_MAX));
+    let room = stream.lend(u64::MAX).unwrap();
+    assert!(!stream.fill(b"more".to_vec().into(), room.length()));
+    assert_eq!(stream.admit(Box::new(|| {})), Flow::Stop);
+    assert_eq!(pour(&stream, &[b"even more".to_vec()]), Err("refused"));
+    assert!(comes_back(&budget, PIECE_MAX));
+}
+
+#[test]
+fn a_slow_consumer_stops_the_reads_at_the_window() {
+    let (open, gate) = channel();
+    let (stream, budget) = stream(4 * STREAM_WINDOW, Some(gate));
+    assert_eq!(stream.admit(Box::new(|| {})), Flow::More);
+    let mut read = 0;
+    loop {
+        let lent = stream.lend(u64::MAX).unwrap().length();
+        read += lent as u64;
+        if !stream.fill(vec![b'x'; lent].into(), lent) {
+            break;
+        }
+    }
+    // What the consumer has taken no longer waits.
+    assert!((STREAM_WINDOW..STREAM_WINDOW + LONE_TURN + PIECE_MAX).contains(&read), "{read}");
+    let (resumed, wait) = channel();
+    assert_eq!(stream.admit(Box::new(move || resumed.send(()).unwrap())), Flow::Wait);
+    for _ in 0..2 * STREAM_WINDOW / READ_MIN as u64 {
+        open.send(()).unwrap();
+    }
+    wait.recv_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(finish(&stream).unwrap().len() as u64, read);
+    assert!(comes_back(&budget, 4 * STREAM_WINDOW));
+}
+
+#[test]
+fn pieces_larger_than_their_grant_do_not_stop_the_sender_for_ever() {
+    let (open, gate) = channel();
+    let (stream, budget) = stream(4 * STREAM_WINDOW, Some(gate));
+    let opener = std::thread::spawn(move || {
+        // The window is full by then.
+        std::thread::sleep(Duration::from_millis(100));
+        (0..1000).for_each(|_| open.send(()).unwrap_or(()));
+    });
+    let pieces = vec![vec![b'x'; PIECE_MAX as usize * 3]; 40];
+    assert_eq!(send(&stream, &pieces).unwrap().len(), pieces.concat().len());
+    opener.join().unwrap();
+    assert!(comes_back(&budget, 4 * STREAM_WINDOW));
 }

@@ -133,7 +133,7 @@ fn drive(fixture: &Fixture, uploads: &mut [Upload]) -> HashMap<usize, Answer> {
                 waiting[number] = upload.step(number as u32, &fixture.lane) == Flow::Wait;
             }
         }
-        for completion in fixture.lane.completions.drain() {
+        for completion in fixture.lane.completions.drain().drain(..) {
             let number = completion.slot as usize;
             let answer = match completion.event {
                 Event::Resume => {

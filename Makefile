@@ -1,6 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
 .PHONY: install run fmt lint test crash crash-long planted flips conformance bench bench-short instructions compare
-.PHONY: notebooks docs ci clean
+.PHONY: compare-short notebooks docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -30,6 +30,8 @@ instructions: ## instruction counts of hot paths against benchmarks/instructions
 	bash .ci/run instructions
 compare:      ## BASE=commit [HEAD=commit]: two commits, built and measured in turn
 	bash .ci/run compare
+compare-short: ## [BASE=commit]: a short pass of the same beside the installed build; JSON in target/bench
+	bash .ci/run compare-short
 docs:         ## check that the documents agree with the code
 	bash .ci/run install
 	.venv/bin/python -m pytest tests/test_tidy.py -k documented

@@ -1,6 +1,7 @@
-"""Two commits on this machine, in turn in every round: `python benchmarks/compare.py BASE [HEAD]`.
+"""Two commits on this machine, in turn in every round: `python benchmarks/compare.py [BASE [HEAD]]`.
 
-Needs Orcas with the extra `bench`, and cargo. Without HEAD it is the working tree as it stands.
+Needs Orcas with the extra `bench`, and cargo. Without HEAD it is the working tree as it stands, without BASE that is
+`trees.earlier`. Ends with 3, and says why, when nothing was compared because BASE is not there, is not built or fails.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import instructions
 import limits
@@ -30,50 +31,80 @@ from small import cpu_per_request, make_bucket, unique
 _OBJECTS = 1000
 _LARGE_BYTES = 10 << 20
 _BUFFER_BYTES = 1 << 20
+# Exit codes.
+_HEAD_FAILS = 1
+_WRONG = 2
+_NOTHING_COMPARED = 3
+_Made = TypeVar("_Made")
+
+
+class SideError(Exception):
+    """One of the two commits cannot be built, or its server fails."""
+
+    def __init__(self, side: Side, error: Exception) -> None:
+        super().__init__(f"{side.name} ({trees.describe(side.tree)[:12]}) fails: {error}")
+        self.side = side
+
+
+@contextmanager
+def _answerable(side: Side) -> Iterator[None]:
+    """Whatever goes wrong is said of this side."""
+    try:
+        yield
+    except (subprocess.CalledProcessError, RuntimeError, OSError, load.UnexpectedResponseError) as error:
+        raise SideError(side, error) from error
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two commits and its checkout, from which it is built as a release."""
+    """One of the two commits, its checkout, and the cargo profile with which it is built there."""
 
     name: str
     tree: Path
+    profile: str
+    # What this Python has installed was built from the checkout already.
+    installed: bool = False
 
-    def package(self) -> Path:
-        """The Python package as pip installs it, in a directory of its own without what it depends on."""
-        package = trees.REPOSITORY / "target" / "compare" / f"{self.name}-package"
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(package)]
-        locked = os.environ | {"MATURIN_PEP517_ARGS": "--profile release --locked"}
-        subprocess.run([*pip, str(self.tree)], check=True, env=locked)
-        return package
+    def package(self) -> Path | None:
+        """Where the Python package is, without what it depends on; None if it is installed."""
+        if self.installed:
+            return None
+        target = trees.REPOSITORY / "target" / "compare" / f"{self.name}-package"
+        trees.package(self.tree, self.profile, target)
+        return target
 
     def suites(self) -> dict[str, Path]:
         """The executables of its Criterion suites."""
         sources = sorted((self.tree / "rust_core" / "benches").glob("*.rs"))
         names = [source.stem for source in sources if "use criterion" in source.read_text()]
-        return trees.benches(self.tree, names, "--release")
+        return trees.benches(self.tree, names, self.profile)
 
-    def paths(self) -> Path | None:
-        """The executable whose instructions are counted, if it has one."""
-        if not (self.tree / "rust_core" / "benches" / f"{instructions.BENCH}.rs").exists():
-            return None
-        return trees.benches(self.tree, [instructions.BENCH], "--release")[instructions.BENCH]
+    def has_paths(self) -> bool:
+        """Whether it has the benchmark whose instructions are counted."""
+        return (self.tree / "rust_core" / "benches" / f"{instructions.BENCH}.rs").exists()
+
+    def paths(self) -> Path:
+        """The executable of that benchmark."""
+        return trees.benches(self.tree, [instructions.BENCH], self.profile)[instructions.BENCH]
 
 
 class Subject:
     """A server of one side, and what is asked of it. Costs are those of one request."""
 
-    def __init__(self, package: Path, data: Path, count: int) -> None:
+    def __init__(self, package: Path | None, data: Path, count: int) -> None:
         # The package of the side stands before the one that is installed; both use what else is installed.
-        self._orcas = Orcas(data, settings=UNSCRUBBED | {"PYTHONPATH": str(package)})
+        self._orcas = Orcas(data, settings=UNSCRUBBED | ({"PYTHONPATH": str(package)} if package else {}))
         self._count, self._written = count, 0
         self._buffer = bytearray(_BUFFER_BYTES)
 
     def __enter__(self) -> Subject:
-        make_bucket(self._orcas, "objects")
-        make_bucket(self._orcas, "large")
-        self._put(_OBJECTS)
-        self._upload()
+        with ExitStack() as stack:
+            stack.push(self)
+            make_bucket(self._orcas, "objects")
+            make_bucket(self._orcas, "large")
+            self._put(_OBJECTS)
+            self._upload()
+            stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -140,20 +171,32 @@ def _in_turn(sides: tuple[Side, Side], round_number: int) -> tuple[Side, ...]:
     return sides if round_number % 2 == 0 else sides[::-1]
 
 
+def _of_each(sides: tuple[Side, Side], make: Callable[[Side], _Made]) -> dict[str, _Made]:
+    """By the side's name. HEAD comes first: what both lack is said of it, and its dependencies are there for BASE."""
+    made: dict[str, _Made] = {}
+    for side in reversed(sides):
+        with _answerable(side):
+            made[side.name] = make(side)
+    return made
+
+
 def servers(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Comparison]:
     """The server's CPU time for each of `_ASKED`."""
-    packages = {side.name: side.package() for side in sides}
+    packages = _of_each(sides, Side.package)
     costs: dict[str, dict[str, list[float]]] = {name: {side.name: [] for side in sides} for name in _ASKED}
     with scratch(plan.directory) as directory, ExitStack() as stack:
-        subjects = {
-            name: stack.enter_context(Subject(package, directory / name, plan.size(4000, 200)))
-            for name, package in packages.items()
-        }
+
+        def start(side: Side) -> Subject:
+            subject = Subject(packages[side.name], directory / side.name, plan.size(4000, 2000))
+            return stack.enter_context(subject)
+
+        subjects = _of_each(sides, start)
         # The round before the first one makes files and fills caches.
         for round_number in range(-1, rounds):
             for name, ask in _ASKED.items():
                 for side in _in_turn(sides, round_number):
-                    cost = ask(subjects[side.name])
+                    with _answerable(side):
+                        cost = ask(subjects[side.name])
                     if round_number >= 0:
                         costs[name][side.name].append(cost)
     return [Comparison(name, "µs", cost["base"], cost["head"]) for name, cost in costs.items()]
@@ -165,7 +208,7 @@ def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compari
     options = ["--bench", "--noplot", "--quiet", "--warm-up-time", str(seconds), "--measurement-time", str(2 * seconds)]
     options += ["--sample-size", str(plan.size(50, 10))]
     costs: dict[str, dict[str, list[float]]] = {}
-    suites = {side.name: side.suites() for side in sides}
+    suites = _of_each(sides, Side.suites)
     names = [name for name in suites["base"] if name in suites["head"]]
     home = trees.REPOSITORY / "target" / "compare" / "criterion"
     shutil.rmtree(home, ignore_errors=True)
@@ -174,12 +217,20 @@ def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compari
             for side in _in_turn(sides, round_number):
                 # Both save and neither compares: a comparison ends at the first figure that the other one lacks.
                 command = [str(suites[side.name][name]), *options, "--save-baseline", side.name]
-                environment = os.environ | {"CRITERION_HOME": str(home / name)}
-                subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment, cwd=side.tree)
+                with _answerable(side):
+                    _suite(command, side.tree, home / name)
                 for figure, cost in _medians(home / name, side.name).items():
                     costs.setdefault(f"{name}: {figure}", {}).setdefault(side.name, []).append(cost)
     both = {name: cost for name, cost in costs.items() if len(cost) == len(sides)}
     return [Comparison(name, "ns", cost["base"], cost["head"]) for name, cost in both.items()]
+
+
+def _suite(command: list[str], tree: Path, home: Path) -> None:
+    """Runs a suite and shows nothing of it: Criterion says what it does next in a line of its own, three for each figure."""
+    environment = os.environ | {"CRITERION_HOME": str(home)}
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise RuntimeError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr[-1000:].strip()}")
 
 
 def _medians(home: Path, baseline: str) -> dict[str, float]:
@@ -192,12 +243,16 @@ def _medians(home: Path, baseline: str) -> dict[str, float]:
 
 
 def counted(sides: tuple[Side, Side]) -> list[Comparison]:
-    """Instructions of the paths that both sides have, of a release build: nearly the same in every run, so one is enough."""
-    found = [(path, side.tree) for side in sides if (path := side.paths())]
-    if len(found) < len(sides):
+    """Instructions of the paths that both sides have: nearly the same in every run, so one is enough."""
+    if not all(side.has_paths() for side in sides):
         print("Instructions are not compared: one of the commits has no benchmark for them.", file=sys.stderr)
         return []
-    base, head = (instructions.count(*side) for side in found)
+    if shutil.which("valgrind") is None:
+        print("Instructions are not compared: valgrind is not installed.", file=sys.stderr)
+        return []
+    executables = _of_each(sides, Side.paths)
+    counts = _of_each(sides, lambda side: instructions.count(executables[side.name], side.tree))
+    base, head = counts["base"], counts["head"]
     for difference in limits.unlike(base, head):
         print(f"Instructions are not comparable: {difference}", file=sys.stderr)
     both = [path for path in base.instructions if path in head.instructions]
@@ -206,12 +261,35 @@ def counted(sides: tuple[Side, Side]) -> list[Comparison]:
 
 def main() -> int:
     """Build both, measure, print the tables, and write the JSON file if there is to be one."""
-    arguments = _parser().parse_args()
-    plan = Plan(arguments.quick, trees.REPOSITORY / "target" / "benchmarks", trees.REPOSITORY)
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.installed and arguments.head:
+        parser.error("--installed is a build of the working tree, not of HEAD")
+    try:
+        base = trees.worktree("base", arguments.base or trees.earlier())
+    except RuntimeError as error:
+        print(f"Not compared: {error}.", file=sys.stderr)
+        return _WRONG if arguments.base else _NOTHING_COMPARED
     head = trees.worktree("head", arguments.head) if arguments.head else trees.REPOSITORY
-    sides = (Side("base", trees.worktree("base", arguments.base)), Side("head", head))
+    profile = arguments.cargo_profile
+    sides = (Side("base", base, profile), Side("head", head, profile, installed=arguments.installed))
+    try:
+        document = _measured(sides, arguments)
+    except SideError as error:
+        print(f"Not compared: {error}.", file=sys.stderr)
+        return _NOTHING_COMPARED if error.side.name == "base" else _HEAD_FAILS
+    if arguments.json:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _measured(sides: tuple[Side, Side], arguments: argparse.Namespace) -> dict[str, Any]:
+    """Everything that is asked for, for the JSON file; prints the tables."""
+    plan = Plan(arguments.quick, trees.REPOSITORY / "target" / "benchmarks", trees.REPOSITORY)
     commits = {side.name: trees.describe(side.tree) for side in sides}
-    document: dict[str, Any] = {"commits": commits, "circumstances": circumstances(plan, "release")}
+    print(f"base {trees.git('log', '-1', '--format=%h %s', tree=sides[0].tree)}\nhead {commits['head']}", flush=True)
+    document: dict[str, Any] = {"commits": commits, "circumstances": circumstances(plan, arguments.cargo_profile)}
     measurements: dict[str, Callable[[], list[Comparison]]] = {
         "servers": lambda: servers(sides, plan, arguments.rounds),
         "criterion": lambda: criterion(sides, plan, arguments.rounds),
@@ -222,19 +300,25 @@ def main() -> int:
         document[name] = [one.document() for one in compared]
         if compared:
             print(f"\n{table(compared)}", flush=True)
+    if arguments.quick:
+        print("A quick pass shows that both run, not which is cheaper.")
     document["circumstances"]["load_after"] = os.getloadavg()
-    if arguments.json:
-        arguments.json.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    return 0
+    return document
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Build two commits and measure them in turn on this machine.")
-    parser.add_argument("base", help="the commit to compare with")
+    parser.add_argument("base", nargs="?", help="the commit to compare with (default: that of the newest figures)")
     parser.add_argument("head", nargs="?", help="another commit (default: the working tree)")
     parser.add_argument("--only", action="append", choices=("servers", "criterion", "instructions"))
     parser.add_argument("--rounds", type=int, default=8, help="of servers and suites (default: 8)")
     parser.add_argument("--quick", action="store_true", help="a small pass that shows that everything runs")
+    parser.add_argument("--cargo-profile", default="release", metavar="NAME", help="of both builds (default: release)")
+    parser.add_argument(
+        "--installed",
+        action="store_true",
+        help="the Orcas that this Python has installed is the working tree's in that profile: servers need no other build",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all rounds and the circumstances there")
     return parser
 

@@ -1,6 +1,6 @@
-"""Whether a short pass measured everything: `python benchmarks/complete.py DIRECTORY PROFILE`. No figure is judged.
+"""Whether short passes measured everything: `python benchmarks/complete.py PROFILE FILE…`. No figure is judged.
 
-Reads what run.py (`figures.json`) and pytest-benchmark (`micro.json`) wrote there.
+Knows files by their names: `figures.json` of run.py, `micro.json` of pytest-benchmark, `compare.json` of compare.py.
 """
 
 from __future__ import annotations
@@ -9,57 +9,80 @@ import json
 import math
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-# The figures of the measurements that a short pass has, as docs/benchmarks.md names them.
+# What is in a short pass of each, as docs/benchmarks.md names it.
 FIGURES: Final = ("get-cpu", "put-cpu", "get-10mib", "get-10mib-cpu", "ready")
+COMPARED: Final = ("get-1kib-cpu", "put-1kib-cpu", "list-1000-cpu", "get-10mib-cpu", "put-10mib-cpu")
 _GROUP: Final = re.compile(r'@pytest\.mark\.benchmark\(group="([^"]+)"')
 
 
-def problems(figures: dict[str, Any], micro: dict[str, Any], groups: set[str], profile: str) -> list[str]:
-    """What is missing or is no number, each as a sentence; empty when both documents are complete."""
-    found = [*_figure_problems(figures), *_micro_problems(micro, groups)]
-    said = (figures.get("circumstances", {}), micro.get("machine_info", {}).get("orcas", {}))
-    if any(part.get("cargo_profile") != profile for part in said):
-        found.append(f"it is not said that the profile was {profile}")
-    return found
-
-
-def _figure_problems(figures: dict[str, Any]) -> list[str]:
-    values = {figure["name"]: figure["values"] for figure in figures.get("figures", [])}
+def figure_problems(document: dict[str, Any], profile: str) -> list[str]:
+    """What is missing or is no number, each as a sentence; empty when the document of run.py is complete."""
+    values = {figure["name"]: figure["values"] for figure in document.get("figures", [])}
     missing = [f"{name} is missing" for name in FIGURES if not values.get(name)]
-    return missing + [f"{name} has a value that is none" for name, rounds in values.items() if not _positive(rounds)]
+    missing += [f"{name} has a value that is none" for name, rounds in values.items() if not _positive(rounds)]
+    return missing + _profile_problems(document.get("circumstances", {}), profile)
 
 
-def _micro_problems(micro: dict[str, Any], groups: set[str]) -> list[str]:
-    benchmarks = micro.get("benchmarks", [])
+def micro_problems(document: dict[str, Any], profile: str, groups: set[str]) -> list[str]:
+    """The same of pytest-benchmark, where each of `groups` has been measured."""
+    benchmarks = document.get("benchmarks", [])
     measured = {benchmark["group"] for benchmark in benchmarks}
     missing = [f"nothing of the group {group} was measured" for group in sorted(groups - measured)]
-    return missing + [
+    missing += [
         f"{benchmark['name']} has a value that is none"
         for benchmark in benchmarks
         if benchmark["stats"]["rounds"] < 1 or not _positive([benchmark["stats"]["median"]])
     ]
+    return missing + _profile_problems(document.get("machine_info", {}).get("orcas", {}), profile)
+
+
+def comparison_problems(document: dict[str, Any], profile: str) -> list[str]:
+    """The same of the servers of two commits, with as many rounds of one as of the other."""
+    figures = {figure["name"]: figure for figure in document.get("servers", [])}
+    sides = ("base", "head")
+    missing = [
+        f"{name} of {side} is missing" for name in COMPARED for side in sides if not figures.get(name, {}).get(side)
+    ]
+    for name, figure in figures.items():
+        base, head = (figure[side] for side in sides)
+        if len(base) != len(head):
+            missing.append(f"{name} has {len(base)} rounds of base and {len(head)} of head")
+        if not _positive([*base, *head]):
+            missing.append(f"{name} has a value that is none")
+    missing += [f"the commit of {side} is missing" for side in sides if not document.get("commits", {}).get(side)]
+    return missing + _profile_problems(document.get("circumstances", {}), profile)
+
+
+def _profile_problems(said: dict[str, Any], profile: str) -> list[str]:
+    return [] if said.get("cargo_profile") == profile else [f"it is not said that the profile was {profile}"]
 
 
 def _positive(values: list[float]) -> bool:
     return all(math.isfinite(value) and value > 0 for value in values)
 
 
+def _micro_groups() -> set[str]:
+    sources = Path(__file__).with_name("micro").glob("test_*.py")
+    return {group for source in sources for group in _GROUP.findall(source.read_text())}
+
+
 def main() -> int:
     """Say what is missing."""
-    directory, profile = Path(sys.argv[1]), sys.argv[2]
-    figures, micro = (json.loads((directory / name).read_text()) for name in ("figures.json", "micro.json"))
-    sources = Path(__file__).with_name("micro").glob("test_*.py")
-    groups = {group for source in sources for group in _GROUP.findall(source.read_text())}
-    found = problems(figures, micro, groups, profile)
+    profile, files = sys.argv[1], [Path(name) for name in sys.argv[2:]]
+    checks: dict[str, Callable[[dict[str, Any]], list[str]]] = {
+        "figures.json": lambda document: figure_problems(document, profile),
+        "micro.json": lambda document: micro_problems(document, profile, _micro_groups()),
+        "compare.json": lambda document: comparison_problems(document, profile),
+    }
+    found = [f"{file}: {problem}" for file in files for problem in checks[file.name](json.loads(file.read_text()))]
     for problem in found:
         print(problem, file=sys.stderr)
     if not found:
-        print(
-            f"{directory}: {len(figures['figures'])} figures, {len(micro['benchmarks'])} calls through boto3 and PyO3"
-        )
+        print(f"Complete: {', '.join(map(str, files))}")
     return 1 if found else 0
 
 

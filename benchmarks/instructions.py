@@ -80,11 +80,11 @@ def count(executable: Path, tree: Path) -> Counts:
 
 
 def _count_tree(tree: Path) -> Counts:
-    options = ["--profile", _PROFILE]
+    options = []
     for name, value in _CRATE.items():
         options += ["--config", f"profile.{_PROFILE}.package.orcas_core.{name}={value}"]
     # Incremental builds cut the crate as it was edited.
-    return count(trees.benches(tree, [BENCH], *options, CARGO_INCREMENTAL="0")[BENCH], tree)
+    return count(trees.benches(tree, [BENCH], _PROFILE, *options, CARGO_INCREMENTAL="0")[BENCH], tree)
 
 
 def _circumstances(features: str) -> dict[str, str]:

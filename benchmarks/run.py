@@ -27,6 +27,7 @@ import sharing
 import small
 import space
 import startup
+import trees
 from figures import Figure, Measurement, Plan, table
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
@@ -114,7 +115,7 @@ def circumstances(plan: Plan, cargo_profile: str) -> dict[str, Any]:
     packages = ("orcas-s3", "uvicorn", "uvloop", "httptools", "fastapi")
     return {
         "at": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "commit": said("git", "rev-parse", "HEAD") + ("-dirty" if said("git", "status", "--porcelain") else ""),
+        "commit": trees.describe(plan.repository),
         "quick": plan.quick,
         "cargo_profile": cargo_profile,
         "cpu": models[0] if models else platform.processor(),

@@ -4,23 +4,53 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+# Of what cargo keeps for a profile, the parts in which a dependency is, and that it is up to date.
+_BUILT = ("deps", "build", ".fingerprint")
 
 
 def git(*words: str, tree: Path | None = None) -> str:
     """What git says of a checkout, or of this repository.
 
     Raises:
-        RuntimeError: it fails.
+        RuntimeError: it fails, or is not installed.
     """
     command = ["git", *words]
-    done = subprocess.run(command, cwd=tree or REPOSITORY, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, cwd=tree or REPOSITORY, capture_output=True, text=True, check=False)
+    except FileNotFoundError as error:
+        raise RuntimeError("git is not installed") from error
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
     return done.stdout.strip()
+
+
+def earlier() -> str:
+    """The commit to compare with when none is named: that of the newest published figures, else the first parent.
+
+    Published figures are those in benchmarks/results whose commit is in the history of the present one.
+
+    Raises:
+        RuntimeError: there is none; says why.
+    """
+    # An unpacked archive may lie inside somebody else's repository.
+    if Path(git("rev-parse", "--show-toplevel")).resolve() != REPOSITORY:
+        raise RuntimeError("this tree is not a clone of its own repository")
+    documents = [json.loads(path.read_text()) for path in (REPOSITORY / "benchmarks" / "results").glob("*.json")]
+    taken = sorted((document["circumstances"] for document in documents), key=lambda found: found["at"], reverse=True)
+    for commit in [*(found["commit"] for found in taken), "HEAD^"]:
+        try:
+            found = git("rev-parse", "--verify", f"{commit}^{{commit}}")
+            git("merge-base", "--is-ancestor", found, "HEAD")
+        except RuntimeError:
+            continue
+        return found
+    raise RuntimeError("this clone has neither a commit whose figures are published nor the parent of its own")
 
 
 def worktree(name: str, commit: str) -> Path:
@@ -28,7 +58,12 @@ def worktree(name: str, commit: str) -> Path:
     tree = REPOSITORY / "target" / "compare" / name
     found = git("rev-parse", "--verify", f"{commit}^{{commit}}")
     # Without a `.git` of its own git would take the repository around it for what is to be changed.
-    if (tree / ".git").is_file():
+    made = (tree / ".git").is_file()
+    if made and not describe(tree):
+        # Of a clone that is gone or was elsewhere: target can be older than the repository around it.
+        shutil.rmtree(tree)
+        made = False
+    if made:
         git("checkout", "--quiet", "--detach", "--force", found, tree=tree)
     else:
         # Forced, because git may remember one that was deleted with target.
@@ -37,17 +72,64 @@ def worktree(name: str, commit: str) -> Path:
 
 
 def describe(tree: Path) -> str:
-    """The commit of a checkout, and whether it has changes."""
-    return git("rev-parse", "HEAD", tree=tree) + ("-dirty" if git("status", "--porcelain", tree=tree) else "")
+    """The commit of a checkout, and whether it has changes; empty where git knows none."""
+    try:
+        return git("rev-parse", "HEAD", tree=tree) + ("-dirty" if git("status", "--porcelain", tree=tree) else "")
+    except RuntimeError:
+        return ""
 
 
-def benches(tree: Path, names: list[str], *options: str, **environment: str) -> dict[str, Path]:
-    """Builds benchmarks of the crate with cargo's `options` in this `environment` and returns their executables by name."""
+def _lend(tree: Path, profile: str) -> None:
+    """Copies dependencies that this repository has built with a cargo profile to a checkout that has built nothing with it.
+
+    Cargo then compiles only the crate there. A target directory for both would not do: cargo names the crate's library
+    after neither checkout nor content, so that one would be given the other's.
+    """
+    built, lent = (root / "target" / profile for root in (REPOSITORY, tree))
+    if lent.exists() or not built.is_dir():
+        return
+    # Under its name only when it is whole: cargo believes what it finds.
+    part = lent.with_name(f"{profile}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    for name in _BUILT:
+        if (built / name).is_dir():
+            shutil.copytree(built / name, part / name, ignore=_not_lent)
+    part.rename(lent)
+
+
+def _not_lent(directory: str, names: list[str]) -> set[str]:
+    """The crate itself, and what no other crate is linked with: tests and benchmarks."""
+    unlinked = [name for name in names if not name.startswith("lib")] if Path(directory).name == "deps" else []
+    return {name for name in names if "orcas_core" in name}.union(unlinked)
+
+
+def _build(command: list[str], tree: Path, profile: str, **variables: str) -> str:
+    """What a command says that builds in a checkout, into the target directory there, whatever the environment says."""
+    _lend(tree, profile)
+    chosen = os.environ | {"CARGO_TARGET_DIR": str(tree / "target")} | variables
+    return subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=True, env=chosen).stdout
+
+
+def package(tree: Path, profile: str, target: Path) -> None:
+    """The Python package as pip installs it, built with a cargo profile, in a directory of its own without what it needs.
+
+    Raises:
+        CalledProcessError: it cannot be built; pip has said why.
+    """
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(target)]
+    _build([*command, str(tree)], tree, profile, MATURIN_PEP517_ARGS=f"--profile {profile} --locked")
+
+
+def benches(tree: Path, names: list[str], profile: str, *options: str, **variables: str) -> dict[str, Path]:
+    """Builds benchmarks of the crate with cargo's `options`, these `variables` set, and returns executables by name.
+
+    Raises:
+        CalledProcessError: they cannot be built; cargo has said why.
+    """
     command = ["cargo", "build", "--locked", "--package", "orcas_core", "--message-format", "json-render-diagnostics"]
-    command += [*options, *(word for name in names for word in ("--bench", name))]
-    variables = os.environ | environment
-    done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=True, env=variables)
-    built = [json.loads(line) for line in done.stdout.splitlines()]
+    command += ["--profile", profile, *options, *(word for name in names for word in ("--bench", name))]
+    said = _build(command, tree, profile, **variables)
+    built = [json.loads(line) for line in said.splitlines()]
     return {
         artifact["target"]["name"]: Path(artifact["executable"])
         for artifact in built

@@ -47,35 +47,75 @@ def test_the_table_and_the_document_say_the_same() -> None:
     assert other.endswith("includes 1")
 
 
-def pass_of(profile: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a complete short pass writes."""
+def figures_of(profile: str) -> dict[str, Any]:
+    """What a complete short pass of run.py writes."""
     figures = [{"name": name, "values": [1.5, 1.6]} for name in complete.FIGURES]
-    micro = [
-        {"name": f"test_{group}", "group": group, "stats": {"rounds": 5, "median": 0.1}} for group in ("get", "put")
-    ]
-    machine = {"machine_info": {"orcas": {"cargo_profile": profile}}}
-    return {"circumstances": {"cargo_profile": profile}, "figures": figures}, machine | {"benchmarks": micro}
+    return {"circumstances": {"cargo_profile": profile}, "figures": figures}
+
+
+def micro_of(profile: str) -> dict[str, Any]:
+    """What a complete pass of benchmarks/micro writes."""
+    stats = {"rounds": 5, "median": 0.1}
+    benchmarks = [{"name": f"test_{group}", "group": group, "stats": dict(stats)} for group in ("get", "put")]
+    return {"machine_info": {"orcas": {"cargo_profile": profile}}, "benchmarks": benchmarks}
+
+
+def comparison_of(profile: str) -> dict[str, Any]:
+    """What a complete short pass of compare.py writes."""
+    rounds = [Comparison(name, "µs", [1.5, 1.6], [1.4, 1.7]).document() for name in complete.COMPARED]
+    circumstances = {"cargo_profile": profile}
+    return {"commits": {"base": "1f", "head": "2e-dirty"}, "circumstances": circumstances, "servers": rounds}
 
 
 def test_a_complete_pass_has_no_problems() -> None:
-    assert complete.problems(*pass_of("ci"), {"get", "put"}, "ci") == []
+    assert complete.figure_problems(figures_of("ci"), "ci") == []
+    assert complete.micro_problems(micro_of("ci"), "ci", {"get", "put"}) == []
+    assert complete.comparison_problems(comparison_of("ci"), "ci") == []
 
 
-def test_what_is_missing_is_named() -> None:
-    figures, micro = pass_of("ci")
+def test_a_figure_that_is_missing_is_named() -> None:
+    figures = figures_of("ci")
     figures["figures"][0]["values"] = []
     figures["figures"][1]["values"] = [1.0, float("nan")]
     del figures["figures"][2]
-    micro["benchmarks"][1]["stats"]["rounds"] = 0
-    assert complete.problems(figures, micro, {"get", "put", "list"}, "ci") == [
+    assert complete.figure_problems(figures, "ci") == [
         f"{complete.FIGURES[0]} is missing",
         f"{complete.FIGURES[2]} is missing",
         f"{complete.FIGURES[1]} has a value that is none",
+    ]
+    assert len(complete.figure_problems({}, "ci")) == len(complete.FIGURES) + 1
+
+
+def test_a_call_that_is_missing_is_named() -> None:
+    micro = micro_of("ci")
+    micro["benchmarks"][1]["stats"]["rounds"] = 0
+    assert complete.micro_problems(micro, "ci", {"get", "put", "list"}) == [
         "nothing of the group list was measured",
         "test_put has a value that is none",
     ]
-    assert len(complete.problems({}, {}, set(), "ci")) == len(complete.FIGURES) + 1
+    assert len(complete.micro_problems({}, "ci", {"get"})) == 2
+
+
+def test_a_round_that_is_missing_is_named() -> None:
+    compared = comparison_of("ci")
+    compared["servers"][0]["head"] = []
+    compared["servers"][1]["base"][1] = 0.0
+    del compared["servers"][2]
+    compared["commits"]["head"] = ""
+    first, second, third = complete.COMPARED[:3]
+    assert complete.comparison_problems(compared, "ci") == [
+        f"{first} of head is missing",
+        f"{third} of base is missing",
+        f"{third} of head is missing",
+        f"{first} has 2 rounds of base and 0 of head",
+        f"{second} has a value that is none",
+        "the commit of head is missing",
+    ]
+    assert len(complete.comparison_problems({}, "ci")) == 2 * len(complete.COMPARED) + 3
 
 
 def test_a_pass_says_how_it_was_built() -> None:
-    assert complete.problems(*pass_of("release"), {"get", "put"}, "ci") == ["it is not said that the profile was ci"]
+    said = ["it is not said that the profile was ci"]
+    assert complete.figure_problems(figures_of("release"), "ci") == said
+    assert complete.micro_problems(micro_of("release"), "ci", {"get", "put"}) == said
+    assert complete.comparison_problems(comparison_of("release"), "ci") == said

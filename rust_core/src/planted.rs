@@ -15,6 +15,7 @@ pub enum Bug {
     TombstonesDropped,
     CondemnWithoutCheck,
     CondemnWithoutBarrier,
+    CondemnWithoutSecondLook,
     CondemnWithoutReaders,
     UnlinkWithoutReaders,
     HitOnCondemned,
@@ -35,7 +36,7 @@ mod chosen {
     static CHOSEN: AtomicU8 = AtomicU8::new(UNKNOWN);
 
     impl Bug {
-        pub const ALL: [Self; 18] = [
+        pub const ALL: [Self; 19] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -46,6 +47,7 @@ mod chosen {
             Self::TombstonesDropped,
             Self::CondemnWithoutCheck,
             Self::CondemnWithoutBarrier,
+            Self::CondemnWithoutSecondLook,
             Self::CondemnWithoutReaders,
             Self::UnlinkWithoutReaders,
             Self::HitOnCondemned,

@@ -8,6 +8,7 @@
 mod native {
     pub(crate) use crossbeam_channel::{Receiver, Sender, bounded};
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+    pub(crate) use std::hash::RandomState;
     pub(crate) use std::sync::atomic;
 
     /// Where others may go on although nothing is shared that a lock or an atomic would show.
@@ -29,6 +30,9 @@ mod scheduled {
 
     pub(crate) use shuttle::sync::atomic;
     pub(crate) use shuttle::sync::mpsc::{Receiver, SyncSender as Sender, sync_channel as bounded};
+
+    /// Which of several locks a key has must follow from the seed too.
+    pub(crate) type RandomState = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
     pub(crate) fn scheduling_point() {
         atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);

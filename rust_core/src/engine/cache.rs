@@ -3,13 +3,13 @@
 //! up before that publication is refused when it comes to insert (the generation of the shard has moved on).
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 
 use bytes::Bytes;
 
 use super::reads::Placed;
 use crate::record::{BucketId, Object};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, RandomState};
 
 const SHARDS: usize = 16;
 /// Bytes all shards together may hold.
@@ -46,7 +46,7 @@ pub(super) struct Ticket {
 
 impl ObjectCache {
     pub fn new() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::new() }
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::default() }
     }
 
     fn shard(&self, bucket: BucketId, key: &[u8]) -> usize {

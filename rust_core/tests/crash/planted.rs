@@ -15,7 +15,7 @@ use crate::{THREADS, faults, live};
 /// Seeds after which a defect counts as hidden.
 const SEEDS_MAX: u64 = 600;
 /// What these suites may miss, because a reader must come in a narrow window: `tests/races` catches it.
-const BEYOND: [Bug; 1] = [Bug::CondemnWithoutBarrier];
+const BEYOND: [Bug; 2] = [Bug::CondemnWithoutBarrier, Bug::CondemnWithoutSecondLook];
 
 struct Caught {
     by: &'static str,

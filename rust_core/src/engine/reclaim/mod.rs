@@ -2,8 +2,9 @@
 //! destroys files that nobody needs. One thread drives it, or a test, step by step; it never holds up the committer
 //! for longer than one small decision.
 //!
-//! Invariants. A blob is chosen when the index counts no reference to it, then everybody who may have found it through
-//! an object is waited for, then the sequencer condemns it if nothing has referred to it since. Bytes move only into
+//! Invariants. A blob is chosen when the index counts no reference to it, and again when the index has everything that was
+//! decided before the choice. Then everybody who may have found it through an object is waited for, then the sequencer
+//! condemns it if nothing has referred to it since. Bytes move only into
 //! files that are durable before the record that says so. A file is destroyed only after that record is durable and
 //! applied, nothing in memory leads to the file any more, and every reader of that time is gone.
 
@@ -314,7 +315,7 @@ impl Reclaimer {
         if matches!(after, After::Limited) {
             self.limit = last;
         }
-        self.applied(after, &entries);
+        self.applied(after, &entries)?;
         Ok(Step::Worked { bytes: 0 })
     }
 
@@ -335,11 +336,10 @@ impl Reclaimer {
     }
 
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
-    fn applied(&mut self, after: After, entries: &[u64]) {
+    fn applied(&mut self, after: After, entries: &[u64]) -> Result<()> {
         match after {
             After::Condemned(blobs) => self.condemned(&blobs, entries),
-            // Who found an object that led to them did so in this epoch at the latest.
-            After::Settled(blobs) => self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs },
+            After::Settled(blobs) => self.settled(blobs)?,
             After::Moved(pack) => self.dig([Grave::Moved(pack)]),
             After::Retired(pack) if entries.is_empty() => drop(self.passed.insert(pack)),
             After::Retired(pack) => {
@@ -353,6 +353,41 @@ impl Reclaimer {
             }
             After::Limited | After::Nothing => {}
         }
+        Ok(())
+    }
+
+    /// What was decided before the choice is in the index. A blob that is referred to now was mentioned too early to be
+    /// taken off the candidates: should its object go too, that object's readers are none of the epoch that ends here.
+    fn settled(&mut self, mut blobs: Vec<(Sequence, BlobLocation)>) -> Result<()> {
+        let referred = match self.referred(&blobs) {
+            Ok(referred) => referred,
+            Err(error) => {
+                self.give_up(&After::Settled(blobs));
+                return Err(error);
+            }
+        };
+        blobs.retain(|(blob, _)| !referred.contains(blob));
+        self.shared.candidates.drop(referred.into_iter());
+        if !blobs.is_empty() {
+            // Who found an object that led to them did so in this epoch at the latest.
+            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs };
+        }
+        Ok(())
+    }
+
+    /// Those to which the index counts references.
+    fn referred(&self, blobs: &[(Sequence, BlobLocation)]) -> Result<HashSet<Sequence>> {
+        let mut referred = HashSet::new();
+        if planted::is(Bug::CondemnWithoutSecondLook) {
+            return Ok(referred);
+        }
+        let reader = self.shared.index.read()?;
+        for (blob, _) in blobs {
+            if reader.blob_refs(*blob)? != Some(0) {
+                referred.insert(*blob);
+            }
+        }
+        Ok(referred)
     }
 
     fn condemned(&mut self, blobs: &[(Sequence, BlobLocation)], entries: &[u64]) {
@@ -468,7 +503,7 @@ impl Reclaimer {
         self.estimates.made(compacted.file, prefix);
         self.done.lock().moved_bytes += compacted.bytes;
         if planted::is(Bug::ReplaceLogBeforeDurable) {
-            self.applied(After::Replaced(Box::new(compacted)), &[]);
+            self.applied(After::Replaced(Box::new(compacted)), &[])?;
             self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Nothing, State::Idle);
             return Ok(Step::Worked { bytes: 0 });
         }

@@ -1,6 +1,7 @@
 //! Reclamation through the engine's interface: space comes back, nothing that counts is lost, readers go on.
 
-use super::super::Effort;
+use super::super::{Effort, Policy, Step};
+use super::steps::{CHUNK, Steps};
 use super::support::{Store, noise};
 use crate::record::Bucket;
 
@@ -134,6 +135,53 @@ fn a_reader_in_flight_keeps_its_bytes() {
         assert_eq!(store.handle().reclaim_progress().total.blobs, 210);
     });
     store.check_rebuild();
+}
+
+/// Rewrites nothing.
+const CONDEMN: Policy = Policy { live_max: 0.0, freed_min: 1, output_max: 0, compact: false, hurry: false };
+
+/// Every step there is something to do for, with a commit and a transaction of the index after each.
+fn reclaim_what_is_dead(steps: &mut Steps) {
+    for _ in 0..100 {
+        if matches!(steps.stepper().reclaim(&CONDEMN).unwrap(), Step::Idle) {
+            return;
+        }
+        steps.stepper().commit();
+        steps.apply();
+    }
+}
+
+/// The second object names the content before it is chosen and is in the index only after that; its reader comes
+/// after the readers that the choice waits for.
+#[test]
+fn a_reader_of_content_that_came_back_before_it_was_chosen_goes_on() {
+    let mut steps = Steps::new();
+    let bucket = steps.bucket("b");
+    let bytes = noise(2 * CHUNK, 1);
+    let blobs = steps.put(&bucket, "first", &bytes);
+    steps.delete(&bucket, "first");
+    steps.apply();
+    assert_eq!(steps.put(&bucket, "second", &bytes), blobs);
+    steps.stepper().reclaim(&CONDEMN).unwrap();
+    assert_eq!(steps.stepper().reclaiming(), Some("barrier"));
+    steps.stepper().commit();
+    steps.apply();
+    steps.stepper().reclaim(&CONDEMN).unwrap();
+    let found = steps.handle().object(bucket.id, &bytes::Bytes::from_static(b"second")).unwrap().unwrap();
+    let mut reader = steps.handle().reader(&found, 0, bytes.len() as u64 - 1);
+    drop(found);
+    steps.delete(&bucket, "second");
+    steps.apply();
+    reclaim_what_is_dead(&mut steps);
+    let (mut read, mut buf) = (Vec::new(), vec![0; CHUNK]);
+    while read.len() < bytes.len() {
+        let length = reader.read(&mut buf).unwrap();
+        read.extend_from_slice(&buf[..length]);
+    }
+    assert!(read == bytes);
+    drop(reader);
+    reclaim_what_is_dead(&mut steps);
+    assert_eq!(blobs.iter().map(|blob| steps.refs(*blob)).collect::<Vec<_>>(), [None, None]);
 }
 
 #[test]

@@ -206,7 +206,8 @@ class Settings:
 
     body_budget: int = _setting(
         64 * MIB,
-        "memory that request bodies under way may take together; a large download takes up to 1.3 MiB beside it",
+        "memory that request bodies under way may take together; downloads share as much again, in smaller pieces the "
+        "more there are, but no less than 64 KiB at a time each",
         _integer,
         unit="bytes",
         low=8 * MIB,

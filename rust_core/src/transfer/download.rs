@@ -1,9 +1,11 @@
 //! A large body on its way out: verified pieces in order, one read ahead while the previous is being sent.
 //!
 //! The event loop asks for a piece; it gets the one that waits, or is told later. A failed read is final: the answer
-//! must be cut off, since its length was promised. Holds at most two pieces.
+//! must be cut off, since its length was promised. Holds at most two pieces, which are smaller when there are many
+//! downloads: a client that does not read costs memory for as long as it is there, and nobody waits for it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -12,16 +14,41 @@ use super::problem::Problem;
 use crate::buffers::{Buffer, Buffers};
 
 /// Bytes read at once: large enough that its costs hide behind the copying, small enough to stay in the cache.
-pub const PIECE_LEN: usize = 512 * 1024;
+const PIECE_MAX: u64 = 512 * 1024;
+/// With less the costs of a piece are those of a request of its own.
+const PIECE_MIN: u64 = 64 * 1024;
+/// One that is being sent, one that waits.
+const PIECES: u64 = 2;
 
-/// Reads the next bytes, at least one and at most `PIECE_LEN`. Blocks; called on a worker.
-pub type Source = Box<dyn FnMut(&mut Vec<u8>) -> Result<(), Problem> + Send>;
+/// Reads the next bytes, at least one and at most as many as it is told. Blocks; called on a worker.
+pub type Source = Box<dyn FnMut(&mut Vec<u8>, usize) -> Result<(), Problem> + Send>;
 /// Told once the piece asked for is there, on a worker.
 pub type Deliver = Box<dyn FnOnce(Result<Buffer, Problem>) + Send>;
 
-pub struct Download {
+/// Memory that the downloads under way share.
+pub struct Downloads {
     pool: Arc<Pool>,
     buffers: Arc<Buffers>,
+    /// Bytes that they should take together.
+    room: u64,
+    open: AtomicU64,
+}
+
+impl Downloads {
+    /// They read in `pool`, into `buffers`.
+    pub fn new(pool: Arc<Pool>, buffers: Arc<Buffers>, room: u64) -> Arc<Self> {
+        Arc::new(Self { pool, buffers, room, open: AtomicU64::new(0) })
+    }
+
+    /// Bytes of a piece, a power of two.
+    fn piece_max(&self) -> u64 {
+        let share = self.room / (PIECES * self.open.load(Ordering::Relaxed).max(1));
+        1 << share.clamp(PIECE_MIN, PIECE_MAX).ilog2()
+    }
+}
+
+pub struct Download {
+    shared: Arc<Downloads>,
     /// Bytes that the source gives in all.
     length: u64,
     state: Mutex<State>,
@@ -37,9 +64,10 @@ struct State {
 
 impl Download {
     /// Starts to read at once. `length` is at least 1.
-    pub fn start(pool: Arc<Pool>, buffers: Arc<Buffers>, length: u64, source: Source) -> Arc<Self> {
+    pub fn start(shared: &Arc<Downloads>, length: u64, source: Source) -> Arc<Self> {
         let state = State { source: Some(source), unread: length, ahead: None, waiting: None };
-        let download = Arc::new(Self { pool, buffers, length, state: Mutex::new(state) });
+        shared.open.fetch_add(1, Ordering::Relaxed);
+        let download = Arc::new(Self { shared: Arc::clone(shared), length, state: Mutex::new(state) });
         download.read_on(&mut download.state.lock());
         download
     }
@@ -66,7 +94,7 @@ impl Download {
         }
         if let Some(source) = state.source.take() {
             let download = Arc::clone(self);
-            self.pool.spawn(move || download.read(source));
+            self.shared.pool.spawn(move || download.read(source));
         }
     }
 
@@ -74,8 +102,9 @@ impl Download {
     fn read(self: Arc<Self>, mut source: Source) {
         loop {
             let unread = self.state.lock().unread;
-            let mut piece = self.buffers.take(unread.min(PIECE_LEN as u64) as usize);
-            let result = source(&mut piece);
+            let wanted = unread.min(self.shared.piece_max()) as usize;
+            let mut piece = self.shared.buffers.take(wanted);
+            let result = source(&mut piece, wanted);
             let mut state = self.state.lock();
             let length = piece.len() as u64;
             let result = match result {
@@ -109,6 +138,12 @@ impl Download {
     }
 }
 
+impl Drop for Download {
+    fn drop(&mut self) {
+        self.shared.open.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,7 +152,7 @@ mod tests {
 
     fn source(content: Vec<u8>, step: usize) -> Source {
         let mut at = 0;
-        Box::new(move |out| {
+        Box::new(move |out, _| {
             if content[at] == b'!' {
                 return Err(Problem::internal("damaged"));
             }
@@ -139,22 +174,54 @@ mod tests {
         Ok(out)
     }
 
+    fn downloads(workers: usize, room: u64) -> Arc<Downloads> {
+        Downloads::new(Arc::new(Pool::new(workers).unwrap()), Buffers::new(true), room)
+    }
+
     #[test]
     fn pieces_come_in_order_and_complete() {
-        let pool = Arc::new(Pool::new(2).unwrap());
+        let shared = downloads(2, 1 << 20);
         for step in [1, 7, 100, 1000] {
             let content: Vec<u8> = (0..1000u32).map(|n| 128 | n as u8).collect();
-            let download = Download::start(Arc::clone(&pool), Buffers::new(true), 1000, source(content.clone(), step));
+            let download = Download::start(&shared, 1000, source(content.clone(), step));
             assert_eq!(collect(&download).unwrap(), content);
         }
     }
 
     #[test]
     fn damage_and_wrong_lengths_end_it() {
-        let pool = Arc::new(Pool::new(1).unwrap());
-        let damaged = Download::start(Arc::clone(&pool), Buffers::new(true), 8, source(b"abcd!efg".to_vec(), 4));
+        let shared = downloads(1, 1 << 20);
+        let damaged = Download::start(&shared, 8, source(b"abcd!efg".to_vec(), 4));
         assert_eq!(collect(&damaged).unwrap_err().fault.as_deref(), Some("damaged"));
-        let long = Download::start(Arc::clone(&pool), Buffers::new(true), 3, source(b"abcdefg".to_vec(), 4));
+        let long = Download::start(&shared, 3, source(b"abcdefg".to_vec(), 4));
         assert!(collect(&long).is_err());
+    }
+
+    #[test]
+    fn the_more_there_are_the_smaller_their_pieces() {
+        let shared = downloads(1, 8 * PIECES * PIECE_MAX);
+        let length = 4 * PIECE_MAX;
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let start = || {
+            let asked = Arc::clone(&asked);
+            let zeros: Source = Box::new(move |out, wanted| {
+                asked.lock().push(wanted as u64);
+                out.resize(wanted, 0);
+                Ok(())
+            });
+            Download::start(&shared, length, zeros)
+        };
+        let mut open = Vec::new();
+        for (more, wanted) in [(8, PIECE_MAX), (1, PIECE_MAX / 2), (8, PIECE_MAX / 4), (1_000, PIECE_MIN)] {
+            open.extend((0..more).map(|_| start()));
+            assert_eq!(shared.piece_max(), wanted, "{} downloads", open.len());
+        }
+        // What was begun goes on in small pieces, whole and in order.
+        assert_eq!(collect(&open.swap_remove(0)).unwrap(), vec![0; length as usize]);
+        assert_eq!(asked.lock().last(), Some(&PIECE_MIN));
+        // One that waits in the pool's queue is open until a worker has seen it.
+        shared.pool.close();
+        drop(open);
+        assert_eq!(shared.piece_max(), PIECE_MAX);
     }
 }

@@ -13,6 +13,7 @@ use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::crew::Crew;
+use super::download::Downloads;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::problem::Problem;
@@ -69,6 +70,7 @@ pub struct Lane {
     /// The threads of both.
     intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
+    pub downloads: Arc<Downloads>,
     /// The engine's.
     pub buffers: Arc<Buffers>,
     pub completions: Completions<Completion>,
@@ -113,13 +115,16 @@ impl Lane {
         let intake_threads = options.workers.max(3);
         let crew = |pool: &Arc<Pool>, workers: usize| Crew::new(Arc::clone(pool), workers.clamp(1, intake_threads / 3));
         let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
+        let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
+        let buffers = Arc::clone(engine.buffers());
         Ok(Arc::new(Self {
-            pool: Arc::new(Pool::new(options.workers).map_err(failed)?),
+            downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
+            pool,
             intake: crew(&intake_pool, processors - 1),
             intake_sha256: crew(&intake_pool, processors),
             intake_pool,
             budget: Budget::new(options.body_budget),
-            buffers: Arc::clone(engine.buffers()),
+            buffers,
             completions: Completions::new().map_err(failed)?,
             engine,
             options,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::answer::{Answer, AnswerBody, HeaderBlock};
-use super::download::{Download, PIECE_LEN, Source};
+use super::download::{Download, Source};
 use super::metadata::shown;
 use super::problem::Problem;
 use super::request::{Request, Step};
@@ -132,8 +132,7 @@ impl Request {
             AnswerBody::Bytes(whole(&found, first, length as usize)?)
         } else {
             let source = self.source(&found, first, length);
-            let (pool, buffers) = (Arc::clone(&self.lane.pool), Arc::clone(&self.lane.buffers));
-            AnswerBody::Pieces(Download::start(pool, buffers, length, source))
+            AnswerBody::Pieces(Download::start(&self.lane.downloads, length, source))
         };
         Ok(self.envelope.complete(status, headers, body))
     }
@@ -164,8 +163,8 @@ impl Request {
     /// Reads a large body piece by piece.
     fn source(&self, found: &Found, first: u64, length: u64) -> Source {
         let mut reader = self.lane.engine.reader(found, first, first + length - 1);
-        Box::new(move |piece| {
-            let wanted = reader.remaining().min(PIECE_LEN as u64) as usize;
+        Box::new(move |piece, wanted| {
+            let wanted = reader.remaining().min(wanted as u64) as usize;
             piece.resize(wanted, 0);
             let mut at = 0;
             while at < wanted {

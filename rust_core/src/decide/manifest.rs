@@ -3,11 +3,20 @@
 
 use std::collections::HashMap;
 
-use super::{Body, ChunkPlace, PlacedChunk, Sharing, View};
+use super::{Body, ChunkPlace, PlacedChunk, Refusal, Sharing, View};
 use crate::error::{Error, Result};
 use crate::record::{
     Extent, HEAD_LENGTH, Identity, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
 };
+
+/// Extents that are put together at once: those of the largest object in parts just too short for segments, and more.
+const TOGETHER_MAX: usize = 1 << 20;
+/// Bytes of a manifest in its record: half of what a record may take, so that there is room for all else that an object has.
+const MANIFEST_BYTES_MAX: usize = 4 << 20;
+/// More than an extent takes beside the bytes of an inline one.
+const EXTENT_BYTES: usize = 32;
+const TOO_MANY: Refusal =
+    Refusal::InvalidRequest { reason: "The parts are made of too many ranges of other objects to be put together." };
 
 /// The records of a decision as they are drafted; each knows the sequence it will get.
 pub(super) struct Draft {
@@ -85,21 +94,48 @@ impl Draft {
         extent(blob)
     }
 
-    /// Moves a long list of blob extents into segment records.
+    /// Moves blob extents of a long list into segment records.
     pub fn segmented(&mut self, extents: Vec<Extent>) -> Vec<Extent> {
-        let blobs_only = extents.iter().all(|extent| matches!(extent, Extent::Blob { .. }));
-        if extents.len() <= MANIFEST_EXTENTS_MAX || !blobs_only {
+        if extents.len() <= MANIFEST_EXTENTS_MAX {
             return extents;
         }
-        extents
-            .chunks(SEGMENT_EXTENTS_MAX)
-            .map(|extents| {
+        let mut out = Vec::new();
+        for run in extents.chunk_by(|one, next| is_blob(one) && is_blob(next)) {
+            if run.len() == 1 {
+                out.extend_from_slice(run);
+                continue;
+            }
+            out.extend(run.chunks(SEGMENT_EXTENTS_MAX).map(|extents| {
                 let length = extents.iter().map(Extent::length).sum();
                 let segment = self.push(Record::Segment { extents: extents.to_vec() });
                 Extent::Segment { segment, length }
-            })
-            .collect()
+            }));
+        }
+        out
     }
+
+    /// As `segmented`, for extents that a client has put together from other objects.
+    ///
+    /// # Errors
+    /// `InvalidRequest` when no record could hold the manifest.
+    pub fn gathered(&mut self, parts: &[&[Extent]]) -> Result<Vec<Extent>, Refusal> {
+        if parts.iter().map(|part| part.len()).sum::<usize>() > TOGETHER_MAX {
+            return Err(TOO_MANY);
+        }
+        let manifest = self.segmented(parts.concat());
+        let bytes = |extent: &Extent| match extent {
+            Extent::Inline(bytes) => EXTENT_BYTES + bytes.len(),
+            Extent::Blob { .. } | Extent::Segment { .. } => EXTENT_BYTES,
+        };
+        match manifest.iter().map(bytes).sum::<usize>() {
+            ..=MANIFEST_BYTES_MAX => Ok(manifest),
+            _ => Err(TOO_MANY),
+        }
+    }
+}
+
+fn is_blob(extent: &Extent) -> bool {
+    matches!(extent, Extent::Blob { .. })
 }
 
 /// The extents that hold bytes `first..=last` of `manifest`, segments resolved where only a part of them is wanted.

@@ -377,6 +377,42 @@ fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
     assert_eq!(state.version("long").version_id, VersionId::Null);
 }
 
+/// Completes an upload of `parts` parts with this manifest each.
+fn put_together(parts: u16, manifest: &[Extent]) -> Result<Vec<Extent>, Failure> {
+    let mut multipart = Multipart::begin(None);
+    let upload = multipart.upload;
+    for number in 1..=parts {
+        let (md5, manifest) = ([number as u8; 16], manifest.to_vec());
+        let part = Part { upload, number, size: PART_SIZE_MIN, md5, modified_ms: 0, checksum: None, manifest };
+        multipart.state.apply(Record::PutPart(part));
+        multipart.named.push(CompletePart { number, md5, checksum: None });
+    }
+    multipart.complete(multipart.named.clone(), None)?;
+    Ok(multipart.state.version("k").manifest)
+}
+
+#[test]
+fn parts_of_other_objects_fit_into_a_record_or_are_refused() {
+    let blob = |blob| Extent::Blob { blob, start: 0, length: 300 };
+    let inline = Extent::Inline(Bytes::from_static(&[7; 200]));
+    let length = |extents: &[Extent]| extents.iter().map(Extent::length).sum::<u64>();
+    // What stands in the way of one long segment stays between two.
+    let part: Vec<Extent> = (0..50).map(blob).chain([inline.clone()]).collect();
+    let manifest = put_together(10, &part).unwrap();
+    assert_eq!((manifest.len(), length(&manifest)), (20, 10 * length(&part)));
+    let segments = manifest.iter().filter(|extent| matches!(extent, Extent::Segment { .. })).count();
+    assert_eq!(segments, 10);
+    // A single blob is no segment.
+    let manifest = put_together(40, &[blob(1), inline.clone()]).unwrap();
+    assert!(manifest.iter().all(|extent| !matches!(extent, Extent::Segment { .. })));
+    assert_eq!(manifest.len(), 80);
+    let too_large: Vec<Extent> = (0..100).flat_map(|at| [blob(at), inline.clone()]).collect();
+    assert!(matches!(put_together(500, &too_large), Err(Failure::Refused(Refusal::InvalidRequest { .. }))));
+    let too_many: Vec<Extent> = (0..1_000).map(blob).collect();
+    assert!(matches!(put_together(1_100, &too_many), Err(Failure::Refused(Refusal::InvalidRequest { .. }))));
+    assert_eq!(put_together(1_000, &too_many).unwrap().len(), 1_000_000usize.div_ceil(16_384));
+}
+
 fn content(key: &'static str, of: u8, sharing: Sharing) -> Intent {
     let Intent::PutObject(mut put) = put(key, 300) else { unreachable!("put makes a PutObject") };
     put.body = Body::Content { identity: Identity([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]) };

@@ -13,7 +13,9 @@ use super::{
     Put, PutPart, Refusal, View, live_bucket,
 };
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use crate::record::{BucketId, CompletedPart, ObjectHeaders, Part, Record, Upload, UploadId, Version, VersionId};
+use crate::record::{
+    BucketId, CompletedPart, Extent, ObjectHeaders, Part, Record, Upload, UploadId, Version, VersionId,
+};
 
 /// Smallest part but the last: 5 MiB (Amazon S3 user guide, multipart upload limits).
 pub const PART_SIZE_MIN: u64 = 5 << 20;
@@ -69,7 +71,7 @@ pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> R
         return Err(Refusal::EntityTooLarge { size }.into());
     }
     let mut draft = Draft::new(context.next_sequence);
-    let manifest = draft.segmented(manifest);
+    let manifest = draft.gathered(&[&manifest])?;
     let part = Part {
         upload: copy.upload,
         number: copy.number,
@@ -132,6 +134,8 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     let checksum = object_checksum(&upload, &chosen, complete.checksum.as_ref())?;
     check_precondition(view, complete.bucket, &complete.key, &complete.precondition)?;
     let etag = Etag::multipart(chosen.iter().map(|part| &part.md5)).ok_or(Refusal::InvalidPartOrder)?;
+    let mut draft = Draft::new(context.next_sequence);
+    let manifests: Vec<&[Extent]> = chosen.iter().map(|part| &part.manifest[..]).collect();
     let version = Version {
         bucket: complete.bucket,
         key: complete.key,
@@ -147,10 +151,8 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
             .iter()
             .map(|part| CompletedPart { number: part.number, size: part.size, checksum: part.checksum })
             .collect(),
-        manifest: chosen.iter().flat_map(|part| part.manifest.iter().cloned()).collect(),
+        manifest: draft.gathered(&manifests)?,
     };
-    let mut draft = Draft::new(context.next_sequence);
-    let version = Version { manifest: draft.segmented(version.manifest), ..version };
     let completed =
         Completed { request, bucket: version.bucket, key: version.key.clone(), etag, checksum: version.checksum };
     draft.push(Record::CompleteUpload { upload: complete.upload, request, version });

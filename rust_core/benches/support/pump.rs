@@ -88,7 +88,7 @@ impl Pump {
             self.in_flight -= 1 + self.done.try_iter().count();
         }
         self.in_flight += 1;
-        handle.submit(intent, Waiter { sink: Arc::clone(&self.sink), token: 0 });
+        handle.submit(intent, Waiter::new(Arc::clone(&self.sink), 0));
     }
 
     pub fn finish(&mut self) {

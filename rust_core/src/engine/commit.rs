@@ -361,9 +361,7 @@ impl Committer {
     /// Gives a round's answers, and wakes nobody before the last: an event loop then finds them all at once.
     fn answer(&mut self) {
         for (waiter, answer) in self.answers.drain(..) {
-            if waiter.sink.complete_quietly(waiter.token, answer) {
-                self.asleep.push(waiter.sink);
-            }
+            self.asleep.extend(waiter.tell_quietly(answer));
         }
         self.asleep.drain(..).for_each(|sink| sink.wake());
     }

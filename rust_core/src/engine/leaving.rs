@@ -44,11 +44,13 @@ impl Leaving {
     /// The transaction under way removes the segment.
     pub fn keep(&self, segment: Sequence, payload: &[u8]) {
         let mut state = self.state.lock();
+        // A transaction that found no room is tried again.
+        if state.segments.contains_key(&segment) {
+            return;
+        }
         state.bytes += payload.len();
         state.order.push_back((segment, None));
-        if let Some(before) = state.segments.insert(segment, Bytes::copy_from_slice(payload)) {
-            state.bytes -= before.len();
-        }
+        state.segments.insert(segment, Bytes::copy_from_slice(payload));
         while state.bytes > KEPT_MAX && state.order.len() > 1 {
             state.drop_oldest();
         }
@@ -98,6 +100,22 @@ mod tests {
         assert_eq!(leaving.segment(7), None);
         assert_eq!(leaving.state.lock().bytes, 0);
         drop(later);
+    }
+
+    #[test]
+    fn a_transaction_that_is_tried_again_keeps_its_segments_once() {
+        let (leaving, epochs) = (Leaving::default(), Arc::new(Epochs::default()));
+        let reader = epochs.pin();
+        (0..3).for_each(|_| leaving.keep(7, b"extents"));
+        let sizes = || {
+            let state = leaving.state.lock();
+            (state.order.len(), state.bytes)
+        };
+        assert_eq!(sizes(), (1, 7));
+        leaving.committed(&epochs);
+        drop(reader);
+        leaving.committed(&epochs);
+        assert_eq!(sizes(), (0, 0));
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod stepper;
 mod uploads;
 mod usage;
 mod view;
+mod waiter;
 
 #[cfg(test)]
 mod tests;
@@ -50,7 +51,7 @@ use crate::index::{Connections, Index};
 use crate::log::{LogReader, SpareMaker};
 use crate::record::{Bucket, BucketId, Durability, RefLevel};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, Receiver, RwLock, Sender, bounded};
+use crate::sync::{Mutex, RwLock};
 
 use buckets::BucketTable;
 use cache::ObjectCache;
@@ -62,6 +63,7 @@ use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
 use reclaim::{Candidates, Requests};
 use sharing::{Heads, HeldBytes, Pins};
+use waiter::ChannelSink;
 
 pub use body::{BodyWriter, Witness};
 pub use check::{
@@ -79,6 +81,7 @@ pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
 pub use usage::{BucketUsage, FilesUsage, Usage};
+pub use waiter::{CompletionSink, Waiter};
 
 /// Everything the engine can be told; the defaults stand in the control plane.
 #[derive(Clone, Debug)]
@@ -156,26 +159,6 @@ impl Clock for SystemClock {
     fn monotonic(&self) -> Duration {
         self.started.elapsed()
     }
-}
-
-/// Takes the answers of submitted intents. Called from the committer's thread: it must not block.
-pub trait CompletionSink: Send + Sync {
-    fn complete(&self, token: u64, result: Result<Outcome, Failure>);
-
-    /// As `complete`, when more answers follow at once. True: whoever waits for this one sleeps until `wake` is called.
-    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
-        self.complete(token, result);
-        false
-    }
-
-    fn wake(&self) {}
-}
-
-/// Who is told when an intent is decided and as durable as it has to be. Told exactly once.
-#[derive(Clone)]
-pub struct Waiter {
-    pub sink: Arc<dyn CompletionSink>,
-    pub token: u64,
 }
 
 /// How the engine is.
@@ -320,6 +303,20 @@ impl Shared {
         self.stopped.store(true, Ordering::Release);
     }
 
+    /// The committer or the applier has panicked.
+    fn writing_died(&self) {
+        self.stop_writing("a thread that writes has panicked; restart the server");
+        self.applies.fail();
+        for waiter in self.intents.abandon() {
+            waiter.tell(Err(Failure::Engine(self.refusal())));
+        }
+    }
+
+    /// Why nothing is written.
+    fn refusal(&self) -> Error {
+        self.check_writable().err().unwrap_or(Error::Closed)
+    }
+
     fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
         self.buckets.read().by_name(name).cloned()
     }
@@ -335,7 +332,7 @@ impl Handle {
     /// Queues a mutation; never blocks. The waiter is told when it is decided.
     pub fn submit(&self, intent: Intent, waiter: Waiter) {
         if let Err(waiter) = self.shared.intents.push(intent, waiter) {
-            waiter.sink.complete(waiter.token, Err(Failure::Engine(Error::Closed)));
+            waiter.tell(Err(Failure::Engine(self.shared.refusal())));
         }
     }
 
@@ -345,7 +342,7 @@ impl Handle {
     /// As [`crate::decide::decide`], and what the commit ran into.
     pub fn execute(&self, intent: Intent) -> Result<Outcome, Failure> {
         let (sink, answer) = ChannelSink::pair();
-        self.submit(intent, Waiter { sink, token: 0 });
+        self.submit(intent, Waiter::new(sink, 0));
         answer.recv().unwrap_or(Err(Failure::Engine(Error::Closed)))
     }
 
@@ -451,24 +448,5 @@ impl Handle {
             lag_records: lag_records as u64,
             pools: self.pools(),
         }
-    }
-}
-
-/// Hands one answer to a waiting thread.
-struct ChannelSink {
-    answer: Sender<Result<Outcome, Failure>>,
-}
-
-impl ChannelSink {
-    fn pair() -> (Arc<dyn CompletionSink>, Receiver<Result<Outcome, Failure>>) {
-        let (answer, receiver) = bounded(1);
-        (Arc::new(Self { answer }), receiver)
-    }
-}
-
-impl CompletionSink for ChannelSink {
-    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
-        // The caller waits on the other end for as long as this exists.
-        let _ = self.answer.send(result);
     }
 }

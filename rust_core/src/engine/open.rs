@@ -61,6 +61,20 @@ pub struct Engine {
     lock: Option<Box<dyn Send + Sync>>,
 }
 
+/// Tells those who wait for a thread when it panics, so that nobody waits for ever.
+struct Watch {
+    shared: Arc<Shared>,
+    died: fn(&Shared),
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.died)(&self.shared);
+        }
+    }
+}
+
 impl Engine {
     /// Opens or creates the store. Blocking: it replays what the index does not have.
     ///
@@ -76,14 +90,22 @@ impl Engine {
         };
         let for_tasks = Arc::clone(&shared);
         let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, unclean)))?;
+        let watched = |died: fn(&Shared), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
+            let watch = Watch { shared: Arc::clone(&shared), died };
+            Box::new(move || {
+                let _watch = watch;
+                run();
+            })
+        };
         let threads = vec![
-            spawn("orcas-commit", Box::new(move || committer.run()))?,
-            spawn("orcas-apply", Box::new(move || applier.run()))?,
+            spawn("orcas-commit", watched(Shared::writing_died, Box::new(move || committer.run())))?,
+            spawn("orcas-apply", watched(Shared::writing_died, Box::new(move || applier.run())))?,
         ];
         let for_reclamation = Arc::clone(&shared);
         let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
         let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
-        let reclamation = spawn("orcas-reclaim", Box::new(move || reclaim::run(&for_reclamation, logs)))?;
+        let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
+        let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.died(), reclaim))?;
         shared.request(Task::Spare);
         shared.request(Task::Heads);
         Ok(Self {

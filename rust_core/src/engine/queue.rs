@@ -126,6 +126,16 @@ impl IntentQueue {
         self.intents.lock().closed = true;
         self.arrived.notify_one();
     }
+
+    /// As `close`, when nobody is there to decide what waits, which is given back.
+    pub fn abandon(&self) -> impl Iterator<Item = Waiter> {
+        let mut intents = self.intents.lock();
+        intents.closed = true;
+        let waiting = std::mem::take(&mut intents.waiting);
+        drop(intents);
+        self.arrived.notify_one();
+        waiting.into_iter().map(|(_, waiter)| waiter)
+    }
 }
 
 /// Holds the answer of an intent for somebody who looks now and then.

@@ -116,8 +116,9 @@ pub fn leftovers(handle: &Handle, buckets: &[BucketId]) -> Result<Vec<String>> {
     }
     let unborn = shared.packs.unborn();
     for file in shared.packs.files()? {
-        let known = packs.iter().any(|pack| pack.pack == file.pack) || unborn.contains(&file.pack);
-        wrong(!known, &("the file of a pack that is gone is left", file.pack));
+        let on_its_way = unborn.contains(&file.pack) && !shared.packs.is_idle(file.pack);
+        let known = on_its_way || packs.iter().any(|pack| pack.pack == file.pack);
+        wrong(!known, &("the file of a pack that is gone, or never was born, is left", file.pack));
     }
     drop(reader);
     let (pinned, condemned, candidates, held) = shared.memory_of_reclamation();

@@ -13,7 +13,7 @@ pub struct Stepper {
     handle: Handle,
     committer: Committer,
     applier: Applier,
-    reclaimer: Reclaimer,
+    pub(super) reclaimer: Reclaimer,
     _lock: Box<dyn Send + Sync>,
     _tasks: crossbeam_channel::Receiver<super::Task>,
 }

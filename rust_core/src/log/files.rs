@@ -178,6 +178,13 @@ impl LogFiles {
         LogCompaction::begin(self.clone(), run)
     }
 
+    /// Whether a finished compaction stands for `file` that is not in force: until `replace`, or for good when its commit
+    /// failed.
+    pub fn awaits_replacement(&self, file: u64) -> bool {
+        let finished = |claim: &Claim| matches!(claim.state, ClaimState::Finished(_)) && claim.files.contains(&file);
+        self.shared.state.lock().claims.values().any(finished)
+    }
+
     /// The replacement is committed and applied: `sealed` shows it from now on; the old files stay on the disk.
     pub fn replace(&self, replacement: &CompactedLog) {
         let mut state = self.shared.state.lock();

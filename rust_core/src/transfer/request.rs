@@ -242,7 +242,7 @@ impl Request {
     }
 
     pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) {
-        let waiter = Waiter { sink: Arc::new(Commit(Arc::clone(self))), token: u64::from(slot) };
+        let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
         self.lane.engine.submit(intent, waiter);
     }
 

@@ -199,7 +199,7 @@ impl Run {
         let mut waiting = VecDeque::new();
         for (op, intent) in ready {
             let sink = Arc::clone(&self.answers) as _;
-            self.handle().submit(intent, Waiter { sink, token: waiting.len() as u64 });
+            self.handle().submit(intent, Waiter::new(sink, waiting.len() as u64));
             waiting.push_back(op);
         }
         self.cut(self.must);

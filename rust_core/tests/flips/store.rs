@@ -260,7 +260,7 @@ impl Builder {
     }
 
     fn submit(&self, intent: Intent) {
-        let waiter = Waiter { sink: Arc::clone(&self.answers) as Arc<dyn CompletionSink>, token: 0 };
+        let waiter = Waiter::new(Arc::clone(&self.answers) as Arc<dyn CompletionSink>, 0);
         self.handle().submit(intent, waiter);
     }
 

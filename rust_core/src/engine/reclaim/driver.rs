@@ -96,9 +96,22 @@ pub(in crate::engine) struct Requests {
 }
 
 impl Requests {
+    /// Ends the thread. Who waits learns that the store is closed.
     pub fn stop(&self) {
-        self.waiting.lock().stopped = true;
+        let mut waiting = self.waiting.lock();
+        waiting.stopped = true;
+        waiting.requests.clear();
+        drop(waiting);
         self.changed.notify_all();
+    }
+
+    /// The thread has ended without being asked to.
+    pub fn died(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.busy = false;
+        waiting.failed = Some("its thread panicked; it goes on after a restart".into());
+        drop(waiting);
+        self.stop();
     }
 
     /// Waits; true when the thread shall end.
@@ -204,16 +217,29 @@ fn policy(shared: &Shared, effort: Effort, demanded: bool) -> Policy {
     }
 }
 
-fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) -> Result<Reclaimed> {
+pub(in crate::engine) fn on_demand(
+    shared: &Arc<Shared>,
+    reclaimer: &mut Reclaimer,
+    effort: Effort,
+) -> Result<Reclaimed> {
     let before = *shared.reclaim.done.lock();
     reclaimer.refresh();
     reclaimer.settle(effort == Effort::Compact, true);
     let mut waiting_since: Option<Instant> = None;
+    let mut failures = Vec::new();
     loop {
         if shared.reclaim.waiting.lock().stopped {
             return Err(Error::Closed);
         }
-        match reclaimer.step(&policy(shared, effort, true))? {
+        let step = match reclaimer.step(&policy(shared, effort, true)) {
+            // What is damaged is passed over; the rest is reclaimed before anybody is told.
+            Err(error @ (Error::Corrupt { .. } | Error::Record { .. })) if failures.len() < DAMAGED_MAX => {
+                failures.push(error);
+                continue;
+            }
+            step => step?,
+        };
+        match step {
             Step::Idle => break,
             Step::Worked { .. } => waiting_since = None,
             // What is waited for is not going to be in the index before there is room.
@@ -236,9 +262,11 @@ fn on_demand(shared: &Arc<Shared>, reclaimer: &mut Reclaimer, effort: Effort) ->
         shared.spares.remove();
     }
     let done = *shared.reclaim.done.lock();
-    Ok(done.since(before))
+    failures.into_iter().next().map_or(Ok(done.since(before)), Err)
 }
 
+/// Damaged files that a request passes over before it gives up.
+const DAMAGED_MAX: usize = 64;
 /// Pages that the index gives back in one transaction, so that the applier waits for milliseconds only.
 const VACUUM_PAGES: u32 = 2_048;
 /// 80 GiB of pages, so that a busy writer cannot keep a request for ever.

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::keep::{Scope, Verdict};
-use super::{Policy, Shared};
-use crate::decide::ReplaceLog;
+use super::{After, Policy, Reclaimer, Shared, State, Step, passes_over};
+use crate::decide::{Intent, ReplaceLog};
 use crate::error::Result;
 use crate::log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
 use crate::planted::{self, Bug};
@@ -144,7 +144,7 @@ impl Run {
 }
 
 /// The bytes under which a sealed file is small.
-pub(super) fn small(log_file_size: u64) -> u64 {
+fn small(log_file_size: u64) -> u64 {
     log_file_size / SMALL_SHARE
 }
 
@@ -187,6 +187,11 @@ impl Compaction {
         Ok(Some(self.output.bytes() - before))
     }
 
+    /// The file that was rewritten last.
+    pub fn file(&self) -> u64 {
+        self.next.checked_sub(1).and_then(|last| self.files.get(last)).copied().unwrap_or_default()
+    }
+
     /// Makes the new file durable.
     pub fn finish(self) -> Result<(CompactedLog, ReplaceLog)> {
         let compacted = self.output.finish()?;
@@ -218,4 +223,46 @@ fn rewrite(
         }
     }
     Ok(())
+}
+
+impl Reclaimer {
+    pub(super) fn choose_logs(&mut self, policy: &Policy) -> Result<Option<Step>> {
+        let mut sealed = self.logs.sealed();
+        let applied = self.shared.applies.applied_to();
+        sealed.retain(|log| log.last <= applied && log.first <= self.limit);
+        let now = self.shared.clock.monotonic();
+        if self.estimates.refresh(&self.shared, &sealed, now)? {
+            return Ok(Some(Step::Worked { bytes: 0 }));
+        }
+        let small = small(self.shared.options.log_file_size);
+        let passed = |file| self.passed_logs.contains(&file) || self.logs.awaits_replacement(file);
+        let Some(files) = self.estimates.choose(&sealed, policy, small, &passed) else { return Ok(None) };
+        let begun = Compaction::begin(&self.shared, &self.logs, files.clone());
+        let compaction =
+            begun.inspect_err(|error| self.passed_logs.extend(files.iter().filter(|_| passes_over(error))))?;
+        self.state = State::Rewriting(Box::new(compaction));
+        Ok(Some(Step::Worked { bytes: 0 }))
+    }
+
+    pub(super) fn rewrite(&mut self, mut compaction: Box<Compaction>) -> Result<Step> {
+        let stepped = compaction.step(&self.shared);
+        if stepped.as_ref().is_err_and(passes_over) {
+            self.passed_logs.insert(compaction.file());
+        }
+        if let Some(bytes) = stepped? {
+            self.state = State::Rewriting(compaction);
+            return Ok(Step::Worked { bytes });
+        }
+        let prefix = compaction.prefix;
+        let (compacted, replacement) = compaction.finish()?;
+        self.estimates.made(compacted.file, prefix);
+        self.done.lock().moved_bytes += compacted.bytes;
+        if planted::is(Bug::ReplaceLogBeforeDurable) {
+            self.applied(After::Replaced(Box::new(compacted)), &[], 0)?;
+            self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Nothing, State::Idle);
+            return Ok(Step::Worked { bytes: 0 });
+        }
+        self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Replaced(Box::new(compacted)), State::Idle);
+        Ok(Step::Worked { bytes: 0 })
+    }
 }

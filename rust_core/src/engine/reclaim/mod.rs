@@ -2,12 +2,11 @@
 //! destroys files that nobody needs. One thread drives it, or a test, step by step; it never holds up the committer
 //! for longer than one small decision.
 //!
-//! Invariants. A blob is chosen when the index counts no reference to it, and again when the index has everything that was
-//! decided before the choice. Then everybody who may have found it through an object is waited for, then the sequencer
-//! condemns it if nothing has referred to it since. Bytes move only into
-//! files that are durable before the record that says so. A file is destroyed only after that record is durable and
-//! applied, nothing in memory leads to the file any more, and every reader of that time is gone.
+//! Invariants. Bytes move only into files that are durable before the record that says so. A file is destroyed only after
+//! that record is durable and applied, nothing in memory leads to the file any more, and every reader of that time is
+//! gone. What was submitted is never forgotten: its answer decides what may be destroyed.
 
+mod blobs;
 mod candidates;
 mod driver;
 mod keep;
@@ -16,6 +15,7 @@ mod packs;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::queue::Answer;
 use super::{Shared, Waiter};
@@ -28,15 +28,12 @@ use crate::record::Sequence;
 use crate::sync::Mutex;
 
 pub(super) use candidates::Candidates;
+#[cfg(test)]
+pub(super) use driver::on_demand;
 pub use driver::{Effort, ReclaimProgress, Reclaimed};
 pub(super) use driver::{Requests, run};
 use logs::{Compaction, Estimates};
-use packs::{Move, Sweep, Task};
-
-/// Blobs that one decision condemns: a few milliseconds of the sequencer's time.
-const CONDEMN_AT_A_TIME: usize = 1_024;
-/// Blobs chosen at a time.
-const CHOSEN_AT_A_TIME: usize = 16_384;
+use packs::{Move, Sweep};
 
 /// What is worth doing.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +87,8 @@ enum After {
     Settled(Vec<(Sequence, BlobLocation)>),
     Moved(u64),
     Retired(u64),
+    /// A pack that no record names.
+    Discarded(u64),
     Replaced(Box<CompactedLog>),
     /// A request reaches to the last record that was decided before it.
     Limited,
@@ -125,9 +124,13 @@ pub struct Reclaimer {
     /// What came after this record is left for later, so that a request ends.
     limit: Sequence,
     turn: u8,
+    /// Packs whose gaps were punched out lately, and those in which nothing could be done lately.
     swept: HashSet<u64>,
     passed: HashSet<u64>,
-    /// Log files that could not be rewritten.
+    /// Since when, on the monotonic clock.
+    passed_since: Duration,
+    /// Packs that could not be emptied, and log files that could not be rewritten.
+    damaged_packs: HashSet<u64>,
     passed_logs: HashSet<u64>,
     done: Arc<Mutex<Reclaimed>>,
 }
@@ -145,6 +148,8 @@ impl Reclaimer {
             turn: 2,
             swept: HashSet::new(),
             passed: HashSet::new(),
+            passed_since: Duration::ZERO,
+            damaged_packs: HashSet::new(),
             passed_logs: HashSet::new(),
             done,
         }
@@ -160,6 +165,7 @@ impl Reclaimer {
                 After::Condemned(_) => "CondemnBlobs",
                 After::Moved(_) => "MoveChunks",
                 After::Retired(_) => "RetirePack",
+                After::Discarded(_) => "discarding a pack",
                 After::Replaced(_) => "ReplaceLog",
                 After::Settled(_) | After::Limited | After::Nothing => "barrier",
             },
@@ -181,6 +187,7 @@ impl Reclaimer {
         self.cursor = 0;
         self.swept.clear();
         self.passed.clear();
+        self.damaged_packs.clear();
         self.passed_logs.clear();
         self.estimates.forget();
     }
@@ -213,7 +220,7 @@ impl Reclaimer {
         let Some(at) = self.graves.iter().position(|(epoch, _)| blind || self.shared.epochs.is_over(*epoch)) else {
             return Ok(false);
         };
-        let (_, grave) = self.graves.swap_remove(at);
+        let Some((_, grave)) = self.graves.get(at) else { return Ok(false) };
         match grave {
             Grave::Log(file) => {
                 // After a power cut an index that had fallen back into this file would have to be built anew. That is the
@@ -222,12 +229,13 @@ impl Reclaimer {
                     Ok(_) | Err(Error::StorageFull) => {}
                     Err(error) => return Err(error),
                 }
-                self.logs.remove(file)?;
+                self.logs.remove(*file)?;
             }
-            Grave::Pack(pack) => self.shared.packs.retire(pack)?,
-            Grave::Blobs(blobs) => self.shared.pins.forget(&blobs),
+            Grave::Pack(pack) => self.shared.packs.retire(*pack)?,
+            Grave::Blobs(blobs) => self.shared.pins.forget(blobs),
             Grave::Moved(_) => {}
         }
+        self.graves.swap_remove(at);
         Ok(true)
     }
 
@@ -248,39 +256,9 @@ impl Reclaimer {
         Ok(if self.graves.is_empty() { Step::Idle } else { Step::Waiting })
     }
 
-    /// Blobs without references become candidates. What refers to them from now on takes them off; what was decided
-    /// before is waited for, so that the index knows of it.
-    fn choose_blobs(&mut self) -> Result<Option<Step>> {
-        let mut dead = self.shared.index.read()?.dead_blobs(self.cursor, CHOSEN_AT_A_TIME)?;
-        dead.retain(|(blob, _)| *blob <= self.limit);
-        let Some((last, _)) = dead.last() else {
-            // From the beginning next time: what was passed over may be free by then.
-            self.cursor = 0;
-            return Ok(None);
-        };
-        self.cursor = *last;
-        self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
-        if planted::is(Bug::CondemnWithoutBarrier) {
-            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
-            return Ok(Some(Step::Worked { bytes: 0 }));
-        }
-        Ok(Some(self.submit(Intent::Barrier { seal: false }, After::Settled(dead), State::Idle)))
-    }
-
-    fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
-        if !self.shared.epochs.is_over(epoch) && !planted::is(Bug::CondemnWithoutReaders) {
-            self.state = State::Chosen { epoch, blobs };
-            return Step::Waiting;
-        }
-        let rest = blobs.split_off(blobs.len().min(CONDEMN_AT_A_TIME));
-        let then = if rest.is_empty() { State::Idle } else { State::Chosen { epoch, blobs: rest } };
-        let intent = Intent::CondemnBlobs { blobs: blobs.iter().map(|(blob, _)| *blob).collect() };
-        self.submit(intent, After::Condemned(blobs), then)
-    }
-
     fn submit(&mut self, intent: Intent, after: After, then: State) -> Step {
         let answer = Arc::new(Answer::default());
-        let waiter = Waiter { sink: Arc::clone(&answer) as Arc<dyn super::CompletionSink>, token: 0 };
+        let waiter = Waiter::new(Arc::clone(&answer) as Arc<dyn super::CompletionSink>, 0);
         match self.shared.intents.push(intent, waiter) {
             Ok(()) => {
                 self.state = State::Submitted { answer, after, then: Box::new(then) };
@@ -300,6 +278,10 @@ impl Reclaimer {
             Ok(_) => (Vec::new(), 0),
             Err(failure) => {
                 self.give_up(&after);
+                // What a request has put off goes on. A sweep or a move may have waited for this very answer.
+                if matches!(*then, State::Submitted { .. } | State::Chosen { .. } | State::Rewriting(_)) {
+                    self.state = *then;
+                }
                 return Err(failure.into_error());
             }
         };
@@ -315,15 +297,13 @@ impl Reclaimer {
         if matches!(after, After::Limited) {
             self.limit = last;
         }
-        self.applied(after, &entries)?;
+        self.applied(after, &entries, last)?;
         Ok(Step::Worked { bytes: 0 })
     }
 
     /// The commit failed.
     fn give_up(&mut self, after: &After) {
         match after {
-            // Whether the record is on the disk is decided at the next start, which needs the file then.
-            After::Replaced(compacted) => self.passed_logs.extend(&compacted.replaced),
             // Nothing was condemned: the blobs may be hit again, and chosen again.
             After::Condemned(blobs) => {
                 let blobs: Vec<Sequence> = blobs.iter().map(|(blob, _)| *blob).collect();
@@ -331,12 +311,15 @@ impl Reclaimer {
                 self.shared.candidates.drop(blobs.into_iter());
             }
             After::Settled(blobs) => self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob)),
-            After::Moved(_) | After::Retired(_) | After::Limited | After::Nothing => {}
+            // Whether the record is on the disk is decided at the next start, which needs the new file then: the old ones
+            // stay claimed.
+            After::Replaced(_) => {}
+            After::Moved(_) | After::Retired(_) | After::Discarded(_) | After::Limited | After::Nothing => {}
         }
     }
 
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
-    fn applied(&mut self, after: After, entries: &[u64]) -> Result<()> {
+    fn applied(&mut self, after: After, entries: &[u64], last: Sequence) -> Result<()> {
         match after {
             After::Condemned(blobs) => self.condemned(&blobs, entries),
             After::Settled(blobs) => self.settled(blobs)?,
@@ -346,6 +329,7 @@ impl Reclaimer {
                 self.done.lock().packs += 1;
                 self.dig([Grave::Pack(pack)]);
             }
+            After::Discarded(pack) => self.discard(pack, last)?,
             After::Replaced(compacted) => {
                 self.logs.replace(&compacted);
                 self.done.lock().log_files += compacted.replaced.len() as u64;
@@ -356,61 +340,6 @@ impl Reclaimer {
         Ok(())
     }
 
-    /// What was decided before the choice is in the index. A blob that is referred to now was mentioned too early to be
-    /// taken off the candidates: should its object go too, that object's readers are none of the epoch that ends here.
-    fn settled(&mut self, mut blobs: Vec<(Sequence, BlobLocation)>) -> Result<()> {
-        let referred = match self.referred(&blobs) {
-            Ok(referred) => referred,
-            Err(error) => {
-                self.give_up(&After::Settled(blobs));
-                return Err(error);
-            }
-        };
-        blobs.retain(|(blob, _)| !referred.contains(blob));
-        self.shared.candidates.drop(referred.into_iter());
-        if !blobs.is_empty() {
-            // Who found an object that led to them did so in this epoch at the latest.
-            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs };
-        }
-        Ok(())
-    }
-
-    /// Those to which the index counts references.
-    fn referred(&self, blobs: &[(Sequence, BlobLocation)]) -> Result<HashSet<Sequence>> {
-        let mut referred = HashSet::new();
-        if planted::is(Bug::CondemnWithoutSecondLook) {
-            return Ok(referred);
-        }
-        let reader = self.shared.index.read()?;
-        for (blob, _) in blobs {
-            if reader.blob_refs(*blob)? != Some(0) {
-                referred.insert(*blob);
-            }
-        }
-        Ok(referred)
-    }
-
-    fn condemned(&mut self, blobs: &[(Sequence, BlobLocation)], entries: &[u64]) {
-        let mut done = self.done.lock();
-        for (_, location) in blobs.iter().filter(|(blob, _)| entries.binary_search(blob).is_ok()) {
-            done.blobs += 1;
-            match *location {
-                BlobLocation::Log { file, length, .. } => {
-                    done.condemned_bytes += u64::from(length);
-                    self.estimates.condemned(file, u64::from(length));
-                }
-                BlobLocation::Pack { pack, length, .. } => {
-                    done.condemned_bytes += u64::from(length);
-                    self.swept.remove(&pack);
-                    self.passed.remove(&pack);
-                }
-            }
-        }
-        drop(done);
-        self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
-        self.dig([Grave::Blobs(entries.to_vec())]);
-    }
-
     /// What places in the cache of objects lead to is to go.
     fn dig(&mut self, graves: impl IntoIterator<Item = Grave>) {
         self.shared.cache.clear();
@@ -418,110 +347,29 @@ impl Reclaimer {
         self.graves.extend(graves.into_iter().map(|grave| (epoch, grave)));
     }
 
-    fn choose_pack(&mut self, policy: &Policy) -> Result<Option<Step>> {
-        let left: HashSet<u64> = self.graves.iter().filter_map(|(_, grave)| grave.vacated()).collect();
-        let passed = |pack| self.passed.contains(&pack) || left.contains(&pack);
-        let task = packs::choose(&self.shared, policy, &self.swept, &passed)?;
-        Ok(Some(match task {
-            None => return Ok(None),
-            Some(Task::Retire(pack)) => self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle),
-            Some(Task::Seal(pack)) => {
-                self.shared.packs.seal(pack);
-                // Somebody still writes into it: later.
-                if !self.shared.packs.is_idle(pack) {
-                    self.passed.insert(pack);
-                }
-                Step::Worked { bytes: 0 }
-            }
-            // The pack is idle, so nothing new comes into it; what was decided before is waited for, since neither a pin
-            // nor the index shows it.
-            Some(Task::Sweep(pack)) => {
-                self.swept.insert(pack);
-                let sweep = Sweep::new(&self.shared, pack)?;
-                if planted::is(Bug::SweepWithoutBarrier) {
-                    self.state = State::Sweeping(sweep);
-                    return Ok(Some(Step::Worked { bytes: 0 }));
-                }
-                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Sweeping(sweep))
-            }
-            Some(Task::Empty(pack)) if policy.compact => {
-                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Emptying(Move::new(pack)))
-            }
-            Some(Task::Empty(pack)) => {
-                self.passed.insert(pack);
-                Step::Worked { bytes: 0 }
-            }
-        }))
-    }
-
-    fn sweep(&mut self, mut sweep: Sweep) -> Result<Step> {
-        match sweep.step(&self.shared)? {
-            Some(freed) => self.done.lock().punched_bytes += freed,
-            None => self.state = State::Sweeping(sweep),
-        }
-        Ok(Step::Worked { bytes: 0 })
-    }
-
-    fn empty(&mut self, mut moving: Move) -> Result<Step> {
-        let pack = moving.pack;
-        match moving.step(&self.shared)? {
-            Some((intent, bytes)) => {
-                self.done.lock().moved_bytes += bytes;
-                self.submit(intent, After::Moved(pack), State::Emptying(moving));
-                Ok(Step::Worked { bytes: 2 * bytes })
-            }
-            None => Ok(self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle)),
-        }
-    }
-
-    fn choose_logs(&mut self, policy: &Policy) -> Result<Option<Step>> {
-        let mut sealed = self.logs.sealed();
-        let applied = self.shared.applies.applied_to();
-        sealed.retain(|log| log.last <= applied && log.first <= self.limit);
-        let now = self.shared.clock.monotonic();
-        if self.estimates.refresh(&self.shared, &sealed, now)? {
-            return Ok(Some(Step::Worked { bytes: 0 }));
-        }
-        let small = logs::small(self.shared.options.log_file_size);
-        let passed = |file| self.passed_logs.contains(&file);
-        let Some(files) = self.estimates.choose(&sealed, policy, small, &passed) else { return Ok(None) };
-        let begun = Compaction::begin(&self.shared, &self.logs, files.clone());
-        // What lacked room is tried again.
-        let passes = |error: &Error| !matches!(error, Error::StorageFull);
-        let compaction = begun.inspect_err(|error| self.passed_logs.extend(files.iter().filter(|_| passes(error))))?;
-        self.state = State::Rewriting(Box::new(compaction));
-        Ok(Some(Step::Worked { bytes: 0 }))
-    }
-
-    fn rewrite(&mut self, mut compaction: Box<Compaction>) -> Result<Step> {
-        if let Some(bytes) = compaction.step(&self.shared)? {
-            self.state = State::Rewriting(compaction);
-            return Ok(Step::Worked { bytes });
-        }
-        let prefix = compaction.prefix;
-        let (compacted, replacement) = compaction.finish()?;
-        self.estimates.made(compacted.file, prefix);
-        self.done.lock().moved_bytes += compacted.bytes;
-        if planted::is(Bug::ReplaceLogBeforeDurable) {
-            self.applied(After::Replaced(Box::new(compacted)), &[])?;
-            self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Nothing, State::Idle);
-            return Ok(Step::Worked { bytes: 0 });
-        }
-        self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Replaced(Box::new(compacted)), State::Idle);
-        Ok(Step::Worked { bytes: 0 })
-    }
-
     /// Waits for the index to have everything that was decided; with `seal` the log file in use ends there, so that it
     /// can be compacted; when `limited`, what comes later is left alone until `unlimited`.
     pub fn settle(&mut self, seal: bool, limited: bool) -> Step {
-        self.limit = Sequence::MAX;
+        self.unlimited();
         let after = if limited { After::Limited } else { After::Nothing };
         let then = std::mem::replace(&mut self.state, State::Idle);
         self.submit(Intent::Barrier { seal }, after, then)
     }
 
-    /// Everything counts again, whenever it came.
+    /// Everything counts again, whenever it came; also what a request that ended early would still have limited.
     pub fn unlimited(&mut self) {
         self.limit = Sequence::MAX;
+        let mut state = &mut self.state;
+        while let State::Submitted { after, then, .. } = state {
+            if matches!(after, After::Limited) {
+                *after = After::Nothing;
+            }
+            state = then;
+        }
     }
+}
+
+/// Whether what met the error is left alone for now. What lacked room is tried again.
+fn passes_over(error: &Error) -> bool {
+    !matches!(error, Error::StorageFull)
 }

@@ -2,28 +2,33 @@
 //! empty ones are retired.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
-use super::{Policy, Shared};
+use super::{After, Policy, Reclaimer, Shared, State, Step, passes_over};
 use crate::chunks::{PackFile, WrittenChunk};
 use crate::decide::Intent;
 use crate::error::Result;
 use crate::index::PackUsage;
 use crate::planted::{self, Bug};
-use crate::record::ChunkMove;
+use crate::record::{ChunkMove, Sequence};
 
 /// Chunks and bytes that are copied before their move is committed.
 const STEP_CHUNKS: usize = 256;
 const STEP_BYTES: u64 = 16 << 20;
 /// Chunks whose gaps are looked at in one step of a sweep.
 const SWEEP_CHUNKS: usize = 4_096;
+/// After this time packs are looked at again in which there was nothing to do, or something in the way.
+const PASSED_FOR: Duration = Duration::from_secs(600);
 /// Bytes beside the content that a chunk takes at most for header, table and the rest of its last page.
 const CHUNK_OVERHEAD: u64 = 8 << 10;
 
 /// What is to be done with a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Task {
+enum Task {
     /// Nothing is in it any more.
     Retire(u64),
+    /// Nothing of what was written into it ever became an object.
+    Discard(u64),
     /// Little is in it.
     Empty(u64),
     /// It takes no more chunks from now on, so that one of the others can follow.
@@ -33,7 +38,7 @@ pub(super) enum Task {
 }
 
 /// The next pack with something to gain. `swept` are not looked at for gaps again, `passed` not at all.
-pub(super) fn choose(
+fn choose(
     shared: &Shared,
     policy: &Policy,
     swept: &HashSet<u64>,
@@ -48,6 +53,12 @@ pub(super) fn choose(
         if best.is_none_or(|(most, _)| gain > most) {
             let idle = shared.packs.is_idle(pack.pack);
             best = Some((gain, if idle { task } else { Task::Seal(pack.pack) }));
+        }
+    }
+    for pack in shared.packs.unborn().into_iter().filter(|pack| !passed(*pack) && shared.packs.is_idle(*pack)) {
+        let gain = files.iter().find(|file| file.pack == pack).map_or(0, |file| file.allocated);
+        if best.is_none_or(|(most, _)| gain > most) {
+            best = Some((gain, Task::Discard(pack)));
         }
     }
     Ok(best.map(|(_, task)| task))
@@ -115,7 +126,7 @@ impl Move {
 /// Punches out what stands between the chunks of an idle pack: condemned chunks, and bodies that never were objects.
 /// The caller has waited until every record that was decided is in the index.
 pub(super) struct Sweep {
-    pack: u64,
+    pub pack: u64,
     /// Everything before was looked at.
     at: u64,
     allocated: u64,
@@ -139,5 +150,90 @@ impl Sweep {
         shared.packs.punch_range(self.pack, self.at, u64::MAX)?;
         shared.packs.sync_pack(self.pack)?;
         Ok(Some(self.allocated.saturating_sub(shared.packs.allocated(self.pack)?)))
+    }
+}
+
+impl Reclaimer {
+    pub(super) fn choose_pack(&mut self, policy: &Policy) -> Result<Option<Step>> {
+        let left: HashSet<u64> = self.graves.iter().filter_map(|(_, grave)| grave.vacated()).collect();
+        let now = self.shared.clock.monotonic();
+        if now.saturating_sub(self.passed_since) > PASSED_FOR {
+            self.passed_since = now;
+            self.swept.clear();
+            self.passed.clear();
+        }
+        let passed = |pack| self.passed.contains(&pack) || self.damaged_packs.contains(&pack) || left.contains(&pack);
+        let task = choose(&self.shared, policy, &self.swept, &passed)?;
+        Ok(Some(match task {
+            None => return Ok(None),
+            Some(Task::Retire(pack)) => self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle),
+            Some(Task::Seal(pack)) => {
+                self.shared.packs.seal(pack);
+                // Somebody still writes into it: later.
+                if !self.shared.packs.is_idle(pack) {
+                    self.passed.insert(pack);
+                }
+                Step::Worked { bytes: 0 }
+            }
+            // The pack is idle, so nothing new comes into it; what was decided before is waited for, since neither a pin
+            // nor the index shows it.
+            Some(Task::Sweep(pack)) => {
+                let sweep = Sweep::new(&self.shared, pack)?;
+                if planted::is(Bug::SweepWithoutBarrier) {
+                    self.state = State::Sweeping(sweep);
+                    return Ok(Some(Step::Worked { bytes: 0 }));
+                }
+                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Sweeping(sweep))
+            }
+            Some(Task::Discard(pack)) => {
+                self.submit(Intent::Barrier { seal: false }, After::Discarded(pack), State::Idle)
+            }
+            Some(Task::Empty(pack)) if policy.compact => {
+                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Emptying(Move::new(pack)))
+            }
+            Some(Task::Empty(pack)) => {
+                self.passed.insert(pack);
+                Step::Worked { bytes: 0 }
+            }
+        }))
+    }
+
+    /// Removes a pack that was idle, and not born, before everything up to `last` was decided. A batch that failed may have
+    /// named it, and counts until a later one is durable; its sequences are not in the index before that.
+    pub(super) fn discard(&mut self, pack: u64, last: Sequence) -> Result<()> {
+        if self.shared.applies.applied_to() < last || !self.shared.packs.unborn().contains(&pack) {
+            self.passed.insert(pack);
+            return Ok(());
+        }
+        self.shared.packs.retire(pack)?;
+        self.done.lock().packs += 1;
+        Ok(())
+    }
+
+    pub(super) fn sweep(&mut self, mut sweep: Sweep) -> Result<Step> {
+        match sweep.step(&self.shared)? {
+            Some(freed) => {
+                self.swept.insert(sweep.pack);
+                self.done.lock().punched_bytes += freed;
+            }
+            None => self.state = State::Sweeping(sweep),
+        }
+        Ok(Step::Worked { bytes: 0 })
+    }
+
+    pub(super) fn empty(&mut self, mut moving: Move) -> Result<Step> {
+        let pack = moving.pack;
+        let stepped = moving.step(&self.shared);
+        if stepped.as_ref().is_err_and(passes_over) {
+            self.damaged_packs.insert(pack);
+        }
+        match stepped? {
+            Some((intent, bytes)) => {
+                self.done.lock().moved_bytes += bytes;
+                self.submit(intent, After::Moved(pack), State::Emptying(moving));
+                Ok(Step::Worked { bytes: 2 * bytes })
+            }
+            None => Ok(self.submit(Intent::RetirePack { pack }, After::Retired(pack), State::Idle)),
+        }
     }
 }

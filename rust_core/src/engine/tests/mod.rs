@@ -4,17 +4,58 @@ mod check;
 mod holds;
 mod listing;
 mod reclaim;
+mod reclaim_failures;
 mod scopes;
 mod sharing;
 mod steps;
 mod support;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
+use super::{CompletionSink, Effort, Waiter};
 use crate::decide::{Failure, Intent, Outcome, Precondition, Refusal};
+use crate::error::Error;
 use crate::record::Durability;
 use steps::Steps;
 use support::{Store, options};
+
+struct Panics;
+
+impl CompletionSink for Panics {
+    fn complete(&self, _: u64, _: Result<Outcome, Failure>) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn when_the_committer_panics_nobody_waits_for_it() {
+    let mut store = Store::new();
+    let bucket = store.bucket("b");
+    store.put(&bucket, "before", b"content").unwrap();
+    let delete = |key: &'static str| Intent::DeleteObject {
+        bucket: bucket.id,
+        key: Bytes::from_static(key.as_bytes()),
+        precondition: Precondition::default(),
+    };
+    store.handle().submit(delete("other"), Waiter::new(Arc::new(Panics), 0));
+    // Some are decided with it, some wait, some come after it.
+    let mut answers = (0..1_000).map(|_| store.put(&bucket, "after", b"content"));
+    assert!(answers.any(|answer| answer.is_err()));
+    match store.put(&bucket, "late", b"content") {
+        Err(Failure::Engine(Error::ReadOnly { reason })) => assert!(reason.contains("panicked"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(store.handle().health().read_only.is_some());
+    assert_eq!(store.get(&bucket, "before").unwrap().as_deref(), Some(&b"content"[..]));
+    assert!(matches!(store.handle().hold(), Err(Error::ReadOnly { .. })));
+    assert!(store.handle().reclaim(Effort::Compact).is_err());
+    assert!(matches!(store.try_close(), Err(Error::ReadOnly { .. })));
+    store.open();
+    assert_eq!(store.get(&bucket, "before").unwrap().as_deref(), Some(&b"content"[..]));
+    assert_eq!(store.get(&bucket, "late").unwrap(), None);
+}
 
 #[test]
 fn what_was_put_is_read_back_before_and_after_a_restart() {

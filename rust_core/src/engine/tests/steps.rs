@@ -1,13 +1,17 @@
 //! A store without threads: what a test does not ask for does not happen.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{ChannelSink, EngineOptions, Found, Shared, Stepper, Waiter};
+use super::super::{ChannelSink, Clock, EngineOptions, Found, IndexPlace, Shared, Stepper, SystemClock, Waiter};
 use super::support::{environment, options};
 use crate::checksum::Md5Hasher;
 use crate::decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
+use crate::fs::sim::SimDisk;
 use crate::record::{Bucket, BucketSettings, Extent, Identity, Object, ObjectHeaders, RefLevel, Sequence};
 
 /// Longer than what a head covers.
@@ -17,6 +21,25 @@ pub struct Steps {
     _dir: tempfile::TempDir,
     options: EngineOptions,
     stepper: Option<Stepper>,
+    /// Instead of the directory.
+    disk: Option<SimDisk>,
+    clock: Arc<TestClock>,
+}
+
+/// The system's, but a test may put it forward.
+struct TestClock {
+    system: SystemClock,
+    ahead_ms: AtomicU64,
+}
+
+impl Clock for TestClock {
+    fn now_ms(&self) -> u64 {
+        self.system.now_ms() + self.ahead_ms.load(Ordering::Relaxed)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.system.monotonic() + Duration::from_millis(self.ahead_ms.load(Ordering::Relaxed))
+    }
 }
 
 /// An intent that was submitted and not yet decided.
@@ -35,12 +58,32 @@ impl Steps {
 
     pub fn with(change: impl FnOnce(&mut EngineOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut options = options(dir.path());
+        let options = options(dir.path());
+        Self::open(dir, None, options, change)
+    }
+
+    /// On a simulated disk, which can fail; the index is in memory.
+    pub fn on(disk: &SimDisk, change: impl FnOnce(&mut EngineOptions)) -> Self {
+        let options = options(Path::new("/data"));
+        Self::open(tempfile::tempdir().unwrap(), Some(disk.clone()), options, change)
+    }
+
+    fn open(
+        dir: tempfile::TempDir,
+        disk: Option<SimDisk>,
+        mut options: EngineOptions,
+        change: impl FnOnce(&mut EngineOptions),
+    ) -> Self {
         options.chunk_size = CHUNK as u32;
         change(&mut options);
-        let mut steps = Self { _dir: dir, options, stepper: None };
+        let clock = Arc::new(TestClock { system: SystemClock::new(), ahead_ms: AtomicU64::new(0) });
+        let mut steps = Self { _dir: dir, options, stepper: None, disk, clock };
         steps.reopen();
         steps
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.clock.ahead_ms.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
     }
 
     pub fn with_level(level: RefLevel) -> Self {
@@ -49,7 +92,13 @@ impl Steps {
 
     pub fn reopen(&mut self) {
         self.stepper = None;
-        self.stepper = Some(Stepper::open(self.options.clone(), environment()).unwrap());
+        let mut environment = environment();
+        environment.clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        if let Some(disk) = &self.disk {
+            environment.fs = Arc::new(disk.clone());
+            environment.index = IndexPlace::Memory(None);
+        }
+        self.stepper = Some(Stepper::open(self.options.clone(), environment).unwrap());
     }
 
     pub fn stepper(&mut self) -> &mut Stepper {
@@ -66,7 +115,7 @@ impl Steps {
 
     pub fn submit(&self, intent: Intent) -> Submitted {
         let (sink, answer) = ChannelSink::pair();
-        self.handle().submit(intent, Waiter { sink, token: 0 });
+        self.handle().submit(intent, Waiter::new(sink, 0));
         Submitted(answer)
     }
 

@@ -89,7 +89,11 @@ impl Store {
     }
 
     pub fn close(&mut self) {
-        self.engine.take().unwrap().close().unwrap();
+        self.try_close().unwrap();
+    }
+
+    pub fn try_close(&mut self) -> Result<()> {
+        self.engine.take().unwrap().close()
     }
 
     pub fn reopen(&mut self) {

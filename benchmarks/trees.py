@@ -14,6 +14,9 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 _BUILT = ("deps", "build", ".fingerprint")
 
 
+_GIT_PLACES = frozenset(("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"))
+
+
 def git(*words: str, tree: Path | None = None) -> str:
     """What git says of a checkout, or of this repository.
 
@@ -21,8 +24,12 @@ def git(*words: str, tree: Path | None = None) -> str:
         RuntimeError: it fails, or is not installed.
     """
     command = ["git", *words]
+    # A hook names the repository that it is run for, which need not be this one.
+    environment = {name: value for name, value in os.environ.items() if name not in _GIT_PLACES} | {"LC_ALL": "C"}
     try:
-        done = subprocess.run(command, cwd=tree or REPOSITORY, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command, cwd=tree or REPOSITORY, capture_output=True, text=True, check=False, env=environment
+        )
     except FileNotFoundError as error:
         raise RuntimeError("git is not installed") from error
     if done.returncode:

@@ -5,6 +5,8 @@
 #     text_representation:
 #       extension: .py
 #       format_name: percent
+#       format_version: '1.3'
+#       jupytext_version: 1.19.6
 #   kernelspec:
 #     display_name: Python 3
 #     language: python
@@ -27,9 +29,7 @@
 
 # %%
 import os
-import signal
 import statistics
-import time
 
 import orcas
 from support import Watched, bars, in_threads, in_turn, p95, size, spread, stamp
@@ -113,8 +113,7 @@ for mode in MODES if size(1, 0) else ("sync", "buffered"):
     for number in range(size(400, 30)):
         watched.s3.put_object(Bucket="modes", Key=f"{number:05}", Body=os.urandom(LENGTH))
         acknowledged.append(f"{number:05}")
-    os.kill(watched.server.pid, signal.SIGKILL)
-    time.sleep(0.5)
+    watched.server.kill()
     again = orcas.Server(watched.data, durability=mode)
     pages = again.client().get_paginator("list_objects_v2").paginate(Bucket="modes")
     found = {entry["Key"] for page in pages for entry in page.get("Contents", [])}

@@ -26,7 +26,7 @@ def run(*words: str | Path, **variables: str) -> subprocess.CompletedProcess[str
         env=variables or None,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=500,
         check=False,
     )
 

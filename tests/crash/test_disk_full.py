@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -52,8 +53,10 @@ def leave(place: Path, free_bytes: int) -> Path:
     """Take room until `free_bytes` are left."""
     path = place / "filler"
     with path.open("ab") as file:
-        excess = free(place) - free_bytes
-        os.posix_fallocate(file.fileno(), file.tell(), excess)
+        # The server may take some meanwhile.
+        while (excess := free(place) - free_bytes) > 0:
+            with contextlib.suppress(OSError):
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), excess)
     return path
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -78,9 +77,7 @@ def test_a_client_that_sends_first_sees_the_refusal(signer: Signer, status: int,
 def test_a_refusal_comes_instead_of_100(signer: Signer, status: int) -> None:
     with signer.connect() as connection:
         connection.send(refused(signer, status, LARGE, ("expect", "100-continue")))
-        began = time.monotonic()
         raw = connection.sock.recv(1 << 16)
-        assert time.monotonic() - began < 1
         assert raw.startswith(b"HTTP/1.1 %d " % status)
         connection.buffer = raw
         assert connection.response().closes

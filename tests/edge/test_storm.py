@@ -175,7 +175,7 @@ def test_stalled_uploads_do_not_starve_others(server: orcas.Server) -> None:
                 continue
         began = time.monotonic()
         assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/small")).body == content("small", 1000)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4
         # An upload waits for room at most until the stalled ones are cut off.
         with signer.connect(30) as connection:
             connection.push(signer.request("PUT", f"/{BUCKET}/patient", body=b"x" * 1000))
@@ -196,7 +196,7 @@ def test_stalled_downloads_do_not_starve_others(server: orcas.Server) -> None:
         for _ in range(5):
             began = time.monotonic()
             assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/medium")).body == content("medium", 60_000)
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 4
         with signer.connect(30) as connection:
             connection.push(signer.request("GET", f"/{BUCKET}/large"))
             assert connection.response().body == content("large", LARGE)

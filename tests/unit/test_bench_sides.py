@@ -23,7 +23,11 @@ def tree(tmp_path: Path) -> Path:
 def compare(tree: Path, *words: str) -> tuple[int, str]:
     """Exit code and errors of a short pass in this tree."""
     command = [sys.executable, str(tree / "benchmarks" / "compare.py"), "--only", "servers", "--quick", *words]
-    alone = os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    alone = os.environ | {
+        "LC_ALL": "C",
+        "GIT_CEILING_DIRECTORIES": str(tree.parent),
+        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    }
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=alone)
     return done.returncode, done.stderr
 

@@ -197,4 +197,4 @@ def test_idle_connections_do_not_delay_the_end(environ: dict[str, str]) -> None:
             began = time.monotonic()
             assert idle.recv(1) == b""
             assert process.wait(20) == 0
-            assert time.monotonic() - began < 5
+            assert time.monotonic() - began < 15

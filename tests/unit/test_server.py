@@ -114,7 +114,7 @@ def test_a_request_under_way_is_finished_when_it_stops(tmp_path: Path) -> None:
         answer = pool.submit(client.put_object, Bucket="bucket", Key="key", Body=body)
         assert body.begun.wait(10)
         server.stop()
-        assert answer.result(1)["ResponseMetadata"]["HTTPStatusCode"] == 200
+        assert answer.result(10)["ResponseMetadata"]["HTTPStatusCode"] == 200
         client.close()
     with orcas.Server(tmp_path) as server:
         client = server.client()

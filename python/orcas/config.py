@@ -206,8 +206,8 @@ class Settings:
 
     body_budget: int = _setting(
         64 * MIB,
-        "memory that request bodies under way may take together; downloads share as much again, in smaller pieces the "
-        "more there are, but no less than 64 KiB at a time each",
+        "memory that request bodies under way may take together; a large download takes two pieces of 512 KiB beside it, "
+        "and smaller ones, of 64 KiB at least, when there are many",
         _integer,
         unit="bytes",
         low=8 * MIB,

@@ -233,7 +233,9 @@ pub(in crate::engine) fn on_demand(
         }
         let step = match reclaimer.step(&policy(shared, effort, true)) {
             // What is damaged is passed over; the rest is reclaimed before anybody is told.
-            Err(error @ (Error::Corrupt { .. } | Error::Record { .. })) if failures.len() < DAMAGED_MAX => {
+            Err(error @ (Error::Corrupt { .. } | Error::Missing { .. } | Error::Record { .. }))
+                if failures.len() < DAMAGED_MAX =>
+            {
                 failures.push(error);
                 continue;
             }

@@ -89,6 +89,7 @@ enum After {
     Retired(u64),
     /// A pack that no record names.
     Discarded(u64),
+    Sweepable(Sweep),
     Replaced(Box<CompactedLog>),
     /// A request reaches to the last record that was decided before it.
     Limited,
@@ -129,8 +130,7 @@ pub struct Reclaimer {
     passed: HashSet<u64>,
     /// Since when, on the monotonic clock.
     passed_since: Duration,
-    /// Packs that could not be emptied, and log files that could not be rewritten.
-    damaged_packs: HashSet<u64>,
+    /// Log files that could not be rewritten lately.
     passed_logs: HashSet<u64>,
     done: Arc<Mutex<Reclaimed>>,
 }
@@ -149,7 +149,6 @@ impl Reclaimer {
             swept: HashSet::new(),
             passed: HashSet::new(),
             passed_since: Duration::ZERO,
-            damaged_packs: HashSet::new(),
             passed_logs: HashSet::new(),
             done,
         }
@@ -167,7 +166,7 @@ impl Reclaimer {
                 After::Retired(_) => "RetirePack",
                 After::Discarded(_) => "discarding a pack",
                 After::Replaced(_) => "ReplaceLog",
-                After::Settled(_) | After::Limited | After::Nothing => "barrier",
+                After::Settled(_) | After::Sweepable(_) | After::Limited | After::Nothing => "barrier",
             },
             State::Rewriting(_) => "compaction of the log",
             State::Emptying(_) => "emptying a pack",
@@ -187,7 +186,6 @@ impl Reclaimer {
         self.cursor = 0;
         self.swept.clear();
         self.passed.clear();
-        self.damaged_packs.clear();
         self.passed_logs.clear();
         self.estimates.forget();
     }
@@ -220,22 +218,21 @@ impl Reclaimer {
         let Some(at) = self.graves.iter().position(|(epoch, _)| blind || self.shared.epochs.is_over(*epoch)) else {
             return Ok(false);
         };
-        let Some((_, grave)) = self.graves.get(at) else { return Ok(false) };
-        match grave {
-            Grave::Log(file) => {
-                // After a power cut an index that had fallen back into this file would have to be built anew. That is the
-                // lesser evil when there is no room for a checkpoint: room is what this is about.
-                match self.shared.index.checkpoint() {
-                    Ok(_) | Err(Error::StorageFull) => {}
-                    Err(error) => return Err(error),
-                }
-                self.logs.remove(*file)?;
+        if matches!(self.graves.get(at), Some((_, Grave::Log(_)))) {
+            // After a power cut an index that had fallen back into this file would have to be built anew. That is the
+            // lesser evil when there is no room for a checkpoint: room is what this is about.
+            match self.shared.index.checkpoint() {
+                Ok(_) | Err(Error::StorageFull) => {}
+                Err(error) => return Err(error),
             }
-            Grave::Pack(pack) => self.shared.packs.retire(*pack)?,
-            Grave::Blobs(blobs) => self.shared.pins.forget(blobs),
+        }
+        // What cannot be removed is not tried again: it may be gone already, and the next start removes it.
+        match self.graves.swap_remove(at).1 {
+            Grave::Log(file) => self.logs.remove(file)?,
+            Grave::Pack(pack) => self.shared.packs.retire(pack)?,
+            Grave::Blobs(blobs) => self.shared.pins.forget(&blobs),
             Grave::Moved(_) => {}
         }
-        self.graves.swap_remove(at);
         Ok(true)
     }
 
@@ -314,8 +311,19 @@ impl Reclaimer {
             // Whether the record is on the disk is decided at the next start, which needs the new file then: the old ones
             // stay claimed.
             After::Replaced(_) => {}
-            After::Moved(_) | After::Retired(_) | After::Discarded(_) | After::Limited | After::Nothing => {}
+            After::Moved(_)
+            | After::Retired(_)
+            | After::Discarded(_)
+            | After::Sweepable(_)
+            | After::Limited
+            | After::Nothing => {}
         }
+    }
+
+    /// Whether no batch that failed may come back with a restart. It does until a later one is durable, and its sequences,
+    /// which are among those up to `last`, are not in the index before that.
+    fn nothing_is_in_doubt(&self, last: Sequence) -> bool {
+        self.shared.applies.applied_to() >= last
     }
 
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
@@ -330,6 +338,8 @@ impl Reclaimer {
                 self.dig([Grave::Pack(pack)]);
             }
             After::Discarded(pack) => self.discard(pack, last)?,
+            After::Sweepable(sweep) if self.nothing_is_in_doubt(last) => self.state = State::Sweeping(sweep),
+            After::Sweepable(sweep) => drop(self.passed.insert(sweep.pack)),
             After::Replaced(compacted) => {
                 self.logs.replace(&compacted);
                 self.done.lock().log_files += compacted.replaced.len() as u64;
@@ -369,7 +379,7 @@ impl Reclaimer {
     }
 }
 
-/// Whether what met the error is left alone for now. What lacked room is tried again.
+/// Whether what met the error is left alone for a while. What lacked room is tried again.
 fn passes_over(error: &Error) -> bool {
     !matches!(error, Error::StorageFull)
 }

@@ -17,7 +17,7 @@ const STEP_CHUNKS: usize = 256;
 const STEP_BYTES: u64 = 16 << 20;
 /// Chunks whose gaps are looked at in one step of a sweep.
 const SWEEP_CHUNKS: usize = 4_096;
-/// After this time packs are looked at again in which there was nothing to do, or something in the way.
+/// After this time packs and log files are looked at again in which there was nothing to do, or something in the way.
 const PASSED_FOR: Duration = Duration::from_secs(600);
 /// Bytes beside the content that a chunk takes at most for header, table and the rest of its last page.
 const CHUNK_OVERHEAD: u64 = 8 << 10;
@@ -161,8 +161,9 @@ impl Reclaimer {
             self.passed_since = now;
             self.swept.clear();
             self.passed.clear();
+            self.passed_logs.clear();
         }
-        let passed = |pack| self.passed.contains(&pack) || self.damaged_packs.contains(&pack) || left.contains(&pack);
+        let passed = |pack| self.passed.contains(&pack) || left.contains(&pack);
         let task = choose(&self.shared, policy, &self.swept, &passed)?;
         Ok(Some(match task {
             None => return Ok(None),
@@ -176,14 +177,14 @@ impl Reclaimer {
                 Step::Worked { bytes: 0 }
             }
             // The pack is idle, so nothing new comes into it; what was decided before is waited for, since neither a pin
-            // nor the index shows it.
+            // nor the index shows it. Nor do they show what a batch holds that failed.
             Some(Task::Sweep(pack)) => {
                 let sweep = Sweep::new(&self.shared, pack)?;
                 if planted::is(Bug::SweepWithoutBarrier) {
                     self.state = State::Sweeping(sweep);
                     return Ok(Some(Step::Worked { bytes: 0 }));
                 }
-                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Sweeping(sweep))
+                self.submit(Intent::Barrier { seal: false }, After::Sweepable(sweep), State::Idle)
             }
             Some(Task::Discard(pack)) => {
                 self.submit(Intent::Barrier { seal: false }, After::Discarded(pack), State::Idle)
@@ -198,11 +199,11 @@ impl Reclaimer {
         }))
     }
 
-    /// Removes a pack that was idle, and not born, before everything up to `last` was decided. A batch that failed may have
-    /// named it, and counts until a later one is durable; its sequences are not in the index before that.
+    /// Removes a pack that was idle, and not born, before everything up to `last` was decided.
     pub(super) fn discard(&mut self, pack: u64, last: Sequence) -> Result<()> {
-        if self.shared.applies.applied_to() < last || !self.shared.packs.unborn().contains(&pack) {
-            self.passed.insert(pack);
+        // Should it stay, it is not looked at again at once.
+        self.passed.insert(pack);
+        if !self.nothing_is_in_doubt(last) || !self.shared.packs.unborn().contains(&pack) {
             return Ok(());
         }
         self.shared.packs.retire(pack)?;
@@ -211,7 +212,11 @@ impl Reclaimer {
     }
 
     pub(super) fn sweep(&mut self, mut sweep: Sweep) -> Result<Step> {
-        match sweep.step(&self.shared)? {
+        let swept = sweep.step(&self.shared);
+        if swept.as_ref().is_err_and(passes_over) {
+            self.passed.insert(sweep.pack);
+        }
+        match swept? {
             Some(freed) => {
                 self.swept.insert(sweep.pack);
                 self.done.lock().punched_bytes += freed;
@@ -225,7 +230,7 @@ impl Reclaimer {
         let pack = moving.pack;
         let stepped = moving.step(&self.shared);
         if stepped.as_ref().is_err_and(passes_over) {
-            self.damaged_packs.insert(pack);
+            self.passed.insert(pack);
         }
         match stepped? {
             Some((intent, bytes)) => {

@@ -198,6 +198,30 @@ fn packs_that_a_failed_batch_named_stay_until_a_later_one_is_durable() {
     assert!(steps.get(&bucket, "b") == noise(SMALL, 3));
 }
 
+/// The same for chunks of such a batch in a pack that holds others.
+#[test]
+fn chunks_that_a_failed_batch_named_are_no_gaps_until_a_later_one_is_durable() {
+    let disk = SimDisk::new();
+    let mut steps = Steps::on(&disk, |_| {});
+    let bucket = steps.bucket("b");
+    steps.put(&bucket, "a", &noise(2 * CHUNK, 1));
+    steps.apply();
+    let intent = steps.intent(&bucket, "x", &noise(4 * CHUNK, 2));
+    disk.fail(Operation::Sync, 1, Fault::Io, false);
+    assert!(steps.run(intent).is_err());
+    let punched = |steps: &Steps| steps.handle().reclaim_progress().total.punched_bytes;
+    steps.stepper().refresh_reclamation(false);
+    drive(&mut steps, &COLLECT, None).unwrap();
+    assert_eq!(punched(&steps), 0);
+    steps.put(&bucket, "b", &noise(SMALL, 3));
+    steps.apply();
+    steps.stepper().refresh_reclamation(false);
+    drive(&mut steps, &COLLECT, None).unwrap();
+    assert!(punched(&steps) >= 4 * CHUNK as u64);
+    steps.reopen();
+    assert!(steps.get(&bucket, "a") == noise(2 * CHUNK, 1));
+}
+
 #[test]
 fn a_pack_that_somebody_wrote_into_when_it_was_sealed_is_looked_at_again() {
     let mut steps = Steps::with_level(RefLevel::Off);

@@ -7,10 +7,10 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.fixtures.waiting import wait_until
 
 import orcas
 
@@ -26,13 +26,6 @@ MIB = 1 << 20
 DRAIN_SECONDS = 5
 # Beyond the drain time: cancelling, flushing, closing, on a machine that others use as well.
 END_SECONDS = 30
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def refuses(signer: Signer) -> bool:
@@ -80,7 +73,7 @@ def test_under_load_everything_acknowledged_is_kept(tmp_path: Path, durability: 
             worker.start()
         time.sleep(0.7)
         # A load that does nothing proves nothing.
-        wait_for(lambda: ledger.acknowledged() > 50)
+        assert wait_until(lambda: ledger.acknowledged() > 50)
         load.stopping.set()
         terminate(server)
         assert exit_code(server, DRAIN_SECONDS + END_SECONDS) == 0
@@ -208,7 +201,7 @@ def test_nothing_new_is_accepted(tmp_path: Path) -> None:
     with signer.connect() as busy:
         begin_upload(signer, busy, "slow", 1000)
         terminate(server)
-        wait_for(lambda: refuses(signer))
+        assert wait_until(lambda: refuses(signer))
         busy.send(bytes(1000))
         assert busy.response().status == 200
     assert exit_code(server, DRAIN_SECONDS + END_SECONDS) == 0
@@ -221,6 +214,6 @@ def test_a_second_signal_ends_the_wait(tmp_path: Path) -> None:
     with signer.connect() as connection:
         begin_upload(signer, connection, "never", 1000)
         terminate(server)
-        wait_for(lambda: refuses(signer))
+        assert wait_until(lambda: refuses(signer))
         terminate(server)
         assert exit_code(server, END_SECONDS) == 0

@@ -6,11 +6,12 @@ import contextlib
 import itertools
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from tests.fixtures.connections import CLOSE, HOST, TICK, Running, read_all, read_response
+from tests.fixtures.waiting import wait_until
 
 from orcas.protocol import DRAIN_BYTES_MAX
 
@@ -199,15 +200,6 @@ def test_framing_without_end_is_refused(server: Running, what: str) -> None:
                 time.sleep(0.0005)
         assert read_all(client)[:13] in (b"HTTP/1.1 400 ", b"")
     assert wait_until(lambda: not server.state.connections)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_upgrade_without_a_body_is_answered_without_it(server: Running) -> None:

@@ -53,7 +53,8 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
-    /// Everything decided before becomes durable; with `seal` the log goes on in a new file.
+    /// Everything decided before becomes durable, or what failed of it void for good; with `seal` the log goes on in a new
+    /// file.
     Barrier {
         seal: bool,
     },

@@ -310,7 +310,8 @@ impl Committer {
         let now = self.shared.clock.monotonic();
         let decided = !self.fresh.is_empty();
         let due = self.deadline.is_some_and(|deadline| deadline <= now);
-        let open = !self.batch.is_empty() || !self.unsynced.is_empty();
+        // What failed may come back with a restart until a later sync: no barrier leaves it in doubt.
+        let open = !self.batch.is_empty() || !self.unsynced.is_empty() || self.failures > 0;
         if !(decided || due || barrier && open) {
             return;
         }

@@ -69,7 +69,7 @@ impl Reclaimer {
     }
 
     /// Those to which the index counts references.
-    pub(super) fn referred(&self, blobs: &[(Sequence, BlobLocation)]) -> Result<HashSet<Sequence>> {
+    fn referred(&self, blobs: &[(Sequence, BlobLocation)]) -> Result<HashSet<Sequence>> {
         let mut referred = HashSet::new();
         if planted::is(Bug::CondemnWithoutSecondLook) {
             return Ok(referred);

@@ -258,7 +258,7 @@ impl Reclaimer {
         self.estimates.made(compacted.file, prefix);
         self.done.lock().moved_bytes += compacted.bytes;
         if planted::is(Bug::ReplaceLogBeforeDurable) {
-            self.applied(After::Replaced(Box::new(compacted)), &[], 0)?;
+            self.applied(After::Replaced(Box::new(compacted)), &[])?;
             self.submit(Intent::ReplaceLog(Box::new(replacement)), After::Nothing, State::Idle);
             return Ok(Step::Worked { bytes: 0 });
         }

@@ -89,7 +89,6 @@ enum After {
     Retired(u64),
     /// A pack that no record names.
     Discarded(u64),
-    Sweepable(Sweep),
     Replaced(Box<CompactedLog>),
     /// A request reaches to the last record that was decided before it.
     Limited,
@@ -166,7 +165,7 @@ impl Reclaimer {
                 After::Retired(_) => "RetirePack",
                 After::Discarded(_) => "discarding a pack",
                 After::Replaced(_) => "ReplaceLog",
-                After::Settled(_) | After::Sweepable(_) | After::Limited | After::Nothing => "barrier",
+                After::Settled(_) | After::Limited | After::Nothing => "barrier",
             },
             State::Rewriting(_) => "compaction of the log",
             State::Emptying(_) => "emptying a pack",
@@ -294,7 +293,7 @@ impl Reclaimer {
         if matches!(after, After::Limited) {
             self.limit = last;
         }
-        self.applied(after, &entries, last)?;
+        self.applied(after, &entries)?;
         Ok(Step::Worked { bytes: 0 })
     }
 
@@ -311,23 +310,12 @@ impl Reclaimer {
             // Whether the record is on the disk is decided at the next start, which needs the new file then: the old ones
             // stay claimed.
             After::Replaced(_) => {}
-            After::Moved(_)
-            | After::Retired(_)
-            | After::Discarded(_)
-            | After::Sweepable(_)
-            | After::Limited
-            | After::Nothing => {}
+            After::Moved(_) | After::Retired(_) | After::Discarded(_) | After::Limited | After::Nothing => {}
         }
     }
 
-    /// Whether no batch that failed may come back with a restart. It does until a later one is durable, and its sequences,
-    /// which are among those up to `last`, are not in the index before that.
-    fn nothing_is_in_doubt(&self, last: Sequence) -> bool {
-        self.shared.applies.applied_to() >= last
-    }
-
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
-    fn applied(&mut self, after: After, entries: &[u64], last: Sequence) -> Result<()> {
+    fn applied(&mut self, after: After, entries: &[u64]) -> Result<()> {
         match after {
             After::Condemned(blobs) => self.condemned(&blobs, entries),
             After::Settled(blobs) => self.settled(blobs)?,
@@ -337,9 +325,7 @@ impl Reclaimer {
                 self.done.lock().packs += 1;
                 self.dig([Grave::Pack(pack)]);
             }
-            After::Discarded(pack) => self.discard(pack, last)?,
-            After::Sweepable(sweep) if self.nothing_is_in_doubt(last) => self.state = State::Sweeping(sweep),
-            After::Sweepable(sweep) => drop(self.passed.insert(sweep.pack)),
+            After::Discarded(pack) => self.discard(pack)?,
             After::Replaced(compacted) => {
                 self.logs.replace(&compacted);
                 self.done.lock().log_files += compacted.replaced.len() as u64;

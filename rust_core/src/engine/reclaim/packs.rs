@@ -10,7 +10,7 @@ use crate::decide::Intent;
 use crate::error::Result;
 use crate::index::PackUsage;
 use crate::planted::{self, Bug};
-use crate::record::{ChunkMove, Sequence};
+use crate::record::ChunkMove;
 
 /// Chunks and bytes that are copied before their move is committed.
 const STEP_CHUNKS: usize = 256;
@@ -177,14 +177,14 @@ impl Reclaimer {
                 Step::Worked { bytes: 0 }
             }
             // The pack is idle, so nothing new comes into it; what was decided before is waited for, since neither a pin
-            // nor the index shows it. Nor do they show what a batch holds that failed.
+            // nor the index shows it.
             Some(Task::Sweep(pack)) => {
                 let sweep = Sweep::new(&self.shared, pack)?;
                 if planted::is(Bug::SweepWithoutBarrier) {
                     self.state = State::Sweeping(sweep);
                     return Ok(Some(Step::Worked { bytes: 0 }));
                 }
-                self.submit(Intent::Barrier { seal: false }, After::Sweepable(sweep), State::Idle)
+                self.submit(Intent::Barrier { seal: false }, After::Nothing, State::Sweeping(sweep))
             }
             Some(Task::Discard(pack)) => {
                 self.submit(Intent::Barrier { seal: false }, After::Discarded(pack), State::Idle)
@@ -199,11 +199,11 @@ impl Reclaimer {
         }))
     }
 
-    /// Removes a pack that was idle, and not born, before everything up to `last` was decided.
-    pub(super) fn discard(&mut self, pack: u64, last: Sequence) -> Result<()> {
+    /// Removes a pack that was idle, and not born, before a barrier.
+    pub(super) fn discard(&mut self, pack: u64) -> Result<()> {
         // Should it stay, it is not looked at again at once.
         self.passed.insert(pack);
-        if !self.nothing_is_in_doubt(last) || !self.shared.packs.unborn().contains(&pack) {
+        if !self.shared.packs.unborn().contains(&pack) {
             return Ok(());
         }
         self.shared.packs.retire(pack)?;

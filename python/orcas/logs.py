@@ -1,7 +1,8 @@
 """Logs on stderr: for people on a terminal, one JSON object a line elsewhere.
 
 Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object. Whatever holds a secret is
-struck out here, last, so that no caller can forget to.
+struck out here, last, so that no caller can forget to. Every kind of message has a rate (`RateLimit`): clients cause
+messages, and must not fill a disk with them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,24 @@ import json
 import logging
 import re
 import sys
+import threading
 import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Final
 
 # Signatures and credentials as they stand in headers, presigned queries and reprs of settings.
 _SECRET: Final = re.compile(
     r"(?i)(signature=|x-amz-signature=|x-amz-security-token[=:]\s*|secret_(?:access_)?key['\"]?[=:]\s*['\"]?)[^\s&,;'\"]+"
 )
+
+# Lines of one kind at once, and then in a second: a fault shows every time it happens, a flood as a trickle that counts.
+_BURST: Final = 50
+_PER_SECOND: Final = 1.0
+# Kinds that are told apart. More than the program has: a caller that names kinds after what clients send shares the last.
+_KINDS_MAX: Final = 512
+# A flood has ended when nothing of its kind has come for so long; then what was left out at its end is counted.
+_QUIET_SECONDS: Final = 10.0
 
 
 def redact(text: str) -> str:
@@ -63,10 +75,90 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+@dataclass(slots=True)
+class _Kind:
+    """What is known of one kind of message. Times are the clock's."""
+
+    first: logging.LogRecord
+    tokens: float
+    seen: float
+    suppressed: int = 0
+
+
+class RateLimit(logging.Filter):
+    """Lets `burst` records of each kind pass at once and then `per_second`; the others are counted.
+
+    A kind is the place in the source that logs, and, where one place says different things, what the caller gives as
+    `extra={"kind": …}`. The next record of a kind that passes has the field `suppressed`; `ended` makes a record of what
+    is left when no more of the kind come. May be used from any thread, on a handler or a logger.
+    """
+
+    def __init__(
+        self, burst: int = _BURST, per_second: float = _PER_SECOND, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__()
+        self._burst = burst
+        self._per_second = per_second
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kinds: dict[Hashable, _Kind] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether `record` passes."""
+        name: Hashable = (record.pathname, record.lineno, getattr(record, "kind", None))
+        now = self._clock()
+        with self._lock:
+            if name not in self._kinds and len(self._kinds) >= _KINDS_MAX:
+                name = None
+            kind = self._kinds.get(name)
+            if kind is None:
+                kind = self._kinds[name] = _Kind(record, self._burst, now)
+            kind.tokens = min(self._burst, kind.tokens + (now - kind.seen) * self._per_second)
+            kind.seen = now
+            if kind.tokens < 1:
+                kind.suppressed += 1
+                return False
+            kind.tokens -= 1
+            suppressed, kind.suppressed = kind.suppressed, 0
+        if suppressed:
+            record.orcas = _fields(record) | {"suppressed": suppressed}
+        return True
+
+    def ended(self, quiet_seconds: float = _QUIET_SECONDS) -> list[logging.LogRecord]:
+        """Records that count what was left out of kinds of which nothing has come for `quiet_seconds`."""
+        now = self._clock()
+        with self._lock:
+            over = [kind for kind in self._kinds.values() if kind.suppressed and now - kind.seen >= quiet_seconds]
+            counts = [(kind.first, kind.suppressed) for kind in over]
+            for kind in over:
+                kind.suppressed = 0
+        return [_count(first, suppressed) for first, suppressed in counts]
+
+
+def _count(first: logging.LogRecord, suppressed: int) -> logging.LogRecord:
+    text, arguments = "%d more like %r were not logged", (suppressed, str(first.msg)[:200])
+    return logging.LogRecord(first.name, first.levelno, first.pathname, first.lineno, text, arguments, None)
+
+
+def report_suppressed(quiet_seconds: float = _QUIET_SECONDS) -> None:
+    """Log what rate limits have left out, where that has ended. Called once a second, and with 0 at the end."""
+    for handler in logging.root.handlers:
+        for limit in handler.filters:
+            if isinstance(limit, RateLimit):
+                for record in limit.ended(quiet_seconds):
+                    # Past the filter, which would count this one.
+                    handler.acquire()
+                    try:
+                        handler.emit(record)
+                    finally:
+                        handler.release()
+
+
 def configure(form: str, level: str) -> None:
     """Send every log record of this process to stderr in `form` (`auto`, `human`, `json`)."""
     human = form == "human" or (form == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(RateLimit())
     handler.setFormatter(HumanFormatter() if human else JsonFormatter())
     logging.root.handlers = [handler]
     logging.root.setLevel(level.upper())

@@ -21,6 +21,7 @@ import uvloop
 from orcas.app import Lane, Orcas
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
+from orcas.logs import report_suppressed
 from orcas.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 
 # orcas.protocol builds on internals of this minor.
@@ -150,6 +151,7 @@ class _Server(uvicorn.Server):
         """Ten times a second: the connections' clock once in `TICK_SECONDS`."""
         if counter % _TICKS == 0:
             self._tick_connections()
+            report_suppressed()
         return await super().on_tick(counter)
 
     def _tick_connections(self) -> None:
@@ -180,3 +182,4 @@ class _Server(uvicorn.Server):
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         await asyncio.sleep(0)
+        report_suppressed(quiet_seconds=0)

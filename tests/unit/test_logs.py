@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import sys
 
 import pytest
 
-from orcas.logs import HumanFormatter, JsonFormatter
+from orcas.logs import HumanFormatter, JsonFormatter, RateLimit, report_suppressed
 
 
 def record(message: str, **extra: object) -> logging.LogRecord:
@@ -49,3 +50,66 @@ def test_human_lines_end_with_the_records_fields() -> None:
     assert (
         HumanFormatter().format(record("hello", orcas={"request_id": "0A"})).endswith("orcas.http: hello request_id=0A")
     )
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def of_line(line: int, **extra: object) -> logging.LogRecord:
+    made = record("said")
+    made.lineno = line
+    made.__dict__.update(extra)
+    return made
+
+
+def test_a_burst_passes_then_a_trickle_that_counts() -> None:
+    clock = Clock()
+    limit = RateLimit(burst=5, per_second=1, clock=clock)
+    assert [limit.filter(of_line(1)) for _ in range(1_000)] == [True] * 5 + [False] * 995
+    clock.now = 1
+    counted = of_line(1, orcas={"client": "c"})
+    assert limit.filter(counted)
+    assert counted.__dict__["orcas"] == {"client": "c", "suppressed": 995}
+    assert not limit.filter(of_line(1))
+    clock.now = 100
+    assert [limit.filter(of_line(1)) for _ in range(6)] == [True] * 5 + [False]
+
+
+def test_kinds_have_rates_of_their_own() -> None:
+    limit = RateLimit(burst=1, clock=Clock())
+    assert limit.filter(of_line(1))
+    assert limit.filter(of_line(2)), "another place"
+    assert limit.filter(of_line(1, kind="AccessDenied")), "another kind at the same place"
+    for same in (of_line(1), of_line(2), of_line(1, kind="AccessDenied")):
+        assert not limit.filter(same)
+
+
+def test_kinds_that_clients_invent_share_one() -> None:
+    limit = RateLimit(burst=1, clock=Clock())
+    passed = sum(limit.filter(of_line(1, kind=number)) for number in range(100_000))
+    assert passed < 1_000
+
+
+def test_what_was_left_out_at_the_end_is_counted_once() -> None:
+    clock, out = Clock(), io.StringIO()
+    handler = logging.StreamHandler(out)
+    handler.addFilter(RateLimit(burst=1, clock=clock))
+    before, logging.root.handlers = logging.root.handlers, [handler]
+    try:
+        for _ in range(4):
+            handler.handle(of_line(1))
+        report_suppressed()
+        assert out.getvalue() == "said\n", "the flood may go on"
+        clock.now = 11
+        report_suppressed()
+        report_suppressed()
+    finally:
+        logging.root.handlers = before
+    assert out.getvalue() == "said\n3 more like 'said' were not logged\n"

@@ -16,7 +16,7 @@ crash:        ## only the tests that kill servers
 	bash .ci/run crash
 crash-long:   ## simulated power cuts and failing disks with new seeds, until Ctrl-C or CRASH_SECONDS
 	bash .ci/run crash-long
-planted:      ## deliberate defects, each until the crash suite has caught it
+planted:      ## deliberate defects, each until a suite has caught it
 	bash .ci/run planted
 flips:        ## every byte of a store flipped, one at a time: takes hours
 	ORCAS_FLIPS=all cargo test --locked --profile ci --test flips -- --nocapture --test-threads=1

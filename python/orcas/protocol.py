@@ -8,6 +8,7 @@ for every connection by the server, so a request costs no timer. Knows nothing o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from typing import Any, ClassVar, Final
@@ -34,8 +35,11 @@ DRAIN_BYTES_MAX: Final = 16 * MIB
 DRAIN_SECONDS_MAX: Final = 5
 # Heads of many tiny headers, each of which becomes objects.
 HEADER_COUNT_MAX: Final = 256
-# Pipelines that queue faster than they are answered.
+# Pipelines that queue faster than they are answered: from so many requests on nothing is read or parsed until they are.
 PIPELINE_MAX: Final = 64
+# The parser cannot be stopped inside what it is given, so it is given no more at once, unless that is known to be one body.
+# As many requests may queue beyond `PIPELINE_MAX` as this has room for.
+FEED_BYTES: Final = 8 * KIB
 
 log = logging.getLogger("orcas.http")
 
@@ -62,6 +66,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self.running: Exchange | None = None
         self.reading: Exchange | None = None
         self.queue: deque[Exchange] = deque()
+        # What was read and waits for the queue to be answered, before it is parsed. Never without a queue.
+        self.backlog = b""
         # Seconds, as ticks see them, since the present stage began.
         self.age = 0
         self.in_head = False
@@ -99,6 +105,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.connections.discard(self)
         self.deaf = True
         self.queue.clear()
+        self.backlog = b""
         for exchange in (self.running, self.reading):
             if exchange is not None:
                 exchange.disconnect()
@@ -115,6 +122,27 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         if self.deaf:
             return
+        if self.backlog:
+            # Reading is paused; what a transport had read already comes nevertheless.
+            self.backlog += data
+        elif len(data) <= FEED_BYTES:
+            self._feed(data)
+        else:
+            self._feed_pieces(data)
+
+    def _feed_pieces(self, data: bytes) -> None:
+        """Parse `data` until enough requests wait, and keep what is left."""
+        rest = memoryview(data)
+        while rest and not self.deaf and not self.draining:
+            if len(self.queue) >= PIPELINE_MAX:
+                self.flow.pause_reading()
+                self.backlog = bytes(rest)
+                return
+            size = FEED_BYTES if self.reading is None else max(FEED_BYTES, self.reading.missing)
+            self._feed(rest[:size])
+            rest = rest[size:]
+
+    def _feed(self, data: bytes | memoryview) -> None:
         self.fed_bytes = len(data)
         began_in_head = self.in_head
         if began_in_head:
@@ -130,7 +158,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(self.refusal or refusals.MALFORMED)
         else:
             if self.in_head:
-                self.head_bytes = self.head_bytes + len(data) if began_in_head or reading is None else 0
+                # Of the piece in which it began nobody knows how much was before it: counted when it is complete.
+                self.head_bytes += len(data) if began_in_head else 0
                 if self.head_bytes > self.limits.max_head_size:
                     self._refuse(refusals.HEAD_TOO_LARGE)
             elif self.reading is not None and self.reading is reading and reading.received == received:
@@ -210,11 +239,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.reading = exchange
         if self.running is None:
             self._start(exchange)
-        elif len(self.queue) < PIPELINE_MAX:
+        else:
             self.flow.pause_reading()
             self.queue.append(exchange)
-        else:
-            self._reject(refusals.MALFORMED)
 
     def on_body(self, body: bytes) -> None:
         if self.reading is not None and not self.draining and self.reading.feed(body):
@@ -271,6 +298,9 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self.queue:
             following = self.queue.popleft()
             self._start(following)
+            if self.backlog and not self.queue:
+                backlog, self.backlog = self.backlog, b""
+                self._feed_pieces(backlog)
             # It was read as far as its head while it waited; the rest of its body may not have come.
             if not self.queue and self.refusal is None and following.size <= HIGH_WATER:
                 self.flow.resume_reading()
@@ -390,8 +420,8 @@ class LimitedProtocol(HttpToolsProtocol):
             else:
                 self._answer(refusal, running)
         else:
-            if reading is not None:
-                self.queue.remove(reading)
+            if reading is not None and self.queue and self.queue[-1] is reading:
+                self.queue.pop()
             self.refusal = refusal
             self.flow.pause_reading()
 
@@ -404,6 +434,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.write(refusal.response(self.date_line(), request_id, bodiless=method == "HEAD"))
         self.running = None
         self.queue.clear()
+        self.backlog = b""
         self._end(unread=exchange is None or exchange.more_body)
 
     def _end(self, *, unread: bool) -> None:
@@ -415,7 +446,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self.age = 0
         self._leave_inflow()
         self.flow.resume_reading()
-        if self.transport.can_write_eof():
+        # The client may have reset the connection, which nobody has been told yet.
+        with contextlib.suppress(OSError):
             self.transport.write_eof()
 
     def _drain(self, data: bytes) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import batch
+import contention
 import engine
 import headers
 import index
@@ -41,6 +42,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "pooling": pooling.allocations,
     "pooling-server": pooling.server,
     "p99": small.beside_uploads,
+    "stalled": contention.stalled_uploads,
+    "unread": contention.unread_downloads,
     "get-10mib": large.throughput,
     "put-10mib": large.upload_cost,
     "memory": large.memory,

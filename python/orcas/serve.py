@@ -19,6 +19,7 @@ import uvicorn
 import uvloop
 
 from orcas.app import Lane, Orcas
+from orcas.config import KIB
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
 from orcas.logs import report_suppressed
@@ -31,6 +32,12 @@ _TICKS: Final = 10 * TICK_SECONDS
 # After the drain time, what was cancelled gets this long to notice.
 _CANCEL_SECONDS: Final = 5
 _BACKLOG: Final = 2048
+# libuv accepts one connection for each listening descriptor in a turn of the event loop. With one descriptor a burst of
+# new connections costs as many turns, and whoever comes behind it waits for them.
+_LISTENERS: Final = 16
+# Bytes that a connection's socket takes before they can be sent. A client that does not read would fill megabytes of
+# kernel memory, and the event loop would do nothing else while many of them are filled.
+_UNSENT_BYTES: Final = 256 * KIB
 
 log = logging.getLogger("orcas")
 
@@ -65,10 +72,18 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+                # Connections inherit it.
+                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             listener.bind(address)
         except OSError as error:
             raise UnavailableError(f"{host} port {port} cannot be listened on: {error.strerror}.") from None
         yield listener
+
+
+def listeners(listener: socket.socket) -> list[socket.socket]:
+    """`listener` under several descriptors, so that a turn of the event loop accepts as many connections."""
+    return [listener, *(listener.dup() for _ in range(_LISTENERS - 1))]
 
 
 def url_of(listener: socket.socket) -> str:
@@ -111,7 +126,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
 
         server.ready = ready
         try:
-            await server.serve(sockets=[listener])
+            await server.serve(sockets=listeners(listener))
             await server.finish()
         finally:
             # While the store is still locked: the file is this server's until then.

@@ -185,6 +185,29 @@ def test_stalled_uploads_do_not_starve_others(server: orcas.Server) -> None:
             connection.sock.close()
 
 
+def unsent(server: orcas.Server, connection: Connection) -> int:
+    """Bytes that the kernel keeps of what the server has written on a connection."""
+    port, peer = (int(end.rpartition(":")[2]) for end in (server.endpoint, f":{connection.sock.getsockname()[1]}"))
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if [int(end.partition(":")[2], 16) for end in (local, remote)] == [port, peer]:
+            return int(queues.partition(":")[0], 16)
+    return 0
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="the kernel does not show it")
+def test_an_unread_download_fills_no_megabytes_of_the_kernel(server: orcas.Server) -> None:
+    signer = Signer.of(server)
+    with signer.connect() as connection:
+        connection.push(signer.request("GET", f"/{BUCKET}/large"))
+        sizes = [0]
+        while sizes[-1] == 0 or sizes[-1] != sizes[max(0, len(sizes) - 10)] or len(sizes) < 20:
+            time.sleep(0.02)
+            sizes.append(unsent(server, connection))
+        assert sizes[-1] < MIB
+        assert connection.response().body == content("large", LARGE)
+
+
 def test_stalled_downloads_do_not_starve_others(server: orcas.Server) -> None:
     """Readers that stop reading hold no more than their socket and a piece."""
     signer = Signer.of(server)

@@ -22,7 +22,7 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 _SOURCE = _REPOSITORY / "python" / "orcas"
 # pytest's exit statuses.
 _PASSED, _FAILED = 0, 1
-_TEST_SECONDS_MAX = 300
+_TEST_SECONDS_MAX = 120
 
 
 class DefectError(Exception):

@@ -17,10 +17,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, Final
 
-# Signatures and credentials as they stand in headers, presigned queries and reprs of settings.
+# Signatures and credentials as they stand in headers, presigned queries (encoded again too) and reprs of settings.
 _SECRET: Final = re.compile(
-    r"(?i)(signature=|x-amz-signature=|x-amz-security-token[=:]\s*|secret_(?:access_)?key['\"]?[=:]\s*['\"]?"
-    r"|customer-key[=:]\s*|cookie:\s*|authorization:\s*(?:basic|bearer)\s+)[^\s&,;'\"]+"
+    r"(?i)(signature(?:=|%(?:25)*3d)|x-amz-security-token(?:[=:]|%(?:25)*3d)\s*"
+    r"|secret_(?:access_)?key['\"]?[=:]\s*['\"]?|customer-key[=:]\s*|cookie:\s*|authorization:\s*(?:basic|bearer)\s+)"
+    r"[^\s&,;'\"]+"
 )
 # Characters of one field, and of a message: more than either needs.
 _FIELD_LENGTH_MAX: Final = 16 * 1024

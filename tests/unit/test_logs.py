@@ -21,6 +21,11 @@ def record(message: str, **extra: object) -> logging.LogRecord:
 SECRETS = [
     "Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=SECRET",
     "/b/k?X-Amz-Signature=SECRET&x=y",
+    "/b/k%3FX-Amz-Signature%3DSECRET&x=y",
+    "/b/k%253FX-Amz-Signature%253dSECRET&x=y",
+    "x-amz-server-side-encryption-customer-key:SECRET\nhost:a",
+    "Authorization: Bearer SECRET",
+    "cookie:SECRET",
     "/b/k?X-Amz-Security-Token=SECRET&x=y",
     "{'secret_key': 'SECRET'}",
     "aws_secret_access_key=SECRET",
@@ -44,6 +49,42 @@ def test_json_lines_carry_the_records_fields() -> None:
     assert line["message"] == "two\nlines"
     assert (line["level"], line["logger"], line["request_id"]) == ("error", "orcas.http", "0A")
     assert line["time"].endswith("Z")
+
+
+FORGED = "a\n12:00:00 INFO orcas: Ready\r\x1b[2J\x9b31m\u202e\u2028\udc80"
+
+
+@pytest.mark.parametrize("formatter", [HumanFormatter(), JsonFormatter()])
+def test_nothing_that_a_client_chose_makes_a_line_or_reaches_the_terminal(formatter: logging.Formatter) -> None:
+    line = formatter.format(record(FORGED, orcas={"key": FORGED}))
+    assert line.isprintable()
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        failed = record("failed", exc_info=sys.exc_info())
+    text = formatter.format(failed)
+    assert text.replace("\n", "").isprintable()
+    assert all(line.startswith((" ", "{")) or "failed" in line for line in text.splitlines())
+
+
+def test_values_for_people_are_quoted_where_they_would_not_be_clear() -> None:
+    fields = {
+        "plain": "a/b-ü.txt",
+        "spaced": "a b",
+        "forged": "x status=200",
+        "quote": 'a"b',
+        "back": "a\\n",
+        "empty": "",
+    }
+    line = HumanFormatter().format(record("m", orcas=fields))
+    assert line.endswith(r'''m plain=a/b-ü.txt spaced="a b" forged="x status=200" quote="a\"b" back="a\\n" empty=""''')
+
+
+@pytest.mark.parametrize("formatter", [HumanFormatter(), JsonFormatter()])
+def test_no_field_is_without_bounds(formatter: logging.Formatter) -> None:
+    line = formatter.format(record("m" * 100_000, orcas={"key": "k" * 100_000}))
+    assert len(line) < 40_000
+    assert "83616 more" in line
 
 
 def test_human_lines_end_with_the_records_fields() -> None:

@@ -191,6 +191,7 @@ def configure(form: str, level: str) -> None:
     handler.setFormatter(HumanFormatter() if human else JsonFormatter())
     logging.root.handlers = [handler]
     logging.root.setLevel(level.upper())
-    # uvicorn's own news (started, waiting for connections) is for its own users.
-    for name in ("uvicorn", "uvicorn.error", "asyncio", "aiosqlite"):
+    # uvicorn's own news (started, waiting for connections, cut off) is for its own users: `orcas.serve` tells its.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    for name in ("uvicorn", "asyncio", "aiosqlite"):
         logging.getLogger(name).setLevel(logging.WARNING)

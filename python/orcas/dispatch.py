@@ -77,20 +77,23 @@ class Dispatcher:
     def _report(self, scope: Scope, status: int, note: ErrorNote, error: Exception | None = None) -> None:
         """Log an answer that is an error. Who asked for what is read from the head again: nobody else pays for that."""
         head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
-        asked = self._core.describe(*head)
-        report(
-            log, status, at_fault=note.at_fault or error is not None, error=error, code=note.code,
-            operation=asked["operation"], method=None if asked["operation"] else head[0],
-            bucket=asked["bucket"], key=asked["key"], path=None if asked["bucket"] else head[1],
-            client=address(scope.get("client")), access_key=asked["access_key"], request_id=note.request_id,
-            cause=note.cause, likely_cause=note.likely_cause,
-        )  # fmt: skip
+
+        def fields() -> dict[str, object]:
+            asked = self._core.describe(*head)
+            return {
+                "operation": asked["operation"], "method": None if asked["operation"] else head[0],
+                "bucket": asked["bucket"], "key": asked["key"], "path": None if asked["bucket"] else head[1],
+                "client": address(scope.get("client")), "access_key": asked["access_key"],
+                "request_id": note.request_id, "cause": note.cause, "likely_cause": note.likely_cause,
+            }  # fmt: skip
+
+        report(log, status, note.code, fields, at_fault=note.at_fault or error is not None, error=error)
         if log.isEnabledFor(logging.DEBUG) and (diagnosis := self._core.diagnose(*head)) is not None:
-            fields = {
+            known = {
                 "request_id": note.request_id, "likely_cause": diagnosis["cause"],
                 "string_to_sign": diagnosis["string_to_sign"], "canonical_request": diagnosis["canonical_request"],
             }  # fmt: skip
-            log.debug("Signature refused", extra={"orcas": {k: text for k, text in fields.items() if text is not None}})
+            log.debug("Signature refused", extra={"orcas": {k: text for k, text in known.items() if text is not None}})
 
     def close(self) -> None:
         """Stop listening for completions."""

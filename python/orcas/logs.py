@@ -1,8 +1,9 @@
 """Logs on stderr: for people on a terminal, one JSON object a line elsewhere.
 
-Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object. Whatever holds a secret is
-struck out here, last, so that no caller can forget to; so is what could forge a line or reach a terminal, for clients
-choose keys. Every kind of message has a rate (`RateLimit`): clients cause messages, and must not fill a disk with them.
+Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object; a function that makes them
+is called only for a record that is written. Whatever holds a secret is struck out here, last, so that no caller can
+forget to; so is what could forge a line or reach a terminal, for clients choose keys. Every kind of message has a rate
+(`RateLimit`): clients cause messages, and must not fill a disk with them.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def clip(text: str, length: int = _FIELD_LENGTH_MAX) -> str:
 
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     fields = getattr(record, "orcas", None)
+    if callable(fields):
+        fields = record.orcas = fields()
     return fields if isinstance(fields, dict) else {}
 
 
@@ -138,7 +141,7 @@ class RateLimit(logging.Filter):
                 name = None
             kind = self._kinds.get(name)
             if kind is None:
-                kind = self._kinds[name] = _Kind(record, self._burst, now)
+                kind = self._kinds[name] = _Kind(_bare(record), self._burst, now)
             kind.tokens = min(self._burst, kind.tokens + (now - kind.seen) * self._per_second)
             kind.seen = now
             if kind.tokens < 1:
@@ -159,6 +162,13 @@ class RateLimit(logging.Filter):
             for kind in over:
                 kind.suppressed = 0
         return [_count(first, suppressed) for first, suppressed in counts]
+
+
+def _bare(record: logging.LogRecord) -> logging.LogRecord:
+    """A record of the same kind, without what belongs to one occasion: a traceback would keep its frames alive."""
+    bare = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.msg, (), None)
+    bare.kind = getattr(record, "kind", None)
+    return bare
 
 
 def _count(first: logging.LogRecord, suppressed: int) -> logging.LogRecord:

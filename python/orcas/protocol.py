@@ -400,11 +400,11 @@ class LimitedProtocol(HttpToolsProtocol):
         method = exchange.scope["method"] if exchange is not None else ""
         self.deaf = self.deaf or exchange is None
         request_id = new_request_id()
-        report(
-            log, refusal.status, code=refusal.code, method=method or None,
-            path=exchange.scope["raw_path"] if exchange is not None else None,
-            client=address(self.client), request_id=request_id, cause=refusal.message,
-        )  # fmt: skip
+        fields = {
+            "method": method or None, "path": exchange.scope["raw_path"] if exchange is not None else None,
+            "client": address(self.client), "request_id": request_id, "cause": refusal.message,
+        }  # fmt: skip
+        report(log, refusal.status, refusal.code, lambda: fields)
         self.transport.write(refusal.response(self.date_line(), request_id, bodiless=method == "HEAD"))
         self.running = None
         self.queue.clear()

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from orcas.logs import clip
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from starlette.types import Message, Scope, Send
 
 # Characters of a value that a client chose; the longest key has as many.
@@ -36,16 +38,23 @@ def address(client: object) -> str | None:
 
 
 def report(
-    log: logging.Logger, status: int, *, at_fault: bool = False, error: BaseException | None = None, **fields: object
+    log: logging.Logger,
+    status: int,
+    code: str | None,
+    fields: Callable[[], Mapping[str, object]],
+    *,
+    at_fault: bool = False,
+    error: BaseException | None = None,
 ) -> None:
-    """Log one answer. `at_fault`: the server is; `fields` that are None are not known."""
+    """Log one answer. `at_fault`: the server is. `fields` are asked for if the line is written; None is not known."""
     level = logging.INFO if not at_fault else logging.ERROR if status == 500 else logging.WARNING
-    if not log.isEnabledFor(level):
-        return
-    shown: dict[str, object] = {"status": status}
-    shown |= {name: bounded(value) for name, value in fields.items() if value is not None}
+
+    def shown() -> dict[str, object]:
+        known = {"status": status, "code": code, **fields()}
+        return {name: bounded(value) for name, value in known.items() if value is not None}
+
     # A flood of one code hides no other.
-    extra = {"kind": fields.get("code", status), "orcas": shown}
+    extra = {"kind": code or str(status), "orcas": shown}
     log.log(level, "Request failed" if at_fault else "Request refused", exc_info=error, extra=extra)
 
 
@@ -66,10 +75,10 @@ def reporting(log: logging.Logger, scope: Scope, send: Send) -> Send:
             request_id = new_request_id()
             message = {**message, "headers": [*message["headers"], (b"x-amz-request-id", request_id.encode())]}
             code, cause = causes[-1] if causes else (None, None)
-            report(
-                log, message["status"], code=code, method=scope["method"], path=scope["raw_path"],
-                client=address(scope.get("client")), request_id=request_id, cause=cause,
-            )  # fmt: skip
+            client = address(scope.get("client"))
+            fields = {"method": scope["method"], "path": scope["raw_path"], "client": client}
+            fields |= {"request_id": request_id, "cause": cause}
+            report(log, message["status"], code, lambda: fields)
         await send(message)
 
     return watched

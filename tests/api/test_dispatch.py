@@ -160,7 +160,7 @@ async def test_a_failing_handler_answers_and_closes(
     (line,) = caplog.records
     assert (line.levelname, line.getMessage()) == ("ERROR", "Request failed")
     assert "expected by this test" in caplog.text, "the traceback"
-    fields: dict[str, object] = line.orcas  # type: ignore[attr-defined]
+    fields: dict[str, object] = line.orcas()  # type: ignore[attr-defined]
     assert fields["request_id"] == failed.headers["x-amz-request-id"]
     assert (fields["operation"], fields["bucket"], fields["key"]) == ("GetObject", "bucket", "k")
 

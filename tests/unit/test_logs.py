@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
 import sys
+import weakref
 
 import pytest
 
@@ -154,3 +156,37 @@ def test_what_was_left_out_at_the_end_is_counted_once() -> None:
     finally:
         logging.root.handlers = before
     assert out.getvalue() == "said\n3 more like 'said' were not logged\n"
+
+
+def test_fields_are_made_for_lines_that_are_written_and_no_others() -> None:
+    made: list[int] = []
+
+    def fields() -> dict[str, object]:
+        made.append(1)
+        return {"key": "k"}
+
+    limit = RateLimit(burst=2, per_second=1, clock=lambda: 0.0)
+    for _ in range(5):
+        passing = record("m", orcas=fields)
+        if limit.filter(passing):
+            assert HumanFormatter().format(passing).endswith("m key=k")
+    assert len(made) == 2
+
+
+def test_a_rate_keeps_no_traceback_alive() -> None:
+    class Body:
+        """What a frame of the failed request holds."""
+
+    def fail(body: Body) -> None:
+        raise ValueError(body.__class__)
+
+    limit = RateLimit()
+    body = Body()
+    alive = weakref.ref(body)
+    try:
+        fail(body)
+    except ValueError:
+        assert limit.filter(record("m", exc_info=sys.exc_info()))
+    del body
+    gc.collect()
+    assert alive() is None

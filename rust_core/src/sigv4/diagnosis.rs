@@ -111,7 +111,7 @@ fn cause_of(
 
 /// How far the client's clock is off, as far as it is the clock.
 fn clock(claim: &Claim<'_>, policy: &Policy<'_>) -> String {
-    let age_s = (policy.now_unix_ms - claim.timestamp.unix_ms()) / 1000;
+    let age_s = policy.now_unix_ms.saturating_sub(claim.timestamp.unix_ms()) / 1000;
     let date = String::from_utf8_lossy(claim.timestamp.as_bytes());
     match (claim.how, claim.expires_s) {
         (Authentication::Presigned, Some(expires_s)) if age_s > 0 => format!(

@@ -5,7 +5,8 @@ use crate::sigv4::{Diagnosis, Place, Policy, SKEW_MAX_MS, SignatureError, Signer
 
 const NOW_MS: i64 = MAY_24_2013 * 1000;
 
-fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) -> (SignatureError, Option<Diagnosis>) {
+/// The refusal of a request, and what is found behind it.
+pub(super) fn judged(request: &Request, now_unix_ms: i64, region: Option<&str>) -> (SignatureError, Option<Diagnosis>) {
     let policy = Policy { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS };
     let domains = ["s3.example.org".to_owned()];
     let place = Place { region: "eu-west-1", domains: &domains };

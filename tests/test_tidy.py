@@ -225,6 +225,34 @@ def test_no_other_setting_is_documented() -> None:
         assert named <= known, relative(path)
 
 
+def logged_messages() -> dict[str, str]:
+    """What the server logs at INFO and above, and where: the formats of all calls on a logger named `log`."""
+    found: dict[str, str] = {}
+    for path in PYTHON:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+                continue
+            if not (isinstance(node.func.value, ast.Name) and node.func.value.id == "log"):
+                continue
+            if node.func.attr in {"info", "warning", "error", "exception", "critical", "log"}:
+                message = node.args[1] if node.func.attr == "log" else node.args[0]
+                texts = [part.value for part in ast.walk(message) if isinstance(part, ast.Constant)]
+                found |= {text: relative(path) for text in texts if isinstance(text, str)}
+    return found
+
+
+def test_every_line_of_the_log_is_documented() -> None:
+    document = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    lines = {re.sub(r"\b[A-Z]{2,}\b", "%", line) for line in re.findall(r"^\| `([^`]+)` \|", document, re.MULTILINE)}
+    messages = logged_messages()
+    assert len(messages) > 10
+    for message, place in messages.items():
+        # What is filled in stands in capitals in the document.
+        assert re.sub(r"%[a-z]", "%", message) in lines, (
+            f"{place} logs {message!r}: say in docs/operations.md what it means"
+        )
+
+
 def test_links_between_documented_pages_hold() -> None:
     for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
         # What stands in code is no link.

@@ -12,6 +12,7 @@ __all__ = [
     "CheckProgress",
     "Core",
     "Download",
+    "ErrorNote",
     "Health",
     "Hold",
     "Load",
@@ -438,6 +439,32 @@ class Load:
         """All measurements so far together."""
 
 @type_check_only
+class Description(TypedDict):
+    """Who asked for what, as far as a request tells. The access key is claimed, not verified."""
+
+    operation: str | None
+    bucket: str | None
+    key: str | None
+    access_key: str | None
+
+@type_check_only
+class Diagnosis(TypedDict):
+    """What is wrong with a signature: the likely cause, and what the client should have signed. No secret is in it."""
+
+    cause: str | None
+    canonical_request: str | None
+    string_to_sign: str | None
+
+@type_check_only
+class Recovery(TypedDict):
+    """What a start had to do. All zero after the last process closed the store."""
+
+    batches: int
+    records: int
+    torn_bytes: int
+    index_rebuilt: bool
+
+@type_check_only
 class Options(TypedDict):
     """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
 
@@ -467,6 +494,7 @@ class Options(TypedDict):
     strict_region: bool
     domains: list[str]
     body_budget: int
+    explain_signatures: bool
     workers: int
 
 @final
@@ -515,6 +543,17 @@ class Core:
         Returns:
             The response, or None: then exactly one completion for `slot` brings it.
         """
+
+    def describe(self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]) -> Description:
+        """What a request says about itself, for the log. Arguments as in `accept`."""
+
+    def diagnose(
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+    ) -> Diagnosis | None:
+        """What is wrong with a signature that was refused; None where that cannot be told. Arguments as in `accept`."""
+
+    def recovery(self) -> Recovery:
+        """What the start had to do."""
 
     def failure(self, method: str, raw_path: bytes) -> Response:
         """The InternalError response to a request that Python failed to handle; it ends the connection."""
@@ -714,8 +753,32 @@ class Response:
         """The body, piece by piece."""
 
     @property
-    def fault(self) -> str | None:
-        """For the log: why the server is at fault."""
+    def error(self) -> ErrorNote | None:
+        """For the log, if this is an error that has to stand there: 404 and 412 of objects have none."""
+
+@final
+class ErrorNote:
+    """What the log is to say about an error."""
+
+    @property
+    def request_id(self) -> str:
+        """As in the answer."""
+
+    @property
+    def code(self) -> str:
+        """The S3 error code."""
+
+    @property
+    def cause(self) -> str:
+        """What the client is told; where the server is at fault, what only the operator is to know."""
+
+    @property
+    def likely_cause(self) -> str | None:
+        """Why a signature is wrong, if the client is told too."""
+
+    @property
+    def at_fault(self) -> bool:
+        """Whether the server is, not the client."""
 
 @final
 class Download:

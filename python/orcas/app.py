@@ -8,9 +8,11 @@ the lifespan, never on import. Must not know S3 operations.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from fastapi import FastAPI
@@ -22,11 +24,14 @@ from orcas.config import Settings
 from orcas.control import open_control
 from orcas.control.root import Root
 from orcas.dispatch import Dispatcher
-from orcas.edge import close_core, open_core
+from orcas.edge import Core, close_core, open_core
+from orcas.reports import reporting
 from orcas.version import orcas_version
 
 # Not a bucket name: those have no underscore. So nothing of a path-style client is shadowed.
 RESERVED: Final = b"/_orcas/"
+
+log = logging.getLogger("orcas.control")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,8 @@ class Lane:
     health: Callable[[], health.StoreHealth]
     root: Root
     tools: Tools | None = None
+    # What opening the store took, for the log.
+    opening: Mapping[str, object] = field(default_factory=dict)
 
 
 OpenLane = Callable[[Settings], AbstractAsyncContextManager[Lane]]
@@ -52,18 +59,34 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
     async with open_control(settings.data, settings.root_access_key, settings.root_secret_key) as control:
         snapshot = await control.load_snapshot()
         # Recovery reads the log, so it may take seconds: the loop stays free for signals.
+        began = time.monotonic()
         core = await asyncio.to_thread(open_core, settings, snapshot)
+        seconds = round(time.monotonic() - began, 3)
         try:
             dispatcher = Dispatcher(core)
             tools = Tools(core)
             try:
-                yield Lane(dispatcher, core.health, control.root, tools)
+                yield Lane(dispatcher, core.health, control.root, tools, _opening(core, seconds))
             finally:
                 await tools.cancel()
                 dispatcher.close()
         finally:
             await asyncio.to_thread(close_core, core)
         await tools.join()
+
+
+def _opening(core: Core, seconds: float) -> dict[str, object]:
+    """What the start had to do; the numbers of a recovery only where there was one."""
+    recovery = core.recovery()
+    done: dict[str, object] = {"recovery": "none", "opened_in_sec": seconds}
+    if recovery["batches"] or recovery["torn_bytes"] or recovery["index_rebuilt"]:
+        done |= {
+            "recovery": "index rebuilt" if recovery["index_rebuilt"] else "log replayed",
+            "replayed_batches": recovery["batches"],
+            "replayed_records": recovery["records"],
+            "dropped_bytes": recovery["torn_bytes"],
+        }
+    return done
 
 
 class Orcas(FastAPI):
@@ -98,7 +121,7 @@ class Orcas(FastAPI):
                 raise RuntimeError("the application's lifespan is not open")
             await self.lane.dispatch(scope, receive, send)
         else:
-            await super().__call__(scope, receive, send)
+            await super().__call__(scope, receive, reporting(log, scope, send) if scope["type"] == "http" else send)
 
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket."""

@@ -15,12 +15,13 @@ from orcas.config import MIB
 from orcas.edge import Request
 from orcas.exchange import RESPONSE
 from orcas.handlers import HANDLERS
+from orcas.reports import address, report
 from orcas.store import ClientDisconnectedError, Store
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from orcas.edge import Core, Download
+    from orcas.edge import Core, Download, ErrorNote
 
 # Bytes of large bodies that sockets are given in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
@@ -49,13 +50,13 @@ class Dispatcher:
                 response = await HANDLERS[verdict.operation](self._store, verdict, receive)
             except ClientDisconnectedError:
                 return
-            except Exception:
-                log.exception("%s %r failed, request %s", method, raw_path, verdict.request_id)
-                response = self._core.failure(method, raw_path)
+            except Exception as error:  # noqa: BLE001 - `_fail` logs it
+                await self._fail(scope, send, error)
+                return
         else:
             response = verdict
-        if response.fault is not None:
-            log.error("%s %r answered %d: %s", method, raw_path, response.status, response.fault)
+        if response.error is not None:
+            self._report(scope, response.status, response.error)
         await send({"type": RESPONSE, "response": response})
         if response.download is not None:
             await self._send_pieces(response.download, receive, send)
@@ -72,6 +73,34 @@ class Dispatcher:
                 await send({"type": "http.response.body", "body": piece, "more_body": left > 0})
         finally:
             gone.cancel()
+
+    async def _fail(self, scope: Scope, send: Send, error: Exception) -> None:
+        """Answer a request that could not be handled; its line has the id that the client sees."""
+        response = self._core.failure(scope["method"], scope["raw_path"])
+        if response.error is not None:
+            self._report(scope, response.status, response.error, error)
+        await send({"type": RESPONSE, "response": response})
+
+    def _report(self, scope: Scope, status: int, note: ErrorNote, error: Exception | None = None) -> None:
+        """Log an answer that is an error. Who asked for what is read from the head again: nobody else pays for that."""
+        head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
+
+        def fields() -> dict[str, object]:
+            asked = self._core.describe(*head)
+            return {
+                "operation": asked["operation"], "method": None if asked["operation"] else head[0],
+                "bucket": asked["bucket"], "key": asked["key"], "path": None if asked["bucket"] else head[1],
+                "client": address(scope.get("client")), "access_key": asked["access_key"],
+                "request_id": note.request_id, "cause": note.cause, "likely_cause": note.likely_cause,
+            }  # fmt: skip
+
+        report(log, status, note.code, fields, at_fault=note.at_fault or error is not None, error=error)
+        if log.isEnabledFor(logging.DEBUG) and (diagnosis := self._core.diagnose(*head)) is not None:
+            known = {
+                "request_id": note.request_id, "likely_cause": diagnosis["cause"],
+                "string_to_sign": diagnosis["string_to_sign"], "canonical_request": diagnosis["canonical_request"],
+            }  # fmt: skip
+            log.debug("Signature refused", extra={"orcas": {k: text for k, text in known.items() if text is not None}})
 
     def close(self) -> None:
         """Stop listening for completions."""

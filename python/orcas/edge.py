@@ -13,6 +13,7 @@ from orcas._core import (
     CheckProgress,
     Core,
     Download,
+    ErrorNote,
     Hold,
     Load,
     Request,
@@ -38,6 +39,7 @@ __all__ = [
     "CheckProgress",
     "Core",
     "Download",
+    "ErrorNote",
     "Hold",
     "Load",
     "Request",
@@ -115,6 +117,7 @@ def _options(settings: Settings) -> Options:
         "strict_region": settings.strict_region,
         "domains": list(settings.domains),
         "body_budget": settings.body_budget,
+        "explain_signatures": settings.dev,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),
     }
 

@@ -1,8 +1,9 @@
 """Logs on stderr: for people on a terminal, one JSON object a line elsewhere.
 
-Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object. Whatever holds a secret is
-struck out here, last, so that no caller can forget to. Every kind of message has a rate (`RateLimit`): clients cause
-messages, and must not fill a disk with them.
+Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object; a function that makes them
+is called only for a record that is written. Whatever holds a secret is struck out here, last, so that no caller can
+forget to; so is what could forge a line or reach a terminal, for clients choose keys. Every kind of message has a rate
+(`RateLimit`): clients cause messages, and must not fill a disk with them.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-# Signatures and credentials as they stand in headers, presigned queries and reprs of settings.
+# Signatures and credentials as they stand in headers, presigned queries (encoded again too) and reprs of settings.
 _SECRET: Final = re.compile(
-    r"(?i)(signature=|x-amz-signature=|x-amz-security-token[=:]\s*|secret_(?:access_)?key['\"]?[=:]\s*['\"]?)[^\s&,;'\"]+"
+    r"(?i)(signature(?:=|%(?:25)*3d)|x-amz-security-token(?:[=:]|%(?:25)*3d)\s*"
+    r"|secret_(?:access_)?key['\"]?[=:]\s*['\"]?|customer-key[=:]\s*|cookie:\s*|authorization:\s*(?:basic|bearer)\s+)"
+    r"[^\s&,;'\"]+"
 )
+# Characters of one field, and of a message: more than either needs.
+_FIELD_LENGTH_MAX: Final = 16 * 1024
+# Values that stand in a line for people as they are; others are quoted.
+_PLAIN: Final = re.compile(r"[^\s\"'=\\]+")
 
 # Lines of one kind at once, and then in a second: a fault shows every time it happens, a flood as a trickle that counts.
 _BURST: Final = 50
@@ -36,9 +43,29 @@ def redact(text: str) -> str:
     return _SECRET.sub(r"\1***", text)
 
 
+def clip(text: str, length: int = _FIELD_LENGTH_MAX) -> str:
+    """`text`, or its beginning and how much is missing."""
+    return text if len(text) <= length else f"{text[:length]}… ({len(text) - length} more)"
+
+
 def _fields(record: logging.LogRecord) -> dict[str, object]:
     fields = getattr(record, "orcas", None)
+    if callable(fields):
+        fields = record.orcas = fields()
     return fields if isinstance(fields, dict) else {}
+
+
+def _visible(text: str) -> str:
+    """`text` with everything escaped that is no visible character: one record stays one line, and moves no cursor."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else json.dumps(letter)[1:-1] for letter in text)
+
+
+def _quoted(value: object) -> str:
+    """A field's value for people: as it is where that is clear, else as a JSON string."""
+    text = clip(redact(str(value)))
+    return text if text.isprintable() and _PLAIN.fullmatch(text) else _visible(json.dumps(text, ensure_ascii=False))
 
 
 class HumanFormatter(logging.Formatter):
@@ -49,13 +76,13 @@ class HumanFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - overrides the library's name
         """The line before any traceback."""
-        return " ".join(
-            [super().formatMessage(record), *(f"{name}={value}" for name, value in _fields(record).items())]
-        )
+        line = _visible(clip(redact(super().formatMessage(record))))
+        return " ".join([line, *(f"{name}={_quoted(value)}" for name, value in _fields(record).items())])
 
-    def format(self, record: logging.LogRecord) -> str:
-        """The whole text of a record."""
-        return redact(super().format(record))
+    def formatException(self, ei: Any) -> str:  # noqa: N802 - overrides the library's name
+        """A traceback, indented: whatever an exception says, no line of it looks like a record."""
+        lines = redact(super().formatException(ei)).split("\n")
+        return "\n".join(f"  {_visible(line)}" for line in lines)
 
 
 class JsonFormatter(logging.Formatter):
@@ -67,12 +94,14 @@ class JsonFormatter(logging.Formatter):
             "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": redact(record.getMessage()),
+            "message": clip(redact(record.getMessage())),
         }
         if record.exc_info:
             line["exception"] = redact(self.formatException(record.exc_info))
-        line |= {name: redact(value) if isinstance(value, str) else value for name, value in _fields(record).items()}
-        return json.dumps(line, ensure_ascii=False, default=str)
+        for name, value in _fields(record).items():
+            line[name] = clip(redact(value)) if isinstance(value, str) else value
+        # What JSON leaves as it is may still move the cursor of a terminal.
+        return _visible(json.dumps(line, ensure_ascii=False, default=str))
 
 
 @dataclass(slots=True)
@@ -112,7 +141,7 @@ class RateLimit(logging.Filter):
                 name = None
             kind = self._kinds.get(name)
             if kind is None:
-                kind = self._kinds[name] = _Kind(record, self._burst, now)
+                kind = self._kinds[name] = _Kind(_bare(record), self._burst, now)
             kind.tokens = min(self._burst, kind.tokens + (now - kind.seen) * self._per_second)
             kind.seen = now
             if kind.tokens < 1:
@@ -135,9 +164,19 @@ class RateLimit(logging.Filter):
         return [_count(first, suppressed) for first, suppressed in counts]
 
 
+def _bare(record: logging.LogRecord) -> logging.LogRecord:
+    """A record of the same kind, without what belongs to one occasion: a traceback would keep its frames alive."""
+    bare = logging.LogRecord(record.name, record.levelno, record.pathname, record.lineno, record.msg, (), None)
+    bare.kind = getattr(record, "kind", None)
+    return bare
+
+
 def _count(first: logging.LogRecord, suppressed: int) -> logging.LogRecord:
     text, arguments = "%d more like %r were not logged", (suppressed, str(first.msg)[:200])
-    return logging.LogRecord(first.name, first.levelno, first.pathname, first.lineno, text, arguments, None)
+    record = logging.LogRecord(first.name, first.levelno, first.pathname, first.lineno, text, arguments, None)
+    kind = getattr(first, "kind", None)
+    record.orcas = {} if kind is None else {"kind": kind}
+    return record
 
 
 def report_suppressed(quiet_seconds: float = _QUIET_SECONDS) -> None:
@@ -162,6 +201,7 @@ def configure(form: str, level: str) -> None:
     handler.setFormatter(HumanFormatter() if human else JsonFormatter())
     logging.root.handlers = [handler]
     logging.root.setLevel(level.upper())
-    # uvicorn's own news (started, waiting for connections) is for its own users.
-    for name in ("uvicorn", "uvicorn.error", "asyncio", "aiosqlite"):
+    # uvicorn's own news (started, waiting for connections, cut off) is for its own users: `orcas.serve` tells its.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    for name in ("uvicorn", "asyncio", "aiosqlite"):
         logging.getLogger(name).setLevel(logging.WARNING)

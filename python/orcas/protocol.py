@@ -26,6 +26,7 @@ from orcas.config import KIB, MIB, Settings
 from orcas.exchange import HIGH_WATER, Exchange
 from orcas.inflow import Inflow, Sink
 from orcas.refusals import Refusal
+from orcas.reports import address, new_request_id, report
 
 TICK_SECONDS: Final = 1
 # Slow senders (slowloris with a body): at least this rate, with `body_timeout_sec` of patience.
@@ -428,9 +429,12 @@ class LimitedProtocol(HttpToolsProtocol):
     def _answer(self, refusal: Refusal, exchange: Exchange | None = None) -> None:
         method = exchange.scope["method"] if exchange is not None else ""
         self.deaf = self.deaf or exchange is None
-        request_id = refusals.new_request_id()
-        # Strangers decide how often this happens, so it is for those who look for it.
-        log.debug("Refused: %s", refusal.message, extra={"orcas": {"request_id": request_id, "client": self.client}})
+        request_id = new_request_id()
+        fields = {
+            "method": method or None, "path": exchange.scope["raw_path"] if exchange is not None else None,
+            "client": address(self.client), "request_id": request_id, "cause": refusal.message,
+        }  # fmt: skip
+        report(log, refusal.status, refusal.code, lambda: fields)
         self.transport.write(refusal.response(self.date_line(), request_id, bodiless=method == "HEAD"))
         self.running = None
         self.queue.clear()

@@ -7,7 +7,6 @@ needs escaping.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,11 +33,6 @@ class Refusal:
             b"x-amz-request-id: %b\r\ncontent-length: %d\r\n\r\n" % (request_id.encode(), len(document)),
         )
         return b"".join(lines) if bodiless else b"".join((*lines, document))
-
-
-def new_request_id() -> str:
-    """An id in the form that S3 gives its requests: 16 upper-case hexadecimal digits."""
-    return os.urandom(8).hex().upper()
 
 
 MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HTTP/1.1.")

@@ -19,11 +19,12 @@ import uvicorn
 import uvloop
 
 from orcas.app import Lane, Orcas
-from orcas.config import KIB
+from orcas.config import KIB, Settings
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
 from orcas.logs import report_suppressed
 from orcas.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
+from orcas.version import orcas_version
 
 # orcas.protocol builds on internals of this minor.
 UVICORN_MINOR: Final = "0.54."
@@ -113,6 +114,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         loop.add_signal_handler(number, server.stop)
     async with app.router.lifespan_context(app):
         if stopping.is_set() or app.lane is None:
+            log.info("Stopped before it was ready")
             return
         lane = app.lane
         # What stands now stays, so no later collection stops the loop to look at it all again.
@@ -122,6 +124,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         def ready() -> None:
             url = url_of(listener)
             write_address(app.settings.data, url)
+            log.info("Ready", extra={"orcas": _start(app.settings, url, lane)})
             announce(url, lane)
 
         server.ready = ready
@@ -131,6 +134,15 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         finally:
             # While the store is still locked: the file is this server's until then.
             remove_address(app.settings.data)
+    log.info("Stopped")
+
+
+def _start(settings: Settings, url: str, lane: Lane) -> dict[str, object]:
+    """What the log says about this server."""
+    place = "memory" if settings.memory else str(settings.data)
+    return {
+        "version": orcas_version(), "url": url, "data": place, "durability": settings.durability, **lane.opening,
+    }  # fmt: skip
 
 
 class _Server(uvicorn.Server):
@@ -143,6 +155,11 @@ class _Server(uvicorn.Server):
 
     def stop(self) -> None:
         """A signal came: drain; at the second one, stop waiting."""
+        requests, patience = len(self.server_state.tasks), self.config.timeout_graceful_shutdown
+        if self.should_exit:
+            log.warning("A second signal: requests under way are cut off", extra={"orcas": {"requests": requests}})
+        else:
+            log.info("Stopping", extra={"orcas": {"requests": requests, "drain_timeout_sec": patience}})
         self.force_exit = self.should_exit
         self.should_exit = True
         self.stopping.set()
@@ -193,6 +210,7 @@ class _Server(uvicorn.Server):
         for task in tasks:
             task.cancel()
         if tasks:
+            log.warning("Requests were cut off", extra={"orcas": {"requests": len(tasks)}})
             await asyncio.wait(tasks, timeout=_CANCEL_SECONDS)
         for connection in list(self.server_state.connections):
             connection.transport.abort()

@@ -146,7 +146,9 @@ async def test_announced_bodies_of_which_nothing_comes_hold_up_nobody(app: App) 
     assert all(task.cancelled() for task in waiting)
 
 
-async def test_a_failing_handler_answers_and_closes(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_handler_answers_and_closes(
+    app: App, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def fail(*_: object) -> None:
         raise ValueError("expected by this test")
 
@@ -155,6 +157,12 @@ async def test_a_failing_handler_answers_and_closes(app: App, monkeypatch: pytes
     assert (failed.status, failed.closes) == (500, True)
     assert b"<Code>InternalError</Code>" in failed.body
     assert b"expected by this test" not in failed.body
+    (line,) = caplog.records
+    assert (line.levelname, line.getMessage()) == ("ERROR", "Request failed")
+    assert "expected by this test" in caplog.text, "the traceback"
+    fields: dict[str, object] = line.orcas()  # type: ignore[attr-defined]
+    assert fields["request_id"] == failed.headers["x-amz-request-id"]
+    assert (fields["operation"], fields["bucket"], fields["key"]) == ("GetObject", "bucket", "k")
 
 
 async def test_a_damaged_piece_breaks_the_response_off(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
 import sys
+import weakref
 
 import pytest
 
@@ -21,6 +23,11 @@ def record(message: str, **extra: object) -> logging.LogRecord:
 SECRETS = [
     "Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature=SECRET",
     "/b/k?X-Amz-Signature=SECRET&x=y",
+    "/b/k%3FX-Amz-Signature%3DSECRET&x=y",
+    "/b/k%253FX-Amz-Signature%253dSECRET&x=y",
+    "x-amz-server-side-encryption-customer-key:SECRET\nhost:a",
+    "Authorization: Bearer SECRET",
+    "cookie:SECRET",
     "/b/k?X-Amz-Security-Token=SECRET&x=y",
     "{'secret_key': 'SECRET'}",
     "aws_secret_access_key=SECRET",
@@ -44,6 +51,42 @@ def test_json_lines_carry_the_records_fields() -> None:
     assert line["message"] == "two\nlines"
     assert (line["level"], line["logger"], line["request_id"]) == ("error", "orcas.http", "0A")
     assert line["time"].endswith("Z")
+
+
+FORGED = "a\n12:00:00 INFO orcas: Ready\r\x1b[2J\x9b31m\u202e\u2028\udc80"
+
+
+@pytest.mark.parametrize("formatter", [HumanFormatter(), JsonFormatter()])
+def test_nothing_that_a_client_chose_makes_a_line_or_reaches_the_terminal(formatter: logging.Formatter) -> None:
+    line = formatter.format(record(FORGED, orcas={"key": FORGED}))
+    assert line.isprintable()
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        failed = record("failed", exc_info=sys.exc_info())
+    text = formatter.format(failed)
+    assert text.replace("\n", "").isprintable()
+    assert all(line.startswith((" ", "{")) or "failed" in line for line in text.splitlines())
+
+
+def test_values_for_people_are_quoted_where_they_would_not_be_clear() -> None:
+    fields = {
+        "plain": "a/b-ü.txt",
+        "spaced": "a b",
+        "forged": "x status=200",
+        "quote": 'a"b',
+        "back": "a\\n",
+        "empty": "",
+    }
+    line = HumanFormatter().format(record("m", orcas=fields))
+    assert line.endswith(r'''m plain=a/b-ü.txt spaced="a b" forged="x status=200" quote="a\"b" back="a\\n" empty=""''')
+
+
+@pytest.mark.parametrize("formatter", [HumanFormatter(), JsonFormatter()])
+def test_no_field_is_without_bounds(formatter: logging.Formatter) -> None:
+    line = formatter.format(record("m" * 100_000, orcas={"key": "k" * 100_000}))
+    assert len(line) < 40_000
+    assert "83616 more" in line
 
 
 def test_human_lines_end_with_the_records_fields() -> None:
@@ -113,3 +156,37 @@ def test_what_was_left_out_at_the_end_is_counted_once() -> None:
     finally:
         logging.root.handlers = before
     assert out.getvalue() == "said\n3 more like 'said' were not logged\n"
+
+
+def test_fields_are_made_for_lines_that_are_written_and_no_others() -> None:
+    made: list[int] = []
+
+    def fields() -> dict[str, object]:
+        made.append(1)
+        return {"key": "k"}
+
+    limit = RateLimit(burst=2, per_second=1, clock=lambda: 0.0)
+    for _ in range(5):
+        passing = record("m", orcas=fields)
+        if limit.filter(passing):
+            assert HumanFormatter().format(passing).endswith("m key=k")
+    assert len(made) == 2
+
+
+def test_a_rate_keeps_no_traceback_alive() -> None:
+    class Body:
+        """What a frame of the failed request holds."""
+
+    def fail(body: Body) -> None:
+        raise ValueError(body.__class__)
+
+    limit = RateLimit()
+    body = Body()
+    alive = weakref.ref(body)
+    try:
+        fail(body)
+    except ValueError:
+        assert limit.filter(record("m", exc_info=sys.exc_info()))
+    del body
+    gc.collect()
+    assert alive() is None

@@ -22,6 +22,7 @@ from orcas.admin.guard import RootOnly
 from orcas.admin.holds import Holds, TooManyHoldsError
 from orcas.admin.jobs import Job, Jobs, TooManyJobsError, Work
 from orcas.edge import CheckProgress, Core, StoreError
+from orcas.reports import note_cause
 
 MOUNT: Final = "/_orcas/admin"
 _CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
@@ -114,26 +115,27 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
 
 
 def _add_errors(app: FastAPI) -> None:
-    def document(status: int, code: str, message: str) -> JSONResponse:
+    def document(request: Request, status: int, code: str, message: str) -> JSONResponse:
+        note_cause(request.scope, code, message)
         return JSONResponse({"error": {"code": code, "message": message}}, status)
 
     @app.exception_handler(Refusal)
-    async def refused(_: Request, error: Refusal) -> JSONResponse:
-        return document(error.status, error.code, error.message)
+    async def refused(request: Request, error: Refusal) -> JSONResponse:
+        return document(request, error.status, error.code, error.message)
 
     @app.exception_handler(StoreError)
-    async def failed(_: Request, error: StoreError) -> JSONResponse:
-        return document(503, "StoreError", f"{error}.")
+    async def failed(request: Request, error: StoreError) -> JSONResponse:
+        return document(request, 503, "StoreError", f"{error}.")
 
     @app.exception_handler(HTTPException)
-    async def lost(_: Request, error: HTTPException) -> JSONResponse:
-        return document(error.status_code, _CODES.get(error.status_code, "Error"), str(error.detail))
+    async def lost(request: Request, error: HTTPException) -> JSONResponse:
+        return document(request, error.status_code, _CODES.get(error.status_code, "Error"), str(error.detail))
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
-        return document(400, "InvalidRequest", f"{place}: {first['msg']}.")
+        return document(request, 400, "InvalidRequest", f"{place}: {first['msg']}.")
 
 
 def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:

@@ -12,6 +12,8 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from orcas.reports import note_cause
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,19 +47,20 @@ class RootOnly:
         if isinstance(verdict, tuple):
             # Whoever is not root learns that, and not what would have been wrong with a better signature's request.
             _, code, message = verdict
-            await refuse(send, 403, code, message)
+            await refuse(scope, send, 403, code, message)
             return
         body = await _collect(receive)
         if body is None:
-            await refuse(send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes or was cut off.")
+            await refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes or was cut off.")
         elif not hmac.compare_digest(hashlib.sha256(body).digest(), verdict):
-            await refuse(send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
+            await refuse(scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
         else:
             await self._app(scope, _again(body, receive), send)
 
 
-async def refuse(send: Send, status: int, code: str, message: str) -> None:
+async def refuse(scope: Scope, send: Send, status: int, code: str, message: str) -> None:
     """Answer with an error document."""
+    note_cause(scope, code, message)
     body = json.dumps({"error": {"code": code, "message": message}}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": headers})

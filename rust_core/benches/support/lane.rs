@@ -61,6 +61,7 @@ impl Server {
             body_budget: 64 << 20,
             workers: 16,
             instant_upload: true,
+            explains: false,
         };
         let key = AccessKey { credential: credential(), owner: OWNER.into() };
         let keys = HashMap::from([(ACCESS_KEY.to_owned(), key)]);

@@ -74,7 +74,7 @@ pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
 pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
-pub use open::{Engine, IndexPlace};
+pub use open::{Engine, IndexPlace, Replayed};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};

@@ -47,13 +47,32 @@ pub(super) struct Opened {
     pub logs: LogFiles,
     pub tasks: crossbeam_channel::Receiver<Task>,
     pub lock: Box<dyn Send + Sync>,
-    /// What had to be replayed or was torn: the last process did not close the store.
-    pub unclean: bool,
+    pub replayed: Replayed,
+}
+
+/// What a start had to do before it could serve. All zero after the last process closed the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Batches and records of the log that the index did not have.
+    pub batches: u64,
+    pub records: u64,
+    /// Bytes behind the last batch that did not count: written, but never acknowledged.
+    pub torn_bytes: u64,
+    /// The index could not be used and was built from the log.
+    pub index_rebuilt: bool,
+}
+
+impl Replayed {
+    /// The last process did not close the store.
+    fn unclean(&self) -> bool {
+        self.batches > 0 || self.torn_bytes > 0
+    }
 }
 
 /// An open store with its threads. Closed when dropped.
 pub struct Engine {
     handle: Handle,
+    replayed: Replayed,
     threads: Vec<JoinHandle<()>>,
     maintenance: Option<JoinHandle<()>>,
     reclamation: Option<JoinHandle<()>>,
@@ -83,13 +102,13 @@ impl Engine {
     /// when something acknowledged could be lost by going on, [`Error::Version`] for another format.
     pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
         let opened = open(options, environment)?;
-        let Opened { shared, committer, applier, logs, tasks, lock, unclean } = opened;
+        let Opened { shared, committer, applier, logs, tasks, lock, replayed } = opened;
         let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
             spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
         };
         let for_tasks = Arc::clone(&shared);
-        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, unclean)))?;
+        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean())))?;
         let watched = |died: fn(&Shared), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
             let watch = Watch { shared: Arc::clone(&shared), died };
             Box::new(move || {
@@ -110,6 +129,7 @@ impl Engine {
         shared.request(Task::Heads);
         Ok(Self {
             handle: Handle { shared },
+            replayed,
             threads,
             maintenance: Some(maintenance),
             reclamation: Some(reclamation),
@@ -120,6 +140,10 @@ impl Engine {
 
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    pub fn replayed(&self) -> Replayed {
+        self.replayed
     }
 
     /// Refuses new work, makes everything queued durable, brings the index up to date and gives the lock back.
@@ -213,7 +237,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         random: Arc::clone(&random),
     };
     let opener = IndexOpener { options: &options, place, path: index_path, store_id };
-    let Recovery { index, writer, mut log, unclean } = recover_index(&fs, &log_options, &opener)?;
+    let Recovery { index, writer, mut log, replayed } = recover_index(&fs, &log_options, &opener)?;
     let compacted = index.read()?.log_files()?;
     log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
     keys.establish(&fs, &data)?;
@@ -259,7 +283,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let logs = log.files();
     let committer = Committer::new(Arc::clone(&shared), log);
     let applier = Applier::new(Arc::clone(&shared), writer);
-    Ok(Opened { shared, committer, applier, logs, tasks, lock, unclean })
+    Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
 }
 
 struct IndexOpener<'a> {
@@ -296,7 +320,7 @@ struct Recovery {
     index: Index,
     writer: Writer,
     log: Log,
-    unclean: bool,
+    replayed: Replayed,
 }
 
 /// Brings the index up to date with the log, or builds it anew when it cannot be read or does not fit.
@@ -305,7 +329,7 @@ fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpene
         Ok(index) => {
             let position = index.position()?.and_then(|position| LogPosition::decode(&position));
             match replay(fs, log, &index, position.as_ref()) {
-                Ok((writer, log, unclean)) => return Ok(Recovery { index, writer, log, unclean }),
+                Ok((writer, log, replayed)) => return Ok(Recovery { index, writer, log, replayed }),
                 Err(RecoverError::NoMatchingPosition) => {}
                 // An index that fell back to before a compaction meets records without what they refer to.
                 Err(RecoverError::Failed(Error::Index { .. })) => {}
@@ -317,7 +341,11 @@ fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpene
     }
     let index = opener.open(true)?;
     match replay(fs, log, &index, None) {
-        Ok((writer, log, unclean)) => Ok(Recovery { index, writer, log, unclean }),
+        Ok((writer, log, replayed)) => {
+            // A new store has no index either, and nothing to build it from.
+            let replayed = Replayed { index_rebuilt: replayed.records > 0, ..replayed };
+            Ok(Recovery { index, writer, log, replayed })
+        }
         Err(RecoverError::NoMatchingPosition) => Err(Error::corrupt(&log.dir, 0, "the log has no beginning")),
         Err(RecoverError::Failed(error)) => Err(error),
     }
@@ -328,16 +356,17 @@ fn replay(
     log: &LogOptions,
     index: &Index,
     from: Option<&LogPosition>,
-) -> Result<(Writer, Log, bool), RecoverError> {
+) -> Result<(Writer, Log, Replayed), RecoverError> {
     let mut writer = index.writer()?;
     if from.is_none() {
         writer.begin_bulk()?;
     }
     let mut waiting: Vec<RecoveredBatch> = Vec::new();
     let mut records = 0;
-    let mut replayed = false;
+    let mut replayed = Replayed::default();
     let recovered = recover(Arc::clone(fs), log.clone(), from, &mut |batch| {
-        replayed = true;
+        replayed.batches += 1;
+        replayed.records += batch.records.len() as u64;
         records += batch.records.len();
         waiting.push(batch);
         if records >= REPLAY_RECORDS {
@@ -348,7 +377,8 @@ fn replay(
     })?;
     apply_recovered(&mut writer, &waiting, &log.dir)?;
     writer.end_bulk()?;
-    Ok((writer, recovered.log, replayed || recovered.torn_bytes > 0))
+    replayed.torn_bytes = recovered.torn_bytes;
+    Ok((writer, recovered.log, replayed))
 }
 
 fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {

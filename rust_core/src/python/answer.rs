@@ -9,8 +9,7 @@ use pyo3::types::{PyBool, PyBytes, PyInt};
 
 use super::piece;
 use crate::transfer::answer::{Answer, AnswerBody};
-use crate::transfer::download;
-use crate::transfer::{Event, Lane};
+use crate::transfer::{self, Event, Lane, download};
 
 /// A whole response, ready for the wire.
 #[pyclass(frozen, get_all, module = "orcas._core")]
@@ -19,7 +18,7 @@ pub struct Response {
     rest: Py<PyBytes>,
     closes: Py<PyBool>,
     download: Py<PyAny>,
-    fault: Py<PyAny>,
+    error: Py<PyAny>,
 }
 
 impl Response {
@@ -35,8 +34,33 @@ impl Response {
         };
         let status = answer.status.into_pyobject(py)?.unbind();
         let closes = PyBool::new(py, answer.closes).to_owned().unbind();
-        let fault = answer.fault.into_pyobject(py)?.unbind();
-        Ok(Self { status, rest, closes, download, fault })
+        let error = match answer.error {
+            None => py.None(),
+            Some(note) => Py::new(py, ErrorNote::from(*note))?.into_any(),
+        };
+        Ok(Self { status, rest, closes, download, error })
+    }
+}
+
+/// What the log is to say about an error.
+#[pyclass(frozen, get_all, module = "orcas._core")]
+pub struct ErrorNote {
+    request_id: String,
+    code: &'static str,
+    cause: String,
+    likely_cause: Option<String>,
+    at_fault: bool,
+}
+
+impl From<transfer::ErrorNote> for ErrorNote {
+    fn from(note: transfer::ErrorNote) -> Self {
+        Self {
+            request_id: String::from_utf8_lossy(&note.request_id).into_owned(),
+            code: note.code.as_str(),
+            cause: note.cause,
+            likely_cause: note.likely_cause,
+            at_fault: note.at_fault,
+        }
     }
 }
 

@@ -12,9 +12,10 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 use super::StoreError;
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, ScrubState};
+use super::describe::{Description, Diagnosis, Recovery};
 use super::request::Request;
 use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
-use crate::engine::{CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, SystemClock};
+use crate::engine::{CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, Replayed, SystemClock};
 use crate::error::Error;
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::http::{Headers, RequestHead};
@@ -31,6 +32,7 @@ pub struct Core {
     lane: Arc<Lane>,
     /// None once closed.
     engine: Mutex<Option<Engine>>,
+    replayed: Replayed,
 }
 
 /// How the store is.
@@ -86,6 +88,7 @@ pub struct Options {
     domains: Vec<String>,
     body_budget: u64,
     workers: usize,
+    explain_signatures: bool,
 }
 
 impl Options {
@@ -121,6 +124,7 @@ impl Options {
             whole_body_max: self.max_batch_write_file_size,
             body_budget: self.body_budget,
             workers: self.workers,
+            explains: self.explain_signatures,
         }
     }
 }
@@ -163,7 +167,8 @@ impl Core {
             Ok((engine, lane))
         });
         let (engine, lane) = opened.map_err(store_error)?;
-        Ok(Self { lane, engine: Mutex::new(Some(engine)) })
+        let replayed = engine.replayed();
+        Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed })
     }
 
     /// Finishes what was submitted, flushes and gives the lock back. Blocks. Without effect when called again.
@@ -187,8 +192,7 @@ impl Core {
         headers: &Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let objects = header_objects(headers)?;
-        let list: Vec<(&[u8], &[u8])> =
-            objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
         match self.lane.accept(&head) {
@@ -212,6 +216,40 @@ impl Core {
             inner.start(body, slot)
         };
         answer.map(|answer| self.response(py, answer)).transpose()
+    }
+
+    /// What a head says about itself, for the log.
+    fn describe(
+        &self,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'_, PyList>,
+    ) -> PyResult<Description> {
+        let objects = header_objects(headers)?;
+        let list = byte_pairs(&objects);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
+        Ok(self.lane.describe(&head).into())
+    }
+
+    /// What is wrong with the signature of a head that was refused, for the log. None: nothing that could be told.
+    fn diagnose(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'_, PyList>,
+    ) -> PyResult<Option<Diagnosis>> {
+        let objects = header_objects(headers)?;
+        let list = byte_pairs(&objects);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
+        Ok(py.detach(|| self.lane.diagnose(&head)).map(Diagnosis::from))
+    }
+
+    /// What the start had to do.
+    fn recovery(&self) -> Recovery {
+        self.replayed.into()
     }
 
     /// The answer to a request that Python failed to handle; it ends the connection.
@@ -264,8 +302,7 @@ impl Core {
         headers: &Bound<'py, PyList>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let objects = header_objects(headers)?;
-        let list: Vec<(&[u8], &[u8])> =
-            objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect();
+        let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
         judge(&self.lane, &head).into_object(py)
@@ -323,6 +360,11 @@ type HeaderObjects<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
 /// An ASGI header list.
 fn header_objects<'py>(headers: &Bound<'py, PyList>) -> PyResult<HeaderObjects<'py>> {
     headers.iter().map(|pair| header(&pair)).collect()
+}
+
+/// The bytes of it.
+fn byte_pairs<'a>(objects: &'a HeaderObjects<'_>) -> Vec<(&'a [u8], &'a [u8])> {
+    objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
 }
 
 /// One pair of it.

@@ -6,6 +6,7 @@
 mod answer;
 mod checks;
 mod core;
+mod describe;
 mod digests;
 mod format;
 mod load;
@@ -32,6 +33,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<request::Request>()?;
     module.add_class::<request::BodySink>()?;
     module.add_class::<answer::Response>()?;
+    module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;
     module.add_class::<tools::Hold>()?;
     module.add_class::<checks::CheckProgress>()?;

@@ -19,6 +19,7 @@ const ACCESS_KEY_BYTES_MAX: usize = 128;
 const REGION_BYTES_MAX: usize = 64;
 const SIGNED_HEADERS_MAX: usize = 128;
 
+#[derive(Clone)]
 pub(super) struct Claim<'a> {
     pub(super) how: Authentication,
     pub(super) access_key: Cow<'a, str>,

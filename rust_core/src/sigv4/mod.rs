@@ -9,6 +9,7 @@ mod canonical;
 mod chunked;
 mod claim;
 mod date;
+mod diagnosis;
 mod error;
 mod keys;
 mod sign;
@@ -17,12 +18,11 @@ mod tests;
 mod verify;
 
 pub use chunked::{ChunkMode, ChunkedDecoder, Trailers, decoded_length};
+pub use diagnosis::{Diagnosis, Explanation, Place, claimed_access_key, diagnose, explain};
 pub use error::SignatureError;
 pub use keys::{ChunkContext, Credential, SigningKeys};
 pub use sign::{ChunkSigner, Signer, sha256_hex};
-pub use verify::{
-    Authentication, Authorized, Explanation, PayloadMode, Policy, authorize, explain, verify_payload_hash,
-};
+pub use verify::{Authentication, Authorized, PayloadMode, Policy, authorize, verify_payload_hash};
 
 /// How far a request's date may lie from the server's clock: the window in which a captured request can be replayed.
 pub const SKEW_MAX_MS: i64 = 15 * 60 * 1000;

@@ -58,14 +58,7 @@ impl Authorized {
     }
 }
 
-/// The texts that a client needs in order to find its mistake. For development mode only; holds no secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Explanation {
-    pub canonical_request: Vec<u8>,
-    pub string_to_sign: Vec<u8>,
-}
-
-const SERVICE: &str = "s3";
+pub(super) const SERVICE: &str = "s3";
 
 /// Signs for access keys that do not exist, so that both answers cost the same work.
 const NOBODY: &[u8] = b"no such access key: this secret signs for nobody";
@@ -96,17 +89,6 @@ pub fn authorize(
         access_key: claim.access_key.into_owned(),
         signed_headers: claim.signed.into_owned(),
     })
-}
-
-/// The canonical request and the string to sign of a request, as this server computes them; `None` if it is not signed
-/// or malformed.
-pub fn explain(head: &RequestHead<'_>) -> Option<Explanation> {
-    let query = CanonicalQuery::strict(head.query).ok()?;
-    let claim = Claim::parse(&head.headers, &query).ok()??;
-    let path = canonical_path(head.path).ok()?;
-    let canonical_request = canonical_request(&claim, head, &path, &query);
-    let string_to_sign = string_to_sign(&claim.timestamp, &claim.region, SERVICE, &canonical_request);
-    Some(Explanation { canonical_request, string_to_sign })
 }
 
 /// Compares the hash of a received body with the one that `PayloadMode::Hash` announced.
@@ -176,7 +158,12 @@ fn check_coverage(claim: &Claim<'_>, head: &RequestHead<'_>) -> Result<(), Signa
     Ok(())
 }
 
-fn canonical_request(claim: &Claim<'_>, head: &RequestHead<'_>, path: &[u8], query: &CanonicalQuery) -> Vec<u8> {
+pub(super) fn canonical_request(
+    claim: &Claim<'_>,
+    head: &RequestHead<'_>,
+    path: &[u8],
+    query: &CanonicalQuery,
+) -> Vec<u8> {
     CanonicalRequest {
         method: head.method,
         path,
@@ -221,7 +208,7 @@ fn verify_signature(
 
 /// Clients that sign a ready URL sign its bytes, not the strict encoding of them. Accepting both is sound: a strict
 /// form and the bytes it came from decode to the same name.
-fn matches_as_sent(
+pub(super) fn matches_as_sent(
     head: &RequestHead<'_>,
     strict_path: &[u8],
     strict_query: &CanonicalQuery,

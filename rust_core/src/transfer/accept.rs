@@ -51,7 +51,10 @@ impl Lane {
         match self.read(head) {
             Ok(read) => Ok(Request::new(Arc::clone(self), envelope, read, has_body)),
             Err(problem) => {
-                let answer = envelope.problem(problem);
+                let answer = match self.options.explains.then(|| self.diagnose(head)).flatten() {
+                    Some(diagnosis) => envelope.explained(problem, diagnosis),
+                    None => envelope.problem(problem),
+                };
                 Err(Box::new(if has_body { answer.closing() } else { answer }))
             }
         }
@@ -98,20 +101,24 @@ impl Lane {
 
     /// Who asks: the owner's id. Everybody but root is denied.
     pub fn authorize(&self, head: &RequestHead<'_>) -> Result<(Authorized, String), Problem> {
-        let policy = Policy {
-            region: self.options.strict_region.then_some(self.options.region.as_str()),
-            now_unix_ms: now_ms(),
-            skew_max_ms: SKEW_MAX_MS,
-        };
         let keys = &self.identities.keys;
         let credential = |key: &str| keys.get(key).map(|known| known.credential.clone());
-        let authorized = authorize(head, &policy, &self.signing_keys, &credential)?;
+        let authorized = authorize(head, &self.policy(), &self.signing_keys, &credential)?;
         let owner = keys.get(&authorized.access_key).map(|known| &known.owner);
         match (authorized.how, owner) {
             (Authentication::Header | Authentication::Presigned, Some(owner)) if *owner == self.identities.root => {
                 Ok((authorized, owner.clone()))
             }
             _ => Err(ErrorCode::AccessDenied.into()),
+        }
+    }
+
+    /// What is demanded of signatures now.
+    pub(super) fn policy(&self) -> Policy<'_> {
+        Policy {
+            region: self.options.strict_region.then_some(self.options.region.as_str()),
+            now_unix_ms: now_ms(),
+            skew_max_ms: SKEW_MAX_MS,
         }
     }
 }

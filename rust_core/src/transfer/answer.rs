@@ -8,6 +8,11 @@ use super::download::Download;
 use super::problem::Problem;
 use crate::buffers::Buffer;
 pub use crate::s3::header_block::HeaderBlock;
+use crate::s3::{ErrorCode, S3Error};
+use crate::sigv4::Diagnosis;
+
+/// Bytes of each further element of an error that go to the log.
+const EXTRA_LEN_MAX: usize = 256;
 
 pub struct Answer {
     pub status: u16,
@@ -15,8 +20,21 @@ pub struct Answer {
     pub body: AnswerBody,
     /// The connection ends behind it.
     pub closes: bool,
-    /// For the log: why the server is at fault.
-    pub fault: Option<String>,
+    /// For the log, if this is an error that has to stand there.
+    pub error: Option<Box<ErrorNote>>,
+}
+
+/// What the log says about an error. None is made of what clients ask as a matter of course: whether an object is there,
+/// and whether it has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorNote {
+    pub request_id: [u8; 16],
+    pub code: ErrorCode,
+    pub cause: String,
+    /// Of a signature that was refused, where that was looked for.
+    pub likely_cause: Option<String>,
+    /// Whether the server is, not the client.
+    pub at_fault: bool,
 }
 
 pub enum AnswerBody {
@@ -107,15 +125,52 @@ impl Envelope {
             let document = error.document(&self.resource, self.request_id(), &self.host_id);
             self.document(status, headers, document)
         };
-        answer.fault = problem.fault;
+        answer.error = self.note(problem).map(Box::new);
         answer
+    }
+
+    /// As `problem`, with what a client needs in order to find out what is wrong with its signature.
+    pub fn explained(&self, problem: Problem, diagnosis: Diagnosis) -> Answer {
+        let note = self.note(problem.clone());
+        let Diagnosis { cause, explanation } = diagnosis;
+        let mut error = problem.error;
+        for (name, text) in [
+            ("LikelyCause", cause.clone().map(String::into_bytes)),
+            ("StringToSign", explanation.as_ref().map(|texts| texts.string_to_sign.clone())),
+            ("CanonicalRequest", explanation.as_ref().map(|texts| texts.canonical_request.clone())),
+        ] {
+            if let Some(text) = text {
+                error = error.field(name, text);
+            }
+        }
+        let mut answer = self.problem(Problem { error, fault: problem.fault });
+        answer.error = note.map(|note| Box::new(ErrorNote { likely_cause: cause, ..note }));
+        answer
+    }
+
+    fn note(&self, problem: Problem) -> Option<ErrorNote> {
+        let Problem { error, fault } = problem;
+        let code = error.code;
+        let expected = matches!(
+            code,
+            ErrorCode::NoSuchKey | ErrorCode::NoSuchVersion | ErrorCode::PreconditionFailed | ErrorCode::NotModified
+        );
+        let at_fault = fault.is_some();
+        let cause = || fault.unwrap_or_else(|| told(&error));
+        (!expected).then(|| ErrorNote {
+            request_id: self.request_id,
+            code,
+            cause: cause(),
+            likely_cause: None,
+            at_fault,
+        })
     }
 
     /// Names the request and joins the parts.
     pub fn complete(&self, status: u16, mut headers: HeaderBlock, body: AnswerBody) -> Answer {
         headers.push("x-amz-request-id", &self.request_id);
         headers.push("x-amz-id-2", self.host_id.as_bytes());
-        Answer { status, headers, body, closes: false, fault: None }
+        Answer { status, headers, body, closes: false, error: None }
     }
 
     /// The answer, or the one of a server at fault where it is not fit to be sent.
@@ -125,6 +180,16 @@ impl Envelope {
             Some(flaw) => self.problem(Problem::internal(flaw)),
         }
     }
+}
+
+/// The message of an error and what belongs to it, such as the name of an argument.
+fn told(error: &S3Error) -> String {
+    let mut text = error.message.to_string();
+    for (name, value) in &error.extra {
+        let value = String::from_utf8_lossy(&value[..value.len().min(EXTRA_LEN_MAX)]);
+        text.push_str(&format!(" {name}={value}"));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -162,9 +227,22 @@ mod tests {
             let headers = promised.map_or_else(HeaderBlock::new, promising);
             let answer = envelope.checked(envelope.complete(status, headers, body));
             assert_eq!(answer.status, if fit { status } else { 500 }, "{status} {headless} {promised:?}");
-            assert_eq!(answer.fault.is_none(), fit);
+            assert_eq!(answer.error.is_none(), fit);
             assert_eq!(answer.flaw(headless), None);
         }
+    }
+
+    #[test]
+    fn the_log_hears_of_errors_but_not_of_what_is_asked_as_a_matter_of_course() {
+        let note = |problem: Problem| envelope(true).problem(problem).error.map(|note| (note.cause, note.at_fault));
+        for expected in [ErrorCode::NoSuchKey, ErrorCode::NoSuchVersion, ErrorCode::PreconditionFailed] {
+            assert_eq!(note(expected.into()), None);
+        }
+        assert!(note(ErrorCode::NoSuchBucket.into()).is_some());
+        assert_eq!(note(Problem::internal("a reason")), Some(("a reason".into(), true)));
+        let argument = S3Error::argument("no", "x", &[b'v'; 1000]);
+        let (cause, at_fault) = note(argument.into()).unwrap();
+        assert!(!at_fault && cause.starts_with("no ArgumentName=x ArgumentValue=vvv") && cause.len() < 400, "{cause}");
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct LaneOptions {
     pub workers: usize,
     /// Content that its owner has stored before need not be sent again.
     pub instant_upload: bool,
+    /// Tell a client what is wrong with its signature: for development.
+    pub explains: bool,
 }
 
 /// Who may sign, and as whom. Replaced whole.

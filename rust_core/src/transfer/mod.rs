@@ -15,6 +15,7 @@ mod conditions;
 mod copies;
 pub mod crew;
 mod deletes;
+mod describe;
 pub mod download;
 mod instant;
 pub mod intake;
@@ -33,6 +34,7 @@ pub mod stream;
 mod tests;
 mod uploads;
 
-pub use answer::{Answer, AnswerBody};
+pub use answer::{Answer, AnswerBody, ErrorNote};
+pub use describe::Description;
 pub use lane::{AccessKey, Completion, Event, Identities, Lane, LaneOptions};
 pub use request::{BodyPlan, Request};

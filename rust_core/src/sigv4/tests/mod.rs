@@ -1,6 +1,7 @@
 //! Published vectors, requests of a real client, and hostile variations of both.
 
 mod chunks;
+mod diagnosis;
 mod presigned;
 mod requests;
 mod vectors;

@@ -8,6 +8,7 @@ use super::super::keys::SigningKey;
 use super::super::{
     Authentication, Credential, PayloadMode, Policy, SKEW_MAX_MS, SignatureError, SigningKeys, authorize, explain,
 };
+use super::diagnosis::judged;
 use super::{ACCESS_KEY, MAY_24_2013, Request, SECRET, lookup, signed_put};
 
 fn code(result: Result<super::Authorized, SignatureError>) -> &'static str {
@@ -298,6 +299,9 @@ proptest! {
         request.add("authorization", &fields);
         let outcome = request.authorize();
         prop_assert!(outcome.is_err() || !is_signed);
+        if is_signed {
+            judged(&request, MAY_24_2013 * 1000, None);
+        }
         let policy = Policy { region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS };
         prop_assert!(request.with_head(|head| authorize(head, &policy, &SigningKeys::new(), &lookup)).is_err());
     }
@@ -315,5 +319,8 @@ proptest! {
         }).collect::<Vec<_>>();
         prop_assume!(same_words(&request) != same_words(&good));
         prop_assert!(request.authorize().is_err());
+        for now_ms in [MAY_24_2013 * 1000, i64::MIN, i64::MAX] {
+            judged(&request, now_ms, Some("eu-west-1"));
+        }
     }
 }

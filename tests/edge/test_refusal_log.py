@@ -1,0 +1,300 @@
+"""What the operator of a live server reads in its log about requests that were refused, and about its start and end."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from tests.fixtures.signing import Identity, presigned_url, signed_headers
+from tests.fixtures.wire import Answer, Wire
+
+from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, child_environment
+
+ACCESS_KEY, SECRET_KEY = "operators-key", "a-secret-that-must-not-show"
+
+
+@dataclass
+class Running:
+    """`orcas serve` with its stderr in a file."""
+
+    process: subprocess.Popen[str]
+    url: str
+    stderr: Path
+    keys: tuple[str, str]
+
+    @property
+    def wire(self) -> Wire:
+        return Wire(self.url, Identity(*self.keys, "us-east-1"))
+
+    def client(self, **options: Any) -> Any:
+        """A boto3 client as users have it."""
+        access_key, secret_key = self.keys
+        settings = {"aws_access_key_id": access_key, "aws_secret_access_key": secret_key, "region_name": "us-east-1"}
+        config = Config(retries={"total_max_attempts": 1}, signature_version="s3v4", s3={"addressing_style": "path"})
+        return boto3.client("s3", endpoint_url=self.url, config=config, **(settings | options))
+
+    def text(self) -> str:
+        return self.stderr.read_text(encoding="utf-8")
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Every line, each of which must be one JSON object."""
+        return [json.loads(line) for line in self.text().splitlines()]
+
+    def about(self, request_id: str) -> list[dict[str, Any]]:
+        """The lines about one request."""
+        return [line for line in self.lines() if line.get("request_id") == request_id]
+
+    def stop(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@contextlib.contextmanager
+def serving(directory: Path, *arguments: str, level: str, form: str) -> Iterator[Running]:
+    """A server of this test's own; its keys are the operator's, or those of `--dev`."""
+    keys = (DEV_ACCESS_KEY, DEV_SECRET_KEY) if "--dev" in arguments else (ACCESS_KEY, SECRET_KEY)
+    variables = {"ORCAS_LOG_LEVEL": level, "ORCAS_LOG_FORMAT": form, "ORCAS_DATA": str(directory / "store")}
+    if "--dev" not in arguments:
+        variables |= {"ORCAS_ROOT_ACCESS_KEY": keys[0], "ORCAS_ROOT_SECRET_KEY": keys[1]}
+    stderr = directory / f"stderr-{time.monotonic_ns()}"
+    with stderr.open("w") as out, subprocess.Popen(
+        [sys.executable, "-m", "orcas", "serve", "--port", "0", *arguments],
+        env=child_environment() | variables | {"HOME": str(directory)}, cwd=directory, stdout=subprocess.PIPE,
+        stderr=out, text=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            ready = process.stdout.readline().split()
+            assert ready[:2] == ["orcas", "ready"], stderr.read_text()
+            yield Running(process, ready[2], stderr, keys)
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A server that logs everything as JSON, with a bucket that holds `k`."""
+    with serving(tmp_path_factory.mktemp("logged"), level="debug", form="json") as running:
+        assert running.wire("PUT", "/bucket").status == 200
+        assert running.wire("PUT", "/bucket/k", body=b"content").status == 200
+        yield running
+        # Nothing that any of these tests did may have shown a secret.
+        assert SECRET_KEY not in running.text()
+
+
+def line_of(running: Running, answer: Answer) -> dict[str, Any]:
+    """The one line that says that a request was refused."""
+    found = [line for line in running.about(answer.headers["x-amz-request-id"]) if line["level"] != "debug"]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def cause_of(running: Running, answer: Answer) -> str:
+    """The likely cause of a refused signature, as the log has it at debug."""
+    found = [line for line in running.about(answer.headers["x-amz-request-id"]) if line["level"] == "debug"]
+    assert len(found) == 1, found
+    assert found[0]["canonical_request"].startswith(("GET\n", "HEAD\n"))
+    assert found[0]["string_to_sign"].startswith("AWS4-HMAC-SHA256\n")
+    cause: str = found[0]["likely_cause"]
+    return cause
+
+
+def signed_as(running: Running, target: str, sent: str, host: str | None = None, **extra: str) -> Answer:
+    """A GET that was signed for `target` at `host`, sent for `sent` to the server's own name."""
+    wire = running.wire
+    host = host or wire.netloc
+    headers = signed_headers(wire.identity, "GET", f"http://{host}{target}", {"Host": host})
+    return wire.send("GET", sent, headers | {"Host": wire.netloc} | {k.replace("_", "-"): v for k, v in extra.items()})
+
+
+def test_one_line_says_who_was_refused_what_and_why(logged: Running) -> None:
+    answer = logged.wire("GET", "/bucket/some%20key", headers={"Range": "bytes=5-2"}, query="partNumber=x")
+    line = line_of(logged, answer)
+    assert (line["level"], line["message"], line["status"], line["code"]) == (
+        "info", "Request refused", answer.status, answer.code,
+    )  # fmt: skip
+    assert (line["operation"], line["bucket"], line["key"]) == ("GetObject", "bucket", "some key")
+    assert line["access_key"] == ACCESS_KEY
+    assert line["client"].startswith("127.0.0.1:")
+    assert line["cause"].startswith(answer.error["Message"])
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/bucket/absent", {}, 404),
+        ("HEAD", "/bucket/absent", {}, 404),
+        ("GET", "/bucket/k", {"If-Match": '"0"'}, 412),
+        ("PUT", "/bucket/k", {"If-None-Match": "*"}, 412),
+        ("GET", "/bucket/k", {}, 200),
+    ],
+)
+def test_what_clients_ask_as_a_matter_of_course_has_no_line(
+    logged: Running, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    answer = logged.wire(method, path, headers=headers)
+    assert answer.status == status
+    assert logged.about(answer.headers["x-amz-request-id"]) == []
+
+
+def test_every_part_of_the_server_reports_its_refusals(logged: Running) -> None:
+    wire = logged.wire
+    assert line_of(logged, wire("GET", "/no-such-bucket/k"))["code"] == "NoSuchBucket"
+    assert line_of(logged, wire("HEAD", "/no-such-bucket"))["operation"] == "HeadBucket"
+    assert line_of(logged, wire("GET", "/bucket", "acl"))["operation"] == "GetBucketAcl"
+    upside_down = line_of(logged, wire("GET", "/Not_A_Bucket/k"))
+    assert (upside_down["code"], upside_down["path"]) == ("InvalidBucketName", "/Not_A_Bucket/k")
+    admin = line_of(logged, wire.using(secret_key="wrong")("GET", "/_orcas/admin/stats"))
+    assert (admin["status"], admin["code"], admin["path"]) == (403, "SignatureDoesNotMatch", "/_orcas/admin/stats")
+    assert line_of(logged, wire("GET", "/_orcas/admin/jobs/none"))["code"] == "NoSuchJob"
+    assert line_of(logged, wire("GET", "/_orcas/none", sign=False))["status"] == 404
+    with socket.create_connection(wire.netloc.split(":")) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        head = connection.recv(65536).partition(b"\r\n\r\n")[0].decode()
+    request_id = head.partition("x-amz-request-id: ")[2].split()[0]
+    (line,) = logged.about(request_id)
+    assert (line["status"], line["logger"]) == (400, "orcas.http")
+    assert line["client"].startswith("127.0.0.1:")
+
+
+def test_the_cause_of_a_wrong_signature_is_found(logged: Running) -> None:
+    wire = logged.wire
+    with pytest.raises(ClientError) as refused:
+        logged.client(aws_secret_access_key="wrong").get_object(Bucket="bucket", Key="k")
+    metadata = refused.value.response["ResponseMetadata"]
+    answer = Answer(403, metadata["HTTPHeaders"], b"")
+    assert line_of(logged, answer)["code"] == "SignatureDoesNotMatch"
+    assert cause_of(logged, answer).startswith("most likely the secret key")
+
+    late = wire.using(clock_offset=dt.timedelta(hours=-1))("GET", "/bucket/k")
+    assert late.code == "RequestTimeTooSkewed"
+    assert "clock is 3600 seconds behind" in cause_of(logged, late).replace("3601", "3600")
+    unknown = wire.using(access_key="nobody")("GET", "/bucket/k")
+    assert line_of(logged, unknown)["access_key"] == "nobody"
+    assert "unknown access key" in cause_of(logged, unknown)
+
+    proxied = signed_as(logged, "/bucket/k", "/bucket/k", "s3.example.com", X_Forwarded_Host="s3.example.com")
+    assert cause_of(logged, proxied).startswith("Host: the client signed for 's3.example.com'")
+    doubled = signed_as(logged, "/bucket/a%2520b", "/bucket/a%20b")
+    assert "encodes the path twice" in cause_of(logged, doubled)
+    region = wire.using(region="eu-west-1")
+    headers = signed_headers(region.identity, "GET", f"{wire.endpoint}/bucket/k", {"Host": wire.netloc})
+    headers["Authorization"] = headers["Authorization"].replace("/eu-west-1/", "/us-west-2/")
+    assert cause_of(logged, wire.send("GET", "/bucket/k", headers)).startswith("most likely the secret key")
+    headers = signed_headers(wire.identity, "GET", f"{wire.endpoint}/bucket/k", {"Host": wire.netloc})
+    headers["Authorization"] = headers["Authorization"].replace("/us-east-1/", "/us-west-2/")
+    assert "signed for 'us-east-1' and names 'us-west-2'" in cause_of(logged, wire.send("GET", "/bucket/k", headers))
+
+
+def test_a_presigned_signature_is_never_logged(logged: Running) -> None:
+    wire = logged.wire
+    url = presigned_url(wire.identity, "GET", f"{wire.endpoint}/bucket/k", headers={"Host": wire.netloc})
+    signature = url.rpartition("Signature=")[2]
+    assert len(signature) == 64
+    target = url.removeprefix(wire.endpoint)
+    # Right for another host: whoever reads it in a log could still use it there.
+    assert cause_of(logged, wire.send("GET", target, {"Host": f"elsewhere:{wire.netloc.split(':')[1]}"})).startswith(
+        "Host"
+    )
+    assert cause_of(logged, wire.send("GET", target.replace("/k?", "/other?"), {"Host": wire.netloc}))
+    # Nor from a place where nobody looks for one: here it is part of a key.
+    hidden = wire.using(secret_key="wrong")("GET", f"/bucket/k%3FX-Amz-Signature={signature}")
+    assert line_of(logged, hidden)["key"] == "k?X-Amz-Signature=***"
+    assert signature not in logged.text()
+
+
+FORGED = "a%0A12:00:00%20INFO%20orcas:%20Ready%0D%1B%5B2J%C2%9B31m%E2%80%AE%E2%80%A8"
+
+
+def test_keys_cannot_forge_lines(logged: Running, tmp_path: Path) -> None:
+    answer = logged.wire.using(secret_key="wrong")("GET", f"/bucket/{FORGED}")
+    line = line_of(logged, answer)
+    assert line["key"] == "a\n12:00:00 INFO orcas: Ready\r\x1b[2J\x9b31m\u202e\u2028", "JSON keeps what was sent"
+    assert logged.text().replace("\n", "").isprintable()
+    # The longest key is shown whole, more is not.
+    long = logged.wire.using(secret_key="wrong")("GET", "/bucket/" + "x" * 1024)
+    assert line_of(logged, long)["key"] == "x" * 1024
+    longer = logged.wire("GET", "/bucket/" + "y" * 20_000)
+    assert longer.code == "KeyTooLongError"
+    assert len(json.dumps(line_of(logged, longer))) < 2_000
+    with serving(tmp_path, level="debug", form="human") as running:
+        running.wire.using(secret_key="wrong")("GET", f"/bucket/{FORGED}")
+        lines = running.text().splitlines()
+        assert not [line for line in lines if not line.isprintable() or line.startswith("12:00:00 INFO orcas: Ready")]
+        assert sum("INFO orcas: Ready" in line for line in lines) == 2
+        assert any('key="a\\n12:00:00 INFO' in line for line in lines)
+
+
+def test_a_flood_leaves_a_few_lines_and_hides_no_other_refusal(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json") as running:
+        wire = running.wire.using(secret_key="wrong")
+        for number in range(200):
+            assert wire("GET", f"/bucket/{number}").status == 403
+        other = running.wire("GET", "/no-such-bucket/k")
+        assert line_of(running, other)["code"] == "NoSuchBucket"
+        flood = [line for line in running.lines() if line.get("code") == "SignatureDoesNotMatch"]
+        assert 50 <= len(flood) < 100
+        assert running.stop() == 0
+        counted = [line for line in running.lines() if line.get("kind") == "SignatureDoesNotMatch"]
+        suppressed = sum(line.get("suppressed", 0) for line in flood)
+        assert suppressed + sum(int(line["message"].split()[0]) for line in counted) + len(flood) == 200
+
+
+def test_answers_of_development_mode_explain(tmp_path: Path) -> None:
+    with serving(tmp_path, "--dev", level="info", form="human") as running:
+        right = running.wire
+        assert right("PUT", "/bucket").status == 200
+        answer = signed_as(running, "/bucket/k", "/bucket/k", "s3.example.com", X_Forwarded_Host="s3.example.com")
+        assert answer.error["LikelyCause"].startswith("Host: the client signed for 's3.example.com'")
+        canonical = answer.error["CanonicalRequest"]
+        assert canonical.startswith(f"GET\n/bucket/k\n\nhost:{right.netloc}\n")
+        assert answer.error["StringToSign"].startswith("AWS4-HMAC-SHA256\n")
+        headers = signed_headers(right.identity, "GET", f"{right.endpoint}/bucket/k", {"Host": right.netloc})
+        assert right.send("GET", "/bucket/k", headers).code == "NoSuchKey"
+        assert "likely_cause=" in running.text()
+        assert "LikelyCause" not in right("GET", "/no-such-bucket").error
+
+
+def test_answers_in_use_explain_nothing(logged: Running) -> None:
+    answer = logged.wire.using(secret_key="wrong")("GET", "/bucket/k")
+    assert set(answer.error) == {"Code", "Message", "Resource", "RequestId", "HostId"}
+
+
+def test_start_recovery_and_end_are_told(tmp_path: Path) -> None:
+    with serving(tmp_path, level="info", form="json") as running:
+        (ready,) = running.lines()
+        assert (ready["message"], ready["recovery"], ready["url"]) == ("Ready", "none", running.url)
+        assert (ready["data"], ready["durability"]) == (str(tmp_path / "store"), "sync")
+        assert ready["version"]
+        assert running.wire("PUT", "/bucket").status == 200
+        os.kill(running.process.pid, signal.SIGKILL)
+    with serving(tmp_path, level="info", form="json") as running:
+        (ready,) = running.lines()
+        assert ready["recovery"] == "log replayed"
+        assert ready["replayed_records"] >= 1
+        assert ready["opened_in_sec"] > 0
+        with socket.create_connection(running.wire.netloc.split(":")) as waiting:
+            waiting.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert waiting.recv(12) == b"HTTP/1.1 403"
+        assert running.stop() == 0
+        assert [line["message"] for line in running.lines() if line["logger"] == "orcas"] == [
+            "Ready", "Stopping", "Stopped",
+        ]  # fmt: skip
+    with serving(tmp_path, level="info", form="json") as running:
+        assert running.lines()[0]["recovery"] == "none", "it was stopped in order"

@@ -637,12 +637,20 @@ class Health:
     """How the store is."""
 
     @property
-    def read_only(self) -> str | None:
-        """Why nothing is written any more."""
+    def status(self) -> str:
+        """`ok`, `full`, `read-only` or `damaged`: the worst that is known."""
 
     @property
-    def storage_full(self) -> bool:
-        """Free space is under the reserve: writes that add content are refused."""
+    def reason(self) -> str | None:
+        """Why it is not `ok`, for everybody: it names no path and no key."""
+
+    @property
+    def detail(self) -> str | None:
+        """The same for the operator, with what only the operator should know."""
+
+    @property
+    def writable(self) -> bool:
+        """Whether new content is taken now."""
 
     @property
     def durability(self) -> str:

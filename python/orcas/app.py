@@ -65,9 +65,11 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         try:
             dispatcher = Dispatcher(core)
             tools = Tools(core)
+            watch = asyncio.create_task(health.watch(core.health))
             try:
                 yield Lane(dispatcher, core.health, control.root, tools, _opening(core, seconds))
             finally:
+                watch.cancel()
                 await tools.cancel()
                 dispatcher.close()
         finally:

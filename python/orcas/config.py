@@ -28,6 +28,8 @@ SYSTEM_FILE: Final = Path("/etc/orcas") / FILE_NAME
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
+TIB: Final = 1024 * GIB
+_MEMORY_RESERVE: Final = 32 * MIB
 
 # Fixed keys of `--dev`. Anybody can read them here, so config refuses them on any address but loopback.
 DEV_ACCESS_KEY: Final = "orcas-dev-access-key"
@@ -188,6 +190,12 @@ class Settings:
     scrub_bytes_per_sec: int = _setting(
         10 * MIB, "bytes a second that are read again to find damage early; 0 turns that off", _integer,
         unit="bytes", low=0, high=16 * GIB,
+    )  # fmt: skip
+    disk_reserve: int = _setting(
+        256 * MIB,
+        "free space of the disk under which nothing but reads and deletions is served; "
+        "with `--memory` 32 MiB unless it is set",
+        _integer, unit="bytes", low=0, high=16 * TIB,
     )  # fmt: skip
     db_max_open_conns: int = _setting(
         25, "read connections of the index open at once", _integer, unit="connections", low=1, high=1000
@@ -396,6 +404,10 @@ def _combined(settings: Settings, sources: dict[str, str]) -> Settings:
             raise ConfigurationError("--memory keeps nothing, so its durability can only be unsafe-none.")
         settings = dataclasses.replace(settings, durability="unsafe-none")
         sources["durability"] = "--memory"
+        if "disk_reserve" not in sources:
+            # Every byte of it is memory.
+            settings = dataclasses.replace(settings, disk_reserve=_MEMORY_RESERVE)
+            sources["disk_reserve"] = "--memory"
     if settings.db_max_idle_conns > settings.db_max_open_conns:
         raise ConfigurationError("ORCAS_DB_MAX_IDLE_CONNS must not exceed ORCAS_DB_MAX_OPEN_CONNS.")
     return dataclasses.replace(settings, data=Path(os.path.abspath(settings.data)))  # noqa: PTH100 - keeps symlinks

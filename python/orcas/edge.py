@@ -65,11 +65,8 @@ class CheckOrder(TypedDict):
 # enough that a sweep which empties one gets its space back.
 _LOG_FILE_SIZE: Final = 16 << 20
 _PACK_SIZE: Final = 1 << 30
-# Free bytes under which content is refused, so that deletions and the index always have room to work.
-_RESERVE: Final = 256 << 20
-# The same for a store in memory, where every byte of a spare file and of the reserve is memory.
+# The same for a store in memory, where every byte of a spare file is memory.
 _MEMORY_LOG_FILE_SIZE: Final = 8 << 20
-_MEMORY_RESERVE: Final = 32 << 20
 # Workers wait for disks more than they compute, and a sync is shared by all who wait for it.
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
@@ -111,7 +108,7 @@ def _options(settings: Settings) -> Options:
         "pack_size": _PACK_SIZE,
         "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
         "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
-        "reserve": _MEMORY_RESERVE if settings.memory else _RESERVE,
+        "reserve": settings.disk_reserve,
         "pooling_enabled": settings.pooling_enabled,
         "region": settings.region,
         "strict_region": settings.strict_region,

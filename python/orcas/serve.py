@@ -123,7 +123,11 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
 
         def ready() -> None:
             url = url_of(listener)
-            write_address(app.settings.data, url)
+            try:
+                write_address(app.settings.data, url)
+            except UnavailableError as error:
+                # On a full disk. It only helps commands to find this server.
+                log.warning("%s Commands that look after the store need --endpoint %s", error, url)
             log.info("Ready", extra={"orcas": _start(app.settings, url, lane)})
             announce(url, lane)
 

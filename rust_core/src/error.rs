@@ -1,6 +1,7 @@
 //! Everything that can go wrong below the S3 surface. Variants carry the data that a message or a decision needs;
 //! nobody matches on text. Cloneable, because one failed sync answers every writer of its batch.
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,10 +31,41 @@ pub enum Error {
     Record { reason: &'static str },
     #[error("the disk is full")]
     StorageFull,
-    #[error("the store is read-only: {reason}")]
-    ReadOnly { reason: Arc<str> },
+    /// There is room, but not more than has to be kept free.
+    #[error("less than {reserve} bytes of the disk are free, which ORCAS_DISK_RESERVE keeps")]
+    UnderReserve { reserve: u64 },
+    #[error("the store is read-only: {cause}")]
+    ReadOnly { cause: Cause },
     #[error("the store is closed")]
     Closed,
+}
+
+/// Why a store does not do all that it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// For everybody who may ask: it names no path and nothing that a user stored.
+    pub reason: &'static str,
+    /// For the operator. Empty when there is no more to say.
+    pub detail: Arc<str>,
+}
+
+impl Cause {
+    pub fn new(reason: &'static str, detail: impl Into<Arc<str>>) -> Self {
+        Self { reason, detail: detail.into() }
+    }
+}
+
+impl From<&'static str> for Cause {
+    fn from(reason: &'static str) -> Self {
+        Self::new(reason, "")
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason)?;
+        if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
+    }
 }
 
 impl Error {

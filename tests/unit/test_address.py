@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from orcas.control import address
 from orcas.control.address import read_address, remove_address, write_address
+from orcas.errors import UnavailableError
 
 
 @pytest.mark.parametrize(
@@ -29,4 +31,21 @@ def test_it_names_an_address_that_this_machine_reaches(tmp_path: Path, url: str,
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"url": 5}', '{"url": "file:///etc"}'])
 def test_what_cannot_be_read_names_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "server.json").write_text(content)
+    assert read_address(tmp_path) is None
+
+
+def test_on_a_full_disk_the_file_of_before_is_written_over_or_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, _: bytes) -> None:
+        raise UnavailableError(f"{path} cannot be written: No space left on device.")
+
+    write_address(tmp_path, "http://127.0.0.1:9000/and-more-that-is-left-of-a-longer-one")
+    monkeypatch.setattr(address, "write_secret_file", full)
+    write_address(tmp_path, "http://127.0.0.1:7")
+    assert read_address(tmp_path) == "http://127.0.0.1:7"
+    remove_address(tmp_path)
+    with pytest.raises(UnavailableError, match="No space"):
+        write_address(tmp_path, "http://127.0.0.1:9000")
+    # Not the address of another server.
     assert read_address(tmp_path) is None

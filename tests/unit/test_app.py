@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from orcas.admin.health import watch
 from orcas.app import Lane, Orcas
 from orcas.config import Settings
 from orcas.control.root import Root
@@ -23,8 +24,10 @@ async def to_s3(scope: Any, receive: Any, send: Any) -> None:
 
 @dataclass
 class Health:
-    read_only: str | None = None
-    storage_full: bool = False
+    status: str = "ok"
+    reason: str | None = None
+    detail: str | None = None
+    writable: bool = True
     durability: str = "sync"
 
 
@@ -67,22 +70,46 @@ async def test_health_needs_no_credentials() -> None:
     live = await get(app, "/_orcas/health/live")
     assert (live.status_code, live.json()) == (200, {"status": "ok"})
     ready = await get(app, "/_orcas/health/ready")
-    assert (ready.status_code, ready.json()) == (200, {"status": "ok", "durability": "sync"})
+    assert (ready.status_code, ready.json()) == (200, {"status": "ok", "writable": True, "durability": "sync"})
     assert (await get(app, "/_orcas/nothing")).status_code == 404
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "status"),
-    [("read_only", "EIO on /srv/secret-place", "read-only"), ("storage_full", True, "full")],
+    ("status", "writes", "ready", "writable"),
+    [
+        ("ok", True, 200, 200),
+        ("full", False, 200, 503),
+        ("read-only", False, 200, 503),
+        ("damaged", True, 503, 200),
+        ("damaged", False, 503, 503),
+    ],
 )
-async def test_readiness_tells_how_the_store_is(
-    monkeypatch: pytest.MonkeyPatch, field: str, value: object, status: str
+async def test_health_tells_how_the_store_is(
+    monkeypatch: pytest.MonkeyPatch, status: str, writes: bool, ready: int, writable: int
 ) -> None:
-    monkeypatch.setattr(HEALTH, field, value)
-    ready = await get(Orcas(Settings(data=Path("/nowhere")), open_lane), "/_orcas/health/ready")
-    assert ready.status_code == 200
-    assert ready.json()["status"] == status
-    assert "secret-place" not in ready.text
+    monkeypatch.setattr(HEALTH, "status", status)
+    monkeypatch.setattr(HEALTH, "reason", "it is so")
+    monkeypatch.setattr(HEALTH, "detail", "EIO on /srv/secret-place")
+    monkeypatch.setattr(HEALTH, "writable", writes)
+    for asked, code in (("ready", ready), ("writable", writable), ("live", 200)):
+        answer = await get(Orcas(Settings(data=Path("/nowhere")), open_lane), f"/_orcas/health/{asked}")
+        assert answer.status_code == code
+        assert "secret-place" not in answer.text
+        if asked != "live":
+            said = {"status": status, "reason": "it is so", "writable": writes, "durability": "sync"}
+            assert (answer.json(), answer.headers["cache-control"]) == (said, "no-store")
+
+
+async def test_the_log_says_when_the_store_is_not_well(caplog: pytest.LogCaptureFixture) -> None:
+    said = [Health("full", "no room", "no room"), Health("full", "no room", "no room"), Health(), Health()]
+    said.append(Health("damaged", "a file", "the file /srv/x"))
+    with caplog.at_level("INFO", "orcas"), pytest.raises(IndexError):
+        await watch(lambda: said.pop(0), seconds=0)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "The store is full: no room"),
+        ("INFO", "The store is well again: writes are taken"),
+        ("ERROR", "The store is damaged: the file /srv/x"),
+    ]
 
 
 async def test_a_key_of_a_virtual_hosted_bucket_may_be_called_like_a_route() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orcas.control import Snapshot, open_control
+from orcas.control import Control, Snapshot, open_control
 from orcas.control.root import read_root
 from orcas.errors import ConfigurationError, UnavailableError
 
@@ -117,3 +117,50 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
 def test_there_is_no_key_before_the_first_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="orcas serve"):
         read_root(tmp_path, None, None)
+
+
+def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
+    return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()}
+
+
+@pytest.mark.parametrize("keys", [(None, None), ("operator", "operators-secret")])
+async def test_a_start_that_changes_nothing_writes_nothing(tmp_path: Path, keys: tuple[str | None, str | None]) -> None:
+    first = await snapshot_of(tmp_path, *keys)
+    before = contents(tmp_path)
+    async with open_control(tmp_path, *keys) as control:
+        assert await control.load_snapshot() == first
+        assert contents(tmp_path) == before
+    assert contents(tmp_path) == before
+
+
+async def test_a_root_key_that_cannot_be_written_counts_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await snapshot_of(tmp_path, "operator", "operators-secret")
+
+    async def full(_: Control) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Control, "_write_root", full)
+        changed = await snapshot_of(tmp_path, "another", "another-secret")
+    assert [(c.access_key, c.secret_key) for c in changed.credentials] == [("another", "another-secret")]
+    assert "disk is full" in caplog.text
+    async with open_control(tmp_path, "another", "another-secret") as control:
+        assert await control.load_snapshot() == changed
+    with sqlite3.connect(tmp_path / "control.db") as connection:
+        assert connection.execute("SELECT access_key FROM access_keys").fetchall() == [("another",)]
+    connection.close()
+
+
+async def test_a_damaged_row_of_the_root_is_written_again(tmp_path: Path) -> None:
+    first = await snapshot_of(tmp_path)
+    with sqlite3.connect(tmp_path / "control.db") as connection:
+        connection.execute("UPDATE access_keys SET secret = x'00'")
+    connection.close()
+    assert await snapshot_of(tmp_path) == first
+    before = contents(tmp_path)
+    assert await snapshot_of(tmp_path) == first
+    assert contents(tmp_path) == before

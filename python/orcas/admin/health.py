@@ -1,44 +1,96 @@
-"""Health, for supervisors and load balancers: 200 without credentials, and nothing in it that is anybody's secret."""
+"""Health, for supervisors and load balancers, without credentials, and nothing in it that is anybody's secret.
+
+A supervisor asks `live`, a load balancer `ready`; one that sends writes elsewhere than reads asks `writable` for those.
+A store that is full or read-only is ready: it reads, and a full one needs deletions to get out of it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
-from typing import Protocol
+from http import HTTPStatus
+from typing import Final, Protocol
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Response
+
+# Seconds between two looks at the store for the log.
+_WATCH_SECONDS: Final = 5
+
+log = logging.getLogger("orcas")
+
+# What reads are sent to. A damaged store answers too, but not every object: somebody has to look at it first.
+_READY: Final = frozenset({"ok", "full", "read-only"})
 
 
 class StoreHealth(Protocol):
-    """What is asked of the store. `read_only` says why nothing is written any more."""
+    """What is asked of the store."""
 
     @property
-    def read_only(self) -> str | None:
-        """None while writes are taken."""
+    def status(self) -> str:
+        """`ok`, `full`, `read-only` or `damaged`: the worst that is known."""
 
     @property
-    def storage_full(self) -> bool:
-        """Writes that add content are refused for want of space."""
+    def reason(self) -> str | None:
+        """Why it is not `ok`, without paths and keys."""
+
+    @property
+    def detail(self) -> str | None:
+        """The same for the log."""
+
+    @property
+    def writable(self) -> bool:
+        """New content is taken now."""
 
     @property
     def durability(self) -> str:
         """The store's default mode."""
 
 
+async def watch(store: Callable[[], StoreHealth], seconds: float = _WATCH_SECONDS) -> None:
+    """Say in the log how the store is when that is not well, and whenever it changes. Until it is cancelled."""
+    said = "ok"
+    while True:
+        # Asking the store may look at the disk.
+        health = await asyncio.to_thread(store)
+        if health.status != said:
+            said = health.status
+            if said == "ok":
+                log.info("The store is well again: writes are taken")
+            else:
+                level = logging.WARNING if said == "full" else logging.ERROR
+                log.log(level, "The store is %s: %s", said, health.detail)
+        await asyncio.sleep(seconds)
+
+
 def router(store: Callable[[], StoreHealth]) -> APIRouter:
     """The routes, over a store that is asked at each request."""
     routes = APIRouter(tags=["health"])
+
+    def answer(health: StoreHealth, response: Response, *, well: bool) -> dict[str, str | bool]:
+        response.status_code = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+        response.headers["cache-control"] = "no-store"
+        told: dict[str, str | bool] = {"status": health.status}
+        if health.reason is not None:
+            told["reason"] = health.reason
+        return told | {"writable": health.writable, "durability": health.durability}
 
     @routes.get("/live")
     async def live() -> dict[str, str]:
         """The process answers requests."""
         return {"status": "ok"}
 
-    # Not a coroutine: asking the store may look at the disk, so FastAPI does it in a thread.
+    # Not coroutines: asking the store may look at the disk, so FastAPI does it in a thread.
     @routes.get("/ready")
-    def ready() -> dict[str, str]:
-        """Requests are answered. `status` is `ok`, `full` or `read-only`; the reason of the last is in the log."""
+    def ready(response: Response) -> dict[str, str | bool]:
+        """Objects are read. `status` is `ok`, `full` or `read-only`, with 200, or `damaged`, with 503; `reason` says why."""
         health = store()
-        status = "read-only" if health.read_only is not None else "full" if health.storage_full else "ok"
-        return {"status": status, "durability": health.durability}
+        return answer(health, response, well=health.status in _READY)
+
+    @routes.get("/writable")
+    def writable(response: Response) -> dict[str, str | bool]:
+        """As `ready`, but 200 only while new content is taken."""
+        health = store()
+        return answer(health, response, well=health.writable)
 
     return routes

@@ -48,6 +48,10 @@ Durability = Annotated[
         "--durability", metavar="MODE", help="sync, interval, buffered or unsafe-none: what a write survives."
     ),
 ]
+DiskReserve = Annotated[
+    str | None,
+    typer.Option("--disk-reserve", metavar="BYTES", help="Free space under which only reads and deletions are served."),
+]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is gone at exit.")]
 Dev = Annotated[bool, typer.Option("--dev", help="Fixed keys, on loopback only.")]
 Domain = Annotated[
@@ -63,6 +67,7 @@ def serve(
     host: Host = None,
     port: Port = None,
     durability: Durability = None,
+    disk_reserve: DiskReserve = None,
     memory: Memory = False,
     dev: Dev = False,
     domain: Domain = None,
@@ -90,6 +95,7 @@ def serve(
         "host": host,
         "port": port,
         "durability": durability,
+        "disk_reserve": disk_reserve,
         "domains": domain or None,
         "memory": memory or None,
         "dev": dev or None,

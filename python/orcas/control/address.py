@@ -1,7 +1,7 @@
 """`server.json` in the data directory: where the server that has the store open is reached, for the tools of its operator.
 
 Written once requests are accepted, removed in an orderly end. What a crash leaves is ignored: whoever reads it has found
-the directory locked, so that its server lives.
+the directory locked, so that its server lives. A server serves without it, where the disk is full.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from orcas.control.files import read_secret_file, write_secret_file
+from orcas.errors import UnavailableError
 
 FILE_NAME: Final = "server.json"
 
@@ -26,12 +27,29 @@ def write_address(directory: Path, url: str) -> None:
     """Say that the server of `directory` is reached under `url`.
 
     Raises:
-        UnavailableError: the file cannot be written.
+        UnavailableError: the file cannot be written; there is none then.
     """
     parts = urlsplit(url)
     host = reachable(parts.hostname or "")
     reached = f"http://[{host}]:{parts.port}" if ":" in host else f"http://{host}:{parts.port}"
-    write_secret_file(directory / FILE_NAME, json.dumps({"url": reached, "pid": os.getpid()}).encode() + b"\n")
+    content = json.dumps({"url": reached, "pid": os.getpid()}).encode() + b"\n"
+    try:
+        write_secret_file(directory / FILE_NAME, content)
+    except UnavailableError:
+        # Room for another file is more than there may be; what a crash left has room for one.
+        if not _overwritten(directory / FILE_NAME, content):
+            remove_address(directory)
+            raise
+
+
+def _overwritten(path: Path, content: bytes) -> bool:
+    try:
+        with path.open("r+b") as file:
+            file.write(content)
+            file.truncate()
+    except OSError:
+        return False
+    return True
 
 
 def remove_address(directory: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -88,6 +88,8 @@ def write_secret_file(path: Path, content: bytes) -> None:
         temporary.replace(path)
         sync_directory(path.parent)
     except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
         raise UnavailableError(f"{path} cannot be written: {error.strerror}.") from None
 
 

@@ -1,13 +1,15 @@
 """`control.db`: the tables, and the only code that reads and writes them.
 
 Secrets are stored under AES-256-GCM with the key of `control.key` (0600, beside the database, so that a copied database
-alone opens nothing) and bound to their access key and identity. Every write is synced before it counts. At each start the
-root's rows are set from what the operator gave or `root.json` holds: those stand above the table.
+alone opens nothing) and bound to their access key and identity. Every write is synced before it counts. What the operator
+gave or `root.json` holds of the root stands above the table, whose rows follow it. A start at which nothing has changed
+writes nothing: it may happen on a full disk. So there is a rollback journal and no WAL, which takes room to be read.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import sqlite3
@@ -30,6 +32,8 @@ KEY_NAME: Final = "control.key"
 SCHEMA_VERSION: Final = 1
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
+
+log = logging.getLogger("orcas")
 
 # Documents are keyed by the bucket's unique id, not its name: a bucket made again under an old name inherits nothing.
 _SCHEMA: Final = """
@@ -62,15 +66,42 @@ class Control:
         Raises:
             UnavailableError: a secret does not open with this directory's key.
         """
-        credentials = []
-        async with self._connection.execute("SELECT access_key, identity, nonce, secret FROM access_keys") as rows:
+        root = self.root
+        credentials = [Credential(root.access_key, root.secret_key, root.owner)]
+        others = "SELECT access_key, identity, nonce, secret FROM access_keys WHERE identity <> ? AND access_key <> ?"
+        async with self._connection.execute(others, (root.owner, root.access_key)) as rows:
             async for access_key, identity, nonce, sealed in rows:
                 secret = self._open_secret(access_key, identity, nonce, sealed)
                 credentials.append(Credential(access_key, secret, identity))
-        return Snapshot(tuple(credentials), self.root.owner)
+        return Snapshot(tuple(credentials), root.owner)
 
     async def set_root(self) -> None:
         """Make the root identity's rows say what `self.root` says: one identity, one key."""
+        if await self._says_root():
+            return
+        try:
+            await self._write_root()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_FULL:
+                raise
+            log.warning(
+                "The disk is full: the root key counts, and %s gets it at a start with more room", DATABASE_NAME
+            )
+
+    async def _says_root(self) -> bool:
+        root = self.root
+        query = "SELECT access_key, nonce, secret FROM access_keys WHERE identity = ?"
+        async with self._connection.execute(query, (root.owner,)) as rows:
+            found = [row async for row in rows]
+        if [row[0] for row in found] != [root.access_key]:
+            return False
+        (access_key, nonce, sealed), *_ = found
+        try:
+            return self._open_secret(access_key, root.owner, nonce, sealed) == root.secret_key
+        except UnavailableError:
+            return False
+
+    async def _write_root(self) -> None:
         now_ms = time.time_ns() // 1_000_000
         root = self.root
         nonce = secrets.token_bytes(_NONCE_BYTES)
@@ -125,7 +156,7 @@ async def open_control(directory: Path, access_key: str | None, secret_key: str 
 
 async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
     await asyncio.to_thread(path.chmod, 0o600)
-    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON", "trusted_schema = OFF"):
+    for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON", "trusted_schema = OFF"):
         await connection.execute(f"PRAGMA {pragma}")
     async with connection.execute("PRAGMA user_version") as rows:
         row = await rows.fetchone()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::queue::AppendedBatch;
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::index::{Applied, Writer};
 
 /// Records trimmed from the overlay at a time, so that readers do not wait for all of them.
@@ -32,7 +32,8 @@ impl Applier {
                 Err(Error::StorageFull) if self.shared.applies.wait_for_space() => {}
                 Err(Error::StorageFull) => return,
                 Err(error) => {
-                    self.shared.stop_writing(&format!("the index could not follow the log: {error}"));
+                    let reason = "the index could not follow the log: restart the server, which builds it again";
+                    self.shared.stop_writing(Cause::new(reason, error.to_string()));
                     self.shared.applies.fail();
                     return;
                 }

@@ -452,8 +452,8 @@ impl Committer {
         }
     }
 
-    fn stop(&self, reason: &str) {
-        self.shared.stop_writing(reason);
+    fn stop(&self, reason: &'static str) {
+        self.shared.stop_writing(reason.into());
     }
 
     /// At shutdown.

@@ -12,6 +12,7 @@ mod check;
 mod commit;
 mod copy;
 mod epochs;
+mod health;
 mod hold;
 mod instant;
 mod keys;
@@ -50,12 +51,13 @@ use crate::fs::{FileSystem, Random};
 use crate::index::{Connections, Index};
 use crate::log::{LogReader, SpareMaker};
 use crate::record::{Bucket, BucketId, Durability, RefLevel};
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 
 use buckets::BucketTable;
 use cache::ObjectCache;
 use epochs::Epochs;
+use health::Troubles;
 use hold::Holds;
 use keys::StoreKeys;
 use leaving::Leaving;
@@ -72,6 +74,7 @@ pub use check::{
 };
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
+pub use health::{Condition, Health, Part, Space};
 pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
 pub use open::{Engine, IndexPlace, Replayed};
@@ -161,20 +164,6 @@ impl Clock for SystemClock {
     }
 }
 
-/// How the engine is.
-#[derive(Clone, Debug)]
-pub struct Health {
-    /// Why nothing is written any more.
-    pub read_only: Option<Arc<str>>,
-    /// Free space is under the reserve: writes that add content are refused.
-    pub storage_full: bool,
-    pub durability: Durability,
-    /// What the index has yet to follow.
-    pub lag_bytes: u64,
-    pub lag_records: u64,
-    pub pools: Pools,
-}
-
 /// What is kept to be used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pools {
@@ -221,8 +210,7 @@ struct Shared {
     log_reader: LogReader,
     spares: SpareMaker,
     packs: Packs,
-    stopped: AtomicBool,
-    reason: Mutex<Option<Arc<str>>>,
+    troubles: Troubles,
     tasks: crossbeam_channel::Sender<Task>,
     since_checkpoint: AtomicU64,
 }
@@ -282,30 +270,9 @@ impl Shared {
         self.index.tidy();
     }
 
-    fn check_writable(&self) -> Result<()> {
-        if !self.stopped.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        Err(Error::ReadOnly { reason: self.reason.lock().clone().unwrap_or_else(|| "closed".into()) })
-    }
-
-    fn check_space(&self) -> Result<()> {
-        match self.fs.free_bytes(&self.options.data) {
-            Ok(free) if free < self.options.reserve => Err(Error::StorageFull),
-            // A file system that cannot tell says so when it is written to.
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
-    /// From now on reads only, until the store is opened again.
-    fn stop_writing(&self, reason: &str) {
-        self.reason.lock().get_or_insert_with(|| reason.into());
-        self.stopped.store(true, Ordering::Release);
-    }
-
     /// The committer or the applier has panicked.
     fn writing_died(&self) {
-        self.stop_writing("a thread that writes has panicked; restart the server");
+        self.stop_writing("a thread that writes has panicked; restart the server".into());
         self.applies.fail();
         for waiter in self.intents.abandon() {
             waiter.tell(Err(Failure::Engine(self.refusal())));
@@ -435,18 +402,5 @@ impl Handle {
     /// Memory for bodies on their way in and out.
     pub fn buffers(&self) -> &Arc<Buffers> {
         &self.shared.buffers
-    }
-
-    pub fn health(&self) -> Health {
-        let (lag_bytes, lag_records) = self.shared.applies.lag();
-        let stopped = self.shared.stopped.load(Ordering::Acquire);
-        Health {
-            read_only: stopped.then(|| self.shared.reason.lock().clone().unwrap_or_else(|| "closed".into())),
-            storage_full: self.shared.check_space().is_err(),
-            durability: self.shared.options.durability,
-            lag_bytes,
-            lag_records: lag_records as u64,
-            pools: self.pools(),
-        }
     }
 }

@@ -11,6 +11,7 @@ use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check;
 use super::commit::Committer;
+use super::health::{Part, Troubles};
 use super::keys::StoreKeys;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
@@ -19,12 +20,12 @@ use super::sharing::{Heads, fill};
 use super::{EngineOptions, Environment, Handle, Shared, Task};
 use crate::buffers::Buffers;
 use crate::chunks::{PackOptions, Packs};
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 use crate::fs::FileSystem;
 use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
 use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use crate::record::{self, Record};
-use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock};
 
 /// Where the index lives.
@@ -152,10 +153,7 @@ impl Engine {
     /// [`Error::ReadOnly`] when something acknowledged in a weaker mode than `sync` could not be written.
     pub fn close(mut self) -> Result<()> {
         self.shut();
-        match self.handle.health().read_only {
-            Some(reason) => Err(Error::ReadOnly { reason }),
-            None => Ok(()),
-        }
+        self.handle.shared.check_writable()
     }
 
     fn shut(&mut self) {
@@ -194,7 +192,9 @@ impl Drop for Engine {
 /// The upkeep thread: what may take long and nobody waits for.
 fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean: bool) {
     if unclean && let Err(error) = shared.index.quick_check() {
-        shared.stop_writing(&format!("the index is damaged, delete index.db to have it rebuilt: {error}"));
+        let cause = Cause::new("the index is damaged: stop the server and run orcas fsck --repair", error.to_string());
+        shared.note_damage(Part::Index, cause.clone());
+        shared.stop_writing(cause);
     }
     for task in tasks {
         match task {
@@ -274,8 +274,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         buffers,
         index,
         packs,
-        stopped: AtomicBool::new(false),
-        reason: Mutex::new(None),
+        troubles: Troubles::default(),
         tasks: sender,
         since_checkpoint: AtomicU64::new(0),
         options,

@@ -38,8 +38,10 @@ pub struct Core {
 /// How the store is.
 #[pyclass(frozen, get_all, module = "orcas._core")]
 pub struct Health {
-    read_only: Option<String>,
-    storage_full: bool,
+    status: &'static str,
+    reason: Option<String>,
+    detail: Option<String>,
+    writable: bool,
     durability: &'static str,
     lag_bytes: u64,
     lag_records: u64,
@@ -282,8 +284,10 @@ impl Core {
     fn health(&self) -> Health {
         let health = self.lane.engine.health();
         Health {
-            read_only: health.read_only.map(|reason| reason.to_string()),
-            storage_full: health.storage_full,
+            status: health.condition.name(),
+            reason: health.condition.reason(),
+            detail: health.condition.detail(),
+            writable: health.writable,
             durability: health.durability.name(),
             lag_bytes: health.lag_bytes,
             lag_records: health.lag_records,

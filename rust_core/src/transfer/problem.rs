@@ -49,9 +49,19 @@ impl From<Refusal> for Problem {
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let code = match &error {
-            Error::Busy { .. } => ErrorCode::SlowDown,
-            Error::StorageFull | Error::ReadOnly { .. } | Error::Closed => ErrorCode::ServiceUnavailable,
+        let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
+        let answer = match &error {
+            Error::Busy { .. } => ErrorCode::SlowDown.into(),
+            Error::StorageFull => unavailable(
+                "The server's disk is full. Reads and, as far as there is room, deletions go on; nothing else is stored."
+                    .to_owned(),
+            ),
+            Error::UnderReserve { reserve } => unavailable(format!(
+                "The server's disk has less than {reserve} bytes free, which its setting ORCAS_DISK_RESERVE keeps free. \
+                 Reads and deletions go on; nothing else is stored until there is more room."
+            )),
+            Error::ReadOnly { cause } => unavailable(format!("The server is read-only: {}.", cause.reason)),
+            Error::Closed => ErrorCode::ServiceUnavailable.into(),
             Error::Io { .. }
             | Error::Corrupt { .. }
             | Error::Missing { .. }
@@ -59,9 +69,9 @@ impl From<Error> for Problem {
             | Error::Version { .. }
             | Error::Locked { .. }
             | Error::Index { .. }
-            | Error::Record { .. } => ErrorCode::InternalError,
+            | Error::Record { .. } => ErrorCode::InternalError.into(),
         };
-        Self { error: code.into(), fault: Some(error.to_string()) }
+        Self { error: answer, fault: Some(error.to_string()) }
     }
 }
 
@@ -144,6 +154,7 @@ pub fn refused(refusal: &Refusal) -> S3Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Cause;
 
     #[test]
     fn signature_errors_keep_the_code_and_status_of_their_module() {
@@ -169,6 +180,15 @@ mod tests {
             let answer = signature_error(&error);
             assert_eq!((answer.code.as_str(), answer.code.status()), (error.code(), error.status()));
         }
+    }
+
+    #[test]
+    fn want_of_space_says_what_helps_and_no_path() {
+        let message = |error: Error| Problem::from(error).error.message.into_owned();
+        let reserve = message(Error::UnderReserve { reserve: 1234 });
+        assert!(reserve.contains("1234 bytes") && reserve.contains("ORCAS_DISK_RESERVE"), "{reserve}");
+        let stopped = message(Error::ReadOnly { cause: Cause::new("it stopped", "on /a/path") });
+        assert_eq!(stopped, "The server is read-only: it stopped.");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use orcas_core::decide::{Failure, Intent, Outcome, Refusal};
-use orcas_core::engine::{Clock, EngineOptions, Handle, Policy, Stepper, Waiter};
+use orcas_core::engine::{Clock, Condition, EngineOptions, Handle, Policy, Stepper, Waiter};
 use orcas_core::error::{Error, Result};
 use orcas_core::fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_core::record::Durability;
@@ -142,7 +142,7 @@ impl Run {
     }
 
     pub fn read_only(&self) -> bool {
-        self.handle().health().read_only.is_some()
+        matches!(self.handle().health().condition, Condition::ReadOnly(_))
     }
 
     fn legal(&self, must: usize) -> Legal {
@@ -224,7 +224,7 @@ impl Run {
         let answers = self.answers.take();
         let answered = !answers.is_empty();
         let failed =
-            answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !self.undecided(answer));
+            answers.iter().any(|(_, answer)| matches!(answer, Err(Failure::Engine(_))) && !Self::undecided(answer));
         let mut aside = failed.then(|| (self.model().clone(), Vec::new()));
         for (answered, answer) in answers {
             assert_eq!(answered, *token, "answers out of order");
@@ -233,9 +233,9 @@ impl Run {
             self.stamp += 1;
             let at = Moment { now_ms, upload: upload_id(now_ms, self.first_draw, draw), stamp: self.stamp };
             // Every creation of an upload that is decided takes a draw, also one that is refused.
-            draw += u64::from(matches!(op, Op::CreateUpload { .. }) && !self.undecided(&answer));
+            draw += u64::from(matches!(op, Op::CreateUpload { .. }) && !Self::undecided(&answer));
             match &mut aside {
-                _ if self.undecided(&answer) => {}
+                _ if Self::undecided(&answer) => {}
                 Some((model, states)) => {
                     assert!(matches!(&answer, Err(Failure::Engine(error)) if is_fault(error)), "{answer:?}");
                     if model.apply(&op, at).is_ok_and(|verdict| verdict.effective) {
@@ -263,12 +263,8 @@ impl Run {
     }
 
     /// Whether the store turned an intent away before it looked at it.
-    fn undecided(&self, answer: &Result<Outcome, Failure>) -> bool {
-        match answer {
-            Err(Failure::Engine(Error::ReadOnly { .. })) => true,
-            Err(Failure::Engine(Error::StorageFull)) => self.handle().health().storage_full,
-            _ => false,
-        }
+    fn undecided(answer: &Result<Outcome, Failure>) -> bool {
+        matches!(answer, Err(Failure::Engine(Error::ReadOnly { .. } | Error::UnderReserve { .. })))
     }
 
     /// Takes an answer into the model.
@@ -436,5 +432,5 @@ fn same_refusal(expected: &Refusal, found: &Refusal) -> bool {
 
 /// What a failing disk may be answered with.
 pub fn is_fault(error: &Error) -> bool {
-    matches!(error, Error::Io { .. } | Error::StorageFull | Error::ReadOnly { .. })
+    matches!(error, Error::Io { .. } | Error::StorageFull | Error::UnderReserve { .. } | Error::ReadOnly { .. })
 }

@@ -1,6 +1,7 @@
 //! The engine through its own interface, on a real directory.
 
 mod check;
+mod health;
 mod holds;
 mod listing;
 mod reclaim;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{CompletionSink, Effort, Waiter};
+use super::{CompletionSink, Condition, Effort, Waiter};
 use crate::decide::{Failure, Intent, Outcome, Precondition, Refusal};
 use crate::error::Error;
 use crate::record::Durability;
@@ -44,10 +45,11 @@ fn when_the_committer_panics_nobody_waits_for_it() {
     let mut answers = (0..1_000).map(|_| store.put(&bucket, "after", b"content"));
     assert!(answers.any(|answer| answer.is_err()));
     match store.put(&bucket, "late", b"content") {
-        Err(Failure::Engine(Error::ReadOnly { reason })) => assert!(reason.contains("panicked"), "{reason}"),
+        Err(Failure::Engine(Error::ReadOnly { cause })) => assert!(cause.reason.contains("panicked"), "{cause}"),
         other => panic!("{other:?}"),
     }
-    assert!(store.handle().health().read_only.is_some());
+    let health = store.handle().health();
+    assert!(matches!(health.condition, Condition::ReadOnly(_)) && !health.writable, "{health:?}");
     assert_eq!(store.get(&bucket, "before").unwrap().as_deref(), Some(&b"content"[..]));
     assert!(matches!(store.handle().hold(), Err(Error::ReadOnly { .. })));
     assert!(store.handle().reclaim(Effort::Compact).is_err());

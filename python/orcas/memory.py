@@ -52,6 +52,12 @@ def private_directory(base: Path | None = None) -> Iterator[Path]:
         yield path
 
 
+def private_directories() -> list[Path]:
+    """The directories of this user that are there now, whether their processes live or not."""
+    bases = {_SHARED_MEMORY, Path(tempfile.gettempdir())}
+    return sorted(path for base in bases for path in base.glob(f"{_PREFIX}{os.getuid()}-*") if path.is_dir())
+
+
 def _reap(base: Path) -> None:
     for lock in base.glob(f"{_PREFIX}{os.getuid()}-*{_LOCK}"):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:

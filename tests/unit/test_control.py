@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from orcas.control import Snapshot, open_control
-from orcas.control.root import read_root
+from orcas.control.keys import root_pair
 from orcas.errors import ConfigurationError, UnavailableError
 
 
@@ -30,7 +30,7 @@ async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
     (credential,) = first.credentials
     assert credential.owner == first.root_owner
     assert len(first.root_owner) == 64
-    assert read_root(data, None, None) == (credential.access_key, credential.secret_key)
+    assert root_pair(data, None, None) == (credential.access_key, credential.secret_key)
     assert credential.secret_key not in repr(first)
 
 
@@ -49,7 +49,7 @@ async def test_the_operators_key_stands_in_for_the_generated_one(tmp_path: Path)
     assert [(c.access_key, c.secret_key) for c in operators.credentials] == [("operator", "operators-secret")]
     assert operators.root_owner == generated.root_owner
     assert await snapshot_of(tmp_path) == generated
-    assert read_root(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
+    assert root_pair(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
 
 
 async def test_secrets_are_not_in_the_database_in_clear(tmp_path: Path) -> None:
@@ -116,4 +116,4 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
 
 def test_there_is_no_key_before_the_first_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="orcas serve"):
-        read_root(tmp_path, None, None)
+        root_pair(tmp_path, None, None)

@@ -69,8 +69,13 @@ class Tools:
             raise Refusal(503, "TooManyJobs", "As many jobs run as may: wait for one, or delete it.") from None
 
     def reclaim(self, *, compact: bool) -> Work:
-        """The work of a reclamation."""
-        return Work(lambda: dict(self.core.reclaim(compact)), lambda: dict(self.core.reclaim_progress()))
+        """The work of a reclamation. The thread in the background may have done most of it already."""
+
+        def run() -> dict[str, Any]:
+            done = dict(self.core.reclaim(compact))
+            return {**done, "since_start": dict(self.core.reclaim_progress()["total"])}
+
+        return Work(run, lambda: dict(self.core.reclaim_progress()))
 
     def check(self, order: CheckBody) -> Work:
         """The work of a check."""

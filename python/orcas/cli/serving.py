@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import logging
 import os
+import shlex
 import sys
 
 from orcas import logs
 from orcas.app import Lane, Orcas
-from orcas.config import Settings
+from orcas.config import DEV_SECRET_KEY, Settings, is_loopback
 from orcas.descriptors import allow_files
 from orcas.errors import UnavailableError
 from orcas.memory import private_directory
@@ -29,7 +30,13 @@ def serve_command(settings: Settings) -> None:
     def announce(url: str, lane: Lane) -> None:
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
-        _tell_root_key(lane)
+        _tell_root_key(lane, settings)
+        if not is_loopback(settings.host):
+            log.warning(
+                "Listening on %s without TLS: whoever sees the traffic can read what is stored and replay requests; "
+                "put a proxy that speaks TLS in front, or listen on 127.0.0.1",
+                settings.host,
+            )
         if settings.durability != "sync":
             log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
 
@@ -52,15 +59,20 @@ def serve_with(settings: Settings, announce: Announce) -> None:
         run(Orcas(settings), announce)
 
 
-def _tell_root_key(lane: Lane) -> None:
+def _tell_root_key(lane: Lane, settings: Settings) -> None:
+    """Say how a client comes by the key: the key itself only on a terminal, or where everybody knows it."""
     root = lane.root
-    if root.path is None:
-        return
-    if root.fresh and sys.stderr.isatty():
-        sys.stderr.write(
-            f"A root key was generated. It is kept in {root.path} and not shown again.\n"
-            f"  access key  {root.access_key}\n"
-            f"  secret key  {root.secret_key}\n"
-        )
+    if settings.dev and root.secret_key == DEV_SECRET_KEY:
+        log.info("The keys are those of --dev: access key %s, secret key %s", root.access_key, root.secret_key)
+    elif root.path is None:
+        log.info("The root key is the operator's, access key %s", root.access_key)
     else:
-        log.info("The root key is in %s", root.path)
+        again = "orcas env --memory" if settings.memory else f"orcas env --data {shlex.quote(str(settings.data))}"
+        if root.fresh and sys.stderr.isatty():
+            sys.stderr.write(
+                f"A root key was generated. It is kept in {root.path}; `{again}` prints it again.\n"
+                f"  access key  {root.access_key}\n"
+                f"  secret key  {root.secret_key}\n"
+            )
+        else:
+            log.info("The root key is in %s; `%s` prints it", root.path, again)

@@ -43,7 +43,7 @@ def _serve() -> None:
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
-    serve_with(resolve(order["settings"], ambient=False).settings, announce)
+    serve_with(resolve(order["settings"], ambient=False).settings, announce, owned=True)
 
 
 def _watch(parent: int) -> None:

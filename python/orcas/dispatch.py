@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from orcas.edge import Request
 from orcas.exchange import RESPONSE
 from orcas.handlers import HANDLERS
+from orcas.pages import is_browser, welcome
 from orcas.store import ClientDisconnectedError, Store
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from orcas.edge import Core, Download
+    from orcas.edge import Core, Download, Response
+
+_FORBIDDEN: Final = 403
 
 log = logging.getLogger("orcas.s3")
 
@@ -48,6 +51,10 @@ class Dispatcher:
                 response = self._core.failure(method, raw_path)
         else:
             response = verdict
+            # Nothing of this costs a request that is not refused.
+            if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
+                await _welcome(response, send)
+                return
         if response.fault is not None:
             log.error("%s %r answered %d: %s", method, raw_path, response.status, response.fault)
         await send({"type": RESPONSE, "response": response})
@@ -69,6 +76,18 @@ class Dispatcher:
     def close(self) -> None:
         """Stop listening for completions."""
         self._store.close()
+
+
+def _is_visit(scope: Scope) -> bool:
+    """Whether somebody just opened the address in a browser."""
+    return scope["method"] == "GET" and not scope["query_string"] and is_browser(scope["headers"])
+
+
+async def _welcome(refusal: Response, send: Send) -> None:
+    """The refusal, in words for somebody who opened the server's address in a browser."""
+    headers, body = welcome(refusal.rest)
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _disconnected(receive: Receive) -> None:

@@ -94,7 +94,7 @@ def serve(
 
         orcas serve --memory -p 0             a free port, nothing left behind
 
-        orcas serve --dev                     published keys, for trying things out
+        orcas serve --memory --dev            published keys, for trying things out
     """
     from orcas.cli.serving import serve_command
 

@@ -70,7 +70,7 @@ def restore(
 
     Example:
 
-        orcas restore /mnt/backups/orcas --data ~/orcas
+        orcas restore /mnt/backups/orcas --data ~/restored
     """
     from orcas.tools.reach import reached
     from orcas.tools.restore import restore as run

@@ -46,7 +46,7 @@ def env(
 
         eval "$(orcas env)" && aws s3 ls
 
-        orcas serve --memory -p 0 & eval "$(orcas env --memory --wait 10)"
+        eval "$(orcas env --memory --wait 10)"
     """
     from orcas.control.address import reachable
 

@@ -43,8 +43,8 @@ def serve_command(settings: Settings) -> None:
     serve_with(settings, announce)
 
 
-def serve_with(settings: Settings, announce: Announce) -> None:
-    """Configure logging, make the directory of a store in memory, and run."""
+def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -> None:
+    """Configure logging, make the directory of a store in memory, and run. `owned`: for the program that started it."""
     logs.configure(settings.log_format, settings.log_level)
     # Whatever is made from here on, the engine's key files included, is its owner's alone.
     os.umask(0o077)
@@ -52,7 +52,7 @@ def serve_with(settings: Settings, announce: Announce) -> None:
     with contextlib.ExitStack() as stack:
         if settings.memory:
             try:
-                data = stack.enter_context(private_directory())
+                data = stack.enter_context(private_directory(owned=owned))
             except OSError as error:
                 raise UnavailableError(f"A directory in memory cannot be made: {error}.") from None
             settings = dataclasses.replace(settings, data=data)

@@ -28,7 +28,7 @@ def main() -> None:
     try:
         _serve()
     except BaseException as error:  # noqa: BLE001 - the parent shows what is said here
-        sys.exit(explain(error, "The server"))
+        sys.exit(explain(error, "the server"))
 
 
 def _serve() -> None:

@@ -359,10 +359,10 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def closest(name: str, names: list[str]) -> str:
-    """What to do about an unknown name: the only known one that is a slip of the keyboard away, if there is one."""
+    """What to do about an unknown name: the known one that is a slip of the keyboard away, if there is one."""
     bare = {known.lower().removeprefix(PREFIX.lower()): known for known in names}
-    close = difflib.get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=2, cutoff=_SLIP)
-    return f": did you mean {bare[close[0]]}?" if len(close) == 1 else ": `orcas config show` lists them all."
+    close = difflib.get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=1, cutoff=_SLIP)
+    return f": did you mean {bare[close[0]]}?" if close else ": `orcas config show` lists them all."
 
 
 def _read_secret(variable: str, path: str) -> str:

@@ -40,13 +40,17 @@ def explain(error: BaseException, what: str) -> int:
         return EXIT_FAILED
     if isinstance(error, OSError) and error.strerror:
         place = f"{error.filename}: " if error.filename else ""
-        _say(f"{what} failed: {place}{error.strerror}.{_where()}")
+        _say(f"{what} failed: {place}{_in_one_line(error.strerror)}.{_where()}")
     else:
-        reason = " ".join(str(error).split())
+        reason = _in_one_line(str(error))
         _say(f"{what} failed unexpectedly: {type(error).__name__}{f': {reason}' if reason else ''}.{_where()}")
     if _debugging():
         _write(redact("".join(traceback.format_exception(error))))
     return EXIT_FAILED
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
 
 
 def _where() -> str:

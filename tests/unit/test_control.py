@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from orcas.control import Snapshot, open_control
+from orcas.control.files import LOCK_NAME, InUseError, is_locked, locked
 from orcas.control.keys import root_pair
 from orcas.errors import ConfigurationError, UnavailableError
 
@@ -117,3 +121,20 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
 def test_there_is_no_key_before_the_first_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="orcas serve"):
         root_pair(tmp_path, None, None)
+
+
+def test_a_glance_at_the_lock_keeps_nobody_out(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    with locked(tmp_path):
+        assert is_locked(tmp_path)
+        with pytest.raises(InUseError), locked(tmp_path):
+            pass
+    assert not is_locked(tmp_path)
+    descriptor = os.open(tmp_path / LOCK_NAME, os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    timer = threading.Timer(0.05, os.close, (descriptor,))
+    timer.start()
+    # Another's glance is waited for.
+    with locked(tmp_path):
+        pass
+    timer.join()

@@ -21,7 +21,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. Whatever ends it is explained on stderr."""
-    what = " ".join(["orcas", *arguments[:1]])
+    what = arguments[0] if arguments else "the command"
     try:
         code = _run(arguments)
         # Here a full disk or a reader that has gone is still a failure of the command.

@@ -31,14 +31,7 @@ def serve_command(settings: Settings) -> None:
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
         _tell_root_key(lane, settings)
-        if not is_loopback(settings.host):
-            log.warning(
-                "Listening on %s without TLS: whoever sees the traffic can read what is stored and replay requests; "
-                "put a proxy that speaks TLS in front, or listen on 127.0.0.1",
-                settings.host,
-            )
-        if settings.durability != "sync":
-            log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
+        _warn(settings)
 
     serve_with(settings, announce)
 
@@ -57,6 +50,18 @@ def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -
                 raise UnavailableError(f"A directory in memory cannot be made: {error}.") from None
             settings = dataclasses.replace(settings, data=data)
         run(Orcas(settings), announce)
+
+
+def _warn(settings: Settings) -> None:
+    """Say what an operator may have chosen without knowing."""
+    if settings.durability != "sync":
+        log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
+    if not is_loopback(settings.host):
+        log.warning(
+            "Listening on %s without TLS: whoever sees the traffic can read what is stored and replay requests; "
+            "put a proxy that speaks TLS in front, or listen on 127.0.0.1",
+            settings.host,
+        )
 
 
 def _tell_root_key(lane: Lane, settings: Settings) -> None:

@@ -61,7 +61,7 @@ FAILURES = [
     ("fsck --repair --endpoint http://127.0.0.1:1", 2, "--data, not --endpoint"),
     ("fsck --data {damaged} --json", 1, "1 object cannot be read in full"),
     ("scrub --data {new}", 69, "no store"),
-    ("scrub --now --data {damaged} --json", 1, "or `orcas restore` a backup"),
+    ("scrub --now --data {damaged} --json", 1, "`orcas restore`"),
     ("backup", 2, "Missing argument 'TARGET'"),
     ("backup {new} --data {new}2", 69, "no store"),
     ("backup {full} --data {store}", 69, "letter.txt, which is no backup"),
@@ -212,6 +212,9 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     code, said = shell("orcas version > /dev/full")
     assert (code, said.count("\n")) == (1, 1)
     assert said.startswith("orcas: version failed: No space left on device.")
+    # A stream that is closed must not be some file of a store: it leads nowhere.
+    assert shell("orcas version >&-") == (0, "")
+    assert shell("orcas version <&- >&- 2>&-") == (0, "")
     # Whoever reads no more wants to hear no more.
     assert shell("{ sleep 0.2; orcas config show; } | true; exit ${PIPESTATUS[0]}") == (141, "")
 

@@ -7,7 +7,10 @@ it needs, so that none waits for another's.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
+from pathlib import Path
 
 from orcas.failures import EXIT_INTERRUPTED, explain
 
@@ -16,7 +19,22 @@ def main() -> None:
     """Entry point of the `orcas` script."""
     if sys.platform == "win32":
         sys.exit("orcas: Windows is not supported: run Orcas on Linux, on macOS, or in WSL.")
+    _open_standard_streams()
     sys.exit(run(sys.argv[1:]))
+
+
+def _open_standard_streams() -> None:
+    """Let what the caller closed lead nowhere.
+
+    The next file to be opened would get its number, and a log line or a panic would be written into a store.
+    """
+    for number in range(3):
+        with contextlib.suppress(OSError):
+            os.fstat(number)
+            continue
+        os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for good
 
 
 def run(arguments: list[str]) -> int:

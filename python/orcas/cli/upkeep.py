@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from orcas.edge import CheckOrder
 
 _SHOWN_MAX = 20
-# States of the index that a repair mends.
-_INDEX_WRONG = frozenset({"different", "absent"})
+# What the log alone can mend.
+_OF_INDEX = frozenset({"index", "counts"})
 
 Endpoint = Annotated[
     str | None,
@@ -166,6 +166,8 @@ def scrub(
     )
     for damage in state["damaged"][:_SHOWN_MAX]:
         typer.echo(f"{damage['place']}: {damage['detail']}")
+    if state["damaged_total"]:
+        typer.echo("Which objects that concerns, and what to do: `orcas fsck`.")
     if state["failed"]:
         typer.echo(f"The last round ended early: {state['failed']}.")
 
@@ -233,7 +235,7 @@ def _damage_in_words(report: dict[str, Any]) -> str:
         objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
         return f"{objects} be read in full: upload them again, or `orcas restore` a backup into a new directory."
     places = "1 place is" if found == 1 else f"{found} places are"
-    if report["index"]["state"] in _INDEX_WRONG:
+    if {finding["kind"] for finding in report["findings"] if finding["damage"]} <= _OF_INDEX:
         return f"No object is lost, but {places} damaged: stop the server and run `orcas fsck --repair`."
     return f"No object is lost, but {places} damaged: run `orcas backup`, and look after the disk."
 

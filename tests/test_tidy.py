@@ -75,7 +75,7 @@ RUST_SOLE_USERS = {"pyo3": {"python"}, "rusqlite": {"index"}, "std::fs": {"fs"},
 SUITE_VARIABLES = {"ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED"}
 
 CORE_USERS = {"edge.py", "store.py"}
-ENVIRONMENT_USERS = {"config.py"}
+ENVIRONMENT_USERS = {"config.py", "clients.py"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 
 

@@ -1,8 +1,11 @@
 """Orcas: the S3 server that one installs with pip.
 
-    with orcas.Server(memory=True) as s3:
-        s3.client().put_object(Bucket="b", Key="k", Body=b"…")
-        orcas.instant.upload(s3.client(), "b", "k", "file.bin")
+    import orcas
+
+    with orcas.Server(memory=True) as server:
+        s3 = server.client()
+        s3.create_bucket(Bucket="photos")
+        orcas.instant.upload(s3, "photos", "holiday.jpg", "picture.jpg")
 
 `orcas serve` runs the same server from a shell. The names below are the whole public interface of the package.
 """

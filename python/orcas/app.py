@@ -13,18 +13,20 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from fastapi import FastAPI
+from fastapi.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 
-from orcas.admin import health
+from orcas.admin import docs, health
 from orcas.admin.api import MOUNT, Tools, admin_app
 from orcas.config import Settings
 from orcas.control import open_control
 from orcas.control.root import Root
 from orcas.dispatch import Dispatcher
 from orcas.edge import Core, close_core, open_core
+from orcas.pages import POLICY
 from orcas.reports import reporting
 from orcas.version import orcas_version
 
@@ -95,15 +97,15 @@ class Orcas(FastAPI):
     """The server as an ASGI application. `lane` is set while the lifespan is open, and only then."""
 
     def __init__(self, settings: Settings, open_lane: OpenLane = open_lane) -> None:
-        # The documentation describes public code, but is nobody's business on a server in use.
-        documented = settings.dev
         super().__init__(
             title="Orcas",
             version=orcas_version(),
             lifespan=self._open,
-            docs_url="/_orcas/docs" if documented else None,
+            # FastAPI's own page loads its scripts from elsewhere.
+            docs_url=None,
             redoc_url=None,
-            openapi_url="/_orcas/openapi.json" if documented else None,
+            # The documentation describes public code, but is nobody's business on a server in use.
+            openapi_url="/_orcas/openapi.json" if settings.dev else None,
         )
         self.settings = settings
         self.lane: Lane | None = None
@@ -112,7 +114,10 @@ class Orcas(FastAPI):
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         # A path that is not there is not there with a slash either.
         self.router.redirect_slashes = False
-        self.mount(MOUNT, admin_app(self._tools))
+        self._admin = admin_app(self._tools)
+        self.mount(MOUNT, self._admin)
+        if settings.dev:
+            self.add_api_route("/_orcas/docs", self._docs, include_in_schema=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
@@ -132,6 +137,13 @@ class Orcas(FastAPI):
                 host: bytes = value.rsplit(b":", 1)[0] if b":" in value else value
                 return host.lower().rstrip(b".").endswith(self._virtual_hosts)
         return False
+
+    def openapi(self) -> dict[str, Any]:
+        """The routes under `/_orcas/`, the operator's among them."""
+        return docs.joined(super().openapi(), self._admin.openapi(), MOUNT)
+
+    def _docs(self) -> HTMLResponse:
+        return HTMLResponse(docs.page(self.openapi()), headers={"content-security-policy": POLICY.decode()})
 
     def _health(self) -> health.StoreHealth:
         if self.lane is None:

@@ -17,14 +17,25 @@ from typing import Final
 from orcas.app import Lane
 from orcas.cli.serving import serve_with
 from orcas.config import resolve
-from orcas.errors import OrcasError
+from orcas.errors import UnavailableError
+from orcas.failures import explain
 
 _POLL_SECONDS: Final = 1.0
 
 
 def main() -> None:
     """Read one line of JSON, `{"parent": pid, "settings": {…}}`, and serve until the parent ends or says so."""
-    order = json.loads(sys.stdin.buffer.readline())
+    try:
+        _serve()
+    except BaseException as error:  # noqa: BLE001 - the parent shows what is said here
+        sys.exit(explain(error, "the server"))
+
+
+def _serve() -> None:
+    line = sys.stdin.buffer.readline()
+    if not line:
+        raise UnavailableError("The process that wanted a server has ended.")
+    order = json.loads(line)
     threading.Thread(target=_watch, args=(order["parent"],), daemon=True).start()
 
     def announce(url: str, lane: Lane) -> None:
@@ -32,11 +43,7 @@ def main() -> None:
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
-    try:
-        serve_with(resolve(order["settings"], ambient=False).settings, announce)
-    except OrcasError as error:
-        sys.stderr.write(f"orcas: {error}\n")
-        sys.exit(error.exit_code)
+    serve_with(resolve(order["settings"], ambient=False).settings, announce, owned=True)
 
 
 def _watch(parent: int) -> None:

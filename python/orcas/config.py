@@ -1,4 +1,4 @@
-"""Settings: what each one is called, means, defaults to and may be. The only reader of `os.environ`.
+"""Settings: what each one is called, means, defaults to and may be. Beside `orcas.clients` the only reader of `os.environ`.
 
 A value comes from the command line, else from an `ORCAS_*` variable, else from an `orcas.toml` (the working directory's,
 the user's, then the machine's), else from the default here; Rust and every other module take what stands in `Settings`
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, UsageError
 
 PREFIX: Final = "ORCAS_"
 FILE_NAME: Final = "orcas.toml"
@@ -39,6 +39,10 @@ DURABILITIES: Final = ("sync", "interval", "buffered", "unsafe-none")
 _ACCESS_KEY: Final = re.compile(r"[A-Za-z0-9._+=@-]{3,128}")
 _SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{8,128}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
+# Variables that Kubernetes makes for a service called `orcas`. `ORCAS_PORT` is one too, but that is a setting.
+_SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
+# Likeness, from 0 to 1, of a name that may be meant. Below it, words that merely share letters pass for each other.
+_SLIP: Final = 0.75
 _DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -257,6 +261,8 @@ class Settings:
     dev: bool = _setting(False, "fixed keys, loopback only, API documentation served", _boolean, variable=False)
 
 
+# Options of `orcas serve` that are not called like their setting.
+_OPTIONS: Final = {"domains": "domain"}
 SETTINGS: Final[dict[str, Setting]] = {f.name: f.metadata["setting"] for f in dataclasses.fields(Settings)}
 
 
@@ -289,7 +295,7 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
     neither environment nor files are read, as for a server that a program starts for itself.
 
     Raises:
-        ConfigurationError: a value, a combination or a name is wrong.
+        ConfigurationError: a value, a combination or a name is wrong; a `UsageError` where the command line has it.
     """
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
@@ -299,11 +305,17 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
             values[name] = _checked(SETTINGS[name], raw, called)
             sources[name] = source
 
+    def take_option(name: str, raw: object) -> None:
+        try:
+            take(name, raw, "command line", "--" + _OPTIONS.get(name, name).replace("_", "-") if ambient else name)
+        except ConfigurationError as error:
+            raise (UsageError(str(error)) if ambient else error) from None
+
     for name, raw in (overrides or {}).items():
         if name not in SETTINGS:
-            raise ConfigurationError(f"{name} is not a setting{_closest(name, list(SETTINGS))}")
+            raise ConfigurationError(f"{name} is not a setting{closest(name, list(SETTINGS))}")
         if raw is not None:
-            take(name, raw, "command line", "--" + name.replace("_", "-") if ambient else name)
+            take_option(name, raw)
     if ambient:
         for name, raw, called in _variables(os.environ):
             take(name, raw, called, called)
@@ -311,8 +323,7 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
             for name, raw in _read_file(path).items():
                 take(name, raw, str(path), f"{name} in {path}")
     values.setdefault("data", _home("XDG_DATA_HOME", ".local/share") / "orcas")
-    settings = Settings(**values)  # type: ignore[arg-type]
-    settings = _combined(settings, sources)
+    settings = _combined(Settings(**values), sources, ambient)  # type: ignore[arg-type]
     return Resolved(settings, {name: sources.get(name, "default") for name in SETTINGS})
 
 
@@ -344,15 +355,22 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
             if variable_name(secrets[variable]) in environ:
                 raise ConfigurationError(f"{variable} and {variable.removesuffix('_FILE')} are both set: keep one.")
             yield secrets[variable], _read_secret(variable, environ[variable]), variable
+        elif _SERVICE_LINK.fullmatch(variable):
+            raise ConfigurationError(
+                f"{variable} is not a setting but describes a service called orcas: "
+                "rename the service, or set enableServiceLinks to false."
+            )
         elif variable.startswith(PREFIX):
             raise ConfigurationError(
-                f"{variable} is not a setting of this version{_closest(variable, [*known, *secrets])}"
+                f"{variable} is not a setting of this version{closest(variable, [*known, *secrets])}"
             )
 
 
-def _closest(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=1)
-    return f": did you mean {close[0]}?" if close else ": `orcas config show` lists them all."
+def closest(name: str, names: list[str]) -> str:
+    """What to do about an unknown name: the known one that is a slip of the keyboard away, if there is one."""
+    bare = {known.lower().removeprefix(PREFIX.lower()): known for known in names}
+    close = difflib.get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=1, cutoff=_SLIP)
+    return f": did you mean {bare[close[0]]}?" if close else ": `orcas config show` lists them all."
 
 
 def _read_secret(variable: str, path: str) -> str:
@@ -382,14 +400,20 @@ def _read_file(path: Path) -> dict[str, object]:
     names = [name for name, setting in SETTINGS.items() if setting.variable]
     for name in document:
         if name not in names:
-            raise ConfigurationError(f"{path} sets {name}, which is not a setting{_closest(name, names)}")
+            raise ConfigurationError(f"{path} sets {name}, which is not a setting{closest(name, names)}")
     return document
 
 
-def _combined(settings: Settings, sources: dict[str, str]) -> Settings:
+def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Settings:
     """Check the settings against each other, and fill in what `--dev` and `--memory` imply."""
+
+    def wrong(message: str, *names: str) -> ConfigurationError:
+        usage = ambient and all(sources.get(name) == "command line" for name in names)
+        return UsageError(message) if usage else ConfigurationError(message)
+
     if settings.dev and not is_loopback(settings.host):
-        raise ConfigurationError(f"--dev has published keys, so it listens on loopback only, not on {settings.host}.")
+        message = f"--dev has published keys, so it listens on loopback only, not on {settings.host}."
+        raise wrong(message, "dev", "host")
     if settings.dev and settings.root_access_key is None and settings.root_secret_key is None:
         settings = dataclasses.replace(settings, root_access_key=DEV_ACCESS_KEY, root_secret_key=DEV_SECRET_KEY)
         sources |= {"root_access_key": "--dev", "root_secret_key": "--dev"}
@@ -398,10 +422,10 @@ def _combined(settings: Settings, sources: dict[str, str]) -> Settings:
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
     if settings.memory:
-        if "data" in sources and sources["data"] == "command line":
-            raise ConfigurationError("--memory and --data exclude each other: a store in memory has no directory.")
+        if sources.get("data") == "command line":
+            raise wrong("--memory and --data exclude each other: a store in memory has no directory.", "data")
         if sources.get("durability") == "command line" and settings.durability != "unsafe-none":
-            raise ConfigurationError("--memory keeps nothing, so its durability can only be unsafe-none.")
+            raise wrong("--memory keeps nothing, so its durability can only be unsafe-none.", "durability")
         settings = dataclasses.replace(settings, durability="unsafe-none")
         sources["durability"] = "--memory"
         if "disk_reserve" not in sources:
@@ -411,39 +435,6 @@ def _combined(settings: Settings, sources: dict[str, str]) -> Settings:
     if settings.db_max_idle_conns > settings.db_max_open_conns:
         raise ConfigurationError("ORCAS_DB_MAX_IDLE_CONNS must not exceed ORCAS_DB_MAX_OPEN_CONNS.")
     return dataclasses.replace(settings, data=Path(os.path.abspath(settings.data)))  # noqa: PTH100 - keeps symlinks
-
-
-def client_environment(url: str, access_key: str, secret_key: str, region: str) -> dict[str, str]:
-    """The variables by which AWS's SDKs and command find a server and sign for it."""
-    return {
-        "AWS_ENDPOINT_URL_S3": url,
-        "AWS_ACCESS_KEY_ID": access_key,
-        "AWS_SECRET_ACCESS_KEY": secret_key,
-        "AWS_REGION": region,
-        "AWS_DEFAULT_REGION": region,
-    }
-
-
-@dataclass(frozen=True, slots=True)
-class ClientVariables:
-    """What the variables of AWS's SDKs say of who signs, and for which region."""
-
-    access_key: str | None
-    secret_key: str | None = field(repr=False)
-    session_token: str | None = field(repr=False)
-    region: str | None
-
-
-def client_variables() -> ClientVariables:
-    """The variables of `client_environment` as this process has them; an empty one counts as absent."""
-
-    def value(name: str) -> str | None:
-        return os.environ.get(name) or None
-
-    region = value("AWS_REGION") or value("AWS_DEFAULT_REGION")
-    return ClientVariables(
-        value("AWS_ACCESS_KEY_ID"), value("AWS_SECRET_ACCESS_KEY"), value("AWS_SESSION_TOKEN"), region
-    )
 
 
 def child_environment() -> dict[str, str]:

@@ -15,16 +15,18 @@ from orcas.config import MIB
 from orcas.edge import Request
 from orcas.exchange import RESPONSE
 from orcas.handlers import HANDLERS
+from orcas.pages import is_browser, welcome
 from orcas.reports import address, report
 from orcas.store import ClientDisconnectedError, Store
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from orcas.edge import Core, Download, ErrorNote
+    from orcas.edge import Core, Download, ErrorNote, Response
 
 # Bytes of large bodies that sockets are given in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
+_FORBIDDEN: Final = 403
 
 log = logging.getLogger("orcas.s3")
 
@@ -55,6 +57,10 @@ class Dispatcher:
                 return
         else:
             response = verdict
+            # Nothing of this costs a request that is not refused.
+            if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
+                await _welcome(response, send)
+                return
         if response.error is not None:
             self._report(scope, response.status, response.error)
         await send({"type": RESPONSE, "response": response})
@@ -105,6 +111,18 @@ class Dispatcher:
     def close(self) -> None:
         """Stop listening for completions."""
         self._store.close()
+
+
+def _is_visit(scope: Scope) -> bool:
+    """Whether somebody just opened the address in a browser."""
+    return scope["method"] == "GET" and not scope["query_string"] and is_browser(scope["headers"])
+
+
+async def _welcome(refusal: Response, send: Send) -> None:
+    """The refusal, in words for somebody who opened the server's address in a browser."""
+    headers, body = welcome(refusal.rest)
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 async def _disconnected(receive: Receive) -> None:

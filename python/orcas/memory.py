@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = "orcas-memory-"
+# Part of the names of those that belong to one program and are nobody else's business.
+_OWNED: Final = "owned-"
 _LOCK: Final = ".lock"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - names in it are unguessable and private
 
@@ -31,15 +33,17 @@ def _base() -> Path:
 
 
 @contextlib.contextmanager
-def private_directory(base: Path | None = None) -> Iterator[Path]:
+def private_directory(base: Path | None = None, *, owned: bool = False) -> Iterator[Path]:
     """A new directory for this process alone, removed at the end, as are those of processes that died.
+
+    `owned`: for the program that started this process, so that `private_directories` does not list it.
 
     Raises:
         OSError: it cannot be created.
     """
     base = base or _base()
     _reap(base)
-    path = base / f"{_PREFIX}{os.getuid()}-{secrets.token_hex(8)}"
+    path = base / f"{_PREFIX}{os.getuid()}-{_OWNED if owned else ''}{secrets.token_hex(8)}"
     lock = path.with_name(path.name + _LOCK)
     with contextlib.ExitStack() as stack:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -50,6 +54,14 @@ def private_directory(base: Path | None = None) -> Iterator[Path]:
         path.mkdir(mode=0o700)
         stack.callback(shutil.rmtree, path, ignore_errors=True)
         yield path
+
+
+def private_directories() -> list[Path]:
+    """The directories of this user that are there now and not owned, whether their processes live or not."""
+    bases = {_SHARED_MEMORY, Path(tempfile.gettempdir())}
+    prefix = f"{_PREFIX}{os.getuid()}-"
+    found = [path for base in bases for path in base.glob(f"{prefix}*") if path.is_dir()]
+    return sorted(path for path in found if not path.name.startswith(prefix + _OWNED))
 
 
 def _reap(base: Path) -> None:

@@ -6,6 +6,7 @@ it dies with this process however that ends. Must not import the server itself: 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,13 +15,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
-from orcas.config import Settings, child_environment, client_environment, environment, resolve
+from orcas.clients import client_environment, is_local, unproxied_environment
+from orcas.config import Settings, child_environment, environment, resolve
 from orcas.errors import ConfigurationError, UnavailableError
 
 _TAIL_BYTES: Final = 4096
@@ -29,6 +32,9 @@ _KILL_SECONDS: Final = 10
 
 class Server:
     """A running server, ready when the constructor returns.
+
+    Inside a coroutine the constructor does not wait, so that it never blocks the event loop: `async with` waits for the
+    server, and so does, by blocking, whatever is first asked of it.
 
     Args:
         data: directory of the store, created when absent.
@@ -42,9 +48,6 @@ class Server:
         UnavailableError: the server did not start; the message ends with the last lines it logged.
     """
 
-    endpoint: str
-    access_key: str
-    secret_key: str
     region: str
 
     def __init__(
@@ -57,6 +60,11 @@ class Server:
         # Checked here as well, so that a wrong setting is this call's exception and not a dead child.
         self._settings: Settings = resolve(overrides, ambient=False).settings
         self.region = self._settings.region
+        self._deadline = time.monotonic() + timeout
+        self._timeout = timeout
+        self._starting = threading.Lock()
+        self._ready: dict[str, str] | None = None
+        self._failed: Exception | None = None
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _close
         try:
             self._process = subprocess.Popen(
@@ -72,14 +80,26 @@ class Server:
             raise UnavailableError(f"The server cannot be started: {error.strerror}.") from error
         try:
             self._order({"parent": os.getpid(), "settings": overrides})
-            ready = self._await_ready(timeout)
+            if not _in_coroutine():
+                self._wait()
         except BaseException:
-            self._process.kill()
-            self._close()
+            self.kill()
             raise
-        self.endpoint = ready["url"]
-        self.access_key = ready["access_key"]
-        self.secret_key = ready["secret_key"]
+
+    @property
+    def endpoint(self) -> str:
+        """The server's URL."""
+        return self._wait()["url"]
+
+    @property
+    def access_key(self) -> str:
+        """The access key of the root identity."""
+        return self._wait()["access_key"]
+
+    @property
+    def secret_key(self) -> str:
+        """Its secret key."""
+        return self._wait()["secret_key"]
 
     @property
     def pid(self) -> int:
@@ -89,10 +109,13 @@ class Server:
     def client(self, service: str = "s3", **options: Any) -> Any:
         """A boto3 client of this server; `options` go to `boto3.client`, and may override endpoint and keys.
 
+        It signs version 4, presigned URLs included, and asks no proxy for a server on loopback. A `config` among the
+        options stands above that.
+
         Raises:
             ImportError: boto3 is not installed.
         """
-        return _boto3().session.Session().client(service, **(self._boto3_options() | options))
+        return _boto3().session.Session().client(service, **self._boto3_options(service, options))
 
     def resource(self, service: str = "s3", **options: Any) -> Any:
         """A boto3 resource of this server; `options` as in `client`.
@@ -100,12 +123,13 @@ class Server:
         Raises:
             ImportError: boto3 is not installed.
         """
-        return _boto3().session.Session().resource(service, **(self._boto3_options() | options))
+        return _boto3().session.Session().resource(service, **self._boto3_options(service, options))
 
     @contextlib.contextmanager
     def env(self) -> Iterator[dict[str, str]]:
         """Point every AWS client of this process, and of the children it starts meanwhile, at this server."""
         variables = client_environment(self.endpoint, self.access_key, self.secret_key, self.region)
+        variables |= unproxied_environment(self.endpoint)
         # These would otherwise be taken together with the keys above.
         with environment({**variables, "AWS_SESSION_TOKEN": None, "AWS_PROFILE": None}):
             yield variables
@@ -126,6 +150,7 @@ class Server:
         self._close()
 
     def __enter__(self) -> Self:
+        self._wait()
         return self
 
     def __exit__(
@@ -133,16 +158,60 @@ class Server:
     ) -> None:
         self.stop()
 
-    def __repr__(self) -> str:
-        return f"<orcas.Server {self.endpoint} pid={self.pid}>"
+    async def __aenter__(self) -> Self:
+        try:
+            await asyncio.to_thread(self._wait)
+        except asyncio.CancelledError:
+            # The thread that waits sees the child's end.
+            self._process.kill()
+            raise
+        return self
 
-    def _boto3_options(self) -> dict[str, str]:
-        return {
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.stop)
+
+    def __repr__(self) -> str:
+        url = self._ready["url"] if self._ready is not None else "starting"
+        code = self._process.poll()
+        if code is None:
+            return f"<orcas.Server {url} pid={self.pid}>"
+        how = "stopped" if code == 0 else f"killed by signal {-code}" if code < 0 else f"failed with exit code {code}"
+        return f"<orcas.Server {how}>"
+
+    def _boto3_options(self, service: str, options: dict[str, Any]) -> dict[str, Any]:
+        from botocore.config import Config
+
+        ours: dict[str, Any] = {
             "endpoint_url": self.endpoint,
             "aws_access_key_id": self.access_key,
             "aws_secret_access_key": self.secret_key,
             "region_name": self.region,
-        }
+        } | options
+        wanted: dict[str, Any] = {"proxies": {}} if is_local(str(ours["endpoint_url"])) else {}
+        if service == "s3":
+            # Without it boto3 signs the URLs that it presigns for us-east-1 in version 2.
+            wanted["signature_version"] = "s3v4"
+        config = Config(**wanted)
+        given = options.get("config")
+        ours["config"] = config if given is None else config.merge(given)
+        return ours
+
+    def _wait(self) -> dict[str, str]:
+        """What the child says once it is ready. Every caller gets the same failure."""
+        with self._starting:
+            if self._failed is not None:
+                raise self._failed
+            if self._ready is None:
+                try:
+                    self._ready = self._await_ready()
+                except Exception as error:
+                    self._failed = error
+                    self._process.kill()
+                    self._close()
+                    raise
+            return self._ready
 
     def _order(self, order: dict[str, object]) -> None:
         stream = self._process.stdin
@@ -152,16 +221,17 @@ class Server:
             stream.write(json.dumps(order).encode() + b"\n")
             stream.flush()
 
-    def _await_ready(self, timeout: float) -> dict[str, str]:
+    def _await_ready(self) -> dict[str, str]:
         stream = self._process.stdout
         assert stream is not None
-        deadline = time.monotonic() + timeout
+        if stream.closed:
+            raise UnavailableError("The server was stopped before it was ready.")
         line = b""
         with selectors.DefaultSelector() as selector:
             selector.register(stream, selectors.EVENT_READ)
             while not line.endswith(b"\n"):
-                if not selector.select(max(0.0, deadline - time.monotonic())):
-                    raise UnavailableError(f"The server was not ready within {timeout:g} seconds.{self._tail()}")
+                if not selector.select(max(0.0, self._deadline - time.monotonic())):
+                    raise UnavailableError(f"The server was not ready within {self._timeout:g} seconds.{self._tail()}")
                 piece = os.read(stream.fileno(), 4096)
                 if not piece:
                     code = self._process.wait()
@@ -184,6 +254,15 @@ class Server:
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+
+
+def _in_coroutine() -> bool:
+    """Whether this thread runs an event loop, which must not be blocked."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _boto3() -> Any:

@@ -189,12 +189,12 @@ def test_an_interrupted_restore_is_done_again(backed_up: Path, tmp_path: Path) -
 
 
 def test_places_that_are_no_backups_are_refused(backed_up: Path, data: Path, tmp_path: Path) -> None:
-    assert "in the store itself" in command("backup", data / "backup", "--data", data, code=78)
+    assert "in the store itself" in command("backup", data / "backup", "--data", data, code=2)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "precious").touch()
     assert "precious" in command("backup", tmp_path / "full", "--data", data, code=69)
-    command("backup", "s3://", "--data", data, code=78)
-    command("backup", tmp_path / "b", "--target-endpoint", "http://127.0.0.1:1", "--data", data, code=78)
+    command("backup", "s3://", "--data", data, code=2)
+    command("backup", tmp_path / "b", "--target-endpoint", "http://127.0.0.1:1", "--data", data, code=2)
     assert "no store" in command("backup", tmp_path / "b", "--data", tmp_path / "none", code=69)
     assert "no backup" in command("restore", tmp_path / "none", "--data", tmp_path / "x", code=69)
 

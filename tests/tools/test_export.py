@@ -99,8 +99,10 @@ def test_a_part_of_a_bucket_and_what_is_there_already(
 def test_what_cannot_be_exported_is_said(data: Path, tmp_path: Path, bodies: dict[str, bytes]) -> None:
     assert bodies
     command("export", tmp_path / "x", "--data", data, "--bucket", "absent", code=1)
-    command("export", tmp_path / "x", "--data", data, "--prefix", "a", code=78)
+    command("export", tmp_path / "x", "--data", data, "--bucket", BUCKET, "--prefix", "nothing/", code=1)
+    assert not (tmp_path / "x").exists()
+    command("export", tmp_path / "x", "--data", data, "--prefix", "a", code=2)
     (tmp_path / "file").touch()
     command("export", tmp_path / "file", "--data", data, code=69)
-    command("export", tmp_path / "y", "--endpoint", "ftp://nowhere", "--data", data, code=78)
+    command("export", tmp_path / "y", "--endpoint", "ftp://nowhere", "--data", data, code=2)
     command("export", tmp_path / "y", "--endpoint", "http://127.0.0.1:1", "--data", data, code=69)

@@ -120,7 +120,8 @@ def test_what_is_deleted_is_given_back(serve: Serve, data: Path) -> None:
         assert collected["reclaim"]["total"]["blobs"] > 0
     before = collected["files"]
     done = document("compact", "--data", data)
-    assert set(done) == RECLAIMED
+    assert set(done) == {*RECLAIMED, "since_start"}
+    assert set(done["since_start"]) == RECLAIMED
     after = shown(data)
     assert after["files"]["pack_allocated"] <= before["pack_allocated"]
     assert after["totals"] == collected["totals"]
@@ -156,6 +157,32 @@ def test_fsck_finds_damage_and_what_it_costs(serve: Serve, data: Path) -> None:
         beside = document("fsck", "--data", data, code=1)
         assert [loss["key"] for loss in beside["losses"]] == [loss["key"] for loss in found["losses"]]
         assert not document("scrub", "--now", "--data", data, code=1)["clean"]
+
+
+def test_what_was_reclaimed_in_the_background_is_told(serve: Serve, data: Path) -> None:
+    with serve() as target:
+        fill(target, range(10))
+        for at in range(10):
+            target.client().delete_object(Bucket=BUCKET, Key=f"k/{at:04}")
+        # All but the two that are inside the log; whoever was quicker, the server's own thread or the command.
+        deadline = time.monotonic() + 20
+        while shown(data)["reclaim"]["total"]["blobs"] < 8:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        done = document("gc", "--data", data)
+        assert done["blobs"] == 0
+        assert done["since_start"]["blobs"] == 8
+        table = command("gc", "--data", data).splitlines()
+        assert table[0].split() == ["now", "since", "the", "server", "started"]
+        assert table[1].split() == ["contents", "removed", "0", "8"]
+    with serve() as target:
+        fill(target, range(20, 30))
+        for at in range(20, 30):
+            target.client().delete_object(Bucket=BUCKET, Key=f"k/{at:04}")
+        target.server.kill()
+    # Of a store that is opened for the command everything is the command's doing.
+    done = document("gc", "--data", data)
+    assert done["since_start"] == {name: done[name] for name in RECLAIMED}
 
 
 def test_a_lost_index_is_built_again(serve: Serve, data: Path) -> None:

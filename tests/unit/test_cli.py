@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import pty
+import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -16,8 +18,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures.commands import ran
 
-from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, child_environment, variable_name
+from orcas.cli import serving as serving_command
+from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, child_environment, variable_name
 
 
 @pytest.fixture
@@ -31,10 +35,7 @@ def environ(tmp_path: Path) -> dict[str, str]:
 
 
 def orcas(environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "orcas", *arguments],
-        env=environ, cwd=environ["HOME"], capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    return ran(environ, environ["HOME"], *arguments)
 
 
 @contextlib.contextmanager
@@ -95,6 +96,11 @@ def test_a_generated_key_is_shown_once_on_a_terminal(environ: dict[str, str]) ->
     secret = json.loads((Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json").read_text())["secret_key"]
     assert secret in shown[0]
     assert secret not in shown[1]
+    # What it says of how to see it again is so.
+    for text in shown:
+        again = re.search(r"`orcas (env --data [^`]*)`", text)
+        assert again is not None
+        assert secret in orcas(environ, *shlex.split(again[1])).stdout
 
 
 def test_a_busy_port_and_a_store_in_use_exit_69_with_a_sentence(environ: dict[str, str]) -> None:
@@ -114,11 +120,12 @@ def test_a_busy_port_and_a_store_in_use_exit_69_with_a_sentence(environ: dict[st
 @pytest.mark.parametrize(
     ("arguments", "variables", "code"),
     [
-        (["serve", "--port", "high"], {}, 78),
+        (["serve", "--port", "high"], {}, 2),
         (["serve"], {"ORCAS_DURABILITY": "maybe"}, 78),
         (["serve"], {"ORCAS_REF_LEVEL": "3"}, 78),
         (["serve"], {"ORCAS_RECLAIM_RATE": "1"}, 78),
-        (["serve", "--dev", "--host", "0.0.0.0"], {}, 78),
+        (["serve", "--dev", "--host", "0.0.0.0"], {}, 2),
+        (["serve", "--dev"], {"ORCAS_HOST": "0.0.0.0"}, 78),
         (["env"], {}, 78),
         (["serve", "--no-such-option"], {}, 2),
         (["no-such-command"], {}, 2),
@@ -130,9 +137,84 @@ def test_exit_codes(environ: dict[str, str], arguments: list[str], variables: di
     done = orcas(environ | variables, *arguments)
     assert done.returncode == code, done.stderr
     assert done.stdout == ""
-    if code != 2:
-        assert done.stderr.startswith("orcas: ")
-        assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("orcas: ")
+    assert done.stderr.count("\n") == 1
+
+
+def exported(environ: dict[str, str], *arguments: str) -> dict[str, str]:
+    """The variables that a shell has after `eval "$(orcas env …)"`."""
+    lines = orcas(environ, "env", *arguments).stdout
+    shell = subprocess.run(["sh", "-c", f"{lines}\nenv"], env=environ, capture_output=True, text=True, check=True)
+    return dict(line.split("=", 1) for line in shell.stdout.splitlines() if "=" in line)
+
+
+def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Path) -> None:
+    keys = {"ORCAS_ROOT_ACCESS_KEY": "operator", "ORCAS_ROOT_SECRET_KEY": "operators-secret"}
+    mine, others = str(tmp_path / "mine"), str(tmp_path / "others")
+    with serving(environ, "--data", mine) as first, serving(environ | keys, "--data", others) as second:
+        urls = [url_of(first), url_of(second)]
+        assert exported(environ, "--data", mine)["AWS_ENDPOINT_URL_S3"] == urls[0]
+        # Of keys that only the server was given, `env` and the tools know all the same.
+        shown = exported(environ, "--data", others, "--wait", "5")
+        assert shown["AWS_ENDPOINT_URL_S3"] == urls[1]
+        assert (shown["AWS_ACCESS_KEY_ID"], shown["AWS_SECRET_ACCESS_KEY"]) == ("operator", "operators-secret")
+        for command in ("stats", "fsck", "gc"):
+            assert orcas(environ, command, "--data", others).returncode == 0
+        mine_only = {name: value for name, value in exported(environ, "--data", mine).items() if "AWS_" in name}
+        assert orcas(environ | mine_only, "stats", "--endpoint", urls[0]).returncode == 0
+        wrong = orcas(environ | mine_only, "stats", "--endpoint", urls[1])
+        assert wrong.returncode == 1
+        assert "refused the key of AWS_ACCESS_KEY_ID" in wrong.stderr
+        # Another way to it.
+        assert exported(environ, "--data", mine, "--port", "9001")["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:9001"
+        first.terminate()
+        assert first.wait(20) == 0
+        # Its key does not go to the server that listens where it would.
+        port = urls[1].rpartition(":")[2]
+        refused = orcas(environ | {"ORCAS_PORT": port}, "env", "--data", mine)
+        assert (refused.returncode, refused.stdout) == (69, "")
+        assert "another server's" in refused.stderr
+        # Tools that open a stopped store leave its operator's keys alone.
+        second.terminate()
+        assert second.wait(20) == 0
+    assert orcas(environ, "stats", "--data", others).returncode == 0
+    assert "access_key" not in json.loads((Path(others) / "root.json").read_text())
+    assert exported(environ, "--data", others)["AWS_ACCESS_KEY_ID"] == "operator"
+
+
+def test_env_keeps_proxies_away_from_loopback(environ: dict[str, str]) -> None:
+    proxied = {"HTTP_PROXY": "http://proxy.invalid:3128", "no_proxy": "example.org", "AWS_SESSION_TOKEN": "stale"}
+    shown = exported(environ | proxied, "--dev")
+    for name in ("NO_PROXY", "no_proxy"):
+        assert {"example.org", "127.0.0.1", "localhost", "::1"} <= set(shown[name].split(","))
+    assert "AWS_SESSION_TOKEN" not in shown
+    assert "PROXY" not in orcas(environ, "env", "--dev").stdout.upper()
+
+
+def test_an_address_that_others_reach_without_tls_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    for host in ("127.0.0.1", "::1", "localhost"):
+        serving_command._warn(Settings(data=Path("/nowhere"), host=host))
+    assert caplog.text == ""
+    serving_command._warn(Settings(data=Path("/nowhere"), host="0.0.0.0"))
+    assert "0.0.0.0 without TLS" in caplog.text
+
+
+def test_a_directory_of_other_files_is_left_alone(environ: dict[str, str], tmp_path: Path) -> None:
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    (photos / "holiday.jpg").touch()
+    refused = orcas(environ, "serve", "--data", str(photos), "--port", "0")
+    assert refused.returncode == 69
+    assert "holiday.jpg" in refused.stderr
+    assert [path.name for path in photos.iterdir()] == ["holiday.jpg"]
+    # Such a directory counts as empty, and a store is one whatever was put beside it.
+    (photos / "holiday.jpg").unlink()
+    (photos / "lost+found").mkdir()
+    (photos / ".gitignore").touch()
+    for _ in range(2):
+        with serving(environ, "--data", str(photos)) as process:
+            url_of(process)
+        (photos / "holiday.jpg").touch()
 
 
 def test_env_prints_what_clients_need(environ: dict[str, str]) -> None:
@@ -167,12 +249,21 @@ def test_config_show_lists_every_setting_and_no_secret(environ: dict[str, str]) 
         assert variable_name(name) in table
     assert "operator" not in table
     assert "operators-secret" not in json.dumps(shown)
+    assert max(map(len, orcas(environ | {"ORCAS_DATA": "/srv/s3"}, "config", "show").stdout.splitlines())) <= 80
+    for name in ("port", "ORCAS_PORT"):
+        assert (
+            "Port to listen on; 0 picks a free one. From 0 to 65535." in orcas(environ, "config", "show", name).stdout
+        )
 
 
 def test_help_and_version(environ: dict[str, str]) -> None:
     shown = orcas(environ, "--help").stdout
     assert "orcas serve --data" in shown
     assert "orcas.Server(memory=True)" in shown
+    assert "--show-completion" in shown
+    assert orcas(environ, "-h").stdout == shown
+    assert orcas(environ, "serve", "-h").stdout == orcas(environ, "serve", "--help").stdout
+    assert orcas(environ, "--version").stdout == orcas(environ, "version").stdout
     assert "orcas ready http://HOST:PORT" in " ".join(orcas(environ, "serve", "--help").stdout.split())
     version = orcas(environ, "version").stdout
     assert version.startswith("orcas ")
@@ -181,11 +272,15 @@ def test_help_and_version(environ: dict[str, str]) -> None:
 
 def test_a_store_in_memory_leaves_nothing(environ: dict[str, str]) -> None:
     with serving(environ, "--memory") as process:
-        url_of(process)
+        url = url_of(process)
+        shown = exported(environ, "--memory", "--port", url.rpartition(":")[2], "--wait", "5")
+        assert shown["AWS_ENDPOINT_URL_S3"] == url
+        assert shown["AWS_SECRET_ACCESS_KEY"]
         process.send_signal(signal.SIGTERM)
         _, stderr = process.communicate(timeout=20)
-    path = next(json.loads(line)["message"].split()[-1] for line in stderr.splitlines() if "root.json" in line)
-    assert not Path(path).parent.exists()
+    path = re.search(r"\S+/root\.json", stderr)
+    assert path is not None
+    assert not Path(path[0]).parent.exists()
     assert not (Path(environ["XDG_DATA_HOME"]) / "orcas").exists()
 
 
@@ -196,5 +291,9 @@ def test_idle_connections_do_not_delay_the_end(environ: dict[str, str]) -> None:
             process.send_signal(signal.SIGTERM)
             began = time.monotonic()
             assert idle.recv(1) == b""
-            assert process.wait(20) == 0
+            _, said = process.communicate(timeout=20)
+            assert process.returncode == 0
             assert time.monotonic() - began < 15
+    # Everybody knows these keys, so they are said.
+    assert DEV_ACCESS_KEY in said
+    assert DEV_SECRET_KEY in said

@@ -9,7 +9,7 @@ import pytest
 
 from orcas import config
 from orcas.config import DEV_SECRET_KEY, SETTINGS, Settings, is_loopback, resolve, variable_name
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, UsageError
 
 
 @pytest.fixture(autouse=True)
@@ -100,6 +100,37 @@ def test_wrong_values_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, name:
 def test_unknown_variables_are_refused(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "1")
     assert refused().startswith(f"{name} is not a setting")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("ORCAS_PROT", "did you mean ORCAS_PORT?"),
+        ("ORCAS_DURABILTY", "did you mean ORCAS_DURABILITY?"),
+        ("ORCAS_ROOT_ACESS_KEY", "did you mean ORCAS_ROOT_ACCESS_KEY?"),
+        ("ORCAS_FOO", "`orcas config show` lists them all."),
+        ("ORCAS_KEY", "lists them all."),
+        ("ORCAS_RECLAIM_RATE", "lists them all."),
+        ("ORCAS_SERVICE_HOST", "describes a service called orcas"),
+        ("ORCAS_PORT_9000_TCP_ADDR", "describes a service called orcas"),
+    ],
+)
+def test_only_a_slip_of_the_keyboard_is_put_right(monkeypatch: pytest.MonkeyPatch, name: str, says: str) -> None:
+    monkeypatch.setenv(name, "1")
+    message = refused()
+    assert says in message
+    assert ("did you mean" in message) == ("did you mean" in says)
+
+
+def test_what_the_command_line_has_wrong_is_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORCAS_PORT", "high")
+    for overrides, kind in (({"port": "high"}, UsageError), ({}, ConfigurationError)):
+        with pytest.raises(ConfigurationError) as caught:
+            resolve(overrides)
+        assert type(caught.value) is kind
+    with pytest.raises(ConfigurationError) as caught:
+        resolve({"port": "high"}, ambient=False)
+    assert type(caught.value) is ConfigurationError
 
 
 @pytest.mark.parametrize(

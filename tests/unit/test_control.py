@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 
 from orcas.control import Control, Snapshot, open_control
-from orcas.control.root import read_root
+from orcas.control.files import LOCK_NAME, InUseError, is_locked, locked
+from orcas.control.keys import root_pair
 from orcas.errors import ConfigurationError, UnavailableError
 
 
@@ -30,7 +34,7 @@ async def test_a_root_key_is_generated_once(tmp_path: Path) -> None:
     (credential,) = first.credentials
     assert credential.owner == first.root_owner
     assert len(first.root_owner) == 64
-    assert read_root(data, None, None) == (credential.access_key, credential.secret_key)
+    assert root_pair(data, None, None) == (credential.access_key, credential.secret_key)
     assert credential.secret_key not in repr(first)
 
 
@@ -49,7 +53,7 @@ async def test_the_operators_key_stands_in_for_the_generated_one(tmp_path: Path)
     assert [(c.access_key, c.secret_key) for c in operators.credentials] == [("operator", "operators-secret")]
     assert operators.root_owner == generated.root_owner
     assert await snapshot_of(tmp_path) == generated
-    assert read_root(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
+    assert root_pair(tmp_path, "operator", "operators-secret") == ("operator", "operators-secret")
 
 
 async def test_secrets_are_not_in_the_database_in_clear(tmp_path: Path) -> None:
@@ -116,7 +120,7 @@ async def test_a_later_schema_is_refused(tmp_path: Path) -> None:
 
 def test_there_is_no_key_before_the_first_start(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="orcas serve"):
-        read_root(tmp_path, None, None)
+        root_pair(tmp_path, None, None)
 
 
 def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
@@ -164,3 +168,20 @@ async def test_a_damaged_row_of_the_root_is_written_again(tmp_path: Path) -> Non
     before = contents(tmp_path)
     assert await snapshot_of(tmp_path) == first
     assert contents(tmp_path) == before
+
+
+def test_a_glance_at_the_lock_keeps_nobody_out(tmp_path: Path) -> None:
+    assert not is_locked(tmp_path)
+    with locked(tmp_path):
+        assert is_locked(tmp_path)
+        with pytest.raises(InUseError), locked(tmp_path):
+            pass
+    assert not is_locked(tmp_path)
+    descriptor = os.open(tmp_path / LOCK_NAME, os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    timer = threading.Timer(0.05, os.close, (descriptor,))
+    timer.start()
+    # Another's glance is waited for.
+    with locked(tmp_path):
+        pass
+    timer.join()

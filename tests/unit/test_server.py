@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import contextlib
 import io
@@ -13,8 +14,11 @@ import textwrap
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import boto3
 import botocore.config
 import pytest
 
@@ -85,6 +89,90 @@ def test_the_environment_points_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
         assert os.environ["AWS_SESSION_TOKEN"] == "stale"
         assert server.client().meta.endpoint_url == server.endpoint
         assert server.resource().meta.client.meta.region_name == "eu-north-1"
+
+
+def test_proxies_are_not_asked_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.setenv("no_proxy", "example.org")
+    once = botocore.config.Config(retries={"total_max_attempts": 1}, user_agent_extra="mine")
+    with orcas.Server(memory=True) as server:
+        for client in (server.client(config=once), server.resource(config=once).meta.client):
+            assert client.list_buckets()["Buckets"] == []
+            assert "mine" in client.meta.config.user_agent
+            assert client.meta.config.signature_version == "s3v4"
+            presigned = client.generate_presigned_url("list_buckets")
+            assert "X-Amz-Algorithm=AWS4-HMAC-SHA256" in presigned
+            with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(presigned) as answer:
+                assert answer.status == 200
+            client.close()
+        # A proxy that is asked for is asked, and what a caller says of signatures counts.
+        chosen = botocore.config.Config(proxies={"http": "http://127.0.0.1:1"}, signature_version="s3")
+        assert server.client(config=chosen).meta.config.signature_version == "s3"
+        assert server.client(config=chosen).meta.config.proxies == {"http": "http://127.0.0.1:1"}
+        with server.env() as variables:
+            for name in ("NO_PROXY", "no_proxy"):
+                assert {"example.org", "127.0.0.1"} <= set(os.environ[name].split(","))
+                assert variables[name] == os.environ[name]
+            with contextlib.closing(boto3.client("s3", config=once)) as client:
+                assert client.list_buckets()["Buckets"] == []
+        assert "NO_PROXY" not in os.environ
+        assert os.environ["no_proxy"] == "example.org"
+
+
+def test_its_repr_says_how_it_is() -> None:
+    server = orcas.Server(memory=True)
+    assert repr(server) == f"<orcas.Server {server.endpoint} pid={server.pid}>"
+    server.stop()
+    assert repr(server) == "<orcas.Server stopped>"
+    server = orcas.Server(memory=True)
+    server.kill()
+    assert repr(server) == "<orcas.Server killed by signal 9>"
+
+
+async def test_the_event_loop_goes_on_while_it_starts_and_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked: list[threading.Thread] = []
+
+    def watched(wait: Callable[..., Any]) -> Callable[..., Any]:
+        def waits(*arguments: Any, **options: Any) -> Any:
+            blocked.append(threading.current_thread())
+            return wait(*arguments, **options)
+
+        return waits
+
+    for name in ("_await_ready", "stop"):
+        monkeypatch.setattr(orcas.Server, name, watched(getattr(orcas.Server, name)))
+    async with orcas.Server(tmp_path / "store") as server:
+        assert server.endpoint.startswith("http://127.0.0.1:")
+        pid = server.pid
+        second = orcas.Server(tmp_path / "store")
+        with pytest.raises(orcas.UnavailableError, match="in use by another process"):
+            async with second:
+                pass
+        # Everybody who asks learns of the failure.
+        with pytest.raises(orcas.UnavailableError, match="in use by another process"):
+            second.client()
+        assert repr(second) == "<orcas.Server failed with exit code 69>"
+        with pytest.raises(orcas.ConfigurationError):
+            orcas.Server(memory=True, port=70_000)
+    assert ends(pid, 0)
+    assert len(blocked) == 3
+    assert threading.main_thread() not in blocked
+
+
+async def test_a_start_that_is_given_up_leaves_nothing() -> None:
+    server = orcas.Server(memory=True)
+    entering = asyncio.ensure_future(server.__aenter__())
+    await asyncio.sleep(0)
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
+    assert await asyncio.to_thread(ends, server.pid)
+    with pytest.raises(orcas.UnavailableError):
+        server.client()
 
 
 class SlowFile(io.BytesIO):

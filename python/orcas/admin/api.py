@@ -25,6 +25,12 @@ from orcas.edge import CheckProgress, Core, StoreError
 from orcas.reports import note_cause
 
 MOUNT: Final = "/_orcas/admin"
+# For the documentation; each is an error document.
+_REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
+    400: {"description": "The order is none"},
+    403: {"description": "The root identity did not sign it"},
+    503: {"description": "The store or what is asked for cannot be had now"},
+}
 _CODES: Final = {400: "InvalidRequest", 404: "NotFound", 405: "MethodNotAllowed"}
 
 
@@ -70,8 +76,13 @@ class Tools:
             raise Refusal(503, "TooManyJobs", "As many jobs run as may: wait for one, or delete it.") from None
 
     def reclaim(self, *, compact: bool) -> Work:
-        """The work of a reclamation."""
-        return Work(lambda: dict(self.core.reclaim(compact)), lambda: dict(self.core.reclaim_progress()))
+        """The work of a reclamation. The thread in the background may have done most of it already."""
+
+        def run() -> dict[str, Any]:
+            done = dict(self.core.reclaim(compact))
+            return {**done, "since_start": dict(self.core.reclaim_progress()["total"])}
+
+        return Work(run, lambda: dict(self.core.reclaim_progress()))
 
     def check(self, order: CheckBody) -> Work:
         """The work of a check."""
@@ -105,7 +116,7 @@ def readable(report: Any) -> dict[str, Any]:
 def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     """The application to be mounted at `MOUNT`."""
     app = FastAPI(
-        title="Orcas administration", docs_url=None, redoc_url=None, openapi_url=None,
+        title="Orcas administration", docs_url=None, redoc_url=None, openapi_url=None, responses=_REFUSALS,
         middleware=[Middleware(RootOnly, gatekeeper=lambda: tools().core)],
     )  # fmt: skip
     _add_errors(app)
@@ -142,23 +153,28 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
     @app.get("/stats")
     def stats() -> dict[str, Any]:
+        """What the store holds and takes, and what was reclaimed."""
         core = tools().core
         return {**core.stats(), "reclaim": core.reclaim_progress()}
 
     @app.get("/scrub")
     def scrub() -> dict[str, Any]:
+        """How far the reading in the background is, and what it found."""
         return dict(tools().core.scrub_progress())
 
     @app.post("/gc", status_code=202)
     def gc() -> dict[str, Any]:
+        """Begin a job that removes what nothing refers to."""
         return tools().start("gc", tools().reclaim(compact=False))
 
     @app.post("/compact", status_code=202)
     def compact() -> dict[str, Any]:
+        """Begin a job that also rewrites files which hold dead records or chunks."""
         return tools().start("compact", tools().reclaim(compact=True))
 
     @app.post("/check", status_code=202)
     def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:
+        """Begin a job that reads everything and compares it with its checksums."""
         return tools().start("check", tools().check(order or CheckBody()))
 
     def found(name: str) -> Job:
@@ -169,6 +185,7 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.get("/jobs/{name}")
     def job(name: str) -> dict[str, Any]:
+        """How a job is, and its result when it is done."""
         return found(name).describe()
 
     @app.delete("/jobs/{name}")
@@ -194,6 +211,7 @@ def _add_holds(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # Coroutines, for holds belong to the loop; what blocks goes to a thread there.
     @app.post("/holds", status_code=201)
     async def take() -> dict[str, Any]:
+        """Hold the files of this moment in place, for 60 seconds unless renewed."""
         try:
             return await tools().holds.take(tools().core.hold)
         except TooManyHoldsError:
@@ -201,8 +219,10 @@ def _add_holds(app: FastAPI, tools: Callable[[], Tools]) -> None:
 
     @app.put("/holds/{name}")
     async def renew(name: str) -> dict[str, Any]:
+        """Hold them for another 60 seconds."""
         return known(tools().holds.renew(name))
 
     @app.delete("/holds/{name}")
     async def release(name: str) -> dict[str, Any]:
+        """Let go of them."""
         return known(tools().holds.release(name))

@@ -17,9 +17,10 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from orcas.bench.processes import listeners, name_of, resolve_address
-from orcas.config import client_variables, resolve
-from orcas.control.root import read_root
-from orcas.errors import ConfigurationError, UnavailableError
+from orcas.clients import client_variables
+from orcas.config import resolve
+from orcas.control.keys import root_pair
+from orcas.errors import ConfigurationError, UnavailableError, UsageError
 from orcas.server import Server
 
 # The word that stands for a server that the benchmark starts.
@@ -86,7 +87,7 @@ def check_url(url: str) -> str:
         return url
     parts = urlsplit(url)
     if parts.scheme == "https":
-        raise ConfigurationError(
+        raise UsageError(
             f"{url} cannot be measured: the load speaks no TLS, whose cost on this side would be taken for the server's; "
             "give the server's http:// address."
         )
@@ -96,7 +97,7 @@ def check_url(url: str) -> str:
         port = -1
     plain = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username)
     if parts.scheme != "http" or not parts.hostname or not plain or port == -1:
-        raise ConfigurationError(f"{url} is no server: http://HOST:PORT, or {OWN} for one that is started for the run.")
+        raise UsageError(f"{url} is no server: http://HOST:PORT, or {OWN} for one that is started for the run.")
     return url.rstrip("/")
 
 
@@ -113,7 +114,7 @@ def running(wanted: Wanted, settings: Mapping[str, Any], place: Path | None) -> 
         return
     with contextlib.ExitStack() as stack:
         if place is not None and not place.is_dir():
-            raise ConfigurationError(f"--data must be a directory for temporary stores, and {place} is none.")
+            raise UsageError(f"--data must be a directory for temporary stores, and {place} is none.")
         data = stack.enter_context(tempfile.TemporaryDirectory(prefix="orcas-bench-", dir=place))
         server = stack.enter_context(Server(data, **settings))
         parts = urlsplit(server.endpoint)
@@ -145,13 +146,13 @@ def _keys(given: Keys) -> tuple[str, str, str | None, str]:
     settings = resolve().settings
     region = given.region or variables.region or settings.region
     if (given.access_key is None) != (given.secret_key is None):
-        raise ConfigurationError("--access-key and --secret-key go together.")
+        raise UsageError("--access-key and --secret-key go together.")
     if given.access_key is not None and given.secret_key is not None:
         return given.access_key, given.secret_key, None, region
     if variables.access_key is not None and variables.secret_key is not None:
         return variables.access_key, variables.secret_key, variables.session_token, region
     try:
-        access_key, secret_key = read_root(settings.data, settings.root_access_key, settings.root_secret_key)
+        access_key, secret_key = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
     except ConfigurationError:
         raise ConfigurationError(
             "There is no key: give --access-key and --secret-key, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."

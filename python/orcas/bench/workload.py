@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from orcas.bench.sizes import Sizes, parse_size, parse_sizes
 from orcas.config import resolve
-from orcas.errors import ConfigurationError
+from orcas.errors import ConfigurationError, UsageError
 
 OPERATIONS: Final = ("put", "get", "head", "list", "delete", "copy", "multipart")
 CONNECTIONS_MAX: Final = 1024
@@ -175,7 +175,7 @@ def read_workload(named: str, overrides: Table | None = None) -> Workload:
         names = ", ".join(known)
         close = difflib.get_close_matches(named, known, n=1)
         meant = f"did you mean {close[0]}?" if close else f"there are {names}, or name a file that ends in {_SUFFIX}."
-        raise ConfigurationError(f"There is no workload {named}: {meant}")
+        raise UsageError(f"There is no workload {named}: {meant}")
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -185,8 +185,18 @@ def read_workload(named: str, overrides: Table | None = None) -> Workload:
         description = _text(document.get("description", path.stem))
         cases = tuple(_cases(path.stem, document, overrides or {}))
     except TypeError as error:
-        raise ConfigurationError(f"The workload {called} is wrong: {error}.") from None
+        kind = UsageError if overrides and _is_right(path.stem, document) else ConfigurationError
+        raise kind(f"The workload {called} is wrong: {error}.") from None
     return Workload(path.stem, description, cases)
+
+
+def _is_right(name: str, document: Table) -> bool:
+    """Whether a file is right by itself, so that what is wrong stands on the command line."""
+    try:
+        list(_cases(name, document, {}))
+    except TypeError:
+        return False
+    return True
 
 
 def _cases(name: str, document: Table, overrides: Table) -> Iterator[Case]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orcas.cli.options import AsJson
 from orcas.cli.output import print_json, print_table, steps
-from orcas.errors import ConfigurationError
+from orcas.errors import OrcasError, UsageError
 
 if TYPE_CHECKING:
     from orcas.bench.servers import Keys, Wanted
 
-EXIT_NOT_RIGHT = 1
 _ROUNDS_COMPARED = 6
 _SHOWN_MAX = 12
 _MIB = 1 << 20
@@ -61,7 +61,6 @@ Data = Annotated[
     str | None, typer.Option("--data", metavar="DIR", help="Where the temporary store of a started server is made.")
 ]
 Listed = Annotated[bool, typer.Option("--list", help="Show the workloads that come with Orcas.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 def bench(
@@ -127,7 +126,16 @@ def bench(
     else:
         _print_document(document)
     if not document["ok"]:
-        raise typer.Exit(EXIT_NOT_RIGHT)
+        raise OrcasError(_in_words(document))
+
+
+def _in_words(document: dict[str, Any]) -> str:
+    """Why a run is no measurement."""
+    results = [result for case in document["cases"] for result in case["servers"]]
+    failed, wrong = (sum(result[name] for result in results) for name in ("errors", "wrong"))
+    if failed or wrong:
+        return f"{failed} operations failed and {wrong} answers were wrong: what they were is in the report."
+    return "The run is no measurement: the report says what became of it."
 
 
 def _wanted(endpoint: str, keys: Keys, pids: list[int], against: list[str], others: Keys) -> list[Wanted]:
@@ -145,7 +153,7 @@ def _fields(given: list[str]) -> dict[str, Any]:
     for entry in given:
         name, equals, text = entry.partition("=")
         if not equals or not name.strip():
-            raise ConfigurationError(f"--set needs FIELD=VALUE, not {entry}.")
+            raise UsageError(f"--set needs FIELD=VALUE, not {entry}.")
         try:
             fields |= {name.strip(): tomllib.loads(f"value = {text}")["value"]}
         except tomllib.TOMLDecodeError:

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import sys
 from typing import Annotated
 
 import typer
 
-from orcas.cli import bench, copies, upkeep
-from orcas.config import SETTINGS, Resolved, client_environment, resolve, variable_name
+from orcas.cli import bench, copies, env, upkeep
+from orcas.cli.options import AsJson, Data, Host, Port
+from orcas.cli.output import print_json, print_table
+from orcas.config import SETTINGS, Resolved, Setting, closest, resolve, variable_name
+from orcas.errors import UsageError
 
 _EPILOG = "Settings: command line, then ORCAS_* variables, then orcas.toml. `orcas config show` lists them."
 
 app = typer.Typer(
     name="orcas",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
     help="""The S3 server that one installs with pip.
 
 Start a server, then point any S3 client at it:
 
     orcas serve --data ~/orcas &
-    eval "$(orcas env --data ~/orcas)"
+    eval "$(orcas env --data ~/orcas --wait 10)"
     aws s3 mb s3://photos
     aws s3 cp picture.jpg s3://photos/
 
 From Python, for a test or a notebook:
 
-    with orcas.Server(memory=True) as s3: s3.client().create_bucket(Bucket="b")
+    import orcas
+    with orcas.Server(memory=True) as server:
+        server.client().create_bucket(Bucket="photos")
 """,
 )
 config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
 app.add_typer(config_app, name="config")
 
-# Values stay text here: orcas.config checks them, wherever they come from, in the same words.
-Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Directory that holds the store.")]
-Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
-Port = Annotated[str | None, typer.Option("--port", metavar="PORT", help="Port to listen on; 0 picks a free one.")]
 Durability = Annotated[
     str | None,
     typer.Option(
@@ -58,7 +57,21 @@ Domain = Annotated[
     list[str] | None,
     typer.Option("--domain", metavar="NAME", help="Serve BUCKET.NAME too (virtual-hosted style); may be repeated."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
+
+
+# The text above stays the help of `orcas`: a callback's own would replace it.
+@app.callback(help=app.info.help, epilog=_EPILOG, no_args_is_help=True)
+def _options(version: Version = False) -> None:
+    assert not version, "its callback ends the command"
 
 
 @app.command(epilog=_EPILOG)
@@ -76,7 +89,7 @@ def serve(
 
     Prints one line on stdout once requests are accepted: `orcas ready http://HOST:PORT`.
 
-    A root key is generated on the first start of a store and kept in its directory, in root.json.
+    A root key is generated on the first start of a store and kept in its directory; `orcas env` prints it.
 
     Examples:
 
@@ -84,9 +97,9 @@ def serve(
 
         orcas serve --data /srv/s3 --host ::  reached from other machines
 
-        orcas serve --memory --port 0         a free port, nothing left behind
+        orcas serve --memory -p 0             a free port, nothing left behind
 
-        orcas serve --dev                     published keys, for trying things out
+        orcas serve --memory --dev            published keys, for trying things out
     """
     from orcas.cli.serving import serve_command
 
@@ -103,25 +116,7 @@ def serve(
     serve_command(resolve(overrides).settings)
 
 
-@app.command()
-def env(data: Data = None, host: Host = None, port: Port = None, dev: Dev = False) -> None:
-    """Print the export lines that point AWS clients at the server, with the root key.
-
-    Example:
-
-        eval "$(orcas env)" && aws s3 ls
-    """
-    from orcas.control.address import reachable
-    from orcas.control.root import read_root
-
-    settings = resolve({"data": data, "host": host, "port": port, "dev": dev or None}).settings
-    access_key, secret_key = read_root(settings.data, settings.root_access_key, settings.root_secret_key)
-    reached = reachable(settings.host)
-    url = f"http://[{reached}]:{settings.port}" if ":" in reached else f"http://{reached}:{settings.port}"
-    for name, value in client_environment(url, access_key, secret_key, settings.region).items():
-        sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
-
-
+env.add_to(app)
 upkeep.add_to(app)
 copies.add_to(app)
 bench.add_to(app)
@@ -132,21 +127,43 @@ def version(as_json: AsJson = False) -> None:
     """Print the version; with --json, also those of the parts that an error report should name."""
     from orcas.version import orcas_version, versions
 
-    sys.stdout.write(f"{json.dumps(versions(), indent=2)}\n" if as_json else f"orcas {orcas_version()}\n")
+    if as_json:
+        print_json(versions())
+    else:
+        sys.stdout.write(f"orcas {orcas_version()}\n")
+
+
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Only this setting, and what it means.")]
 
 
 @config_app.command("show")
-def config_show(as_json: AsJson = False) -> None:
-    """Print every setting, its value, and where the value comes from. Secrets are not shown."""
-    resolved = resolve()
+def config_show(name: Name = None, as_json: AsJson = False) -> None:
+    """Print every setting, its value, and where the value comes from. Secrets are not shown.
+
+    Examples:
+
+        orcas config show
+
+        orcas config show ORCAS_DURABILITY
+    """
+    rows = _rows(resolve())
+    if name is not None:
+        called = name.lower().removeprefix("orcas_")
+        rows = [row for row in rows if row[0] == called]
+        if not rows:
+            raise UsageError(f"{name} is not a setting{closest(name, list(SETTINGS))}")
     if as_json:
         table = {
-            name: {"value": value, "source": source, "variable": variable}
-            for name, variable, value, source in _rows(resolved)
+            found: {"value": value, "source": source, "variable": variable} for found, variable, value, source in rows
         }
-        sys.stdout.write(json.dumps(table, indent=2) + "\n")
+        print_json(table)
+        return
+    shown = [(variable, _in_words(value), source) for _, variable, value, source in rows]
+    print_table(("Setting", "Value", "Source"), shown)
+    if name is None:
+        sys.stdout.write("\n`orcas config show NAME` tells what a setting means.\n")
     else:
-        _print_table(resolved)
+        sys.stdout.write(f"\n{_meaning(SETTINGS[called])}\n")
 
 
 def _rows(resolved: Resolved) -> list[tuple[str, str, object, str]]:
@@ -162,18 +179,18 @@ def _rows(resolved: Resolved) -> list[tuple[str, str, object, str]]:
     return rows
 
 
-def _print_table(resolved: Resolved) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def _in_words(value: object) -> str:
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("Setting", "Value", "Source", "Meaning"):
-        table.add_column(title, overflow="fold")
-    for name, variable, value, source in _rows(resolved):
-        doc = SETTINGS[name].doc
-        shown = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        # Text: paths may hold what rich would take for markup.
-        table.add_row(Text(variable), Text(shown), Text(source), Text(doc))
-    # Off a terminal a line is a setting, however long.
-    Console(width=None if sys.stdout.isatty() else 240).print(table)
+
+def _meaning(setting: Setting) -> str:
+    """What is known of a setting, as a sentence or two."""
+    doc = setting.doc.replace("`", "").removesuffix("; see the modes below")
+    text = f"{doc[0].upper()}{doc[1:]}."
+    if setting.choices:
+        text += f" One of {', '.join(setting.choices)}."
+    elif setting.low is not None:
+        text += f" From {setting.low} to {setting.high} {setting.unit}".rstrip() + "."
+    elif setting.says:
+        text += f" Must be {setting.says}."
+    return text

@@ -8,9 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, size
-from orcas.cli.upkeep import AsJson, Bucket, Data, Endpoint, settings_of
-from orcas.errors import ConfigurationError
+from orcas.cli.upkeep import Bucket, Endpoint, settings_of
+from orcas.errors import UsageError
 
 TargetEndpoint = Annotated[
     str | None, typer.Option("--target-endpoint", metavar="URL", help="The S3 server of s3://BUCKET/PREFIX.")
@@ -69,7 +70,7 @@ def restore(
 
     Example:
 
-        orcas restore /mnt/backups/orcas --data ~/orcas
+        orcas restore /mnt/backups/orcas --data ~/restored
     """
     from orcas.tools.reach import reached
     from orcas.tools.restore import restore as run
@@ -123,7 +124,7 @@ def export(
     from orcas.tools.reach import reached
 
     if prefix and bucket is None:
-        raise ConfigurationError("--prefix goes with --bucket.")
+        raise UsageError("--prefix goes with --bucket.")
     place = Path(os.path.abspath(Path(target).expanduser()))  # noqa: PTH100 - keeps symlinks
     with reached(settings_of(data), endpoint) as session, progress(shown=not as_json) as advance:
         done = Export(session, place, resume, advance).run(bucket, os.fsencode(prefix))

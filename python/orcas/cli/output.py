@@ -44,9 +44,15 @@ def size(count: int) -> str:
 
 @contextlib.contextmanager
 def steps(*, shown: bool = True) -> Iterator[Callable[[str, float, float], None]]:
-    """A function that is told what is under way, how many steps of it are done, and of how many (0: nobody knows)."""
-    if not shown or not sys.stderr.isatty():
+    """A function that is told what is under way, how many steps of it are done, and of how many (0: nobody knows).
+
+    Off a terminal each step is a line when it begins.
+    """
+    if not shown:
         yield lambda _what, _done, _total: None
+        return
+    if not sys.stderr.isatty():
+        yield _lines()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -59,6 +65,19 @@ def steps(*, shown: bool = True) -> Iterator[Callable[[str, float, float], None]
             bars.update(bar, description=what, completed=done, total=total or None)
 
         yield advance
+
+
+def _lines() -> Callable[[str, float, float], None]:
+    said = ""
+
+    def advance(what: str, _done: float, _total: float) -> None:
+        nonlocal said
+        if what != said:
+            said = what
+            sys.stderr.write(f"{what}\n")
+            sys.stderr.flush()
+
+    return advance
 
 
 @contextlib.contextmanager

@@ -6,11 +6,12 @@ import contextlib
 import dataclasses
 import logging
 import os
+import shlex
 import sys
 
 from orcas import logs
 from orcas.app import Lane, Orcas
-from orcas.config import Settings
+from orcas.config import DEV_SECRET_KEY, Settings, is_loopback
 from orcas.descriptors import allow_files
 from orcas.errors import UnavailableError
 from orcas.memory import private_directory
@@ -29,15 +30,14 @@ def serve_command(settings: Settings) -> None:
     def announce(url: str, lane: Lane) -> None:
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
-        _tell_root_key(lane)
-        if settings.durability != "sync":
-            log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
+        _tell_root_key(lane, settings)
+        _warn(settings)
 
     serve_with(settings, announce)
 
 
-def serve_with(settings: Settings, announce: Announce) -> None:
-    """Configure logging, make the directory of a store in memory, and run."""
+def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -> None:
+    """Configure logging, make the directory of a store in memory, and run. `owned`: for the program that started it."""
     logs.configure(settings.log_format, settings.log_level)
     # Whatever is made from here on, the engine's key files included, is its owner's alone.
     os.umask(0o077)
@@ -45,22 +45,39 @@ def serve_with(settings: Settings, announce: Announce) -> None:
     with contextlib.ExitStack() as stack:
         if settings.memory:
             try:
-                data = stack.enter_context(private_directory())
+                data = stack.enter_context(private_directory(owned=owned))
             except OSError as error:
                 raise UnavailableError(f"A directory in memory cannot be made: {error}.") from None
             settings = dataclasses.replace(settings, data=data)
         run(Orcas(settings), announce)
 
 
-def _tell_root_key(lane: Lane) -> None:
-    root = lane.root
-    if root.path is None:
-        return
-    if root.fresh and sys.stderr.isatty():
-        sys.stderr.write(
-            f"A root key was generated. It is kept in {root.path} and not shown again.\n"
-            f"  access key  {root.access_key}\n"
-            f"  secret key  {root.secret_key}\n"
+def _warn(settings: Settings) -> None:
+    """Say what an operator may have chosen without knowing."""
+    if settings.durability != "sync":
+        log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
+    if not is_loopback(settings.host):
+        log.warning(
+            "Listening on %s without TLS: whoever sees the traffic can read what is stored and replay requests; "
+            "put a proxy that speaks TLS in front, or listen on 127.0.0.1",
+            settings.host,
         )
+
+
+def _tell_root_key(lane: Lane, settings: Settings) -> None:
+    """Say how a client comes by the key: the key itself only on a terminal, or where everybody knows it."""
+    root = lane.root
+    if settings.dev and root.secret_key == DEV_SECRET_KEY:
+        log.info("The keys are those of --dev: access key %s, secret key %s", root.access_key, root.secret_key)
+    elif root.path is None:
+        log.info("The root key is the operator's, access key %s", root.access_key)
     else:
-        log.info("The root key is in %s", root.path)
+        again = "orcas env --memory" if settings.memory else f"orcas env --data {shlex.quote(str(settings.data))}"
+        if root.fresh and sys.stderr.isatty():
+            sys.stderr.write(
+                f"A root key was generated. It is kept in {root.path}; `{again}` prints it again.\n"
+                f"  access key  {root.access_key}\n"
+                f"  secret key  {root.secret_key}\n"
+            )
+        else:
+            log.info("The root key is in %s; `%s` prints it", root.path, again)

@@ -7,22 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, size
 from orcas.config import Settings, resolve
+from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
     from orcas.cli.output import Advance
     from orcas.edge import CheckOrder
 
-EXIT_DAMAGED = 1
 _SHOWN_MAX = 20
+# What the log alone can mend.
+_OF_INDEX = frozenset({"index", "counts"})
 
-Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Directory of the store, in use or not.")]
 Endpoint = Annotated[
     str | None,
-    typer.Option("--endpoint", metavar="URL", help="A running server elsewhere; the key is that of `orcas env`."),
+    typer.Option("--endpoint", metavar="URL", help="A running server elsewhere; its key is in AWS_*."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="Only this bucket.")]
 
 
@@ -37,7 +38,6 @@ def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, a
     *Logical* is what all objects are together, *stored* what they take with each content counted once, and *shared* the
     difference. *Dead* is content that nothing refers to any more and that reclamation will remove.
     """
-    from orcas.errors import OrcasError
     from orcas.tools.reach import reached
 
     with reached(settings_of(data), endpoint) as session:
@@ -71,7 +71,12 @@ def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, a
 
 
 def gc(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Remove what nothing refers to any more, and give its space back where that needs no rewriting."""
+    """Remove what nothing refers to any more, and give its space back where that needs no rewriting.
+
+    A running server does the same by itself soon after a deletion, so the work may be done already: what it has removed
+    since its start stands beside what was removed now. Objects of up to 256 bytes are part of the log and no contents of
+    their own; compact gives their space back.
+    """
     _reclaim("gc", data, endpoint, as_json)
 
 
@@ -86,21 +91,23 @@ def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -
 
     with reached(settings_of(data), endpoint) as session, progress(shown=not as_json) as advance:
         done = run_job(session, kind, lambda state: advance(kind, state["total"]["moved_bytes"], 0))
+        served = session.is_remote
+    if not served:
+        # A store that was opened for this command: what its background thread was quicker at was removed by it as well.
+        done |= done["since_start"]
     if as_json:
         print_json(done)
         return
-    print_table(
-        ("", kind),
-        [
-            ("contents removed", done["blobs"]),
-            ("their bytes", size(done["condemned_bytes"])),
-            ("given back within packs", size(done["punched_bytes"])),
-            ("rewritten", size(done["moved_bytes"])),
-            ("log files replaced", done["log_files"]),
-            ("packs removed", done["packs"]),
-        ],
-        right=1,
-    )
+    columns = [done, done["since_start"]] if served else [done]
+    rows = [
+        ("contents removed", *(column["blobs"] for column in columns)),
+        ("their bytes", *(size(column["condemned_bytes"]) for column in columns)),
+        ("given back within packs", *(size(column["punched_bytes"]) for column in columns)),
+        ("rewritten", *(size(column["moved_bytes"]) for column in columns)),
+        ("log files replaced", *(column["log_files"] for column in columns)),
+        ("packs removed", *(column["packs"] for column in columns)),
+    ]
+    print_table(("", "now", "since the server started") if served else ("", kind), rows, right=1)
 
 
 def fsck(
@@ -159,6 +166,8 @@ def scrub(
     )
     for damage in state["damaged"][:_SHOWN_MAX]:
         typer.echo(f"{damage['place']}: {damage['detail']}")
+    if state["damaged_total"]:
+        typer.echo("Which objects that concerns, and what to do: `orcas fsck`.")
     if state["failed"]:
         typer.echo(f"The last round ended early: {state['failed']}.")
 
@@ -167,13 +176,13 @@ def _check(
     settings: Settings, endpoint: str | None, order: CheckOrder, advance: Advance, *, repair: bool
 ) -> dict[str, Any]:
     from orcas.control.files import InUseError
-    from orcas.errors import ConfigurationError
+    from orcas.errors import UsageError
     from orcas.tools.check import check_stopped
     from orcas.tools.reach import remote, through_server
     from orcas.tools.work import run_job
 
     if endpoint is not None and repair:
-        raise ConfigurationError("--repair needs the store stopped and its directory at hand: --data, not --endpoint.")
+        raise UsageError("--repair needs the store stopped and its directory at hand: --data, not --endpoint.")
     try:
         if endpoint is None:
             return check_stopped(settings, order, advance, repair=repair)
@@ -216,7 +225,19 @@ def _show_report(report: dict[str, Any], as_json: bool) -> None:
         if report["findings_total"] > _SHOWN_MAX or report["losses_total"] > _SHOWN_MAX:
             typer.echo("There is more: --json shows it all.")
     if not report["clean"]:
-        raise typer.Exit(EXIT_DAMAGED)
+        raise OrcasError(_damage_in_words(report))
+
+
+def _damage_in_words(report: dict[str, Any]) -> str:
+    """What is damaged, and what to do next."""
+    lost, found = report["losses_total"], report["findings_total"]
+    if lost:
+        objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
+        return f"{objects} be read in full: upload them again, or `orcas restore` a backup into a new directory."
+    places = "1 place is" if found == 1 else f"{found} places are"
+    if {finding["kind"] for finding in report["findings"] if finding["damage"]} <= _OF_INDEX:
+        return f"No object is lost, but {places} damaged: stop the server and run `orcas fsck --repair`."
+    return f"No object is lost, but {places} damaged: run `orcas backup`, and look after the disk."
 
 
 def _index_in_words(state: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from orcas.control.files import read_secret_file, write_secret_file
+from orcas.control.files import is_locked, read_secret_file, write_secret_file
 from orcas.errors import UnavailableError
 
 FILE_NAME: Final = "server.json"
@@ -69,3 +69,13 @@ def read_address(directory: Path) -> str | None:
     except (ValueError, KeyError, TypeError):
         return None
     return url if isinstance(url, str) and url.startswith("http://") else None
+
+
+def running_at(directory: Path) -> str | None:
+    """The URL of the server that has the store of `directory` open and takes requests; None while there is none.
+
+    Raises:
+        UnavailableError: the file is there but cannot be read.
+    """
+    # In this order: what the file says counts only while the directory is locked.
+    return read_address(directory) if is_locked(directory) else None

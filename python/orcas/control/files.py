@@ -6,8 +6,10 @@ alone from its first byte. The lock is advisory and ends with the process, so no
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +19,14 @@ from orcas.errors import UnavailableError
 
 LOCK_NAME: Final = "control.lock"
 DATABASE_NAME: Final = "control.db"
+ROOT_NAME: Final = "root.json"
+KEY_NAME: Final = "control.key"
+# Each of these is a store's, whole or begun. `log` and `chunks` are not: many directories have such names.
+_MARKS: Final = frozenset({LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy"})
+# What may lie in a directory that counts as empty: of the file system, of version control, and Orcas's own settings.
+_HARMLESS: Final = frozenset({"lost+found", ".snapshot", ".gitignore", ".gitkeep", ".keep", ".DS_Store", "orcas.toml"})
+_GLANCES_MAX: Final = 50
+_GLANCE_SECONDS: Final = 0.01
 
 
 class InUseError(UnavailableError):
@@ -27,12 +37,21 @@ def make_directory(path: Path) -> None:
     """Create the data directory, for its owner alone, where there is none.
 
     Raises:
-        UnavailableError: it cannot be created, or is not a directory.
+        UnavailableError: it cannot be created, is not a directory, or is one of other files.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise UnavailableError(f"The data directory {path} cannot be created: {error.strerror}.") from None
+    try:
+        there = {entry.name for entry in path.iterdir()}
+    except OSError as error:
+        raise UnavailableError(f"The data directory {path} cannot be read: {error.strerror}.") from None
+    strangers = sorted(there - _HARMLESS)
+    if strangers and not there & _MARKS:
+        raise UnavailableError(
+            f"{path} holds other files, such as {strangers[0]}, and no store: name an empty or a new directory."
+        )
 
 
 @contextmanager
@@ -48,13 +67,41 @@ def locked(directory: Path) -> Iterator[None]:
     except OSError as error:
         raise UnavailableError(f"The data directory {directory} cannot be used: {error.strerror}.") from None
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InUseError(f"The store in {directory} is in use by another process.") from None
+        if not _lock(descriptor):
+            raise InUseError(f"The store in {directory} is in use by another process.")
         yield
     finally:
         os.close(descriptor)
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a process has the store of `directory`. Asking keeps no store from opening: see `_lock`."""
+    try:
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock. `is_locked` holds it shared for a moment: that is waited for, and nothing else."""
+    for _ in range(_GLANCES_MAX):
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        time.sleep(_GLANCE_SECONDS)
+    return False
 
 
 def read_secret_file(path: Path) -> bytes | None:

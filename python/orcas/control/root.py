@@ -1,7 +1,7 @@
 """The root identity: who it is, and the key pair it signs with.
 
 `root.json` beside the store keeps the identity's id for ever and, unless the operator gave a pair, the generated key pair.
-The operator's pair is never written there. The file is what `orcas env` reads, so it needs no database and no lock.
+The operator's pair is never written there: `control.keys` knows where that is found.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from orcas.control.files import read_secret_file, write_secret_file
-from orcas.errors import ConfigurationError, UnavailableError
+from orcas.control.files import ROOT_NAME, read_secret_file, write_secret_file
+from orcas.errors import UnavailableError
 
-FILE_NAME: Final = "root.json"
+FILE_NAME: Final = ROOT_NAME
 _OWNER: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -32,21 +32,16 @@ class Root:
     fresh: bool
 
 
-def read_root(directory: Path, access_key: str | None, secret_key: str | None) -> tuple[str, str]:
-    """The pair that signs as root in the store of `directory`: the operator's, else the generated one.
+def generated_pair(directory: Path) -> tuple[str, str] | None:
+    """The pair that was generated for the store of `directory`, if one was.
 
     Raises:
-        ConfigurationError: the operator gave none and none was generated yet.
         UnavailableError: the file is damaged.
     """
-    if access_key is not None and secret_key is not None:
-        return access_key, secret_key
     path = directory / FILE_NAME
     content = read_secret_file(path)
     document = _parse(path, content) if content is not None else {}
-    if "access_key" not in document:
-        raise ConfigurationError(f"There is no key in {directory} yet: start `orcas serve` with this directory once.")
-    return document["access_key"], document["secret_key"]
+    return (document["access_key"], document["secret_key"]) if "access_key" in document else None
 
 
 def ensure_root(directory: Path, access_key: str | None, secret_key: str | None, *, established: bool) -> Root:

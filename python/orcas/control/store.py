@@ -9,6 +9,7 @@ writes nothing: it may happen on a full disk. So there is a rollback journal and
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
@@ -18,17 +19,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 import aiosqlite
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from orcas.control.files import DATABASE_NAME, locked, make_directory, read_secret_file, write_secret_file
+from orcas.control.files import (
+    DATABASE_NAME,
+    KEY_NAME,
+    locked,
+    make_directory,
+    read_secret_file,
+    write_secret_file,
+)
 from orcas.control.root import Root, ensure_root
 from orcas.control.snapshot import Credential, Snapshot
 from orcas.errors import UnavailableError
 
-KEY_NAME: Final = "control.key"
 SCHEMA_VERSION: Final = 1
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
@@ -49,6 +57,10 @@ CREATE TABLE bucket_documents (
     bucket TEXT NOT NULL, kind TEXT NOT NULL, document BLOB NOT NULL, changed_ms INTEGER NOT NULL,
     PRIMARY KEY (bucket, kind)
 ) STRICT, WITHOUT ROWID;
+"""
+_ROOT_KEY: Final = """
+SELECT access_key, identity, nonce, secret FROM access_keys
+WHERE identity = (SELECT id FROM identities WHERE name = 'root')
 """
 
 
@@ -71,7 +83,7 @@ class Control:
         others = "SELECT access_key, identity, nonce, secret FROM access_keys WHERE identity <> ? AND access_key <> ?"
         async with self._connection.execute(others, (root.owner, root.access_key)) as rows:
             async for access_key, identity, nonce, sealed in rows:
-                secret = self._open_secret(access_key, identity, nonce, sealed)
+                secret = _open_secret(self._cipher, access_key, identity, nonce, sealed)
                 credentials.append(Credential(access_key, secret, identity))
         return Snapshot(tuple(credentials), root.owner)
 
@@ -97,7 +109,7 @@ class Control:
             return False
         (access_key, nonce, sealed), *_ = found
         try:
-            return self._open_secret(access_key, root.owner, nonce, sealed) == root.secret_key
+            return _open_secret(self._cipher, access_key, root.owner, nonce, sealed) == root.secret_key
         except UnavailableError:
             return False
 
@@ -122,13 +134,31 @@ class Control:
             raise
         await self._connection.commit()
 
-    def _open_secret(self, access_key: str, identity: str, nonce: bytes, sealed: bytes) -> str:
-        try:
-            return self._cipher.decrypt(nonce, sealed, _binding(access_key, identity)).decode()
-        except (InvalidTag, ValueError):
-            raise UnavailableError(
-                f"The secret of access key {access_key} does not open: {KEY_NAME} or {DATABASE_NAME} is damaged or foreign."
-            ) from None
+
+def stored_root_pair(directory: Path) -> tuple[str, str] | None:
+    """The pair that the last server of `directory` had for its root, or has now; None where there is no store.
+
+    Raises:
+        UnavailableError: it cannot be read.
+    """
+    path, key = directory / DATABASE_NAME, read_secret_file(directory / KEY_NAME)
+    if key is None or len(key) != _KEY_BYTES or not path.is_file():
+        return None
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            row = connection.execute(_ROOT_KEY).fetchone()
+    except sqlite3.Error as error:
+        raise UnavailableError(f"{path} cannot be read: {error}.") from error
+    return None if row is None else (row[0], _open_secret(AESGCM(key), *row))
+
+
+def _open_secret(cipher: AESGCM, access_key: str, identity: str, nonce: bytes, sealed: bytes) -> str:
+    try:
+        return cipher.decrypt(nonce, sealed, _binding(access_key, identity)).decode()
+    except (InvalidTag, ValueError):
+        raise UnavailableError(
+            f"The secret of access key {access_key} does not open: {KEY_NAME} or {DATABASE_NAME} is damaged or foreign."
+        ) from None
 
 
 @asynccontextmanager

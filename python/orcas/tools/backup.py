@@ -18,10 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.control.copies import copy_database
-from orcas.control.files import DATABASE_NAME
-from orcas.control.root import FILE_NAME as ROOT_NAME
-from orcas.control.store import KEY_NAME
-from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.control.files import DATABASE_NAME, KEY_NAME, ROOT_NAME
+from orcas.errors import OrcasError, UnavailableError, UsageError
 from orcas.tools.copying import hashed, reading, sha256
 from orcas.tools.manifest import Entry, Manifest, Stat, decode, stored_name
 from orcas.tools.session import Session
@@ -165,7 +163,7 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     """
     began = time.monotonic()
     if isinstance(target, DirectoryTarget) and Path(target.name).resolve().is_relative_to(directory.resolve()):
-        raise ConfigurationError(f"{target.name} lies in the store itself: choose a directory elsewhere.")
+        raise UsageError(f"{target.name} lies in the store itself: choose a directory elsewhere.")
     with target.writing(), _Held(session) as held, tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch:
         content = target.read_manifest()
         before = None if content is None else decode(content, f"{target.name}/manifest.json")

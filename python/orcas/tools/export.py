@@ -54,6 +54,9 @@ class Export:
             OrcasError: there is no such bucket, an object cannot be read, or a file not be written.
         """
         with _failing(self.target):
+            # Before anything is made: what is not there leaves nothing behind.
+            if bucket is not None and next(listed(self.session, bucket, prefix), None) is None and prefix:
+                raise OrcasError(f"No key of {bucket} begins with {prefix.decode(errors='replace')}.")
             self._take_target()
             unfinished = self.target / f"{INDEX}{PART}"
             with ThreadPoolExecutor(_WORKERS, "orcas-export") as pool, _replaced(unfinished, "w") as index:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Coroutine, Iterator
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import uvloop
@@ -18,6 +19,7 @@ import uvloop
 from orcas.app import Orcas
 from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
+from orcas.control.store import stored_root_pair
 from orcas.errors import UnavailableError
 from orcas.exchange import RESPONSE
 from orcas.tools.session import Answer, Headers, Session
@@ -31,6 +33,7 @@ class LocalTransport:
     """Requests into an application on the loop of another thread."""
 
     host = "localhost"
+    remote = False
 
     def __init__(self, app: Orcas, loop: asyncio.AbstractEventLoop) -> None:
         self._app = app
@@ -121,6 +124,10 @@ def opened(settings: Settings) -> Iterator[Session]:
         raise UnavailableError(f"There is no store in {settings.data}.")
     # The index is made by SQLite with what the process allows: its owner alone.
     os.umask(0o077)
+    # As its server left it: a tool that was not told the operator's keys must neither make others nor store them.
+    left = stored_root_pair(settings.data)
+    if left is not None:
+        settings = replace(settings, root_access_key=left[0], root_secret_key=left[1])
     app = Orcas(settings)
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
     ended: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -147,7 +154,8 @@ def opened(settings: Settings) -> Iterator[Session]:
     assert lane is not None
     try:
         root = lane.root
-        yield Session(LocalTransport(app, loop), (root.access_key, root.secret_key), settings.region)
+        keys = root.access_key, root.secret_key
+        yield Session(LocalTransport(app, loop), keys, settings.region, f"of the store in {settings.data}")
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

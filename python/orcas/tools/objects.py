@@ -108,7 +108,11 @@ def opened(session: Session, bucket: str, key: bytes) -> Iterator[Opened | None]
 def _document(session: Session, path: str, query: str) -> ET.Element:
     with session.request("GET", path, query) as answer:
         if answer.status != 200:
-            raise RefusedError(answer.status, f"{path} cannot be listed: {_reason(answer)}.")
+            name = path.strip("/")
+            if answer.status == 404:
+                raise RefusedError(answer.status, f"There is no bucket {name}.")
+            what = f"The bucket {name}" if name else f"The list of buckets of {session.transport.host}"
+            raise RefusedError(answer.status, f"{what} cannot be read: {_reason(answer)}.")
         body = answer.read(_DOCUMENT_MAX)
     try:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities

@@ -8,22 +8,37 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from orcas.clients import client_variables
 from orcas.config import Settings
 from orcas.control.address import read_address
 from orcas.control.files import InUseError
-from orcas.control.root import read_root
-from orcas.errors import UnavailableError
+from orcas.control.keys import root_pair
+from orcas.errors import ConfigurationError, UnavailableError
 from orcas.tools.session import HttpTransport, Session
 
 
 def remote(settings: Settings, url: str) -> Session:
-    """The server at `url`, with the key of the environment or of the data directory.
+    """The server at `url`, with the key of the AWS variables, else the operator's, else that of the data directory.
 
     Raises:
         ConfigurationError: the URL is none, or there is no key.
     """
-    keys = read_root(settings.data, settings.root_access_key, settings.root_secret_key)
-    return Session(HttpTransport(url), keys, settings.region)
+    transport = HttpTransport(url)
+    given = client_variables()
+    region = given.region or settings.region
+    if given.access_key is not None and given.secret_key is not None:
+        token = [(b"x-amz-security-token", given.session_token.encode())] if given.session_token else []
+        return Session(transport, (given.access_key, given.secret_key), region, "of AWS_ACCESS_KEY_ID", headers=token)
+    if settings.root_access_key is not None and settings.root_secret_key is not None:
+        keys = settings.root_access_key, settings.root_secret_key
+        return Session(transport, keys, region, "of ORCAS_ROOT_ACCESS_KEY")
+    try:
+        keys = root_pair(settings.data, None, None)
+    except ConfigurationError:
+        raise ConfigurationError(
+            f"There is no key for {url}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to those of its root."
+        ) from None
+    return Session(transport, keys, region, f"of the store in {settings.data}")
 
 
 @contextlib.contextmanager
@@ -55,4 +70,5 @@ def through_server(settings: Settings, in_use: InUseError) -> Session:
     url = read_address(settings.data)
     if url is None:
         raise UnavailableError(f"{in_use} It is no server that takes requests yet.")
-    return remote(settings, url)
+    keys = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
+    return Session(HttpTransport(url), keys, settings.region, f"of the store in {settings.data}")

@@ -18,7 +18,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from orcas.edge import sign
-from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.errors import OrcasError, UnavailableError, UsageError
 
 PIECE: Final = 1 << 20
 _TIMEOUT_SECONDS: Final = 300
@@ -58,9 +58,10 @@ class Answer:
 
 
 class Transport(Protocol):
-    """Carries one request at a time for each thread."""
+    """Carries one request at a time for each thread. `remote`: to another process."""
 
     host: str
+    remote: bool
 
     def exchange(
         self, method: str, raw_path: str, query: str, headers: Headers, body: bytes
@@ -74,10 +75,17 @@ class Transport(Protocol):
 class HttpTransport:
     """A server at a URL. Each thread has a connection of its own."""
 
+    remote = True
+
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise ConfigurationError(f"--endpoint must be http://HOST:PORT or https://HOST:PORT, not {url}.")
+        try:
+            port_is_one = parts.port is None or parts.port > 0
+        except ValueError:
+            port_is_one = False
+        plain = not (parts.path.strip("/") or parts.query) and port_is_one
+        if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
+            raise UsageError(f"--endpoint must be http://HOST:PORT or https://HOST:PORT, not {url}.")
         self.url = url
         self.host = parts.netloc.rpartition("@")[2]
         self._parts = parts
@@ -158,15 +166,27 @@ def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 class Session:
-    """A transport, who signs, and headers that every request has."""
+    """A transport, who signs, in words whose key that is, and headers that every request has."""
 
     def __init__(
-        self, transport: Transport, keys: tuple[str, str], region: str, *, headers: Headers | None = None
+        self,
+        transport: Transport,
+        keys: tuple[str, str],
+        region: str,
+        whose: str = "",
+        *,
+        headers: Headers | None = None,
     ) -> None:
         self.transport = transport
         self._keys = keys
         self._region = region
+        self._whose = f" {whose}" if whose else ""
         self._headers = headers or []
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether another process has the store."""
+        return self.transport.remote
 
     def close(self) -> None:
         """End what is kept for the next request."""
@@ -209,6 +229,6 @@ class Session:
             message = error.get("message", "no reason was given") if isinstance(error, dict) else str(error)
             said = message if message.endswith(".") else f"{message}."
             if answer.status == 403:
-                said = f"The server refused the key: {said}"
+                said = f"The server refused the key{self._whose}: {said}"
             raise RefusedError(answer.status, said)
         return document

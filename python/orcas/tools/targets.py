@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from orcas.control.files import sync_directory, write_secret_file
-from orcas.errors import ConfigurationError, OrcasError, UnavailableError
+from orcas.errors import OrcasError, UnavailableError, UsageError
 from orcas.tools.copying import PIECE, Meter, copy_span, hashed, reading, sha256
 from orcas.tools.manifest import NAME, SIZE_MAX
 
@@ -307,8 +307,8 @@ def target_at(place: str, endpoint: str | None) -> DirectoryTarget | S3Target:
     if place.startswith("s3://"):
         bucket, _, prefix = place.removeprefix("s3://").partition("/")
         if not bucket:
-            raise ConfigurationError(f"{place} names no bucket: s3://BUCKET/PREFIX.")
+            raise UsageError(f"{place} names no bucket: s3://BUCKET/PREFIX.")
         return S3Target(bucket, prefix, endpoint)
     if endpoint is not None:
-        raise ConfigurationError("--target-endpoint goes with s3://BUCKET/PREFIX, not with a directory.")
+        raise UsageError("--target-endpoint goes with s3://BUCKET/PREFIX, not with a directory.")
     return DirectoryTarget(Path(os.path.abspath(Path(place).expanduser())))  # noqa: PTH100 - keeps symlinks

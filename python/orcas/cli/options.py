@@ -1,0 +1,17 @@
+"""Options that several commands have.
+
+Values stay text here: `orcas.config` checks them, wherever they come from, in the same words.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Data = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Directory of the store.")]
+Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")]
+Port = Annotated[
+    str | None, typer.Option("--port", "-p", metavar="PORT", help="Port to listen on; 0 picks a free one.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]

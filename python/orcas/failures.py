@@ -1,0 +1,75 @@
+"""How a process of Orcas ends that cannot go on: one sentence on stderr and an exit code, whatever the exception was.
+
+What Orcas explains is said as it is. Anything else is a defect or a system in trouble: named in a sentence as well, with
+the traceback only for those who log at `debug`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from typing import Final
+
+from orcas.config import resolve
+from orcas.errors import OrcasError
+from orcas.logs import redact
+
+EXIT_FAILED: Final = 1
+# What a shell gives for a command that a signal ended: Ctrl-C, and a reader that has gone.
+EXIT_INTERRUPTED: Final = 130
+EXIT_UNREAD: Final = 141
+
+
+def explain(error: BaseException, what: str) -> int:
+    """Say on stderr why `what` ended, and give the exit code."""
+    if isinstance(error, OrcasError):
+        _say(str(error))
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        _say("interrupted.")
+        return EXIT_INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # Nobody reads any more. What is still buffered must not fail again at the interpreter's end.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_UNREAD
+    if isinstance(error, MemoryError):
+        _say(f"{what} ran out of memory.")
+        return EXIT_FAILED
+    if isinstance(error, OSError) and error.strerror:
+        place = f"{error.filename}: " if error.filename else ""
+        _say(f"{what} failed: {place}{_in_one_line(error.strerror)}.{_where()}")
+    else:
+        reason = _in_one_line(str(error))
+        _say(f"{what} failed unexpectedly: {type(error).__name__}{f': {reason}' if reason else ''}.{_where()}")
+    if _debugging():
+        _write(redact("".join(traceback.format_exception(error))))
+    return EXIT_FAILED
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split()).rstrip(".")
+
+
+def _where() -> str:
+    return "" if _debugging() else " With ORCAS_LOG_LEVEL=debug the log on stderr has the traceback."
+
+
+def _debugging() -> bool:
+    # Settings may be what is wrong.
+    with contextlib.suppress(Exception):
+        return resolve().settings.log_level == "debug"
+    return False
+
+
+def _say(sentence: str) -> None:
+    _write(f"orcas: {redact(sentence)}\n")
+
+
+def _write(text: str) -> None:
+    # With stderr closed or full there is nobody left to tell.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

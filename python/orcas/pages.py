@@ -1,0 +1,69 @@
+"""What a person sees who opens the server's address in a browser: one page that says what this is and how to use it.
+
+Only a request that S3 refuses for want of a signature is answered so, with the refusal's own status and headers: a client
+of S3 never gets here. The page loads nothing, shows nothing of the request, and says nothing about the store.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 3em auto; max-width: 46em; padding: 0 1em; color: #222 }
+pre, code { font: 14px/1.5 ui-monospace, monospace; background: #f3f4f6; border-radius: 4px }
+pre { padding: .8em 1em; overflow-x: auto } code { padding: .1em .3em } pre code { padding: 0 }
+h1 { font-size: 1.6em } h2 { font-size: 1.15em; margin-top: 2em } h3 { font-size: 1em; margin-bottom: 0 }
+table { border-collapse: collapse } td, th { padding: .2em 1em .2em 0; text-align: left; vertical-align: top }
+@media (prefers-color-scheme: dark) {
+  body { background: #16181c; color: #ddd } pre, code { background: #24272d }
+}
+"""
+# Nothing is fetched, run or framed, whatever the page says.
+POLICY: Final = (
+    b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+_WELCOME: Final = f"""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Orcas</title><style>{STYLE}</style></head><body>
+<h1>Orcas</h1>
+<p>This is an S3 server. It runs, and it answers requests that are signed with an access key; a browser does not sign.</p>
+<h2>From a shell on the server's machine</h2>
+<pre><code>eval "$(orcas env)"
+aws s3 mb s3://photos
+aws s3 ls</code></pre>
+<h2>From Python</h2>
+<pre><code>import boto3
+
+s3 = boto3.client("s3")  # endpoint and keys from the environment, as above
+print(s3.list_buckets()["Buckets"])</code></pre>
+<p><code>orcas --help</code> lists the other commands. A link to one object that works in a browser comes from
+<code>aws s3 presign s3://BUCKET/KEY</code>.</p>
+</body></html>
+""".encode()
+_OWN: Final = (b"content-type", b"content-length")
+
+Headers = list[tuple[bytes, bytes]]
+
+
+def is_browser(headers: Headers) -> bool:
+    """Whether these headers ask for a page: a client of S3 signs, and names no HTML among what it accepts."""
+    html = False
+    for name, value in headers:
+        if name == b"authorization":
+            return False
+        html = html or (name == b"accept" and b"text/html" in value)
+    return html
+
+
+def welcome(refusal: bytes) -> tuple[Headers, bytes]:
+    """Headers and body of the page, in place of a refusal that begins with its header lines."""
+    lines = refusal.split(b"\r\n\r\n", 1)[0].split(b"\r\n")
+    pairs = [line.partition(b": ") for line in lines if line]
+    headers = [(name, value) for name, _, value in pairs if name.lower() not in _OWN]
+    headers += [
+        (b"content-type", b"text/html; charset=utf-8"),
+        (b"content-length", b"%d" % len(_WELCOME)),
+        (b"content-security-policy", POLICY),
+        (b"vary", b"accept"),
+    ]
+    return headers, _WELCOME

@@ -1,0 +1,232 @@
+"""Every command in every failure it can have: an exit code as documented, one sentence on stderr, nothing on stdout."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import typer.main
+from tests.fixtures.commands import ran
+
+import orcas
+from orcas.cli.commands import app
+from orcas.config import child_environment
+
+ROOT = Path(__file__).parents[2]
+
+# Command line, exit code, and words of the sentence. `{store}` is a stopped store with the bucket `photos`, `{url}` a
+# server with other keys, `{new}` a path that does not exist, `{full}` a directory of other files.
+FAILURES = [
+    ("", 2, "a command is missing"),
+    ("sta", 2, "No such command 'sta'"),
+    ("serve --prot 1", 2, "No such option: --prot"),
+    ("serve --port abc", 2, "--port must be a whole number, not 'abc'"),
+    ("serve --port", 2, "requires an argument"),
+    ("serve --domain a..b", 2, "--domain must be a list of host names"),
+    ("serve --dev --host 0.0.0.0", 2, "loopback only"),
+    ("serve --memory --data {new}", 2, "exclude each other"),
+    ("serve --memory --durability sync", 2, "only be unsafe-none"),
+    ("serve --data {full}", 69, "holds other files, such as letter.txt"),
+    ("serve --data /dev/null/store", 69, "cannot be created"),
+    ("serve --data {new} --host no-such-host.invalid", 69, "cannot be listened on"),
+    ("serve --data {new} --port {busy}", 69, "cannot be listened on"),
+    ("serve --data {unreadable} --port 0", 69, "is damaged: restore it"),
+    ("env", 78, "no key"),
+    ("env --data {new}", 78, "start `orcas serve`"),
+    ("env --data {new} --wait 0.1", 69, "within 0.1 seconds"),
+    ("env --wait soon", 2, "--wait"),
+    ("env --port abc", 2, "--port must be"),
+    ("env --memory --data {new}", 2, "exclude each other"),
+    ("env --memory --port 1", 69, "No server of this user"),
+    ("env --data {unreadable}", 69, "is damaged"),
+    ("stats", 69, "no store"),
+    ("stats --data {store} --bucket absent", 1, "no bucket absent"),
+    ("stats --endpoint ftp://nowhere", 2, "--endpoint must be"),
+    ("stats --endpoint http://127.0.0.1:nowhere", 2, "--endpoint must be"),
+    ("stats --endpoint http://127.0.0.1:1", 78, "set AWS_ACCESS_KEY_ID"),
+    ("stats --data {store} --endpoint http://127.0.0.1:1", 69, "cannot be reached"),
+    ("stats --data {store} --endpoint {url}", 1, "refused the key of the store in"),
+    ("gc --data {new}", 69, "no store"),
+    ("gc --data {store} --endpoint {url}", 1, "refused the key"),
+    ("compact --data {new}", 69, "no store"),
+    ("compact --data {store} --endpoint {url}", 1, "refused the key"),
+    ("fsck --data {new}", 69, "no store"),
+    ("fsck --threads 0", 2, "--threads"),
+    ("fsck --repair --endpoint http://127.0.0.1:1", 2, "--data, not --endpoint"),
+    ("fsck --data {damaged} --json", 1, "1 object cannot be read in full"),
+    ("scrub --data {new}", 69, "no store"),
+    ("scrub --now --data {damaged} --json", 1, "`orcas restore`"),
+    ("backup", 2, "Missing argument 'TARGET'"),
+    ("backup {new} --data {new}2", 69, "no store"),
+    ("backup {full} --data {store}", 69, "letter.txt, which is no backup"),
+    ("backup {store}/backup --data {store}", 2, "lies in the store itself"),
+    ("backup s3:// --data {store}", 2, "names no bucket"),
+    ("backup {new} --target-endpoint http://127.0.0.1:1 --data {store}", 2, "--target-endpoint goes with"),
+    ("restore {new}", 2, "Missing option '--data'"),
+    ("restore {new} --data {new}2", 69, "no backup"),
+    ("restore {full} --data {new}", 69, "no backup"),
+    ("export {new} --data {new}2", 69, "no store"),
+    ("export {new} --data {store} --bucket nope", 1, "There is no bucket nope."),
+    ("export {new} --data {store} --bucket photos --prefix 1999/", 1, "No key of photos begins with 1999/."),
+    ("export {new} --data {store} --prefix 1999/", 2, "--prefix goes with --bucket"),
+    ("export {full} --data {store}", 69, "not empty"),
+    ("bench --workload batchwrite", 2, "did you mean batch-write"),
+    ("bench --connections 0", 2, "connections must be a whole number"),
+    ("bench https://127.0.0.1:1", 2, "speaks no TLS"),
+    ("bench --set keys", 2, "--set needs FIELD=VALUE"),
+    ("bench http://127.0.0.1:1", 78, "There is no key"),
+    ("bench http://127.0.0.1:1 --access-key abc --secret-key abcdefgh", 69, "cannot be reached"),
+    ("bench {url} --access-key abc --secret-key abcdefgh --count 1", 1, "does not let a bucket be made"),
+    ("version --no", 2, "No such option"),
+    ("config", 2, "a command is missing"),
+    ("config show prot", 2, "did you mean port?"),
+    ("config show --no", 2, "No such option"),
+]
+# Where a defect is put into each command.
+INSIDE = {
+    "serve": "orcas.cli.commands.resolve",
+    "env": "orcas.cli.env.resolve",
+    "bench": "orcas.bench.workload.built_in",
+    "version": "orcas.version.version",
+    "config show": "orcas.cli.commands.resolve",
+    **dict.fromkeys(("stats", "gc", "compact", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
+}
+
+
+class PanicError(BaseException):
+    """As a panic of Rust arrives: no Exception."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """What command lines name."""
+    top = tmp_path_factory.mktemp("failures")
+    with orcas.Server(top / "store") as server:
+        client = server.client()
+        client.create_bucket(Bucket="photos")
+        client.put_object(Bucket="photos", Key="one", Body=os.urandom(1 << 20))
+        client.close()
+    shutil.copytree(top / "store", top / "damaged")
+    for pack in (top / "damaged" / "chunks").iterdir():
+        content = bytearray(pack.read_bytes())
+        content[len(content) // 2] ^= 1
+        pack.write_bytes(content)
+    shutil.copytree(top / "store", top / "unreadable")
+    (top / "unreadable" / "root.json").write_text("{")
+    (top / "full").mkdir()
+    (top / "full" / "letter.txt").touch()
+    with orcas.Server(memory=True) as other, socket.create_server(("127.0.0.1", 0)) as busy:
+        places = {name: str(top / name) for name in ("store", "damaged", "unreadable", "full")}
+        yield places | {"url": other.endpoint, "busy": str(busy.getsockname()[1])}
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """An environment with no settings, no keys and no store."""
+    variables = {name: value for name, value in child_environment().items() if not name.startswith("AWS_")}
+    return variables | {"XDG_CONFIG_HOME": str(tmp_path / "none"), "XDG_DATA_HOME": str(tmp_path / "none")}
+
+
+@pytest.mark.parametrize(("line", "code", "words"), FAILURES, ids=[line for line, _, _ in FAILURES])
+def test_a_failure_is_a_sentence(
+    line: str, code: int, words: str, made: dict[str, str], tmp_path: Path, environ: dict[str, str]
+) -> None:
+    new = tmp_path / "new"
+    arguments = line.format(new=new, **made).split()
+    done = ran(environ, str(tmp_path), *arguments)
+    assert done.returncode == code
+    sentences = [entry for entry in done.stderr.splitlines() if entry.startswith("orcas: ")]
+    assert len(sentences) == 1, done.stderr
+    assert words in sentences[0]
+    assert sentences[0].endswith((".", "?"))
+    if arguments and arguments[0] != "config" and "--json" not in arguments:
+        assert done.stdout == ""
+    if arguments and arguments[0] not in {"serve", "bench"}:
+        assert done.stderr.count("\n") == 1
+    # What did not begin leaves nothing behind.
+    assert not new.exists() or arguments[0] == "serve"
+
+
+def test_every_command_is_driven_into_failures() -> None:
+    known = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert {line.split()[0] for line, _, _ in FAILURES if line} - {"sta"} == known
+    assert {line.split()[0] for line in INSIDE} == known
+    documented = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8").split("## Exit codes")[1]
+    for code in {code for _, code, _ in FAILURES} | {130, 141}:
+        assert f"| {code} |" in documented
+
+
+@pytest.mark.parametrize("line", INSIDE)
+@pytest.mark.parametrize("kind", [RuntimeError, PanicError, OSError, KeyboardInterrupt])
+def test_a_defect_is_a_sentence(
+    line: str, kind: type[BaseException], monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], tmp_path: Path
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise kind(28, "No room\nat all", "/some/file") if kind is OSError else kind("secret_key=hidden, boom")
+
+    monkeypatch.setattr(INSIDE[line], fail)
+    done = ran(environ, str(tmp_path), *line.split())
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    if kind is KeyboardInterrupt:
+        assert (done.returncode, done.stderr) == (130, "orcas: interrupted.\n")
+        return
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"orcas: {line.split()[0]} failed")
+    said = "/some/file: No room at all." if kind is OSError else f"{kind.__name__}: secret_key=***, boom."
+    assert said in done.stderr
+    assert "ORCAS_LOG_LEVEL=debug" in done.stderr
+    assert "hidden" not in done.stderr
+
+
+def test_the_traceback_is_for_those_who_debug(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("orcas.version.version", lambda _: 1 / 0)
+    done = ran(environ | {"ORCAS_LOG_LEVEL": "debug"}, str(tmp_path), "version")
+    assert done.returncode == 1
+    assert done.stderr.startswith("orcas: version failed unexpectedly: ZeroDivisionError: division by zero.")
+    assert "Traceback" in done.stderr
+
+
+def test_output_that_cannot_be_written(tmp_path: Path) -> None:
+    def shell(line: str) -> tuple[int, str]:
+        script = f'orcas() {{ "{sys.executable}" -m orcas "$@"; }}; {line}'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env=child_environment(),
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stderr
+
+    code, said = shell("orcas version > /dev/full")
+    assert (code, said.count("\n")) == (1, 1)
+    assert said.startswith("orcas: version failed: No space left on device.")
+    # A stream that is closed must not be some file of a store: it leads nowhere.
+    assert shell("orcas version >&-") == (0, "")
+    assert shell("orcas version <&- >&- 2>&-") == (0, "")
+    # Whoever reads no more wants to hear no more.
+    assert shell("{ sleep 0.2; orcas config show; } | true; exit ${PIPESTATUS[0]}") == (141, "")
+
+
+def test_a_child_without_a_parent_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "orcas.child"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (69, "")
+    assert done.stderr == "orcas: The process that wanted a server has ended.\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "orcas.child"], input="nonsense\n", capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.startswith("orcas: the server failed unexpectedly: JSONDecodeError")

@@ -57,12 +57,12 @@ class Dispatcher:
                 return
         else:
             response = verdict
-            # Nothing of this costs a request that is not refused.
+        if response.error is not None:
+            self._report(scope, response.status, response.error)
+            # A request that is answered well pays nothing for that.
             if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
                 await _welcome(response, send)
                 return
-        if response.error is not None:
-            self._report(scope, response.status, response.error)
         await send({"type": RESPONSE, "response": response})
         if response.download is not None:
             await self._send_pieces(response.download, receive, send)

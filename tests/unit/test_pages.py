@@ -63,6 +63,7 @@ def test_clients_of_s3_see_what_they_saw(server: orcas.Server) -> None:
     refused = [
         ("/", {}), ("/", {"accept": "*/*"}), ("/", {"accept": "application/xml"}), ("/bucket", BROWSER), ("/?x=1", BROWSER),
         ("/", BROWSER | {"authorization": "AWS4-HMAC-SHA256 nonsense"}),
+        ("/", BROWSER | signed | {"x-amz-date": "20200101T000000Z"}),
     ]  # fmt: skip
     for target, headers in refused:
         status, given, text = ask(server, target, headers)

@@ -124,7 +124,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         def ready() -> None:
             url = url_of(listener)
             try:
-                write_address(app.settings.data, url)
+                write_address(app.settings.data, url, app.settings.region)
             except UnavailableError as error:
                 # On a full disk. It only helps commands to find this server.
                 log.warning("%s Commands that look after the store need --endpoint %s", error, url)

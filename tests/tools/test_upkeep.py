@@ -220,7 +220,9 @@ def test_the_scrub_says_how_far_it_is(serve: Serve, data: Path) -> None:
 def test_a_server_says_where_it_is_for_as_long_as_it_runs(serve: Serve, data: Path) -> None:
     address = data / "server.json"
     with serve() as target:
-        assert json.loads(address.read_text()) == {"url": target.server.endpoint, "pid": target.server.pid}
+        server = target.server
+        said = {"url": server.endpoint, "region": server.region, "pid": server.pid}
+        assert json.loads(address.read_text()) == said
         assert address.stat().st_mode & 0o777 == 0o600
     assert not address.exists()
     with serve() as target:

@@ -151,9 +151,11 @@ def exported(environ: dict[str, str], *arguments: str) -> dict[str, str]:
 def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Path) -> None:
     keys = {"ORCAS_ROOT_ACCESS_KEY": "operator", "ORCAS_ROOT_SECRET_KEY": "operators-secret"}
     mine, others = str(tmp_path / "mine"), str(tmp_path / "others")
-    with serving(environ, "--data", mine) as first, serving(environ | keys, "--data", others) as second:
+    region = {"ORCAS_REGION": "eu-north-1"}
+    with serving(environ | region, "--data", mine) as first, serving(environ | keys, "--data", others) as second:
         urls = [url_of(first), url_of(second)]
-        assert exported(environ, "--data", mine)["AWS_ENDPOINT_URL_S3"] == urls[0]
+        shown = exported(environ, "--data", mine)
+        assert (shown["AWS_ENDPOINT_URL_S3"], shown["AWS_REGION"]) == (urls[0], "eu-north-1")
         # Of keys that only the server was given, `env` and the tools know all the same.
         shown = exported(environ, "--data", others, "--wait", "5")
         assert shown["AWS_ENDPOINT_URL_S3"] == urls[1]
@@ -167,6 +169,11 @@ def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Pa
         assert "refused the key of AWS_ACCESS_KEY_ID" in wrong.stderr
         # Another way to it.
         assert exported(environ, "--data", mine, "--port", "9001")["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:9001"
+        # One that does not say where it is: as while it is being opened, and on a full disk.
+        (Path(mine) / "server.json").rename(tmp_path / "server.json")
+        refused = orcas(environ, "env", "--data", mine)
+        assert (refused.returncode, refused.stdout) == (69, "")
+        assert "--wait" in refused.stderr
         first.terminate()
         assert first.wait(20) == 0
         # Its key does not go to the server that listens where it would.
@@ -183,12 +190,13 @@ def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Pa
 
 
 def test_env_keeps_proxies_away_from_loopback(environ: dict[str, str]) -> None:
+    plain = {name: value for name, value in environ.items() if "proxy" not in name.lower()}
     proxied = {"HTTP_PROXY": "http://proxy.invalid:3128", "no_proxy": "example.org", "AWS_SESSION_TOKEN": "stale"}
-    shown = exported(environ | proxied, "--dev")
+    shown = exported(plain | proxied, "--dev")
     for name in ("NO_PROXY", "no_proxy"):
         assert {"example.org", "127.0.0.1", "localhost", "::1"} <= set(shown[name].split(","))
     assert "AWS_SESSION_TOKEN" not in shown
-    assert "PROXY" not in orcas(environ, "env", "--dev").stdout.upper()
+    assert "PROXY" not in orcas(plain, "env", "--dev").stdout.upper()
 
 
 def test_an_address_that_others_reach_without_tls_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:

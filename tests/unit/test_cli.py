@@ -21,6 +21,7 @@ import pytest
 from tests.fixtures.commands import ran
 
 from orcas.cli import serving as serving_command
+from orcas.cli.output import steps
 from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, child_environment, variable_name
 
 
@@ -305,3 +306,11 @@ def test_idle_connections_do_not_delay_the_end(environ: dict[str, str]) -> None:
     # Everybody knows these keys, so they are said.
     assert DEV_ACCESS_KEY in said
     assert DEV_SECRET_KEY in said
+
+
+def test_off_a_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown, said in ((True, "get, warming up\nget\n"), (False, "")):
+        with steps(shown=shown) as advance:
+            for what in ("get, warming up", "get, warming up", "get"):
+                advance(what, 1, 2)
+        assert capsys.readouterr() == ("", said)

@@ -58,9 +58,7 @@ def _warn(settings: Settings) -> None:
         log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
     if not is_loopback(settings.host):
         log.warning(
-            "Listening on %s without TLS: whoever sees the traffic can read what is stored and replay requests; "
-            "put a proxy that speaks TLS in front, or listen on 127.0.0.1",
-            settings.host,
+            "Listening on %s unencrypted: whoever sees the traffic can read it and replay requests", settings.host
         )
 
 
@@ -80,4 +78,4 @@ def _tell_root_key(lane: Lane, settings: Settings) -> None:
                 f"  secret key  {root.secret_key}\n"
             )
         else:
-            log.info("The root key is in %s; `%s` prints it", root.path, again)
+            log.info("The root key is in %s; %s prints it", root.path, again)

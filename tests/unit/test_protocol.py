@@ -197,8 +197,9 @@ def test_trailers_are_dropped(server: Running) -> None:
 CHUNKED = b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 
+@pytest.mark.parametrize("size", [5000, 1_000_000], ids=["in pieces", "at once"])
 @pytest.mark.parametrize("where", ["first", "between", "last", "each"])
-def test_long_chunk_extensions_are_refused(server: Running, where: str) -> None:
+def test_long_chunk_extensions_are_refused(server: Running, where: str, size: int) -> None:
     """They are bounded for the whole body, however they are cut and whatever stands between them."""
     long = b";" + b"e" * 100_000
     chunks = {
@@ -211,8 +212,8 @@ def test_long_chunk_extensions_are_refused(server: Running, where: str) -> None:
     with server.connect() as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with contextlib.suppress(ConnectionError):
-            for at in range(0, len(stream), 5000):
-                client.sendall(stream[at : at + 5000])
+            for at in range(0, len(stream), size):
+                client.sendall(stream[at : at + size])
                 time.sleep(0.001)
         answer = read_all(client)
     assert answer.startswith(b"HTTP/1.1 400 "), answer

@@ -42,11 +42,11 @@ PIPELINE_MAX: Final = 64
 # The parser cannot be stopped inside what it is given, so it is given no more at once, unless that is known to be one body.
 # As many requests may queue beyond `PIPELINE_MAX` as this has room for.
 FEED_BYTES: Final = 8 * KIB
-# What a chunk costs without extensions: sixteen digits and two line ends.
-CHUNK_FRAMING: Final = 20
+CHUNK_FRAMING: Final = 20  # of a chunk without extensions: sixteen digits and two line ends
 
 log = logging.getLogger("orcas.http")
 
+_H: Final = ord("H")
 _FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 
 
@@ -216,10 +216,10 @@ class LimitedProtocol(HttpToolsProtocol):
         version = parser.get_http_version()
         keep_alive = version == "1.1" and parser.should_keep_alive()
         method = parser.get_method()
-        # The parser knows other protocols than HTTP by the same lines. Usually the line stands where the read begins.
-        at = len(method) + len(url) + 2
+        # The parser takes RTSP/ and ICE/ for HTTP/, and nothing else. Usually the line stands where the read begins.
+        line, at = self.line, len(method) + len(url) + 2
         if (version != "1.1" and version != "1.0") or (
-            self.line[at : at + 5] != b"HTTP/" and b"%b %b HTTP/" % (method, url) not in bytes(self.line)
+            (at >= len(line) or line[at] != _H) and b"%b %b HTTP/" % (method, url) not in bytes(line)
         ):
             self._reject(refusals.MALFORMED)
         self.line = b""
@@ -250,7 +250,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if parser.should_upgrade():
             if method == b"CONNECT":
                 self._reject(refusals.BAD_TARGET)
-            if self.body_follows:  # which the parser does not see
+            if self.body_follows:
                 self.reading, self.upgraded = None, exchange
         if self.running is None:
             self._start(exchange)

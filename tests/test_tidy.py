@@ -196,7 +196,7 @@ def test_nothing_is_left_unfinished(path: Path) -> None:
 
 def test_every_setting_is_documented_as_it_is() -> None:
     document = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(ORCAS_[A-Z_]+)` \| (.*) \|$", document, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(ORCAS_[A-Z0-9_]+)` \| (.*) \|$", document, re.MULTILINE))
     assert set(rows) == {variable_name(name) for name, setting in SETTINGS.items() if setting.variable}
     for field in dataclasses.fields(Settings):
         setting = SETTINGS[field.name]
@@ -219,7 +219,7 @@ def test_no_other_setting_is_documented() -> None:
     known = {variable_name(name) for name, setting in SETTINGS.items() if setting.variable}
     known |= {f"{name}_FILE" for name in known if "ROOT" in name}
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8")))
+        named = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]*[A-Z0-9]\b", path.read_text(encoding="utf-8")))
         if path.name == "reliability.md":
             named -= SUITE_VARIABLES
         assert named <= known, relative(path)

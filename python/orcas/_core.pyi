@@ -25,6 +25,7 @@ __all__ = [
     "format_etag",
     "format_last_modified",
     "md5",
+    "names_bucket",
     "repair_store",
     "set_object_headers",
     "set_object_headers_with_content_type",
@@ -78,6 +79,14 @@ def set_object_headers_with_content_type(
 
     Raises:
         ValueError: the MD5 has not 16 bytes, or the type has a line end or a NUL in it.
+    """
+
+def names_bucket(host: bytes, domains: list[str]) -> bool:
+    """Whether a Host header names a bucket, so that every path belongs to it: virtual-hosted style.
+
+    Args:
+        host: the header's value.
+        domains: the names under which buckets are hosts besides `localhost`, in lower case.
     """
 
 def sign(
@@ -492,6 +501,7 @@ class Options(TypedDict):
     pooling_enabled: bool
     region: str
     strict_region: bool
+    presign_v2: bool
     domains: list[str]
     body_budget: int
     explain_signatures: bool
@@ -574,6 +584,8 @@ class Core:
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
     ) -> bytes | tuple[int, str, str]:
         """Whether a request may use the operator's tools, without blocking. Arguments as in `accept`.
+
+        Anything but GET and HEAD is granted once: the very same request is refused from then on.
 
         Returns:
             The SHA-256 that its body must have; or the status, code and message of the refusal.

@@ -25,7 +25,7 @@ from orcas.config import Settings
 from orcas.control import open_control
 from orcas.control.root import Root
 from orcas.dispatch import Dispatcher
-from orcas.edge import Core, close_core, open_core
+from orcas.edge import Core, close_core, names_bucket, open_core
 from orcas.pages import POLICY
 from orcas.reports import reporting
 from orcas.version import orcas_version
@@ -110,7 +110,7 @@ class Orcas(FastAPI):
         self.settings = settings
         self.lane: Lane | None = None
         self._open_lane = open_lane
-        self._virtual_hosts = tuple(b"." + domain.encode() for domain in settings.domains)
+        self._domains = list(settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         # A path that is not there is not there with a slash either.
         self.router.redirect_slashes = False
@@ -121,9 +121,7 @@ class Orcas(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
-        if scope["type"] == "http" and (
-            not scope["raw_path"].startswith(RESERVED) or (self._virtual_hosts and self._names_bucket(scope))
-        ):
+        if scope["type"] == "http" and (not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope)):
             if self.lane is None:
                 raise RuntimeError("the application's lifespan is not open")
             await self.lane.dispatch(scope, receive, send)
@@ -131,12 +129,8 @@ class Orcas(FastAPI):
             await super().__call__(scope, receive, reporting(log, scope, send) if scope["type"] == "http" else send)
 
     def _names_bucket(self, scope: Scope) -> bool:
-        """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket."""
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host: bytes = value.rsplit(b":", 1)[0] if b":" in value else value
-                return host.lower().rstrip(b".").endswith(self._virtual_hosts)
-        return False
+        """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""
+        return any(name == b"host" and names_bucket(value, self._domains) for name, value in scope["headers"])
 
     def openapi(self) -> dict[str, Any]:
         """The routes under `/_orcas/`, the operator's among them."""

@@ -132,6 +132,12 @@ class Settings:
         "us-east-1", "region of the store", _text, pattern=_REGION, says="lower-case letters, digits and hyphens"
     )
     strict_region: bool = _setting(False, "refuse signatures made for another region than `ORCAS_REGION`", _boolean)
+    presign_v2: bool = _setting(
+        True,
+        "accept presigned URLs of Signature Version 2, which boto3 and the AWS command line make by default; "
+        "with `ORCAS_STRICT_REGION` none is accepted, for they name no region",
+        _boolean,
+    )
     domains: tuple[str, ...] = _setting(
         (),
         "host names under which `BUCKET.NAME` addresses a bucket (virtual-hosted style), separated by commas",

@@ -20,6 +20,7 @@ from orcas._core import (
     Response,
     StoreError,
     check_store,
+    names_bucket,
     repair_store,
     sign,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "StoreError",
     "check_closed",
     "close_core",
+    "names_bucket",
     "open_core",
     "repair_closed",
     "sign",
@@ -112,6 +114,7 @@ def _options(settings: Settings) -> Options:
         "pooling_enabled": settings.pooling_enabled,
         "region": settings.region,
         "strict_region": settings.strict_region,
+        "presign_v2": settings.presign_v2,
         "domains": list(settings.domains),
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,

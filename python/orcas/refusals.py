@@ -39,7 +39,6 @@ MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HT
 BAD_HOST: Final = Refusal(400, "BadRequest", "The request must have exactly one Host header.")
 BAD_TARGET: Final = Refusal(400, "InvalidURI", "The request target must be an absolute path, with an optional query.")
 BAD_CODING: Final = Refusal(400, "BadRequest", "The only transfer coding is chunked, once, in HTTP/1.1.")
-UPGRADE: Final = Refusal(501, "NotImplemented", "A header you provided implies functionality that is not implemented.")
 HEAD_TOO_LARGE: Final = Refusal(
     431, "RequestHeaderSectionTooLarge", "Your request header and query parameters exceed the maximum allowed size."
 )

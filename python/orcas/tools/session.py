@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import http.client
 import json
+import secrets
 import ssl
 import threading
 import time
@@ -216,7 +217,9 @@ class Session:
             UnavailableError: there is none, or none of this API.
         """
         body = b"" if order is None else json.dumps(order).encode()
-        with self.request(method, f"/_orcas/admin/{path}", body=body) as answer:
+        # The server takes what changes something once; the nonce tells orders of one second apart.
+        extra = None if method == "GET" else [(b"x-amz-orcas-nonce", secrets.token_hex(16).encode())]
+        with self.request(method, f"/_orcas/admin/{path}", body=body, extra=extra) as answer:
             content = answer.read()
         try:
             document = json.loads(content)

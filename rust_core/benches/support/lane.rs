@@ -56,6 +56,7 @@ impl Server {
         let options = LaneOptions {
             region: "us-east-1".into(),
             strict_region: false,
+            presign_v2: true,
             domains: Vec::new(),
             whole_body_max: 64 * 1024,
             body_budget: 64 << 20,

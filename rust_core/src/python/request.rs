@@ -9,6 +9,7 @@ use pyo3::types::PyMemoryView;
 
 use super::room;
 use crate::buffers::Room;
+use crate::s3::target::hosted_bucket;
 use crate::transfer;
 use crate::transfer::lane::Reply;
 use crate::transfer::store_body::UploadStream;
@@ -21,6 +22,12 @@ pub const FLOW_STOP: u8 = 2;
 
 /// Pieces above this many bytes are copied without the GIL.
 const COPY_ATTACHED_MAX: usize = 64 * 1024;
+
+/// Whether a Host header names a bucket of one of `domains` or of localhost.
+#[pyfunction]
+pub fn names_bucket(host: &[u8], domains: Vec<String>) -> bool {
+    hosted_bucket(host, &domains).is_some()
+}
 
 /// A verified, typed request; opaque but for what the dispatcher needs.
 #[pyclass(frozen, module = "orcas._core")]

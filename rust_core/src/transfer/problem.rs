@@ -87,9 +87,12 @@ impl From<Failure> for Problem {
 fn signature_error(error: &SignatureError) -> S3Error {
     use SignatureError as E;
     let code = match error {
-        E::UnsignedHeader { .. } | E::RequestExpired | E::RequestNotYetValid | E::MissingDate => {
-            ErrorCode::AccessDenied
-        }
+        E::UnsignedHeader { .. }
+        | E::RequestExpired
+        | E::RequestNotYetValid
+        | E::QueryAuthIncomplete
+        | E::InvalidExpires(_)
+        | E::MissingDate => ErrorCode::AccessDenied,
         E::SignatureDoesNotMatch => ErrorCode::SignatureDoesNotMatch,
         E::InvalidAccessKeyId => ErrorCode::InvalidAccessKeyId,
         E::RequestTimeTooSkewed => ErrorCode::RequestTimeTooSkewed,
@@ -98,14 +101,13 @@ fn signature_error(error: &SignatureError) -> S3Error {
             ErrorCode::AuthorizationQueryParametersError
         }
         E::InvalidArgument(_) | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
-        E::UnsupportedMechanism | E::MissingContentSha256 | E::MalformedChunk => ErrorCode::InvalidRequest,
-        E::InvalidChunkSize => ErrorCode::InvalidChunkSizeError,
+        E::UnsupportedMechanism | E::MissingContentSha256 => ErrorCode::InvalidRequest,
         E::InvalidToken => ErrorCode::InvalidToken,
         E::AsymmetricNotImplemented => ErrorCode::NotImplemented,
         E::InvalidUri => ErrorCode::InvalidURI,
         E::ContentSha256Mismatch => ErrorCode::XAmzContentSHA256Mismatch,
         E::MissingDecodedLength => ErrorCode::MissingContentLength,
-        E::IncompleteBody => ErrorCode::IncompleteBody,
+        E::IncompleteBody | E::MalformedChunk => ErrorCode::IncompleteBody,
         E::MalformedTrailer => ErrorCode::MalformedTrailerError,
     };
     let answer = S3Error::with(code, error.to_string());
@@ -160,6 +162,8 @@ mod tests {
     fn signature_errors_keep_the_code_and_status_of_their_module() {
         for error in [
             SignatureError::UnsignedHeader { name: "x-amz-acl".into() },
+            SignatureError::QueryAuthIncomplete,
+            SignatureError::InvalidExpires("x".into()),
             SignatureError::SignatureDoesNotMatch,
             SignatureError::InvalidAccessKeyId,
             SignatureError::RequestTimeTooSkewed,
@@ -173,7 +177,6 @@ mod tests {
             SignatureError::ContentSha256Mismatch,
             SignatureError::MissingDecodedLength,
             SignatureError::IncompleteBody,
-            SignatureError::InvalidChunkSize,
             SignatureError::MalformedChunk,
             SignatureError::MalformedTrailer,
         ] {

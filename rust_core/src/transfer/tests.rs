@@ -74,6 +74,7 @@ impl Fixture {
         let options = LaneOptions {
             region: "us-east-1".into(),
             strict_region: false,
+            presign_v2: true,
             domains: Vec::new(),
             whole_body_max: 64 * 1024,
             body_budget: 8 << 20,

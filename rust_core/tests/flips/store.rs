@@ -412,6 +412,7 @@ impl Builder {
             key: key.into(),
             upload,
             parts,
+            checksum_type: None,
             checksum: None,
             size: None,
             precondition: Precondition::default(),

@@ -10,6 +10,7 @@ mod scopes;
 mod sharing;
 mod steps;
 mod support;
+mod upload_listing;
 
 use std::sync::Arc;
 

@@ -284,6 +284,7 @@ impl Store {
             key: Bytes::copy_from_slice(key.as_bytes()),
             upload,
             parts: parts.iter().map(|&(number, md5)| CompletePart { number, md5, checksum: None }).collect(),
+            checksum_type: None,
             checksum: None,
             size: None,
             precondition: Precondition::default(),

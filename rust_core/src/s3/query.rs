@@ -59,7 +59,8 @@ fn is_checksum(name: &[u8]) -> bool {
 /// Of the parameters that decide what a request does none is left out, also where AWS's list is older than the
 /// sub-resource: what is not signed could be added by whoever holds a presigned address.
 pub fn is_resource_parameter(name: &[u8]) -> bool {
-    const OTHERS: [&str; 8] = [
+    // Each by its full name: a prefix such as `response-` would let one name hold the parameters behind it.
+    const OTHERS: [&str; 14] = [
         "partNumber",
         "uploadId",
         "versionId",
@@ -68,10 +69,14 @@ pub fn is_resource_parameter(name: &[u8]) -> bool {
         "id",
         "defaultObjectAcl",
         "storageClass",
+        "response-content-type",
+        "response-content-encoding",
+        "response-content-disposition",
+        "response-content-language",
+        "response-cache-control",
+        "response-expires",
     ];
-    name.starts_with(b"response-")
-        || OTHERS.iter().any(|other| other.as_bytes() == name)
-        || ROUTES.iter().any(|route| route.name.as_bytes() == name)
+    OTHERS.iter().any(|other| other.as_bytes() == name) || ROUTES.iter().any(|route| route.name.as_bytes() == name)
 }
 
 /// What all listings of keys share. Empty values count as absent, except that a prefix is then empty.
@@ -368,6 +373,7 @@ mod tests {
         }
         assert!(ROUTES.iter().all(|route| is_resource_parameter(route.name.as_bytes())));
         assert!(!is_resource_parameter(b"prefix") && !is_resource_parameter(b"x-amz-acl"));
+        assert!(!is_resource_parameter(b"response-expires=x&uploadId"), "it would be two parameters to the signature");
     }
 
     proptest! {

@@ -85,6 +85,10 @@ impl Parameters {
             let mut name = decode(name)?;
             let lower = name.to_ascii_lowercase();
             if lower.starts_with(b"x-amz-") || [&b"content-md5"[..], b"content-type"].contains(&&lower[..]) {
+                // A colon or a line end would let one name pass for a header and its value, or for two headers.
+                if !lower.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) {
+                    return Err(SignatureError::SignatureDoesNotMatch);
+                }
                 name = lower;
             }
             list.push(Parameter { name, value: decode(value)?, has_equals: equals.is_some() });

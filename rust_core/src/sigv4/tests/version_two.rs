@@ -201,6 +201,12 @@ fn nothing_can_be_cut_in_another_place() {
         (code(&apart), code(&joined), code(&moved)),
         ("accepted", "SignatureDoesNotMatch", "SignatureDoesNotMatch")
     );
+    let one = presigned("PUT", "/b/k?x-amz-meta-a%3A1%0Ax-amz-meta-b=2", &[("host", "h")], &lines);
+    assert_eq!(code(&one), "SignatureDoesNotMatch", "two headers as the name of one");
+    let source = format!("\n\n{EXPIRES}\nx-amz-copy-source:/b/a:1\n/b/k");
+    let copy = presigned("PUT", "/b/k?x-amz-copy-source=%2Fb%2Fa%3A1", &[("host", "h")], &source);
+    let put = presigned("PUT", "/b/k?x-amz-copy-source%3A%2Fb%2Fa=1", &[("host", "h")], &source);
+    assert_eq!((code(&copy), code(&put)), ("accepted", "SignatureDoesNotMatch"), "a value that is half in the name");
     let both = presigned("PUT", "/b/k?x-amz-meta-a=1", &[("host", "h"), ("x-amz-meta-a", "2")], &lines);
     assert_eq!(code(&both), "InvalidArgument");
 }

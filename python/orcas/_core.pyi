@@ -706,8 +706,11 @@ class Request:
     def body_read(self) -> None:
         """The body was received to its end: the connection may go on after the response."""
 
-    def open_body(self) -> BodySink:
+    def open_body(self, host: str) -> BodySink:
         """Begin to take a streamed body in.
+
+        Args:
+            host: the client's address; what the bodies of one client take of the budget is bounded.
 
         Raises:
             RuntimeError: the request streams no body.
@@ -718,12 +721,15 @@ class BodySink:
     """A large body on its way in. Dropped or aborted, nothing of it is stored."""
 
     def admit(self, slot: int) -> int:
-        """Ask for room before each receive.
+        """Ask for room for a piece that was received.
 
         Returns:
             `FLOW_MORE`; `FLOW_WAIT`: a completion for `slot` says when to ask again; `FLOW_STOP`: the body is refused
             already, call `finish`.
         """
+
+    def ready(self, slot: int) -> int:
+        """Ask whether the socket may be read on: before the first read, and after `filled` said no. Returns as `admit`."""
 
     def push(self, piece: bytes) -> None:
         """Take one received piece, under the room that `admit` gave."""
@@ -732,14 +738,17 @@ class BodySink:
         """Give memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
 
         Raises:
-            RuntimeError: `admit` gave no room.
+            RuntimeError: `limit` is 0.
         """
+
+    def rest(self) -> None:
+        """Take the memory back that was lent, for nothing came."""
 
     def filled(self, count: int) -> bool:
         """Take the `count` bytes that were read into the memory that was lent.
 
         Returns:
-            Whether there is room for the next piece already; else `admit` says what to do.
+            Whether the socket may be read on; else `ready` says when.
 
         Raises:
             RuntimeError: no memory was lent.

@@ -65,7 +65,7 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         core = await asyncio.to_thread(open_core, settings, snapshot)
         seconds = round(time.monotonic() - began, 3)
         try:
-            dispatcher = Dispatcher(core)
+            dispatcher = Dispatcher(core, settings.body_budget)
             tools = Tools(core)
             watch = asyncio.create_task(health.watch(core.health))
             try:

@@ -224,8 +224,9 @@ class Settings:
 
     body_budget: int = _setting(
         64 * MIB,
-        "memory that request bodies under way may take together; a large download takes two pieces of 512 KiB beside it, "
-        "and smaller ones, of 64 KiB at least, when there are many",
+        "memory that request bodies under way may take together; beside it, small bodies that have not come whole take at "
+        "most half as much, and a large download two pieces of 512 KiB, or smaller ones, of 64 KiB at least, when there "
+        "are many",
         _integer,
         unit="bytes",
         low=8 * MIB,

@@ -37,10 +37,10 @@ class Dispatcher:
     Made on the event loop that it serves.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
         self._accept = core.accept
-        self._store = Store(core)
+        self._store = Store(core, body_budget)
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -340,6 +340,11 @@ class LimitedProtocol(HttpToolsProtocol):
         else:
             self.flow.resume_reading()
 
+    def refuse_body(self, exchange: Exchange, refusal: Refusal) -> None:
+        """End a request whose body has not come whole."""
+        if self.reading is exchange and self.running is exchange and not self.transport.is_closing():
+            self._refuse(refusal)
+
     def fail(self, exchange: Exchange, refusal: Refusal) -> None:
         """The application gave up: say so if nothing was said yet, else break the connection off."""
         if exchange.disconnected or exchange.response_complete or self.transport.is_closing():
@@ -405,6 +410,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def _tick_body(self, exchange: Exchange) -> None:
         # Each KiB buys a second, and what is saved up is capped, so that a fast start does not pay for a stall.
         earned = (exchange.received - exchange.seen) / BODY_BYTES_PER_SECOND
+        if self.inflow is not None and exchange.seen == exchange.received:
+            self.inflow.rest()
         exchange.seen = exchange.received
         exchange.allowance = min(self.limits.body_timeout_sec, exchange.allowance + earned) - TICK_SECONDS
         if exchange.allowance < 0:

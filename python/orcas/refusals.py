@@ -49,5 +49,6 @@ SLOW_BODY: Final = Refusal(
     "RequestTimeout",
     "Your socket connection to the server was not read from or written to within the timeout period.",
 )
+SLOW_DOWN: Final = Refusal(503, "SlowDown", "Please reduce your request rate.")
 FAILED: Final = Refusal(500, "InternalError", "We encountered an internal error. Please try again.")
 STOPPING: Final = Refusal(503, "ServiceUnavailable", "The server is stopping. Please try again.")

@@ -193,7 +193,12 @@ class _Server(uvicorn.Server):
     def _tick_connections(self) -> None:
         for connection in list(self.server_state.connections):
             if isinstance(connection, LimitedProtocol):
-                connection.tick()
+                try:
+                    connection.tick()
+                except Exception:
+                    # uvicorn's main loop calls this: whatever is wrong with one connection ends no other.
+                    log.exception("The clock of a connection failed")
+                    connection.transport.abort()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and drain, with the connections' clock running on."""

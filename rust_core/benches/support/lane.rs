@@ -112,7 +112,7 @@ impl Server {
     }
 
     fn stream(&self, request: &Arc<Request>, body: &[u8]) -> Answer {
-        let stream = request.open_body().expect("a body");
+        let stream = request.open_body("127.0.0.1").expect("a body");
         for piece in body.chunks(RECEIVED) {
             loop {
                 let lane = Arc::clone(&self.lane);

@@ -159,7 +159,7 @@ impl Fixture {
     /// Sends `sent` as the body of an accepted request.
     fn carry_out(&self, request: &Arc<Request>, sent: &[u8]) -> Answer {
         if let BodyPlan::Stream(_) = request.body {
-            let stream = request.open_body().unwrap();
+            let stream = request.open_body("127.0.0.1").unwrap();
             for piece in sent.chunks(100_000) {
                 let lane = Arc::clone(&self.lane);
                 match stream.admit(Box::new(move || lane.complete(0, Event::Resume))) {
@@ -316,7 +316,7 @@ fn an_aborted_body_stores_nothing_and_gives_its_memory_back() {
     fixture.call("PUT", "/bucket", &[], b"");
     let content = noise(500_000);
     let request = fixture.accept("PUT", "/bucket/k", &[], &content).map_err(|a| code(&a)).unwrap();
-    let stream = request.open_body().unwrap();
+    let stream = request.open_body("127.0.0.1").unwrap();
     assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
     stream.push(&content[..100_000]);
     drop(stream);

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Handle, Pools, Shared};
+use super::{Handle, Pools, Shared, Task};
 use crate::error::{Cause, Error, Result};
 use crate::record::Durability;
 use crate::sync::Mutex;
@@ -29,7 +29,7 @@ pub enum Condition {
 pub enum Space {
     /// Free bytes are fewer than are to be kept free.
     UnderReserve { reserve: u64 },
-    /// The file system takes nothing more, so that the index waits for room.
+    /// The file system took nothing more, and what the store kept for that case is in use.
     None,
 }
 
@@ -124,6 +124,10 @@ impl Shared {
         let reserve = self.options.reserve;
         match self.fs.free_bytes(&self.options.data) {
             Ok(free) if free < reserve => Err(Error::UnderReserve { reserve }),
+            Ok(_) | Err(_) if self.ballast.is_short() => {
+                self.request(Task::Ballast);
+                Err(Error::StorageFull)
+            }
             // A file system that cannot tell says so when it is written to.
             Ok(_) | Err(_) => Ok(()),
         }
@@ -133,7 +137,11 @@ impl Shared {
         if self.applies.is_stalled() {
             return Some(Space::None);
         }
-        self.check_space().err().map(|_| Space::UnderReserve { reserve: self.options.reserve })
+        match self.check_space() {
+            Ok(()) => None,
+            Err(Error::UnderReserve { reserve }) => Some(Space::UnderReserve { reserve }),
+            Err(_) => Some(Space::None),
+        }
     }
 
     fn condition(&self, space: Option<Space>) -> Condition {

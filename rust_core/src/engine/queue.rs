@@ -194,6 +194,15 @@ impl Batches {
     }
 }
 
+/// What the index does not have yet.
+pub(super) struct Lag {
+    /// Of log.
+    pub bytes: u64,
+    pub records: usize,
+    /// The disk has no room for more of it.
+    pub stalled: bool,
+}
+
 pub(super) struct ApplyQueue {
     batches: Mutex<Batches>,
     changed: Condvar,
@@ -346,9 +355,8 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
-    /// Bytes of log and records that the index does not have yet.
-    pub fn lag(&self) -> (u64, usize) {
+    pub fn lag(&self) -> Lag {
         let batches = self.batches.lock();
-        (batches.bytes, batches.records)
+        Lag { bytes: batches.bytes, records: batches.records, stalled: batches.stalled }
     }
 }

@@ -498,6 +498,7 @@ class Options(TypedDict):
     reclaim_bytes_per_sec: int
     scrub_bytes_per_sec: int
     reserve: int
+    ballast: int
     pooling_enabled: bool
     region: str
     strict_region: bool

@@ -69,6 +69,8 @@ _LOG_FILE_SIZE: Final = 16 << 20
 _PACK_SIZE: Final = 1 << 30
 # The same for a store in memory, where every byte of a spare file is memory.
 _MEMORY_LOG_FILE_SIZE: Final = 8 << 20
+# Bytes at most that a store keeps for itself, so that it starts and deletes on a full disk. One in memory has no start.
+_BALLAST: Final = 64 << 20
 # Workers wait for disks more than they compute, and a sync is shared by all who wait for it.
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
@@ -111,6 +113,7 @@ def _options(settings: Settings) -> Options:
         "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
         "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
         "reserve": settings.disk_reserve,
+        "ballast": 0 if settings.memory else _BALLAST,
         "pooling_enabled": settings.pooling_enabled,
         "region": settings.region,
         "strict_region": settings.strict_region,

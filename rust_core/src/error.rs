@@ -32,7 +32,7 @@ pub enum Error {
     #[error("the disk is full")]
     StorageFull,
     /// There is room, but not more than has to be kept free.
-    #[error("less than {reserve} bytes of the disk are free, which ORCAS_DISK_RESERVE keeps")]
+    #[error("the disk has less free space than ORCAS_DISK_RESERVE keeps, which is {reserve} bytes")]
     UnderReserve { reserve: u64 },
     #[error("the store is read-only: {cause}")]
     ReadOnly { cause: Cause },

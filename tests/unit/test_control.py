@@ -127,7 +127,7 @@ def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()}
 
 
-@pytest.mark.parametrize("keys", [(None, None), ("operator", "operators-secret")])
+@pytest.mark.parametrize("keys", [(None, None), ("operator", "operators-secret")], ids=["generated", "operators"])
 async def test_a_start_that_changes_nothing_writes_nothing(tmp_path: Path, keys: tuple[str | None, str | None]) -> None:
     first = await snapshot_of(tmp_path, *keys)
     before = contents(tmp_path)

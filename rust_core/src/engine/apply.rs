@@ -43,21 +43,41 @@ impl Applier {
 
     /// One transaction, if there is anything to apply. Without room for it everything stays as it was.
     pub fn step(&mut self) -> Result<()> {
-        let batches = self.shared.applies.take();
+        let mut batches = self.shared.applies.take();
+        let mut applied = self.apply(&batches);
+        if matches!(applied, Err(Error::StorageFull)) {
+            // One batch needs least, and what is checkpointed leaves its place in the write-ahead log to it.
+            self.shared.make_room();
+            let _ = self.shared.index.checkpoint();
+            self.shared.applies.put_back(batches.split_off(1.min(batches.len())));
+            applied = self.apply(&batches);
+        }
+        match applied {
+            Ok(()) => self.note_applied(&batches),
+            Err(Error::StorageFull) => {
+                self.shared.applies.put_back(batches);
+                self.shared.applies.stall();
+                return Err(Error::StorageFull);
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, batches: &[AppendedBatch]) -> Result<()> {
         let Some(last) = batches.last() else { return Ok(()) };
         let records: Vec<Applied<'_>> = batches.iter().flat_map(applied).collect();
-        if let Err(error) = self.writer.apply(&records, &last.position.encode()) {
-            if matches!(error, Error::StorageFull) {
-                self.shared.applies.put_back(batches);
-            }
-            return Err(error);
-        }
+        self.writer.apply(&records, &last.position.encode())
+    }
+
+    fn note_applied(&self, batches: &[AppendedBatch]) {
+        let Some(last) = batches.last() else { return };
         self.shared.leaving.committed(&self.shared.epochs);
-        self.shared.trim(&batches, TRIM_RECORDS);
+        self.shared.trim(batches, TRIM_RECORDS);
         let bytes = batches.iter().map(|batch| batch.bytes).sum();
-        self.shared.applies.applied(bytes, records.len(), last.position.sequence);
+        let records = batches.iter().map(|batch| batch.records.len()).sum();
+        self.shared.applies.applied(bytes, records, last.position.sequence);
         self.shared.note_applied(bytes);
-        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@
 //! randomness, file system and index come from outside. The engine knows neither Python nor HTTP.
 
 mod apply;
+mod ballast;
 mod body;
 mod buckets;
 mod cache;
@@ -54,6 +55,7 @@ use crate::record::{Bucket, BucketId, Durability, RefLevel};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 
+use ballast::Ballast;
 use buckets::BucketTable;
 use cache::ObjectCache;
 use epochs::Epochs;
@@ -120,6 +122,8 @@ pub struct EngineOptions {
     pub scrub_rate: u64,
     /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
     pub reserve: u64,
+    /// Bytes that the store takes at most to have room when the disk has none; 0 for none.
+    pub ballast: u64,
     /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened and
     /// closed for each use, instead of being used again.
     pub pooling_enabled: bool,
@@ -175,6 +179,8 @@ pub struct Pools {
 /// Work beside the pipeline.
 enum Task {
     Spare,
+    /// There may be room for the ballast.
+    Ballast,
     Checkpoint,
     /// The filter of shared blobs is wanted, or wanted larger.
     Heads,
@@ -210,6 +216,7 @@ struct Shared {
     log_reader: LogReader,
     spares: SpareMaker,
     packs: Packs,
+    ballast: Ballast,
     troubles: Troubles,
     tasks: crossbeam_channel::Sender<Task>,
     since_checkpoint: AtomicU64,
@@ -268,6 +275,7 @@ impl Shared {
     fn tidy(&self) {
         self.buffers.trim();
         self.index.tidy();
+        self.request(Task::Ballast);
     }
 
     /// The committer or the applier has panicked.

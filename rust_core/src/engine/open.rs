@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::apply::Applier;
+use super::ballast::Ballast;
 use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check;
@@ -126,7 +127,13 @@ impl Engine {
         let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
         let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.died(), reclaim))?;
+        if shared.ballast.is_short() {
+            // Before anybody else takes the room that was just made.
+            let _ = shared.make_spare();
+            shared.fill_ballast();
+        }
         shared.request(Task::Spare);
+        shared.request(Task::Ballast);
         shared.request(Task::Heads);
         Ok(Self {
             handle: Handle { shared },
@@ -178,6 +185,8 @@ impl Engine {
             let _ = maintenance.join();
             // Without it the next start replays nothing either: the index is complete, only its WAL is longer.
             let _ = shared.index.checkpoint();
+            // From what the log has just given back: the next start may find nothing else.
+            shared.ballast.fill(0);
         }
         self.lock = None;
     }
@@ -199,7 +208,8 @@ fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean:
     for task in tasks {
         match task {
             // Without a spare file the next roll makes one itself, or fails its batch.
-            Task::Spare => drop(shared.spares.make()),
+            Task::Spare => drop(shared.make_spare()),
+            Task::Ballast => shared.fill_ballast(),
             // A later one will do as well; meanwhile the WAL grows.
             Task::Checkpoint => drop(shared.index.checkpoint()),
             // Without the filter everything counts as maybe known.
@@ -214,6 +224,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let data = options.data.clone();
     fs.create_dir(&data)?;
     let lock = fs.lock(&data.join("store.lock"))?;
+    let ballast = Ballast::open(Arc::clone(&fs), &data, options.ballast)?;
+    ballast.make_room_if_short();
     let (log_dir, chunk_dir) = (data.join("log"), data.join("chunks"));
     fs.create_dir(&log_dir)?;
     fs.create_dir(&chunk_dir)?;
@@ -237,7 +249,11 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         random: Arc::clone(&random),
     };
     let opener = IndexOpener { options: &options, place, path: index_path, store_id };
-    let Recovery { index, writer, mut log, replayed } = recover_index(&fs, &log_options, &opener)?;
+    let recovered = match recover_index(&fs, &log_options, &opener) {
+        Err(Error::StorageFull) if ballast.give_up() => recover_index(&fs, &log_options, &opener),
+        done => done,
+    };
+    let Recovery { index, writer, mut log, replayed } = recovered?;
     let compacted = index.read()?.log_files()?;
     log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
     keys.establish(&fs, &data)?;
@@ -274,6 +290,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         buffers,
         index,
         packs,
+        ballast,
         troubles: Troubles::default(),
         tasks: sender,
         since_checkpoint: AtomicU64::new(0),
@@ -360,6 +377,10 @@ fn replay(
     if from.is_none() {
         writer.begin_bulk()?;
     }
+    let apply = |writer: &mut Writer, batches: &[RecoveredBatch]| match apply_recovered(writer, batches, &log.dir) {
+        Err(Error::StorageFull) if from.is_some() => apply_one_by_one(index, writer, batches, &log.dir),
+        done => done,
+    };
     let mut waiting: Vec<RecoveredBatch> = Vec::new();
     let mut records = 0;
     let mut replayed = Replayed::default();
@@ -370,14 +391,29 @@ fn replay(
         waiting.push(batch);
         if records >= REPLAY_RECORDS {
             records = 0;
-            apply_recovered(&mut writer, &std::mem::take(&mut waiting), &log.dir)?;
+            apply(&mut writer, &std::mem::take(&mut waiting))?;
         }
         Ok(())
     })?;
-    apply_recovered(&mut writer, &waiting, &log.dir)?;
+    apply(&mut writer, &waiting)?;
     writer.end_bulk()?;
     replayed.torn_bytes = recovered.torn_bytes;
     Ok((writer, recovered.log, replayed))
+}
+
+/// For a disk without room for all batches in one transaction: each goes into the place that the index's write-ahead log
+/// had for the one before.
+fn apply_one_by_one(index: &Index, writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
+    for batch in batches.chunks(1) {
+        match apply_recovered(writer, batch, dir) {
+            Err(Error::StorageFull) => {
+                index.checkpoint()?;
+                apply_recovered(writer, batch, dir)?;
+            }
+            done => done?,
+        }
+    }
+    Ok(())
 }
 
 fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {

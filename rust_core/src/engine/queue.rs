@@ -167,9 +167,10 @@ const SPACE_AFTER: Duration = Duration::from_millis(500);
 /// Records in one transaction of the applier.
 const APPLY_RECORDS: usize = 16_384;
 
-#[derive(Default)]
 struct Batches {
     waiting: VecDeque<AppendedBatch>,
+    /// Records in one transaction: few when there was no room for many.
+    at_a_time: usize,
     /// Of everything not yet applied, the transaction under way included.
     bytes: u64,
     records: usize,
@@ -193,6 +194,15 @@ impl Batches {
     }
 }
 
+/// What the index does not have yet.
+pub(super) struct Lag {
+    /// Of log.
+    pub bytes: u64,
+    pub records: usize,
+    /// The disk has no room for more of it.
+    pub stalled: bool,
+}
+
 pub(super) struct ApplyQueue {
     batches: Mutex<Batches>,
     changed: Condvar,
@@ -201,7 +211,18 @@ pub(super) struct ApplyQueue {
 impl ApplyQueue {
     /// The index holds everything up to `applied`.
     pub fn new(applied: Sequence) -> Self {
-        Self { batches: Mutex::new(Batches { applied, ..Batches::default() }), changed: Condvar::new() }
+        let batches = Batches {
+            waiting: VecDeque::new(),
+            at_a_time: APPLY_RECORDS,
+            bytes: 0,
+            records: 0,
+            applied,
+            hurry: false,
+            closed: false,
+            failed: false,
+            stalled: false,
+        };
+        Self { batches: Mutex::new(batches), changed: Condvar::new() }
     }
 
     pub fn push(&self, batch: AppendedBatch) {
@@ -240,14 +261,18 @@ impl ApplyQueue {
         batches.stalled && batches.full()
     }
 
-    /// What was taken comes next again: there was no room for it.
+    /// What was taken comes next again, in smaller pieces: there was no room for it.
     pub fn put_back(&self, taken: Vec<AppendedBatch>) {
         let mut batches = self.batches.lock();
         for batch in taken.into_iter().rev() {
             batches.waiting.push_front(batch);
         }
-        batches.stalled = true;
-        drop(batches);
+        batches.at_a_time = 1;
+    }
+
+    /// There is no room for the smallest piece.
+    pub fn stall(&self) {
+        self.batches.lock().stalled = true;
         self.changed.notify_all();
     }
 
@@ -264,7 +289,7 @@ impl ApplyQueue {
         batches.hurry = false;
         let mut taken = Vec::new();
         let mut records = 0;
-        while records < APPLY_RECORDS {
+        while records < batches.at_a_time {
             let Some(batch) = batches.waiting.pop_front() else { break };
             records += batch.records.len();
             taken.push(batch);
@@ -293,6 +318,7 @@ impl ApplyQueue {
         let mut batches = self.batches.lock();
         batches.applied = last;
         batches.stalled = false;
+        batches.at_a_time = (batches.at_a_time * 2).min(APPLY_RECORDS);
         batches.bytes -= bytes;
         batches.records -= records;
         drop(batches);
@@ -329,9 +355,8 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
-    /// Bytes of log and records that the index does not have yet.
-    pub fn lag(&self) -> (u64, usize) {
+    pub fn lag(&self) -> Lag {
         let batches = self.batches.lock();
-        (batches.bytes, batches.records)
+        Lag { bytes: batches.bytes, records: batches.records, stalled: batches.stalled }
     }
 }

@@ -57,6 +57,9 @@ pub trait File: Send + Sync {
         Ok(self.len()? == 0)
     }
     fn set_len(&self, length: u64) -> Result<()>;
+    /// Takes space for this range, which reads as zeros if nothing was written there. After an error any part of it may
+    /// be taken.
+    fn allocate(&self, offset: u64, length: u64) -> Result<()>;
     /// Zeros that take no space; the file's length stays. Both numbers are multiples of `PUNCH_ALIGN`. `false` when the
     /// file system cannot: then nothing changed. Durable only after a sync; until then a power cut leaves any part of
     /// the old bytes.

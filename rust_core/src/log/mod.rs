@@ -19,6 +19,8 @@ mod crash_tests;
 mod examine;
 mod files;
 mod format;
+#[cfg(test)]
+mod full_disk_tests;
 mod header;
 mod held;
 mod inspect;
@@ -44,7 +46,7 @@ pub use held::files_up_to;
 pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
-pub use spare::SpareMaker;
+pub use spare::{SpareMaker, size_at};
 pub use writer::{Appended, Batch, Log};
 
 use crate::fs::Random;

@@ -90,7 +90,12 @@ pub fn recover(
 
     survey.remove_void(&*place.fs, dir)?;
     let mut appended = Vec::new();
-    let found = Found { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), survey };
+    let counting = replay.pending.back().map_or(&replay.durable_end, |last| &last.batch.position);
+    let last = files.last().map(|last| {
+        let end = if last.number() == counting.file { counting.offset } else { FILE_HEADER };
+        (last.number(), end)
+    });
+    let found = Found { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), last, survey };
     let (pending, watermark) = (&mut replay.pending, replay.watermark);
     let log = Log::start(place, found, &mut |log| {
         for scanned in pending.drain(..) {

@@ -20,7 +20,7 @@ use super::format::{
 };
 use super::header::{FileHeader, Header};
 use super::reader::LogReader;
-use super::spare::{Spare, SpareMaker};
+use super::spare::{Spare, SpareMaker, fill, size_at};
 use super::survey::Survey;
 use super::{LogOptions, LogPosition, file_path};
 
@@ -166,6 +166,8 @@ pub struct Log {
 
 struct Current {
     file: Arc<dyn File>,
+    /// That are allocated.
+    bytes: u64,
     header: FileHeader,
     seal: FileSeal,
 }
@@ -177,6 +179,8 @@ pub(super) struct Found {
     pub links: Vec<Link>,
     /// Where it ends and the new file begins.
     pub end: LogPosition,
+    /// The last file, and the end of its last batch that counts.
+    pub last: Option<(u64, u64)>,
 }
 
 impl Log {
@@ -186,7 +190,14 @@ impl Log {
     pub(super) fn start(place: Place, found: Found, first: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<Self> {
         let Place { fs, options, keys } = place.clone();
         let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
-        let spare = spares.take()?;
+        let spare = match (spares.take(), found.last) {
+            // What is allocated behind its batches is nothing that a restart would miss.
+            (Err(Error::StorageFull), Some((file, end))) => {
+                give_back(&*fs, &options.dir, file, end);
+                spares.take()?
+            }
+            (taken, _) => taken?,
+        };
         let header = new_header(&options, &spare, &found.end)?;
         let reader = LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone());
         let mut log = Self {
@@ -194,7 +205,7 @@ impl Log {
             reader,
             fs,
             position: LogPosition { file: spare.number, offset: FILE_HEADER, ..found.end.clone() },
-            current: Current { file: spare.file, seal: header.seal(), header: header.clone() },
+            current: Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header: header.clone() },
             failed: None,
             left: Vec::new(),
             options,
@@ -222,11 +233,31 @@ impl Log {
         if batch.refused {
             return Err(Error::Record { reason: "a record is larger than a frame may be" });
         }
-        let empty = self.position.offset == FILE_HEADER;
-        if !empty && self.position.offset + (batch.len() + COMMIT_FRAME) as u64 > self.options.file_size {
+        let bytes = (batch.len() + COMMIT_FRAME) as u64;
+        if self.position.offset > FILE_HEADER && bytes > self.room() {
             self.leave()?;
         }
+        if bytes > self.room() && self.is_short_of_space() {
+            self.allocate(self.position.offset + bytes)?;
+        }
         self.append_here(batch, durable)
+    }
+
+    /// Bytes that fit into the present file.
+    pub fn room(&self) -> u64 {
+        self.current.bytes.saturating_sub(self.position.offset)
+    }
+
+    fn is_short_of_space(&self) -> bool {
+        let free = self.fs.free_bytes(&self.options.dir).unwrap_or(u64::MAX);
+        size_at(free, self.options.file_size) < self.options.file_size
+    }
+
+    /// Takes space for a batch that is larger than the file. Where there is none nothing has failed: the log is as it was.
+    fn allocate(&mut self, end: u64) -> Result<()> {
+        fill(&*self.current.file, self.current.bytes, end)?;
+        self.current.bytes = end;
+        Ok(())
     }
 
     /// `append` without a roll: the file grows if it must.
@@ -317,7 +348,7 @@ impl Log {
 
     /// Whether a roll is coming and would have to make its file itself.
     pub fn wants_spare(&self) -> bool {
-        self.position.offset > self.options.file_size / SPARE_AT && !self.spares.is_ready()
+        self.position.offset > self.current.bytes / SPARE_AT && !self.spares.is_ready()
     }
 
     pub fn spare_maker(&self) -> SpareMaker {
@@ -353,7 +384,7 @@ impl Log {
             last.end = end.clone();
         }
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
-        self.current = Current { file: spare.file, seal: header.seal(), header };
+        self.current = Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header };
         self.failed = None;
         Ok(())
     }

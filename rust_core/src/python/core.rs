@@ -84,6 +84,7 @@ pub struct Options {
     reclaim_bytes_per_sec: u64,
     scrub_bytes_per_sec: u64,
     reserve: u64,
+    ballast: u64,
     pooling_enabled: bool,
     region: String,
     strict_region: bool,
@@ -114,6 +115,7 @@ impl Options {
             reclaim_rate: self.reclaim_bytes_per_sec,
             scrub_rate: self.scrub_bytes_per_sec,
             reserve: self.reserve,
+            ballast: self.ballast,
             pooling_enabled: self.pooling_enabled,
         })
     }

@@ -57,8 +57,8 @@ impl From<Error> for Problem {
                     .to_owned(),
             ),
             Error::UnderReserve { reserve } => unavailable(format!(
-                "The server's disk has less than {reserve} bytes free, which its setting ORCAS_DISK_RESERVE keeps free. \
-                 Reads and deletions go on; nothing else is stored until there is more room."
+                "The server's disk has less than {reserve} bytes free, the reserve that ORCAS_DISK_RESERVE sets. Reads and \
+                 deletions go on; nothing else is stored until there is more room."
             )),
             Error::ReadOnly { cause } => unavailable(format!("The server is read-only: {}.", cause.reason)),
             Error::Closed => ErrorCode::ServiceUnavailable.into(),

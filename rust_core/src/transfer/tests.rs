@@ -49,6 +49,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 0,
+        ballast: 0,
         pooling_enabled: true,
     }
 }

@@ -43,6 +43,7 @@ pub struct PackExamination {
     file: Arc<dyn File>,
     path: PathBuf,
     crc_salt: u32,
+    lacks_a_copy: bool,
     length: u64,
     window: Vec<u8>,
     start: u64,
@@ -56,12 +57,17 @@ impl PackExamination {
     pub fn open(fs: &dyn FileSystem, options: &PackOptions, pack: u64) -> Result<Self> {
         let opened = open_pack(fs, options, pack, Open::Read)?;
         let length = opened.file.len()?;
-        let (file, path, crc_salt) = (opened.file, opened.path, opened.crc_salt);
-        Ok(Self { file, path, crc_salt, length, window: Vec::new(), start: 0, filled: 0 })
+        let (file, path, crc_salt, lacks_a_copy) = (opened.file, opened.path, opened.crc_salt, opened.lacks_a_copy);
+        Ok(Self { file, path, crc_salt, lacks_a_copy, length, window: Vec::new(), start: 0, filled: 0 })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether one of the two copies of the header is damaged.
+    pub fn lacks_a_copy(&self) -> bool {
+        self.lacks_a_copy
     }
 
     /// Bytes of the file.

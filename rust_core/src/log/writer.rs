@@ -20,7 +20,7 @@ use super::format::{
 };
 use super::header::{FileHeader, Header};
 use super::reader::LogReader;
-use super::spare::{Spare, SpareMaker};
+use super::spare::SpareMaker;
 use super::survey::Survey;
 use super::{LogOptions, LogPosition, file_path};
 
@@ -187,7 +187,7 @@ impl Log {
         let Place { fs, options, keys } = place.clone();
         let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
         let spare = spares.take()?;
-        let header = new_header(&options, &spare, &found.end)?;
+        let header = new_header(&options, spare.number, &found.end)?;
         let reader = LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone());
         let mut log = Self {
             files: LogFiles::new(place, spares.clone(), reader.clone(), found.links.clone()),
@@ -324,13 +324,30 @@ impl Log {
         self.spares.clone()
     }
 
-    /// The end of a log whose batches are all durable: what was allocated for later ones is given back. Nothing may be
-    /// appended any more.
-    pub fn close(&mut self) {
+    /// The end of the log: what was allocated for later batches is given back. If all are `durable`, a file of one header
+    /// names the end, so that no damage can be taken for a torn tail. Nothing may be appended any more.
+    pub fn close(&mut self, durable: &LogPosition) {
         self.spares.close();
-        if self.failed.is_none() {
-            give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        if self.failed.is_some() {
+            return;
         }
+        give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        if self.position.offset > FILE_HEADER && self.position == *durable {
+            // Without it the next start finds the end as after a kill.
+            drop(self.name_end());
+        }
+    }
+
+    fn name_end(&self) -> Result<()> {
+        let number = self.spares.number();
+        let file = self.fs.open(&file_path(&self.options.dir, number), Open::Create)?;
+        let header = new_header(&self.options, number, &self.position)?;
+        let mut page = [0; FILE_HEADER as usize];
+        let encoded = header.encode(&self.keys);
+        page[..encoded.len()].copy_from_slice(&encoded);
+        file.write_at(0, &page)?;
+        file.sync_data()?;
+        self.fs.sync_dir(&self.options.dir)
     }
 
     /// A file is left only after it was synced whole: its successor's header says that its end is durable.
@@ -341,7 +358,7 @@ impl Log {
 
     fn continue_after(&mut self, end: LogPosition) -> Result<()> {
         let spare = self.spares.take()?;
-        let header = new_header(&self.options, &spare, &end)?;
+        let header = new_header(&self.options, spare.number, &end)?;
         // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
         let written = spare.file.write_at(0, &header.encode(&self.keys));
         self.note(written)?;
@@ -379,8 +396,8 @@ pub(super) fn give_back(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64) 
     drop(cut);
 }
 
-fn new_header(options: &LogOptions, spare: &Spare, end: &LogPosition) -> Result<FileHeader> {
+fn new_header(options: &LogOptions, number: u64, end: &LogPosition) -> Result<FileHeader> {
     let mut salt = [0; 16];
     options.random.fill(&mut salt)?;
-    Ok(FileHeader { store_id: options.store_id, number: spare.number, salt, predecessor: end.clone() })
+    Ok(FileHeader { store_id: options.store_id, number, salt, predecessor: end.clone() })
 }

@@ -138,12 +138,11 @@ impl Everything {
         self.path().join("chunks").join(format!("{pack:020}.pack"))
     }
 
-    /// Log files with a header, oldest first.
+    /// Log files with a header and batches, oldest first: not the one that a clean end leaves to name the end.
     pub fn logs(&self) -> Vec<PathBuf> {
-        files(&self.path().join("log"))
-            .into_iter()
-            .filter(|path| std::fs::read(path).unwrap()[..5] == *b"ORCAS")
-            .collect()
+        let has_batches = |bytes: Vec<u8>| bytes[..5] == *b"ORCAS" && bytes.len() > 4_096;
+        let found = files(&self.path().join("log"));
+        found.into_iter().filter(|path| has_batches(std::fs::read(path).unwrap())).collect()
     }
 
     /// Objects that a GET cannot read, as `bucket/key`; the store is closed again afterwards.

@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open, read_around_faults};
 
 use super::PackOptions;
-use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, blocks_match, content_start, table_length};
+use super::format::{
+    CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length, table_length,
+};
 use super::reader::open_pack;
 
 /// Bytes read at a time.
@@ -131,6 +133,27 @@ impl PackExamination {
             done += piece;
         }
         Ok(ChunkVerdict::Whole { stored: header.identity, computed: Some(hasher.finalize().into()) })
+    }
+
+    /// Shows every chunk header that holds: its place, the identity that it names, and the length of the content.
+    ///
+    /// # Errors
+    /// What reading ran into, and `meter`'s.
+    pub fn each_frame(
+        &mut self,
+        meter: &dyn Fn(u64) -> Result<()>,
+        visit: &mut dyn FnMut(u64, [u8; 32], u32),
+    ) -> Result<()> {
+        let mut at = FILE_HEADER;
+        while at + CHUNK_HEADER as u64 <= self.length {
+            let salt = self.crc_salt;
+            let header = ChunkHeader::decode(&field(self.view(at, CHUNK_HEADER, WINDOW, meter)?, 0), salt, at);
+            at += header.map_or(FRAME_ALIGN, |header| frame_length(header.length));
+            if let Some(header) = header {
+                visit(at - frame_length(header.length), header.identity, header.length);
+            }
+        }
+        Ok(())
     }
 
     /// These bytes are not needed in memory any more.

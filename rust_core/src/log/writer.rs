@@ -334,20 +334,9 @@ impl Log {
         give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
         if self.position.offset > FILE_HEADER && self.position == *durable {
             // Without it the next start finds the end as after a kill.
-            drop(self.name_end());
+            let number = self.spares.number();
+            drop(write_end(&*self.fs, &self.options, &self.keys, number, &self.position));
         }
-    }
-
-    fn name_end(&self) -> Result<()> {
-        let number = self.spares.number();
-        let file = self.fs.open(&file_path(&self.options.dir, number), Open::Create)?;
-        let header = new_header(&self.options, number, &self.position)?;
-        let mut page = [0; FILE_HEADER as usize];
-        let encoded = header.encode(&self.keys);
-        page[..encoded.len()].copy_from_slice(&encoded);
-        file.write_at(0, &page)?;
-        file.sync_data()?;
-        self.fs.sync_dir(&self.options.dir)
     }
 
     /// A file is left only after it was synced whole: its successor's header says that its end is durable.
@@ -385,6 +374,23 @@ impl Log {
         }
         done
     }
+}
+
+/// Makes the file `number`, of one header that names `end`, behind which there is nothing.
+pub(super) fn write_end(
+    fs: &dyn FileSystem,
+    options: &LogOptions,
+    keys: &LogKeys,
+    number: u64,
+    end: &LogPosition,
+) -> Result<()> {
+    let file = fs.open(&file_path(&options.dir, number), Open::Create)?;
+    let encoded = new_header(options, number, end)?.encode(keys);
+    let mut page = [0; FILE_HEADER as usize];
+    page[..encoded.len()].copy_from_slice(&encoded);
+    file.write_at(0, &page)?;
+    file.sync_data()?;
+    fs.sync_dir(&options.dir)
 }
 
 /// Cuts a file at the end that a durable header names: behind it everything is void, but preallocated, 64 MiB for each

@@ -25,7 +25,7 @@ use crate::fs::Random;
 pub use examine::{ChunkVerdict, ExpectedChunk, PackExamination};
 pub use format::CHUNK_LENGTH_MAX;
 pub use format::frame_length;
-pub use packs::Packs;
+pub use packs::{Packs, packs_present, set_packs_aside};
 pub use upkeep::{ChunkInfo, PackFile};
 pub use writer::{ChunkWriter, WrittenChunk};
 

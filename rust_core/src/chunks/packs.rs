@@ -4,6 +4,7 @@
 //! way to the log: all these hold its `Arc<Pack>`, and nothing else keeps one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
@@ -38,12 +39,35 @@ struct State {
     written: BTreeMap<u64, Weak<Pack>>,
 }
 
+/// The packs that stand in the directory, ascending, whatever they hold.
+///
+/// # Errors
+/// What listing the directory ran into.
+pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<u64>> {
+    Ok(fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect())
+}
+
+/// Renames packs, so that no start looks at them. Returns the new paths.
+///
+/// # Errors
+/// What renaming ran into; some may have been renamed.
+pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[u64]) -> Result<Vec<PathBuf>> {
+    let mut aside = Vec::new();
+    for number in packs {
+        let path = pack_path(&options.dir, *number);
+        let kept = path.with_extension("pack.damaged");
+        fs.rename(&path, &kept)?;
+        aside.push(kept);
+    }
+    if aside.is_empty() { Ok(aside) } else { fs.sync_dir(&options.dir).map(|()| aside) }
+}
+
 impl Packs {
     /// `live` are the packs born per the log; other packs of this store hold nothing that counts and are removed.
     /// New packs get numbers from `next_number` on, above every number seen.
     pub fn open(fs: Arc<dyn FileSystem>, options: PackOptions, live: &[u64], next_number: u64) -> Result<Self> {
         let options = Arc::new(options);
-        let present: BTreeSet<u64> = fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect();
+        let present = packs_present(&*fs, &options)?;
         for number in live {
             if !present.contains(number) {
                 return Err(Error::Missing { path: pack_path(&options.dir, *number) });

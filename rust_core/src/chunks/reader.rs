@@ -38,6 +38,8 @@ pub(super) struct OpenPack {
     pub file: Arc<dyn File>,
     pub crc_salt: u32,
     pub path: PathBuf,
+    /// One of the two copies of the header is damaged.
+    pub lacks_a_copy: bool,
 }
 
 /// A read at an offset: `false` when it would have to wait.
@@ -195,11 +197,14 @@ pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64,
     let path = pack_path(&options.dir, number);
     let file = fs.open(&path, mode)?;
     let mut encoded = [0; FILE_HEADER_ENCODED];
-    file.read_at(0, &mut encoded)?;
+    // An empty pack of an earlier version ends behind the first copy.
+    let present = file.len()?.min(FILE_HEADER_ENCODED as u64) as usize;
+    file.read_at(0, &mut encoded[..present])?;
     let header = PackHeader::decode(&encoded, &options.store_id, number).map_err(|fault| match fault {
         HeaderFault::Damaged => Error::corrupt(&path, 0, "the pack header does not match its checksum"),
         HeaderFault::Version(found) => Error::Version { path: path.clone(), found, supported: FORMAT_VERSION },
         HeaderFault::Foreign(reason) => Error::Foreign { path: path.clone(), reason },
     })?;
-    Ok(OpenPack { number, file, crc_salt: header.crc_salt(), path })
+    let lacks_a_copy = PackHeader::lacks_a_copy(&encoded);
+    Ok(OpenPack { number, file, crc_salt: header.crc_salt(), path, lacks_a_copy })
 }

@@ -117,7 +117,7 @@ impl Committer {
     /// The last round: makes everything durable.
     pub fn close(&mut self) {
         self.flush_or_stop();
-        self.log.close();
+        self.log.close(&self.durable);
     }
 
     /// One round: the intents that wait, or a flush that is due.

@@ -71,8 +71,8 @@ use waiter::ChannelSink;
 
 pub use body::{BodyWriter, Witness};
 pub use check::{
-    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, IndexState, LOSSES_MAX, Loss,
-    ScrubDamage, ScrubProgress, check_store, repair_store,
+    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, GivenUp, IndexState, LOSSES_MAX,
+    Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
 };
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;

@@ -26,6 +26,7 @@ mod held;
 mod inspect;
 mod reader;
 mod recovery;
+mod rewrite;
 mod scan;
 mod spare;
 mod survey;
@@ -46,6 +47,7 @@ pub use held::files_up_to;
 pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
+pub use rewrite::{LogRewrite, SET_ASIDE, set_aside_before};
 pub use spare::{SpareMaker, size_at};
 pub use writer::{Appended, Batch, Log};
 

@@ -20,7 +20,7 @@ use super::format::{
 };
 use super::header::{FileHeader, Header};
 use super::reader::LogReader;
-use super::spare::{Spare, SpareMaker, fill, size_at};
+use super::spare::{SpareMaker, fill, size_at};
 use super::survey::Survey;
 use super::{LogOptions, LogPosition, file_path};
 
@@ -198,7 +198,7 @@ impl Log {
             }
             (taken, _) => taken?,
         };
-        let header = new_header(&options, &spare, &found.end)?;
+        let header = new_header(&options, spare.number, &found.end)?;
         let reader = LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone());
         let mut log = Self {
             files: LogFiles::new(place, spares.clone(), reader.clone(), found.links.clone()),
@@ -355,12 +355,18 @@ impl Log {
         self.spares.clone()
     }
 
-    /// The end of a log whose batches are all durable: what was allocated for later ones is given back. Nothing may be
-    /// appended any more.
-    pub fn close(&mut self) {
+    /// The end of the log: what was allocated for later batches is given back. If all are `durable`, a file of one header
+    /// names the end, so that no damage can be taken for a torn tail. Nothing may be appended any more.
+    pub fn close(&mut self, durable: &LogPosition) {
         self.spares.close();
-        if self.failed.is_none() {
-            give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        if self.failed.is_some() {
+            return;
+        }
+        give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        if self.position.offset > FILE_HEADER && self.position == *durable {
+            // Without it the next start finds the end as after a kill.
+            let number = self.spares.number();
+            drop(write_end(&*self.fs, &self.options, &self.keys, number, &self.position));
         }
     }
 
@@ -372,7 +378,7 @@ impl Log {
 
     fn continue_after(&mut self, end: LogPosition) -> Result<()> {
         let spare = self.spares.take()?;
-        let header = new_header(&self.options, &spare, &end)?;
+        let header = new_header(&self.options, spare.number, &end)?;
         // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
         let written = spare.file.write_at(0, &header.encode(&self.keys));
         self.note(written)?;
@@ -401,6 +407,23 @@ impl Log {
     }
 }
 
+/// Makes the file `number`, of one header that names `end`, behind which there is nothing.
+pub(super) fn write_end(
+    fs: &dyn FileSystem,
+    options: &LogOptions,
+    keys: &LogKeys,
+    number: u64,
+    end: &LogPosition,
+) -> Result<()> {
+    let file = fs.open(&file_path(&options.dir, number), Open::Create)?;
+    let encoded = new_header(options, number, end)?.encode(keys);
+    let mut page = [0; FILE_HEADER as usize];
+    page[..encoded.len()].copy_from_slice(&encoded);
+    file.write_at(0, &page)?;
+    file.sync_data()?;
+    fs.sync_dir(&options.dir)
+}
+
 /// Cuts a file at the end that a durable header names: behind it everything is void, but preallocated, 64 MiB for each
 /// restart. This is about space only, so a failure is left for the next start to mend.
 pub(super) fn give_back(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64) {
@@ -410,8 +433,8 @@ pub(super) fn give_back(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64) 
     drop(cut);
 }
 
-fn new_header(options: &LogOptions, spare: &Spare, end: &LogPosition) -> Result<FileHeader> {
+fn new_header(options: &LogOptions, number: u64, end: &LogPosition) -> Result<FileHeader> {
     let mut salt = [0; 16];
     options.random.fill(&mut salt)?;
-    Ok(FileHeader { store_id: options.store_id, number: spare.number, salt, predecessor: end.clone() })
+    Ok(FileHeader { store_id: options.store_id, number, salt, predecessor: end.clone() })
 }

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::core::{Options, environment, store_error};
-use crate::engine::{self, CheckOptions, CheckReport, IndexState, ScrubProgress};
+use crate::engine::{self, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
 
 /// How far a check is. Any thread may look, or end it.
 #[pyclass(frozen, module = "orcas._core")]
@@ -88,6 +88,17 @@ pub struct Report {
     packs: u64,
     index: Index,
     seconds: f64,
+    given_up: Option<GivenUp>,
+}
+
+/// What a repair went on without.
+#[derive(IntoPyObject)]
+struct GivenUp {
+    losses: Vec<Loss>,
+    losses_total: u64,
+    records: Vec<(u64, u64)>,
+    buckets: Vec<String>,
+    kept: Vec<String>,
 }
 
 impl From<IndexState> for Index {
@@ -110,18 +121,7 @@ impl From<CheckReport> for Report {
             place: finding.place,
             detail: finding.detail,
         };
-        // Made while the GIL is held again.
-        let losses = Python::attach(|py| {
-            let loss = |loss: engine::Loss| Loss {
-                bucket: loss.bucket,
-                key: PyBytes::new(py, &loss.key).unbind(),
-                version_id: loss.version_id,
-                upload: loss.upload,
-                bytes: loss.bytes,
-                reason: loss.reason,
-            };
-            report.losses.into_iter().map(loss).collect()
-        });
+        let losses = losses(report.losses);
         Self {
             clean,
             findings: report.findings.into_iter().map(finding).collect(),
@@ -134,8 +134,37 @@ impl From<CheckReport> for Report {
             packs: report.packs,
             index: report.index.into(),
             seconds: report.seconds,
+            given_up: None,
         }
     }
+}
+
+impl From<Repaired> for Report {
+    fn from(repaired: Repaired) -> Self {
+        let given_up = repaired.given_up.map(|given_up| GivenUp {
+            losses: losses(given_up.losses),
+            losses_total: given_up.losses_total,
+            records: given_up.records,
+            buckets: given_up.buckets,
+            kept: given_up.kept.iter().map(|path| path.display().to_string()).collect(),
+        });
+        Self { given_up, ..repaired.report.into() }
+    }
+}
+
+/// Made while the GIL is held again.
+fn losses(losses: Vec<engine::Loss>) -> Vec<Loss> {
+    Python::attach(|py| {
+        let loss = |loss: engine::Loss| Loss {
+            bucket: loss.bucket,
+            key: PyBytes::new(py, &loss.key).unbind(),
+            version_id: loss.version_id,
+            upload: loss.upload,
+            bytes: loss.bytes,
+            reason: loss.reason,
+        };
+        losses.into_iter().map(loss).collect()
+    })
 }
 
 #[derive(IntoPyObject)]
@@ -189,12 +218,18 @@ pub fn check_store(
     checked.map(Report::from).map_err(store_error)
 }
 
-/// Builds the index of a store that nobody has open from its log, where that is needed and can be done. Blocks.
+/// Builds the index of a store that nobody has open from its log, where that is needed and can be done; with
+/// `accept_loss` the log is rewritten first where it is damaged. Blocks.
 #[pyfunction]
-pub fn repair_store(py: Python<'_>, options: &Bound<'_, PyAny>, progress: &CheckProgress) -> PyResult<Report> {
+pub fn repair_store(
+    py: Python<'_>,
+    options: &Bound<'_, PyAny>,
+    progress: &CheckProgress,
+    accept_loss: bool,
+) -> PyResult<Report> {
     let options: Options = options.extract()?;
     let engine_options = options.engine()?;
     let progress = progress.shared();
-    let repaired = py.detach(|| engine::repair_store(engine_options, environment(), &progress));
+    let repaired = py.detach(|| engine::repair_store(engine_options, environment(), &progress, accept_loss));
     repaired.map(Report::from).map_err(store_error)
 }

@@ -112,6 +112,16 @@ impl ChunkHeader {
         (length <= CHUNK_LENGTH_MAX).then_some(header)
     }
 
+    /// The salt under which these bytes are a header at `offset`, if they are one at all.
+    pub fn salt_for(bytes: &[u8; CHUNK_HEADER], offset: u64) -> u32 {
+        u32::from_le_bytes(field(bytes, 0)) ^ header_crc(bytes, 0, offset)
+    }
+
+    /// The salt under which the header names a table with this checksum.
+    pub fn table_salt(&self, table_crc: u32) -> u32 {
+        self.table_crc ^ table_crc
+    }
+
     /// The salted checksums in `table`; `None` when it does not match the header.
     pub fn decode_table(&self, table: &[u8], crc_salt: u32) -> Option<Vec<u32>> {
         if block_crc(table) ^ crc_salt != self.table_crc {

@@ -79,7 +79,7 @@ def _tell_salvage(found: SalvageReport, report: Path | None) -> None:
     if report is not None:
         write_report(report, document)
     for line in in_words(document):
-        log.warning("%s", line)
+        log.warning("Salvage: %s", line)
 
 
 def _tell_root_key(lane: Lane, settings: Settings) -> None:

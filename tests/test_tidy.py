@@ -72,7 +72,10 @@ RUST_ARROWS: dict[str, set[str]] = {
 RUST_SOLE_USERS = {"pyo3": {"python"}, "rusqlite": {"index"}, "std::fs": {"fs"}, "PathBuf::canonicalize": {"fs"}}
 
 # What only test suites read.
-SUITE_VARIABLES = {"ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED"}
+SUITE_VARIABLES = {
+    "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED", "ORCAS_SALVAGE",
+    "ORCAS_SALVAGE_SEED",
+}  # fmt: skip
 
 CORE_USERS = {"edge.py", "store.py"}
 ENVIRONMENT_USERS = {"config.py", "clients.py"}

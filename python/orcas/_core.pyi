@@ -474,6 +474,31 @@ class Recovery(TypedDict):
     index_rebuilt: bool
 
 @type_check_only
+class SalvageReport(TypedDict):
+    """What a salvage found."""
+
+    whole_store: bool
+    keys: bool
+    source: str
+    findings: list[Finding]
+    findings_total: int
+    losses: list[Loss]
+    losses_total: int
+    whole: int
+    whole_bytes: int
+    records: int
+    authenticated: int
+    gone: list[tuple[int, int]]
+    gone_total: int
+    doubtful: int
+    named: list[tuple[str, bytes]]
+    deleted: int
+    made_up: list[str]
+    log_files: int
+    packs: int
+    seconds: float
+
+@type_check_only
 class Options(TypedDict):
     """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
 
@@ -523,6 +548,23 @@ class Core:
 
         Raises:
             StoreError: the store is locked, damaged or of another format.
+            ValueError: an option has no such value.
+        """
+
+    @staticmethod
+    def salvage(options: Options, credentials: list[tuple[str, str, str]], root: str) -> tuple[Core, SalvageReport]:
+        """Open what is left of a store for reading, and change nothing in it. Blocks while everything is read.
+
+        Args:
+            options: as of `open`.
+            credentials: as of `open`.
+            root: as of `open`; every bucket is shown as this identity's.
+
+        Returns:
+            The store, which refuses every write, and what of it is not whole.
+
+        Raises:
+            StoreError: the store is locked, or nothing of it is left.
             ValueError: an option has no such value.
         """
 

@@ -265,6 +265,9 @@ class Settings:
     memory: bool = _setting(
         False, "keep the store in a private directory that is removed at exit", _boolean, variable=False
     )
+    salvage: bool = _setting(
+        False, "read what is left of a damaged store, and change nothing", _boolean, variable=False
+    )
     dev: bool = _setting(False, "fixed keys, loopback only, API documentation served", _boolean, variable=False)
 
 
@@ -428,6 +431,8 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         raise ConfigurationError("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY go together: set both or neither.")
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
+    if settings.memory and settings.salvage:
+        raise ConfigurationError("--salvage reads a store that is there, and --memory begins with none.")
     if settings.memory:
         if sources.get("data") == "command line":
             raise wrong("--memory and --data exclude each other: a store in memory has no directory.", "data")

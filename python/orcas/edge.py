@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
     from orcas._core import Options, Report
+    from orcas._core import SalvageReport as SalvageReport
     from orcas.config import Settings
     from orcas.control import Snapshot
 
@@ -51,6 +52,7 @@ __all__ = [
     "names_bucket",
     "open_core",
     "repair_closed",
+    "salvage_core",
     "sign",
 ]
 
@@ -91,6 +93,19 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
         )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None
+
+
+def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageReport]:
+    """Open what is left of the store for reading, and say what is not whole. Blocks while everything is read.
+
+    Raises:
+        UnavailableError: the store is locked, or nothing of it is left.
+    """
+    keys = [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials]
+    try:
+        return Core.salvage(_options(settings), keys, snapshot.root_owner)
+    except StoreError as error:
+        raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
 
 
 def _options(settings: Settings) -> Options:

@@ -124,7 +124,8 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         def ready() -> None:
             url = url_of(listener)
             try:
-                write_address(app.settings.data, url, app.settings.region)
+                if not app.settings.salvage:
+                    write_address(app.settings.data, url, app.settings.region)
             except UnavailableError as error:
                 # On a full disk. It only helps commands to find this server.
                 log.warning("%s Commands that look after the store need --endpoint %s", error, url)
@@ -137,7 +138,8 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
             await server.finish()
         finally:
             # While the store is still locked: the file is this server's until then.
-            remove_address(app.settings.data)
+            if not app.settings.salvage:
+                remove_address(app.settings.data)
     log.info("Stopped")
 
 

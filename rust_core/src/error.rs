@@ -76,6 +76,27 @@ impl Error {
         Self::Io { op, path: path.to_owned(), source: Arc::new(source) }
     }
 
+    /// What an operator can do about a store that does not open, as the end of a sentence.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Corrupt { .. }
+            | Self::Missing { .. }
+            | Self::Foreign { .. }
+            | Self::Index { .. }
+            | Self::Record { .. } => {
+                "; `orcas fsck` tells what is damaged, and `orcas serve --salvage` serves what is whole, read-only"
+            }
+            Self::Io { .. }
+            | Self::Version { .. }
+            | Self::Locked { .. }
+            | Self::Busy { .. }
+            | Self::StorageFull
+            | Self::UnderReserve { .. }
+            | Self::ReadOnly { .. }
+            | Self::Closed => "",
+        }
+    }
+
     pub fn corrupt(path: &Path, offset: u64, reason: &'static str) -> Self {
         Self::Corrupt { path: path.to_owned(), offset, reason }
     }

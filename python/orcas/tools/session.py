@@ -15,11 +15,14 @@ import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from orcas.edge import sign
 from orcas.errors import OrcasError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from orcas.edge import SalvageReport
 
 PIECE: Final = 1 << 20
 _TIMEOUT_SECONDS: Final = 300
@@ -177,12 +180,15 @@ class Session:
         whose: str = "",
         *,
         headers: Headers | None = None,
+        salvage: SalvageReport | None = None,
     ) -> None:
         self.transport = transport
         self._keys = keys
         self._region = region
         self._whose = f" {whose}" if whose else ""
         self._headers = headers or []
+        # Of a store that was opened for salvage.
+        self.salvage = salvage
 
     @property
     def is_remote(self) -> bool:

@@ -63,6 +63,7 @@ impl Server {
             workers: 16,
             instant_upload: true,
             explains: false,
+            salvage: false,
         };
         let key = AccessKey { credential: credential(), owner: OWNER.into() };
         let keys = HashMap::from([(ACCESS_KEY.to_owned(), key)]);

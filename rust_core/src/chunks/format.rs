@@ -61,6 +61,14 @@ impl PackHeader {
         copy(0).or_else(|fault| copy(SECOND_AT).map_err(|_| fault))
     }
 
+    /// The header of whatever pack this is, by the first copy that holds.
+    pub fn decode_any(bytes: &[u8; FILE_HEADER_ENCODED]) -> Option<Self> {
+        let copy = |at: usize| {
+            Self::decode_copy(&field(bytes, at), &field(bytes, at + 16), u64::from_le_bytes(field(bytes, at + 32)))
+        };
+        [0, SECOND_AT].into_iter().find_map(|at| copy(at).ok())
+    }
+
     /// Whether one of the copies is damaged: of bytes that `decode` accepted.
     pub fn lacks_a_copy(bytes: &[u8; FILE_HEADER_ENCODED]) -> bool {
         let second = &bytes[SECOND_AT..];
@@ -127,6 +135,16 @@ impl ChunkHeader {
         let length = u32::from_le_bytes(field(bytes, 8));
         let header = Self { length, table_crc: u32::from_le_bytes(field(bytes, 12)), identity: field(bytes, 16) };
         (length <= CHUNK_LENGTH_MAX).then_some(header)
+    }
+
+    /// The salt under which these bytes are a header at `offset`, if they are one at all.
+    pub fn salt_for(bytes: &[u8; CHUNK_HEADER], offset: u64) -> u32 {
+        u32::from_le_bytes(field(bytes, 0)) ^ header_crc(bytes, 0, offset)
+    }
+
+    /// The salt under which the header names a table with this checksum.
+    pub fn table_salt(&self, table_crc: u32) -> u32 {
+        self.table_crc ^ table_crc
     }
 
     /// The salted checksums in `table`; `None` when it does not match the header.

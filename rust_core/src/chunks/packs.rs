@@ -3,7 +3,7 @@
 //! A pack is in use while it is open for chunks or while something that this process wrote into it may still be on its
 //! way to the log: all these hold its `Arc<Pack>`, and nothing else keeps one.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
@@ -89,15 +89,29 @@ impl Packs {
         }
         let highest = present.last().copied().max(live.iter().copied().max()).unwrap_or(0);
         let next_number = next_number.max(highest + 1);
-        Ok(Self {
-            reader: Reader::new(Arc::clone(&fs), Arc::clone(&options)),
+        Ok(Self::with(fs, options, None, next_number))
+    }
+
+    /// Packs that are only read, with the salts of those that can be.
+    pub(super) fn salvaged(fs: Arc<dyn FileSystem>, options: PackOptions, salts: HashMap<u64, u32>) -> Self {
+        Self::with(fs, Arc::new(options), Some(salts), 1)
+    }
+
+    fn with(
+        fs: Arc<dyn FileSystem>,
+        options: Arc<PackOptions>,
+        salts: Option<HashMap<u64, u32>>,
+        next_number: u64,
+    ) -> Self {
+        Self {
+            reader: Reader::new(Arc::clone(&fs), Arc::clone(&options), salts),
             fs,
             options,
             unsyncable: Arc::default(),
             punched: Mutex::default(),
             no_holes: AtomicBool::new(false),
             state: Mutex::new(State { next_number, open: None, unborn: BTreeSet::new(), written: BTreeMap::new() }),
-        })
+        }
     }
 
     /// Takes space for a chunk of `length` bytes, at most `CHUNK_LENGTH_MAX`, in a new pack if it must: then this

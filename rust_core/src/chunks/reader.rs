@@ -28,6 +28,8 @@ const FRONT_GUESS: usize = CHUNK_HEADER + 4 * 64;
 pub(super) struct Reader {
     fs: Arc<dyn FileSystem>,
     options: Arc<PackOptions>,
+    /// Of packs that are read without their headers: with these nothing else is read.
+    salts: Option<HashMap<u64, u32>>,
     /// Oldest first.
     open: Mutex<VecDeque<Arc<OpenPack>>>,
     tables: Mutex<Tables>,
@@ -67,8 +69,8 @@ struct Tables {
 }
 
 impl Reader {
-    pub fn new(fs: Arc<dyn FileSystem>, options: Arc<PackOptions>) -> Self {
-        Self { fs, options, open: Mutex::default(), tables: Mutex::default() }
+    pub fn new(fs: Arc<dyn FileSystem>, options: Arc<PackOptions>, salts: Option<HashMap<u64, u32>>) -> Self {
+        Self { fs, options, salts, open: Mutex::default(), tables: Mutex::default() }
     }
 
     /// Fills `buf` with the content's bytes from `start`; `false` when `read_at` would have waited.
@@ -123,7 +125,14 @@ impl Reader {
         if let Some(found) = self.open.lock().iter().find(|pack| pack.number == number) {
             return Ok(Arc::clone(found));
         }
-        let pack = Arc::new(open_pack(&*self.fs, &self.options, number, Open::Read)?);
+        let pack = Arc::new(match &self.salts {
+            None => open_pack(&*self.fs, &self.options, number, Open::Read)?,
+            Some(salts) => {
+                let path = pack_path(&self.options.dir, number);
+                let crc_salt = *salts.get(&number).ok_or_else(|| Error::Missing { path: path.clone() })?;
+                OpenPack { number, file: self.fs.open(&path, Open::Read)?, crc_salt, path, lacks_a_copy: false }
+            }
+        });
         let mut open = self.open.lock();
         if open.len() == OPEN_PACKS_MAX {
             open.pop_front();

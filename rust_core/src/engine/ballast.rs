@@ -32,16 +32,21 @@ pub(super) struct Ballast {
 }
 
 impl Ballast {
-    /// Looks at what there is.
-    pub fn open(fs: Arc<dyn FileSystem>, data: &Path, largest: u64) -> Result<Self> {
-        let ballast = Self {
+    /// For a store in which nothing is written.
+    pub fn none(fs: Arc<dyn FileSystem>, data: &Path) -> Self {
+        Self {
             fs,
             data: data.to_owned(),
-            largest,
+            largest: 0,
             held: AtomicU64::new(0),
             changing: Mutex::default(),
             short: AtomicBool::new(false),
-        };
+        }
+    }
+
+    /// Looks at what there is.
+    pub fn open(fs: Arc<dyn FileSystem>, data: &Path, largest: u64) -> Result<Self> {
+        let ballast = Self { largest, ..Self::none(fs, data) };
         if largest == 0 {
             return Ok(ballast);
         }

@@ -25,6 +25,7 @@ mod overlay;
 mod queue;
 mod reads;
 mod reclaim;
+mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
 mod sharing;
@@ -83,6 +84,7 @@ pub use open::{Engine, IndexPlace, Replayed};
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
+pub use salvage::{SalvageReport, SalvageSource, salvage_store};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
 pub use usage::{BucketUsage, FilesUsage, Usage};

@@ -17,15 +17,20 @@ use super::keys::StoreKeys;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, Requests};
+use super::salvage::ReadOnlyParts;
 use super::sharing::{Heads, fill};
-use super::{EngineOptions, Environment, Handle, Shared, Task};
+use super::{Clock, EngineOptions, Environment, Handle, Shared, Task};
 use crate::buffers::Buffers;
 use crate::chunks::{PackOptions, Packs};
 use crate::error::{Cause, Error, Result};
-use crate::fs::FileSystem;
+use crate::fs::scratch::ScratchDir;
+use crate::fs::{FileSystem, Random};
 use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
-use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
-use crate::record::{self, Record};
+use crate::log::{
+    CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, LogReader, RecoverError, RecoveredBatch, SpareMaker,
+    recover,
+};
+use crate::record::{self, Record, Sequence};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock};
 
@@ -80,6 +85,8 @@ pub struct Engine {
     reclamation: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
+    /// Where the index of a store is that was opened for salvage.
+    scratch: Option<ScratchDir>,
 }
 
 /// Tells those who wait for a thread when it panics, so that nobody waits for ever.
@@ -143,6 +150,7 @@ impl Engine {
             reclamation: Some(reclamation),
             scrub: Some(scrub),
             lock: Some(lock),
+            scratch: None,
         })
     }
 
@@ -160,7 +168,11 @@ impl Engine {
     /// [`Error::ReadOnly`] when something acknowledged in a weaker mode than `sync` could not be written.
     pub fn close(mut self) -> Result<()> {
         self.shut();
-        self.handle.shared.check_writable()
+        match self.scratch {
+            // One that was opened for salvage never took a write.
+            Some(_) => Ok(()),
+            None => self.handle.shared.check_writable(),
+        }
     }
 
     fn shut(&mut self) {
@@ -264,18 +276,59 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
+    let shared = assemble(
+        options,
+        Assembly {
+            buckets: load_buckets(&index)?,
+            log_reader: log.reader(),
+            spares: log.spare_maker(),
+            position: log.position().sequence,
+            fs,
+            clock,
+            random,
+            keys,
+            index,
+            packs,
+            ballast,
+            tasks: sender,
+        },
+    );
+    let logs = log.files();
+    let committer = Committer::new(Arc::clone(&shared), log);
+    let applier = Applier::new(Arc::clone(&shared), writer);
+    Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
+}
+
+/// What a store is made of, before anything runs.
+struct Assembly {
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    keys: StoreKeys,
+    index: Index,
+    log_reader: LogReader,
+    spares: SpareMaker,
+    packs: Packs,
+    ballast: Ballast,
+    buckets: BucketTable,
+    /// The last record of the log.
+    position: Sequence,
+    tasks: crossbeam_channel::Sender<Task>,
+}
+
+fn assemble(options: EngineOptions, parts: Assembly) -> Arc<Shared> {
     let buffers = Buffers::new(options.pooling_enabled);
-    let shared = Arc::new(Shared {
-        buckets: RwLock::new(Arc::new(load_buckets(&index)?)),
-        log_reader: log.reader().using(Arc::clone(&buffers)),
-        spares: log.spare_maker(),
-        fs,
-        clock,
-        random,
-        keys,
+    Arc::new(Shared {
+        buckets: RwLock::new(Arc::new(parts.buckets)),
+        log_reader: parts.log_reader.using(Arc::clone(&buffers)),
+        spares: parts.spares,
+        fs: parts.fs,
+        clock: parts.clock,
+        random: parts.random,
+        keys: parts.keys,
         scopes: Mutex::new(HashMap::new()),
         intents: IntentQueue::default(),
-        applies: ApplyQueue::new(log.position().sequence),
+        applies: ApplyQueue::new(parts.position),
         candidates: Candidates::default(),
         pins: Arc::default(),
         reclaim: Requests::default(),
@@ -288,18 +341,51 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         heads: Heads::default(),
         held: Arc::default(),
         buffers,
-        index,
-        packs,
-        ballast,
+        index: parts.index,
+        packs: parts.packs,
+        ballast: parts.ballast,
         troubles: Troubles::default(),
-        tasks: sender,
+        tasks: parts.tasks,
         since_checkpoint: AtomicU64::new(0),
         options,
-    });
-    let logs = log.files();
-    let committer = Committer::new(Arc::clone(&shared), log);
-    let applier = Applier::new(Arc::clone(&shared), writer);
-    Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
+    })
+}
+
+/// An engine that only reads, without threads: whatever is asked of one is refused.
+pub(super) fn read_only(options: EngineOptions, environment: Environment, parts: ReadOnlyParts) -> Engine {
+    let (tasks, _) = crossbeam_channel::bounded(1);
+    let ballast = Ballast::none(Arc::clone(&parts.fs), &options.data);
+    let shared = assemble(
+        options,
+        Assembly {
+            fs: parts.fs,
+            clock: environment.clock,
+            random: environment.random,
+            keys: parts.keys,
+            index: parts.index,
+            log_reader: parts.log_reader,
+            spares: parts.spares,
+            packs: parts.packs,
+            ballast,
+            buckets: parts.buckets,
+            position: 0,
+            tasks,
+        },
+    );
+    shared.stop_writing(parts.reason.into());
+    shared.intents.close();
+    shared.applies.close();
+    shared.reclaim.stop();
+    Engine {
+        handle: Handle { shared },
+        threads: Vec::new(),
+        maintenance: None,
+        reclamation: None,
+        scrub: None,
+        lock: Some(parts.lock),
+        replayed: Replayed::default(),
+        scratch: Some(parts.scratch),
+    }
 }
 
 struct IndexOpener<'a> {
@@ -442,7 +528,7 @@ fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) 
     writer.apply(&applied, &last.position.encode())
 }
 
-fn load_buckets(index: &Index) -> Result<BucketTable> {
+pub(super) fn load_buckets(index: &Index) -> Result<BucketTable> {
     let mut table = BucketTable::default();
     for stored in index.read()?.buckets()? {
         match record::decode(stored.kind, &stored.record)? {

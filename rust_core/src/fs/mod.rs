@@ -3,6 +3,7 @@
 //! Two implementations: `real` (the sole user of the operating system's files for data) and `sim` (a model of a disk
 //! that loses power). Nothing here retries: a failed sync is reported once and the caller must abandon the file.
 
+pub mod read_only;
 pub mod real;
 pub mod scratch;
 pub mod sim;

@@ -190,6 +190,34 @@ impl Header {
         Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain })
     }
 
+    /// A header whose checksum holds, whoever made it and for whatever store. For looking at a damaged log only.
+    pub fn decode_unsigned(bytes: &[u8; HEADER_ENCODED]) -> Option<Self> {
+        [0, SECOND_AT].into_iter().find_map(|at| Self::decode_copy_unsigned(&field(bytes, at)))
+    }
+
+    fn decode_copy_unsigned(bytes: &[u8; COPY]) -> Option<Self> {
+        let signed = match field(bytes, 0) {
+            MAGIC => PLAIN_SIGNED,
+            MAGIC_COMPACTED => COMPACTED_SIGNED,
+            _ => return None,
+        };
+        let crc_at = signed + 32;
+        let holds = u32::from_le_bytes(field(bytes, crc_at)) == block_crc(&bytes[..crc_at]);
+        let header = Self::salvage(&twice(bytes), &field(bytes, 16), u64::from_le_bytes(field(bytes, 32)));
+        let in_order = match &header {
+            Self::Plain(_) => true,
+            Self::Compacted(header) => header.from.sequence < header.end.sequence && header.own_end >= FILE_HEADER,
+        };
+        (holds && in_order && u32::from_le_bytes(field(bytes, 8)) == FORMAT_VERSION).then_some(header)
+    }
+
+    pub fn store_id(&self) -> &[u8; 16] {
+        match self {
+            Self::Plain(header) => &header.store_id,
+            Self::Compacted(header) => &header.store_id,
+        }
+    }
+
     pub fn number(&self) -> u64 {
         match self {
             Self::Plain(header) => header.number,

@@ -112,21 +112,98 @@ impl From<IndexState> for Index {
     }
 }
 
-impl From<CheckReport> for Report {
-    fn from(report: CheckReport) -> Self {
-        let clean = report.is_clean();
-        let finding = |finding: engine::Finding| Finding {
+impl From<engine::Finding> for Finding {
+    fn from(finding: engine::Finding) -> Self {
+        Self {
             kind: finding.kind.name(),
             damage: finding.kind.is_damage(),
             place: finding.place,
             detail: finding.detail,
+        }
+    }
+}
+
+/// Made while the GIL is held again.
+fn losses(found: Vec<engine::Loss>) -> Vec<Loss> {
+    Python::attach(|py| {
+        let loss = |loss: engine::Loss| Loss {
+            bucket: loss.bucket,
+            key: PyBytes::new(py, &loss.key).unbind(),
+            version_id: loss.version_id,
+            upload: loss.upload,
+            bytes: loss.bytes,
+            reason: loss.reason,
         };
-        let losses = losses(report.losses);
+        found.into_iter().map(loss).collect()
+    })
+}
+
+/// A report of a salvage.
+#[derive(IntoPyObject)]
+pub struct SalvageReport {
+    whole_store: bool,
+    keys: bool,
+    source: &'static str,
+    findings: Vec<Finding>,
+    findings_total: u64,
+    losses: Vec<Loss>,
+    losses_total: u64,
+    whole: u64,
+    whole_bytes: u64,
+    records: u64,
+    authenticated: u64,
+    gone: Vec<(u64, u64)>,
+    gone_total: u64,
+    doubtful: u64,
+    named: Vec<(String, Py<PyBytes>)>,
+    deleted: u64,
+    made_up: Vec<String>,
+    log_files: u64,
+    packs: u64,
+    seconds: f64,
+}
+
+impl From<engine::SalvageReport> for SalvageReport {
+    fn from(report: engine::SalvageReport) -> Self {
+        let named = Python::attach(|py| {
+            let named = report.named.iter().map(|(bucket, key)| (bucket.clone(), PyBytes::new(py, key).unbind()));
+            named.collect()
+        });
         Self {
-            clean,
-            findings: report.findings.into_iter().map(finding).collect(),
+            whole_store: report.is_whole(),
+            keys: report.keys,
+            source: match report.source {
+                engine::SalvageSource::Log => "log",
+                engine::SalvageSource::Index => "index",
+            },
+            named,
+            findings: report.findings.into_iter().map(Finding::from).collect(),
             findings_total: report.findings_total,
-            losses,
+            losses: losses(report.losses),
+            losses_total: report.losses_total,
+            whole: report.whole,
+            whole_bytes: report.whole_bytes,
+            records: report.records,
+            authenticated: report.authenticated,
+            gone: report.gone,
+            gone_total: report.gone_total,
+            doubtful: report.doubtful,
+            deleted: report.deleted,
+            made_up: report.made_up,
+            log_files: report.log_files,
+            packs: report.packs,
+            seconds: report.seconds,
+        }
+    }
+}
+
+impl From<CheckReport> for Report {
+    fn from(report: CheckReport) -> Self {
+        Self {
+            clean: report.is_clean(),
+            findings: report.findings.into_iter().map(Finding::from).collect(),
+            findings_total: report.findings_total,
+            losses: losses(report.losses),
             losses_total: report.losses_total,
             blobs: report.blobs,
             bytes: report.bytes,
@@ -150,21 +227,6 @@ impl From<Repaired> for Report {
         });
         Self { given_up, ..repaired.report.into() }
     }
-}
-
-/// Made while the GIL is held again.
-fn losses(losses: Vec<engine::Loss>) -> Vec<Loss> {
-    Python::attach(|py| {
-        let loss = |loss: engine::Loss| Loss {
-            bucket: loss.bucket,
-            key: PyBytes::new(py, &loss.key).unbind(),
-            version_id: loss.version_id,
-            upload: loss.upload,
-            bytes: loss.bytes,
-            reason: loss.reason,
-        };
-        losses.into_iter().map(loss).collect()
-    })
 }
 
 #[derive(IntoPyObject)]

@@ -20,6 +20,11 @@ macro_rules! operations {
         impl Operation {
             pub const ALL: &'static [Operation] = &[$(Operation::$name,)+];
 
+            /// Whether it changes anything in the store.
+            pub fn changes(self) -> bool {
+                !["Get", "Head", "List"].iter().any(|reads| self.name().starts_with(reads))
+            }
+
             /// The name of the API, e.g. `PutObject`.
             pub fn name(self) -> &'static str {
                 match self { $(Operation::$name => stringify!($name),)+ }

@@ -42,6 +42,9 @@ use crate::sigv4::{
 /// Bytes of the largest document: 1,000 keys of a Delete or 10,000 parts fit, and a parser's memory is bounded.
 const DOCUMENT_LEN_MAX: u64 = 2 * 1024 * 1024;
 
+/// What writes are told while a store is open for salvage. Not a 503, which clients repeat.
+const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
+
 /// Why a head was refused, as a ready answer.
 pub type Refused = Box<Answer>;
 
@@ -98,6 +101,9 @@ impl Lane {
         let target = Target::parse(head.path, host, &self.options.domains)?;
         let operation = resolve(head.method, &target, &query, &head.headers)?;
         check_supported(operation, &query, &head.headers)?;
+        if self.options.salvage && operation.changes() {
+            return Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE).into());
+        }
         let reading = Reading { lane: self, head, query, owner, payload: &authorized.payload };
         let input = reading.input(operation, &target)?;
         let body = reading.body(&input)?;

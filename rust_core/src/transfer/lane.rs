@@ -46,6 +46,8 @@ pub struct LaneOptions {
     pub instant_upload: bool,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
+    /// The store is open for salvage: whatever would change something is refused.
+    pub salvage: bool,
 }
 
 /// Who may sign, and as whom. Replaced whole.

@@ -82,6 +82,7 @@ impl Fixture {
             workers: 4,
             instant_upload: true,
             explains: false,
+            salvage: false,
         };
         let key = |secret: &[u8], owner: &str| AccessKey {
             credential: Credential { secret: secret.into(), generation: 0 },

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _SHOWN_MAX = 20
 # What the log alone can mend.
 _OF_INDEX = frozenset({"index", "counts"})
+# What can keep a store from starting.
+_IN_THE_WAY = frozenset({"log-file", "log-record", "pack", "manifest"})
 
 Endpoint = Annotated[
     str | None,
@@ -116,6 +118,9 @@ def fsck(
     repair: Annotated[
         bool, typer.Option("--repair", help="Build the index anew from the log first; the store must be stopped.")
     ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="With --repair: go on without what a damaged log or pack has lost.")
+    ] = False,
     no_content: Annotated[bool, typer.Option("--no-content", help="Do not read the content of objects.")] = False,
     threads: Annotated[int, typer.Option("--threads", min=1, max=64, help="Readers of content at a time.")] = 2,
     as_json: AsJson = False,
@@ -124,11 +129,14 @@ def fsck(
 
     Changes nothing unless told to repair. Lists every object that cannot be read in full. Exit code 1: there is damage.
 
+    A store that does not start because of damage starts again after `orcas fsck --repair --accept-loss`: whatever can be
+    read is kept, what is given up is listed, and the damaged files stay beside the store under other names.
+
     Of a stopped store nothing is opened; a running one is checked beside its work.
     """
     order: CheckOrder = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
     with progress(shown=not as_json) as advance:
-        report = _check(settings_of(data), endpoint, order, advance, repair=repair)
+        report = _check(settings_of(data), endpoint, order, advance, repair=repair, accept_loss=accept_loss)
     _show_report(report, as_json)
 
 
@@ -173,7 +181,13 @@ def scrub(
 
 
 def _check(
-    settings: Settings, endpoint: str | None, order: CheckOrder, advance: Advance, *, repair: bool
+    settings: Settings,
+    endpoint: str | None,
+    order: CheckOrder,
+    advance: Advance,
+    *,
+    repair: bool,
+    accept_loss: bool = False,
 ) -> dict[str, Any]:
     from orcas.control.files import InUseError
     from orcas.errors import UsageError
@@ -181,11 +195,13 @@ def _check(
     from orcas.tools.reach import remote, through_server
     from orcas.tools.work import run_job
 
+    if accept_loss and not repair:
+        raise UsageError("--accept-loss says what --repair may do: give both.")
     if endpoint is not None and repair:
         raise UsageError("--repair needs the store stopped and its directory at hand: --data, not --endpoint.")
     try:
         if endpoint is None:
-            return check_stopped(settings, order, advance, repair=repair)
+            return check_stopped(settings, order, advance, repair=repair, accept_loss=accept_loss)
         session = remote(settings, endpoint)
     except InUseError as error:
         if repair:
@@ -224,20 +240,48 @@ def _show_report(report: dict[str, Any], as_json: bool) -> None:
             typer.echo(f"lost: {loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}")
         if report["findings_total"] > _SHOWN_MAX or report["losses_total"] > _SHOWN_MAX:
             typer.echo("There is more: --json shows it all.")
+        _show_given_up(report.get("given_up"))
     if not report["clean"]:
         raise OrcasError(_damage_in_words(report))
+
+
+def _show_given_up(given_up: dict[str, Any] | None) -> None:
+    """What a repair went on without, which the report of the check behind it cannot know."""
+    if given_up is None:
+        return
+    for loss in given_up["losses"][:_SHOWN_MAX]:
+        typer.echo(f"given up: {loss['bucket']}/{loss['key']} ({size(loss['bytes'])})")
+    if given_up["losses_total"] > _SHOWN_MAX:
+        typer.echo(f"given up: {given_up['losses_total']} in all; --json lists them.")
+    records = sum(last - first + 1 for first, last in given_up["records"])
+    if records:
+        typer.echo(
+            f"{records} records of the log could not be read: what they changed and nothing else tells is as it was "
+            "before them, so that an object which one of them deleted may be there again."
+        )
+    for bucket in given_up["buckets"]:
+        typer.echo(f"The name of a bucket is lost: it is {bucket} now.")
+    if given_up["kept"]:
+        typer.echo(
+            f"The damaged files are kept: remove {', '.join(given_up['kept'])} when nobody wants to look at them."
+        )
 
 
 def _damage_in_words(report: dict[str, Any]) -> str:
     """What is damaged, and what to do next."""
     lost, found = report["losses_total"], report["findings_total"]
+    kinds = {finding["kind"] for finding in report["findings"] if finding["damage"]}
+    stuck = "; a store that does not start goes on without it after `orcas fsck --repair --accept-loss`"
+    without = stuck if kinds & _IN_THE_WAY else ""
     if lost:
         objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
-        return f"{objects} be read in full: upload them again, or `orcas restore` a backup into a new directory."
+        return (
+            f"{objects} be read in full: upload them again, or `orcas restore` a backup into a new directory{without}."
+        )
     places = "1 place is" if found == 1 else f"{found} places are"
-    if {finding["kind"] for finding in report["findings"] if finding["damage"]} <= _OF_INDEX:
+    if kinds <= _OF_INDEX:
         return f"No object is lost, but {places} damaged: stop the server and run `orcas fsck --repair`."
-    return f"No object is lost, but {places} damaged: run `orcas backup`, and look after the disk."
+    return f"No object is lost, but {places} damaged: run `orcas backup`, and look after the disk{without}."
 
 
 def _index_in_words(state: dict[str, Any]) -> str:

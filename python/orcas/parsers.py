@@ -5,9 +5,20 @@ Knows nothing of requests; who is called back does.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import httptools
+
+from orcas.config import KIB
+
+# Heads of many tiny headers, each of which becomes objects.
+HEADER_COUNT_MAX: Final = 256
+# A parser cannot be stopped inside what it is given, so it is given no more at once, unless that is known to be one body.
+# As many requests may queue beyond the bound of a pipeline as this has room for.
+FEED_BYTES: Final = 8 * KIB
+CHUNK_FRAMING: Final = 20  # of a chunk without extensions: sixteen digits and two line ends
+# Headers that say where a request ends, or who is asked.
+FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 
 
 class Callbacks(Protocol):

@@ -25,7 +25,7 @@ from orcas import refusals
 from orcas.config import KIB, MIB, Settings
 from orcas.exchange import HIGH_WATER, Exchange
 from orcas.inflow import Inflow, Sink
-from orcas.parsers import new_parser, parser_of_body
+from orcas.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
 from orcas.refusals import Refusal
 from orcas.reports import address, new_request_id, report
 
@@ -35,19 +35,12 @@ BODY_BYTES_PER_SECOND: Final = KIB
 # A client that sees its upload refused only after it has sent everything: closing at once would reset it.
 DRAIN_BYTES_MAX: Final = 16 * MIB
 DRAIN_SECONDS_MAX: Final = 5
-# Heads of many tiny headers, each of which becomes objects.
-HEADER_COUNT_MAX: Final = 256
 # Pipelines that queue faster than they are answered: from so many requests on nothing is read or parsed until they are.
 PIPELINE_MAX: Final = 64
-# The parser cannot be stopped inside what it is given, so it is given no more at once, unless that is known to be one body.
-# As many requests may queue beyond `PIPELINE_MAX` as this has room for.
-FEED_BYTES: Final = 8 * KIB
-CHUNK_FRAMING: Final = 20  # of a chunk without extensions: sixteen digits and two line ends
 
 log = logging.getLogger("orcas.http")
 
 _H: Final = ord("H")
-_FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -193,7 +186,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if not self.in_head:
             return  # a trailer: it could only contradict the head that was signed
         name = name.lower()
-        if name in _FRAMING:
+        if name in FRAMING:
             value = self._framing_header(name, value)
         self.headers.append((name, value))
 

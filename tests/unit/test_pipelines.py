@@ -20,7 +20,8 @@ import uvloop
 from tests.fixtures.connections import CLOSE, HOST, LIMITS, Running, read_all
 from tests.fixtures.waiting import wait_until
 
-from orcas.protocol import FEED_BYTES, PIPELINE_MAX, LimitedProtocol
+from orcas.parsers import FEED_BYTES
+from orcas.protocol import PIPELINE_MAX, LimitedProtocol
 
 from .test_inflow import application as pouring
 from .test_protocol import application

@@ -25,6 +25,7 @@ mod overlay;
 mod queue;
 mod reads;
 mod reclaim;
+mod recover;
 mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;

@@ -17,6 +17,7 @@ use super::keys::StoreKeys;
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, Requests};
+use super::recover::{IndexOpener, Recovery, recover_index};
 use super::salvage::ReadOnlyParts;
 use super::sharing::{Heads, fill};
 use super::{Clock, EngineOptions, Environment, Handle, Shared, Task};
@@ -25,11 +26,8 @@ use crate::chunks::{PackOptions, Packs, content_end};
 use crate::error::{Cause, Error, Result};
 use crate::fs::scratch::ScratchDir;
 use crate::fs::{FileSystem, Random};
-use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
-use crate::log::{
-    CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, LogReader, RecoverError, RecoveredBatch, SpareMaker,
-    recover,
-};
+use crate::index::Index;
+use crate::log::{LogFiles, LogOptions, LogReader, SpareMaker};
 use crate::record::{self, Record, Sequence};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock};
@@ -42,9 +40,6 @@ pub enum IndexPlace {
     /// In memory, from a state that `Index::serialize` took earlier.
     Memory(Option<Arc<Vec<u8>>>),
 }
-
-/// Records that go into the index in one piece during a replay.
-const REPLAY_RECORDS: usize = 16_384;
 
 /// The parts of an open store, before anything runs.
 pub(super) struct Opened {
@@ -405,146 +400,6 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
         replayed: Replayed::default(),
         scratch: Some(parts.scratch),
     }
-}
-
-struct IndexOpener<'a> {
-    options: &'a EngineOptions,
-    place: IndexPlace,
-    path: PathBuf,
-    store_id: [u8; 16],
-}
-
-impl IndexOpener<'_> {
-    fn open(&self, fresh: bool) -> Result<Index> {
-        let file = matches!(self.place, IndexPlace::File);
-        let options = IndexOptions {
-            path: file.then(|| self.path.clone()),
-            max_open: self.options.db_max_open,
-            max_idle: if self.options.pooling_enabled { self.options.db_max_idle } else { 0 },
-            lifetime: self.options.db_lifetime,
-            synchronous_off: self.options.durability == record::Durability::UnsafeNone,
-        };
-        match &self.place {
-            IndexPlace::Memory(Some(snapshot)) if !fresh => Index::open_serialized(snapshot, self.store_id),
-            IndexPlace::Memory(_) => Index::open(options, self.store_id),
-            IndexPlace::File => {
-                if fresh {
-                    Index::destroy(&self.path)?;
-                }
-                Index::open(options, self.store_id)
-            }
-        }
-    }
-}
-
-struct Recovery {
-    index: Index,
-    writer: Writer,
-    log: Log,
-    replayed: Replayed,
-}
-
-/// Brings the index up to date with the log, or builds it anew when it cannot be read or does not fit.
-fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
-    match opener.open(false) {
-        Ok(index) => {
-            let position = index.position()?.and_then(|position| LogPosition::decode(&position));
-            match replay(fs, log, &index, position.as_ref()) {
-                Ok((writer, log, replayed)) => return Ok(Recovery { index, writer, log, replayed }),
-                Err(RecoverError::NoMatchingPosition) => {}
-                // An index that fell back to before a compaction meets records without what they refer to.
-                Err(RecoverError::Failed(Error::Index { .. })) => {}
-                Err(RecoverError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::Index { .. }) => {}
-        Err(error) => return Err(error),
-    }
-    let index = opener.open(true)?;
-    match replay(fs, log, &index, None) {
-        Ok((writer, log, replayed)) => {
-            // A new store has no index either, and nothing to build it from.
-            let replayed = Replayed { index_rebuilt: replayed.records > 0, ..replayed };
-            Ok(Recovery { index, writer, log, replayed })
-        }
-        Err(RecoverError::NoMatchingPosition) => Err(Error::corrupt(&log.dir, 0, "the log has no beginning")),
-        Err(RecoverError::Failed(error)) => Err(error),
-    }
-}
-
-fn replay(
-    fs: &Arc<dyn FileSystem>,
-    log: &LogOptions,
-    index: &Index,
-    from: Option<&LogPosition>,
-) -> Result<(Writer, Log, Replayed), RecoverError> {
-    let mut writer = index.writer()?;
-    if from.is_none() {
-        writer.begin_bulk()?;
-    }
-    let apply = |writer: &mut Writer, batches: &[RecoveredBatch]| match apply_recovered(writer, batches, &log.dir) {
-        Err(Error::StorageFull) if from.is_some() => apply_one_by_one(index, writer, batches, &log.dir),
-        done => done,
-    };
-    let mut waiting: Vec<RecoveredBatch> = Vec::new();
-    let mut records = 0;
-    let mut replayed = Replayed::default();
-    let recovered = recover(Arc::clone(fs), log.clone(), from, &mut |batch| {
-        replayed.batches += 1;
-        replayed.records += batch.records.len() as u64;
-        records += batch.records.len();
-        waiting.push(batch);
-        if records >= REPLAY_RECORDS {
-            records = 0;
-            apply(&mut writer, &std::mem::take(&mut waiting))?;
-        }
-        Ok(())
-    })?;
-    apply(&mut writer, &waiting)?;
-    writer.end_bulk()?;
-    replayed.torn_bytes = recovered.torn_bytes;
-    Ok((writer, recovered.log, replayed))
-}
-
-/// For a disk without room for all batches in one transaction: each goes into the place that the index's write-ahead log
-/// had for the one before.
-fn apply_one_by_one(index: &Index, writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
-    for batch in batches.chunks(1) {
-        match apply_recovered(writer, batch, dir) {
-            Err(Error::StorageFull) => {
-                index.checkpoint()?;
-                apply_recovered(writer, batch, dir)?;
-            }
-            done => done?,
-        }
-    }
-    Ok(())
-}
-
-fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
-    let Some(last) = batches.last() else { return Ok(()) };
-    let read: Vec<_> = batches.iter().flat_map(|batch| &batch.records).collect();
-    let mut records = Vec::with_capacity(read.len());
-    for recovered in &read {
-        let decoded = record::decode(recovered.kind, &recovered.payload);
-        records.push(decoded.map_err(|_| Error::corrupt(dir, recovered.frame_offset, "a record cannot be read"))?);
-    }
-    let applied: Vec<Applied<'_>> = read
-        .iter()
-        .zip(&records)
-        .map(|(recovered, record)| Applied {
-            sequence: recovered.sequence,
-            kind: recovered.kind,
-            record,
-            payload: &recovered.payload,
-            location: matches!(record, Record::Content { .. }).then(|| BlobLocation::Log {
-                file: recovered.file,
-                offset: recovered.frame_offset,
-                length: (recovered.payload.len() - CONTENT_PREFIX) as u32,
-            }),
-        })
-        .collect();
-    writer.apply(&applied, &last.position.encode())
 }
 
 pub(super) fn load_buckets(index: &Index) -> Result<BucketTable> {

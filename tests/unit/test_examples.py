@@ -44,6 +44,7 @@ NOT_RUN: Final = {
     "python benchmarks/.*": "takes minutes up to an hour",
     "orcas bench.*": "takes minutes; tests/bench runs the command on small workloads",
     "orcas serve .*--host ::": "lets other machines in",
+    "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
 }

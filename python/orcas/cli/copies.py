@@ -12,9 +12,7 @@ import typer
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, size
 from orcas.cli.upkeep import Bucket, Endpoint, settings_of
-from orcas.errors import UsageError
-
-EXIT_LOST = 1
+from orcas.errors import OrcasError, UsageError
 
 TargetEndpoint = Annotated[
     str | None, typer.Option("--target-endpoint", metavar="URL", help="The S3 server of s3://BUCKET/PREFIX.")
@@ -164,8 +162,12 @@ def export(
         )
         for line in in_words(done["salvage"]) if found is not None else []:
             typer.echo(line, err=True)
-    if done.get("lost") or (found is not None and found["doubtful"]):
-        raise typer.Exit(EXIT_LOST)
+    doubtful = 0 if found is None else found["doubtful"]
+    if done.get("lost") or doubtful:
+        raise OrcasError(
+            f"Lost: {done.get('lost', 0)}; perhaps out of date: {doubtful}. What stands in {place} is whole: copy it from "
+            "there, and restore the rest from a backup with `orcas restore`."
+        )
 
 
 def _print_facts(title: str, facts: list[tuple[str, object]]) -> None:

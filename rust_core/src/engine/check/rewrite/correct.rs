@@ -12,7 +12,7 @@ use super::super::losses::hexadecimal;
 use super::source::Source;
 use crate::chunks::{PackExamination, PackOptions, packs_present};
 use crate::engine::reads::{part_of, version_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::FileSystem;
 use crate::index::{BlobLocation, Index};
 use crate::record::{self, BucketId, ChunkMove, Extent, Identity, MOVES_MAX, Record, Sequence, UploadId, VersionId};
@@ -52,8 +52,15 @@ pub fn corrections(
     (fs, packs): (&Arc<dyn FileSystem>, &PackOptions),
 ) -> Result<Corrections> {
     let present = packs_present(&**fs, packs)?;
-    let opens = |pack: &u64| PackExamination::open(&**fs, packs, *pack).is_ok();
-    let (readable, unreadable): (BTreeSet<u64>, BTreeSet<u64>) = present.into_iter().partition(opens);
+    let (mut readable, mut unreadable) = (BTreeSet::new(), BTreeSet::new());
+    for pack in present {
+        match PackExamination::open(&**fs, packs, pack) {
+            Ok(_) => readable.insert(pack),
+            Err(Error::Corrupt { .. } | Error::Foreign { .. }) => unreadable.insert(pack),
+            // What could not be read just now, or is of a newer format, is not given up.
+            Err(error) => return Err(error),
+        };
+    }
     let found = Corrections { unreadable_packs: unreadable.into_iter().collect(), ..Corrections::default() };
     let (segments, names) = (BTreeMap::new(), BTreeMap::new());
     let mut search = Search { index, readable, gone: BTreeSet::new(), segments, names, found };

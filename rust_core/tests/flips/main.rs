@@ -299,7 +299,11 @@ fn flip_files(store: &str, built: &Built, indexed: bool, (chosen, headers): (usi
             verdict
         };
         outcome.guard(flip, try_one, &built.undecided);
-        if !indexed && is_refused && kind(&flip.file) == "log" && refused.fetch_add(1, Ordering::Relaxed) % every == 0 {
+        if !indexed
+            && is_refused
+            && kind(&flip.file) == "log"
+            && refused.fetch_add(1, Ordering::Relaxed).is_multiple_of(every)
+        {
             match catch_unwind(AssertUnwindSafe(|| bench.repair(&flip.file, flip.offset, flip.mask))) {
                 Ok(repair) => outcome.judge_repair(flip, repair),
                 Err(_) => outcome.fail(flip, "its repair panics".to_owned()),

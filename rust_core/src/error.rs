@@ -24,6 +24,9 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("the index failed: {reason}")]
     Index { reason: Arc<str> },
+    /// Its files are not what was written, or cannot be read. The log has everything that it said.
+    #[error("the index is damaged: {reason}")]
+    IndexDamaged { reason: Arc<str> },
     /// Nothing is wrong but that too many ask at once.
     #[error("all {connections} read connections of the index stayed in use")]
     Busy { connections: u32 },

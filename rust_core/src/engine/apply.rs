@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Shared;
-use super::queue::AppendedBatch;
+use super::queue::{AppendedBatch, Next, Stall};
 use crate::error::{Cause, Error, Result};
 use crate::index::{Applied, Writer};
 
@@ -13,49 +13,92 @@ const TRIM_RECORDS: usize = 256;
 
 pub(super) struct Applier {
     shared: Arc<Shared>,
-    writer: Writer,
+    /// `None` only while it stands still.
+    writer: Option<Writer>,
 }
 
 impl Applier {
-    pub fn new(shared: Arc<Shared>, mut writer: Writer) -> Self {
-        let leaving = Arc::clone(&shared.leaving);
-        writer.on_leaving_segments(Box::new(move |segment, record| leaving.keep(segment, record)));
-        Self { shared, writer }
+    pub fn new(shared: Arc<Shared>, writer: Writer) -> Self {
+        let mut applier = Self { shared, writer: None };
+        applier.go_on_with(writer);
+        applier
     }
 
-    /// The thread: until the queue is closed and empty, or the index has failed. A disk without room is waited for: the
-    /// log has everything, and so does the next start.
+    fn go_on_with(&mut self, mut writer: Writer) {
+        let leaving = Arc::clone(&self.shared.leaving);
+        writer.on_leaving_segments(Box::new(move |segment, record| leaving.keep(segment, record)));
+        self.writer = Some(writer);
+    }
+
+    /// The thread: until the queue is closed and empty, or the index has failed for good. A disk without room is waited
+    /// for, and so is another index in the place of a damaged one: the log has everything, and so does the next start.
     pub fn run(mut self) {
-        while self.shared.applies.wait_for_work() {
-            match self.step() {
+        loop {
+            let step = match self.shared.applies.wait_for_work() {
+                Next::Apply => self.step(),
+                Next::Halt if self.stand_still() => Ok(()),
+                Next::Halt | Next::End => return,
+            };
+            match step {
                 Ok(()) => {}
                 Err(Error::StorageFull) if self.shared.applies.wait_for_space() => {}
                 Err(Error::StorageFull) => return,
-                Err(error) => {
-                    let reason = "the index could not follow the log: restart the server, which builds it again";
-                    self.shared.stop_writing(Cause::new(reason, error.to_string()));
-                    self.shared.applies.fail();
-                    return;
+                Err(Error::Index { reason } | Error::IndexDamaged { reason }) if self.shared.index.is_file() => {
+                    self.shared.mending.request(&reason);
+                    if !self.stand_still() {
+                        return;
+                    }
                 }
+                Err(error) => return self.fail(&error),
             }
         }
     }
 
-    /// One transaction, if there is anything to apply. Without room for it everything stays as it was.
+    /// Until the index has been replaced, or was not. False when that is the end.
+    fn stand_still(&mut self) -> bool {
+        self.writer = None;
+        if !self.shared.applies.halted() {
+            return false;
+        }
+        match self.shared.index.writer() {
+            Ok(writer) => {
+                self.go_on_with(writer);
+                true
+            }
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    fn fail(&self, error: &Error) {
+        let reason = "the index could not follow the log: restart the server, which builds it again";
+        self.shared.stop_writing(Cause::new(reason, error.to_string()));
+        self.shared.applies.fail();
+    }
+
+    /// One transaction, if there is anything to apply. Without room for it, or an index that takes it, everything stays as
+    /// it was.
     pub fn step(&mut self) -> Result<()> {
         let batches = self.shared.applies.take();
         let Some(last) = batches.last() else { return Ok(()) };
         let records: Vec<Applied<'_>> = batches.iter().flat_map(applied).collect();
-        if let Err(error) = self.writer.apply(&records, &last.position.encode()) {
-            if matches!(error, Error::StorageFull) {
-                self.shared.applies.put_back(batches);
+        let Some(writer) = &mut self.writer else { return Err(Error::Closed) };
+        if let Err(error) = writer.apply(&records, &last.position.encode()) {
+            match error {
+                Error::StorageFull => self.shared.applies.put_back(batches, Stall::Space),
+                Error::Index { .. } | Error::IndexDamaged { .. } => {
+                    self.shared.applies.put_back(batches, Stall::Damage);
+                }
+                _ => {}
             }
             return Err(error);
         }
         self.shared.leaving.committed(&self.shared.epochs);
         self.shared.trim(&batches, TRIM_RECORDS);
         let bytes = batches.iter().map(|batch| batch.bytes).sum();
-        self.shared.applies.applied(bytes, records.len(), last.position.sequence);
+        self.shared.applies.applied(bytes, records.len(), last.position.clone());
         self.shared.note_applied(bytes);
         Ok(())
     }

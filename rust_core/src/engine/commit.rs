@@ -62,8 +62,8 @@ pub(super) struct Committer {
     failures: u32,
     /// What a look at the free space said in this round.
     space: Option<Result<()>>,
-    /// The index is as far behind as it may be, and the disk has no room for it.
-    stuck: bool,
+    /// Why nothing is taken on: the index is as far behind as it may be, and cannot follow.
+    stuck: Option<Error>,
     taken: Vec<(Intent, Waiter)>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
     /// Have answers and do not know it yet.
@@ -94,7 +94,7 @@ impl Committer {
             deadline: None,
             failures: 0,
             space: None,
-            stuck: false,
+            stuck: None,
             taken: Vec::new(),
             answers: Vec::new(),
             asleep: Vec::new(),
@@ -126,7 +126,7 @@ impl Committer {
         let mut taken = std::mem::take(&mut self.taken);
         self.shared.intents.take(count, bytes, &mut taken);
         self.space = None;
-        self.stuck = self.shared.applies.is_stuck();
+        self.stuck = self.shared.applies.stuck();
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
@@ -220,8 +220,8 @@ impl Committer {
 
     fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
         self.shared.check_writable()?;
-        if self.stuck {
-            return Err(Failure::Engine(Error::StorageFull));
+        if let Some(stuck) = &self.stuck {
+            return Err(Failure::Engine(stuck.clone()));
         }
         if adds_content(&intent) {
             // Once a round: what a round brings is far less than the reserve.

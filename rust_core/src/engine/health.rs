@@ -107,7 +107,6 @@ impl Shared {
     }
 
     /// The part is whole again.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever mends a part while the store is open"))]
     pub(super) fn note_mended(&self, part: Part) {
         self.troubles.damage.lock().remove(&part);
     }
@@ -130,7 +129,7 @@ impl Shared {
     }
 
     fn space(&self) -> Option<Space> {
-        if self.applies.is_stalled() {
+        if self.applies.lacks_space() {
             return Some(Space::None);
         }
         self.check_space().err().map(|_| Space::UnderReserve { reserve: self.options.reserve })

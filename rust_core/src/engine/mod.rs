@@ -18,6 +18,7 @@ mod instant;
 mod keys;
 mod leaving;
 mod list;
+mod mend;
 mod mentions;
 mod open;
 mod overlay;
@@ -61,6 +62,7 @@ use health::Troubles;
 use hold::Holds;
 use keys::StoreKeys;
 use leaving::Leaving;
+use mend::Mending;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
 use reclaim::{Candidates, Requests};
@@ -69,7 +71,7 @@ use waiter::ChannelSink;
 
 pub use body::{BodyWriter, Witness};
 pub use check::{
-    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, IndexState, LOSSES_MAX, Loss,
+    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, Group, IndexState, LOSSES_MAX, Loss,
     ScrubDamage, ScrubProgress, check_store, repair_store,
 };
 pub use copy::{CopyPartRequest, CopyRequest};
@@ -203,6 +205,7 @@ struct Shared {
     epochs: Arc<Epochs>,
     leaving: Arc<Leaving>,
     holds: Arc<Holds>,
+    mending: Arc<Mending>,
     heads: Heads,
     held: Arc<HeldBytes>,
     buffers: Arc<Buffers>,

@@ -11,8 +11,9 @@ use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check;
 use super::commit::Committer;
-use super::health::{Part, Troubles};
+use super::health::Troubles;
 use super::keys::StoreKeys;
+use super::mend::{self, Mending};
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, Requests};
@@ -20,7 +21,7 @@ use super::sharing::{Heads, fill};
 use super::{EngineOptions, Environment, Handle, Shared, Task};
 use crate::buffers::Buffers;
 use crate::chunks::{PackOptions, Packs};
-use crate::error::{Cause, Error, Result};
+use crate::error::{Error, Result};
 use crate::fs::FileSystem;
 use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
 use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
@@ -77,6 +78,7 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     maintenance: Option<JoinHandle<()>>,
     reclamation: Option<JoinHandle<()>>,
+    mending: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
 }
@@ -124,6 +126,8 @@ impl Engine {
         let for_reclamation = Arc::clone(&shared);
         let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
         let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
+        let (for_mending, mended) = (Arc::clone(&shared), logs.clone());
+        let mending = spawn("orcas-mend", watched(mend::died, Box::new(move || mend::run(&for_mending, &mended))))?;
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
         let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.died(), reclaim))?;
         shared.request(Task::Spare);
@@ -134,6 +138,7 @@ impl Engine {
             threads,
             maintenance: Some(maintenance),
             reclamation: Some(reclamation),
+            mending: Some(mending),
             scrub: Some(scrub),
             lock: Some(lock),
         })
@@ -162,6 +167,11 @@ impl Engine {
         if let Some(scrub) = self.scrub.take() {
             let _ = scrub.join();
         }
+        // It waits for the applier, so it ends before that does.
+        shared.mending.stop();
+        if let Some(mending) = self.mending.take() {
+            let _ = mending.join();
+        }
         // It waits for commits, so it ends before they do.
         shared.reclaim.stop();
         if let Some(reclamation) = self.reclamation.take() {
@@ -176,8 +186,9 @@ impl Engine {
         if let Some(maintenance) = self.maintenance.take() {
             let _ = shared.tasks.send(Task::Stop);
             let _ = maintenance.join();
-            // Without it the next start replays nothing either: the index is complete, only its WAL is longer.
-            let _ = shared.index.checkpoint();
+            // Without it the next start replays nothing either: the index is complete. With it everything stands in one file,
+            // whose pages a start can look at.
+            let _ = shared.index.truncate_wal();
         }
         self.lock = None;
     }
@@ -191,10 +202,9 @@ impl Drop for Engine {
 
 /// The upkeep thread: what may take long and nobody waits for.
 fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean: bool) {
-    if unclean && let Err(error) = shared.index.quick_check() {
-        let cause = Cause::new("the index is damaged: stop the server and run orcas fsck --repair", error.to_string());
-        shared.note_damage(Part::Index, cause.clone());
-        shared.stop_writing(cause);
+    if unclean {
+        // What is found is told to whoever builds it anew.
+        let _ = shared.index.quick_check();
     }
     for task in tasks {
         match task {
@@ -226,7 +236,6 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     }
     let keys = StoreKeys::open(&fs, &data, &*random, new)?;
     let store_id = keys.store_id;
-    let index_path = data.join("index.db");
     let log_options = LogOptions {
         // Packs too are made only once there is a log, and without it all of them would be removed as unborn.
         established: keys.established || !fs.list(&chunk_dir)?.is_empty(),
@@ -236,7 +245,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         file_size: options.log_file_size,
         random: Arc::clone(&random),
     };
-    let opener = IndexOpener { options: &options, place, path: index_path, store_id };
+    let opener = IndexOpener { options: &options, place, store_id };
     let Recovery { index, writer, mut log, replayed } = recover_index(&fs, &log_options, &opener)?;
     let compacted = index.read()?.log_files()?;
     log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
@@ -248,6 +257,9 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
+    let mending = Arc::new(Mending::default());
+    let asked = Arc::clone(&mending);
+    index.on_damage(move |reason| asked.request(reason));
     let buffers = Buffers::new(options.pooling_enabled);
     let shared = Arc::new(Shared {
         buckets: RwLock::new(Arc::new(load_buckets(&index)?)),
@@ -259,7 +271,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         keys,
         scopes: Mutex::new(HashMap::new()),
         intents: IntentQueue::default(),
-        applies: ApplyQueue::new(log.position().sequence),
+        applies: ApplyQueue::new(log.position()),
         candidates: Candidates::default(),
         pins: Arc::default(),
         reclaim: Requests::default(),
@@ -269,6 +281,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         epochs: Arc::default(),
         leaving: Arc::default(),
         holds: Arc::default(),
+        mending,
         heads: Heads::default(),
         held: Arc::default(),
         buffers,
@@ -288,30 +301,58 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
 struct IndexOpener<'a> {
     options: &'a EngineOptions,
     place: IndexPlace,
-    path: PathBuf,
     store_id: [u8; 16],
 }
 
+/// How an index at `path`, or in memory, is opened.
+pub(super) fn index_options(options: &EngineOptions, path: Option<PathBuf>) -> IndexOptions {
+    IndexOptions {
+        path,
+        max_open: options.db_max_open,
+        max_idle: if options.pooling_enabled { options.db_max_idle } else { 0 },
+        lifetime: options.db_lifetime,
+        synchronous_off: options.durability == record::Durability::UnsafeNone,
+    }
+}
+
 impl IndexOpener<'_> {
-    fn open(&self, fresh: bool) -> Result<Index> {
-        let file = matches!(self.place, IndexPlace::File);
-        let options = IndexOptions {
-            path: file.then(|| self.path.clone()),
-            max_open: self.options.db_max_open,
-            max_idle: if self.options.pooling_enabled { self.options.db_max_idle } else { 0 },
-            lifetime: self.options.db_lifetime,
-            synchronous_off: self.options.durability == record::Durability::UnsafeNone,
-        };
+    fn path(&self) -> PathBuf {
+        self.options.data.join("index.db")
+    }
+
+    fn open(&self) -> Result<Index> {
         match &self.place {
-            IndexPlace::Memory(Some(snapshot)) if !fresh => Index::open_serialized(snapshot, self.store_id),
-            IndexPlace::Memory(_) => Index::open(options, self.store_id),
-            IndexPlace::File => {
-                if fresh {
-                    Index::destroy(&self.path)?;
-                }
-                Index::open(options, self.store_id)
+            IndexPlace::Memory(Some(snapshot)) => Index::open_serialized(snapshot, self.store_id),
+            IndexPlace::Memory(None) => Index::open(index_options(self.options, None), self.store_id),
+            IndexPlace::File => self.open_at(self.path()),
+        }
+    }
+
+    fn open_at(&self, path: PathBuf) -> Result<Index> {
+        Index::open(index_options(self.options, Some(path)), self.store_id)
+    }
+
+    /// The index that is there, if it is not known to be damaged. What a start reads of it can be read.
+    fn present(&self, fs: &dyn FileSystem) -> Result<Index> {
+        if matches!(self.place, IndexPlace::File) {
+            let data = &self.options.data;
+            if fs.list(data)?.iter().any(|name| name.starts_with(mend::REBUILT_NAME)) {
+                // What a rebuild that did not come to its end has left.
+                Index::destroy(&data.join(mend::REBUILT_NAME))?;
+            }
+            if mend::is_marked(fs, data)? {
+                return Err(Error::IndexDamaged { reason: "that was found out before the last stop".into() });
             }
         }
+        let index = self.open()?;
+        let reader = index.read()?;
+        reader.position()?;
+        reader.log_files()?;
+        reader.packs()?;
+        reader.highest_pack()?;
+        drop(reader);
+        load_buckets(&index)?;
+        Ok(index)
     }
 }
 
@@ -324,7 +365,8 @@ struct Recovery {
 
 /// Brings the index up to date with the log, or builds it anew when it cannot be read or does not fit.
 fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
-    match opener.open(false) {
+    let mut damaged = false;
+    match opener.present(&**fs) {
         Ok(index) => {
             let position = index.position()?.and_then(|position| LogPosition::decode(&position));
             match replay(fs, log, &index, position.as_ref()) {
@@ -332,18 +374,52 @@ fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpene
                 Err(RecoverError::NoMatchingPosition) => {}
                 // An index that fell back to before a compaction meets records without what they refer to.
                 Err(RecoverError::Failed(Error::Index { .. })) => {}
+                Err(RecoverError::Failed(Error::IndexDamaged { .. })) => damaged = true,
                 Err(RecoverError::Failed(error)) => return Err(error),
             }
         }
         Err(Error::Index { .. }) => {}
+        Err(Error::IndexDamaged { .. }) => damaged = true,
         Err(error) => return Err(error),
     }
-    let index = opener.open(true)?;
-    match replay(fs, log, &index, None) {
+    if !matches!(opener.place, IndexPlace::File) {
+        let index = Index::open(index_options(opener.options, None), opener.store_id)?;
+        let (writer, log, replayed) = rebuild(fs, log, &index)?;
+        return Ok(Recovery { index, writer, log, replayed });
+    }
+    // Beside the old one: should the log be damaged too, that one says what is lost.
+    let (path, beside) = (opener.path(), opener.options.data.join(mend::REBUILT_NAME));
+    let build = || {
+        let index = opener.open_at(beside.clone())?;
+        let (writer, log, replayed) = rebuild(fs, log, &index)?;
+        drop(writer);
+        index.close()?;
+        Ok((log, replayed))
+    };
+    let built = match build() {
+        // Of two that were whole there is room for one.
+        Err(Error::StorageFull) if !damaged => {
+            Index::destroy(&beside)?;
+            Index::destroy(&path)?;
+            build()
+        }
+        built => built,
+    };
+    let (log, replayed) = built?;
+    Index::put_in_place(&beside, &path)?;
+    mend::unmark(&**fs, &opener.options.data)?;
+    let index = opener.open()?;
+    let writer = index.writer()?;
+    Ok(Recovery { index, writer, log, replayed })
+}
+
+/// Replays the whole log into an empty index.
+fn rebuild(fs: &Arc<dyn FileSystem>, log: &LogOptions, index: &Index) -> Result<(Writer, Log, Replayed)> {
+    match replay(fs, log, index, None) {
         Ok((writer, log, replayed)) => {
             // A new store has no index either, and nothing to build it from.
             let replayed = Replayed { index_rebuilt: replayed.records > 0, ..replayed };
-            Ok(Recovery { index, writer, log, replayed })
+            Ok((writer, log, replayed))
         }
         Err(RecoverError::NoMatchingPosition) => Err(Error::corrupt(&log.dir, 0, "the log has no beginning")),
         Err(RecoverError::Failed(error)) => Err(error),
@@ -380,7 +456,7 @@ fn replay(
     Ok((writer, recovered.log, replayed))
 }
 
-fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
+pub(super) fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
     let Some(last) = batches.last() else { return Ok(()) };
     let read: Vec<_> = batches.iter().flat_map(|batch| &batch.records).collect();
     let mut records = Vec::with_capacity(read.len());

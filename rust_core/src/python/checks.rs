@@ -59,6 +59,16 @@ struct Finding {
 }
 
 #[derive(IntoPyObject)]
+struct Group {
+    kind: &'static str,
+    damage: bool,
+    area: String,
+    cause: String,
+    first: String,
+    count: u64,
+}
+
+#[derive(IntoPyObject)]
 struct Loss {
     bucket: String,
     key: Py<PyBytes>,
@@ -80,6 +90,9 @@ pub struct Report {
     clean: bool,
     findings: Vec<Finding>,
     findings_total: u64,
+    groups: Vec<Group>,
+    affected: Vec<String>,
+    affected_total: u64,
     losses: Vec<Loss>,
     losses_total: u64,
     blobs: u64,
@@ -110,6 +123,14 @@ impl From<CheckReport> for Report {
             place: finding.place,
             detail: finding.detail,
         };
+        let group = |group: engine::Group| Group {
+            kind: group.kind.name(),
+            damage: group.kind.is_damage(),
+            area: group.area,
+            cause: group.cause,
+            first: group.first,
+            count: group.count,
+        };
         // Made while the GIL is held again.
         let losses = Python::attach(|py| {
             let loss = |loss: engine::Loss| Loss {
@@ -126,6 +147,9 @@ impl From<CheckReport> for Report {
             clean,
             findings: report.findings.into_iter().map(finding).collect(),
             findings_total: report.findings_total,
+            groups: report.groups.into_iter().map(group).collect(),
+            affected: report.affected,
+            affected_total: report.affected_total,
             losses,
             losses_total: report.losses_total,
             blobs: report.blobs,

@@ -228,6 +228,7 @@ fn is_clear(error: &Error) -> bool {
             | Error::Foreign { .. }
             | Error::Version { .. }
             | Error::Index { .. }
+            | Error::IndexDamaged { .. }
     )
 }
 

@@ -4,6 +4,7 @@ mod check;
 mod health;
 mod holds;
 mod listing;
+mod mend;
 mod reclaim;
 mod reclaim_failures;
 mod scopes;

@@ -26,6 +26,8 @@ _UNREAD_BYTES = 64 << 20
 # A probe is begun whether or not the one before has been answered.
 _PROBE_SECONDS = 0.02
 _KIB, _MIB = 1 << 10, 1 << 20
+# More than one in a hundred requests, so that a percentile shows it when all of them once wait for something.
+_CONNECTIONS = {_KIB: 16, _MIB: 4}
 
 
 def p99(seconds: list[float]) -> float:
@@ -46,6 +48,8 @@ def stalled_uploads(plan: Plan) -> list[Figure]:
             for size in names:
                 alone[size].append(p99(_puts(orcas, size, requests[size])))
             with _elsewhere(_stall, orcas, count):
+                # What they sent is taken in; from here on they stall.
+                orcas.settle()
                 for size in names:
                     beside[size].append(p99(_puts(orcas, size, requests[size])))
             orcas.settle()
@@ -82,7 +86,7 @@ def unread_downloads(plan: Plan) -> list[Figure]:
 def _puts(orcas: Orcas, size: int, count: int) -> list[float]:
     signer = orcas.signer()
     requests = (signer.put(f"/small/{size}/{os.urandom(8).hex()}", os.urandom(size)) for _ in range(count))
-    return [nanoseconds / 1e9 for nanoseconds in load.run(orcas.address, requests, connections=1)]
+    return [nanoseconds / 1e9 for nanoseconds in load.run(orcas.address, requests, _CONNECTIONS[size])]
 
 
 def _probe(orcas: Orcas, seconds: float) -> list[float]:

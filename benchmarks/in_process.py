@@ -48,8 +48,9 @@ async def _measure(
 ) -> list[list[float]]:
     settings = {"data": str(data), "durability": durability, "scrub_bytes_per_sec": 0, **settings}
     snapshot = Snapshot((Credential(ACCESS_KEY, SECRET_KEY, _OWNER),), _OWNER)
-    core = open_core(resolve(settings, ambient=False).settings, snapshot)
-    dispatcher = Dispatcher(core)
+    resolved = resolve(settings, ambient=False).settings
+    core = open_core(resolved, snapshot)
+    dispatcher = Dispatcher(core, resolved.body_budget)
     try:
         return [[await _seconds(dispatcher, *_parsed(request)) for request in batch] for batch in batches]
     finally:

@@ -78,7 +78,10 @@ RUST_SOLE_USERS = {
 }
 
 # What only test suites read.
-SUITE_VARIABLES = {"ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED"}
+SUITE_VARIABLES = {
+    "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED", "ORCAS_SALVAGE",
+    "ORCAS_SALVAGE_SEED",
+}  # fmt: skip
 
 CORE_USERS = {"edge.py", "store.py"}
 ENVIRONMENT_USERS = {"config.py", "clients.py"}
@@ -202,7 +205,7 @@ def test_nothing_is_left_unfinished(path: Path) -> None:
 
 def test_every_setting_is_documented_as_it_is() -> None:
     document = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    rows = dict(re.findall(r"^\| `(ORCAS_[A-Z_]+)` \| (.*) \|$", document, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(ORCAS_[A-Z0-9_]+)` \| (.*) \|$", document, re.MULTILINE))
     assert set(rows) == {variable_name(name) for name, setting in SETTINGS.items() if setting.variable}
     for field in dataclasses.fields(Settings):
         setting = SETTINGS[field.name]
@@ -225,7 +228,7 @@ def test_no_other_setting_is_documented() -> None:
     known = {variable_name(name) for name, setting in SETTINGS.items() if setting.variable}
     known |= {f"{name}_FILE" for name in known if "ROOT" in name}
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
-        named = set(re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]\b", path.read_text(encoding="utf-8")))
+        named = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]*[A-Z0-9]\b", path.read_text(encoding="utf-8")))
         if path.name == "reliability.md":
             named -= SUITE_VARIABLES
         assert named <= known, relative(path)
@@ -248,15 +251,16 @@ def logged_messages() -> dict[str, str]:
 
 
 def test_every_line_of_the_log_is_documented() -> None:
+    def shape(text: str) -> str:
+        """What is filled in stands in capitals in the document."""
+        return re.sub(r"%[a-z]|\b[A-Z]{2,}\b", "%", text)
+
     document = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
-    lines = {re.sub(r"\b[A-Z]{2,}\b", "%", line) for line in re.findall(r"^\| `([^`]+)` \|", document, re.MULTILINE)}
+    lines = {shape(line) for _, line in re.findall(r"^\| (`+)(.+?)\1 \|", document, re.MULTILINE)}
     messages = logged_messages()
     assert len(messages) > 10
     for message, place in messages.items():
-        # What is filled in stands in capitals in the document.
-        assert re.sub(r"%[a-z]", "%", message) in lines, (
-            f"{place} logs {message!r}: say in docs/operations.md what it means"
-        )
+        assert shape(message) in lines, f"{place} logs {message!r}: say in docs/operations.md what it means"
 
 
 def test_links_between_documented_pages_hold() -> None:

@@ -25,6 +25,7 @@ __all__ = [
     "format_etag",
     "format_last_modified",
     "md5",
+    "names_bucket",
     "repair_store",
     "set_object_headers",
     "set_object_headers_with_content_type",
@@ -78,6 +79,14 @@ def set_object_headers_with_content_type(
 
     Raises:
         ValueError: the MD5 has not 16 bytes, or the type has a line end or a NUL in it.
+    """
+
+def names_bucket(host: bytes, domains: list[str]) -> bool:
+    """Whether a Host header names a bucket, so that every path belongs to it: virtual-hosted style.
+
+    Args:
+        host: the header's value.
+        domains: the names under which buckets are hosts besides `localhost`, in lower case.
     """
 
 def sign(
@@ -483,6 +492,31 @@ class Recovery(TypedDict):
     index_rebuilt: bool
 
 @type_check_only
+class SalvageReport(TypedDict):
+    """What a salvage found."""
+
+    whole_store: bool
+    keys: bool
+    source: str
+    findings: list[Finding]
+    findings_total: int
+    losses: list[Loss]
+    losses_total: int
+    whole: int
+    whole_bytes: int
+    records: int
+    authenticated: int
+    gone: list[tuple[int, int]]
+    gone_total: int
+    doubtful: int
+    named: list[tuple[str, bytes]]
+    deleted: int
+    made_up: list[str]
+    log_files: int
+    packs: int
+    seconds: float
+
+@type_check_only
 class Options(TypedDict):
     """What `Core.open` needs to know. Sizes in bytes, times in the unit that ends the name.
 
@@ -507,9 +541,11 @@ class Options(TypedDict):
     reclaim_bytes_per_sec: int
     scrub_bytes_per_sec: int
     reserve: int
+    ballast: int
     pooling_enabled: bool
     region: str
     strict_region: bool
+    presign_v2: bool
     domains: list[str]
     body_budget: int
     explain_signatures: bool
@@ -530,6 +566,23 @@ class Core:
 
         Raises:
             StoreError: the store is locked, damaged or of another format.
+            ValueError: an option has no such value.
+        """
+
+    @staticmethod
+    def salvage(options: Options, credentials: list[tuple[str, str, str]], root: str) -> tuple[Core, SalvageReport]:
+        """Open what is left of a store for reading, and change nothing in it. Blocks while everything is read.
+
+        Args:
+            options: as of `open`.
+            credentials: as of `open`.
+            root: as of `open`; every bucket is shown as this identity's.
+
+        Returns:
+            The store, which refuses every write, and what of it is not whole.
+
+        Raises:
+            StoreError: the store is locked, or nothing of it is left.
             ValueError: an option has no such value.
         """
 
@@ -592,6 +645,8 @@ class Core:
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
     ) -> bytes | tuple[int, str, str]:
         """Whether a request may use the operator's tools, without blocking. Arguments as in `accept`.
+
+        Anything but GET and HEAD is granted once: the very same request is refused from then on.
 
         Returns:
             The SHA-256 that its body must have; or the status, code and message of the refusal.
@@ -712,8 +767,11 @@ class Request:
     def body_read(self) -> None:
         """The body was received to its end: the connection may go on after the response."""
 
-    def open_body(self) -> BodySink:
+    def open_body(self, host: str) -> BodySink:
         """Begin to take a streamed body in.
+
+        Args:
+            host: the client's address; what the bodies of one client take of the budget is bounded.
 
         Raises:
             RuntimeError: the request streams no body.
@@ -724,12 +782,15 @@ class BodySink:
     """A large body on its way in. Dropped or aborted, nothing of it is stored."""
 
     def admit(self, slot: int) -> int:
-        """Ask for room before each receive.
+        """Ask for room for a piece that was received.
 
         Returns:
             `FLOW_MORE`; `FLOW_WAIT`: a completion for `slot` says when to ask again; `FLOW_STOP`: the body is refused
             already, call `finish`.
         """
+
+    def ready(self, slot: int) -> int:
+        """Ask whether the socket may be read on: before the first read, and after `filled` said no. Returns as `admit`."""
 
     def push(self, piece: bytes) -> None:
         """Take one received piece, under the room that `admit` gave."""
@@ -738,14 +799,17 @@ class BodySink:
         """Give memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
 
         Raises:
-            RuntimeError: `admit` gave no room.
+            RuntimeError: `limit` is 0.
         """
+
+    def rest(self) -> None:
+        """Take the memory back that was lent, for nothing came."""
 
     def filled(self, count: int) -> bool:
         """Take the `count` bytes that were read into the memory that was lent.
 
         Returns:
-            Whether there is room for the next piece already; else `admit` says what to do.
+            Whether the socket may be read on; else `ready` says when.
 
         Raises:
             RuntimeError: no memory was lent.

@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
@@ -22,13 +22,16 @@ from starlette.types import Receive, Scope, Send
 from orcas.admin import docs, health
 from orcas.admin.api import MOUNT, Tools, admin_app
 from orcas.config import Settings
-from orcas.control import open_control
+from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
 from orcas.dispatch import Dispatcher
-from orcas.edge import Core, close_core, open_core
+from orcas.edge import Core, close_core, names_bucket, open_core, salvage_core
 from orcas.pages import POLICY
 from orcas.reports import reporting
 from orcas.version import orcas_version
+
+if TYPE_CHECKING:
+    from orcas.edge import SalvageReport
 
 # Not a bucket name: those have no underscore. So nothing of a path-style client is shadowed.
 RESERVED: Final = b"/_orcas/"
@@ -46,6 +49,8 @@ class Lane:
     tools: Tools | None = None
     # What opening the store took, for the log.
     opening: Mapping[str, object] = field(default_factory=dict)
+    # Of a store that is open for salvage.
+    salvage: SalvageReport | None = None
 
 
 OpenLane = Callable[[Settings], AbstractAsyncContextManager[Lane]]
@@ -58,25 +63,42 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
     Raises:
         UnavailableError: the store is locked or damaged.
     """
-    async with open_control(settings.data, settings.root_access_key, settings.root_secret_key) as control:
+    keys = settings.root_access_key, settings.root_secret_key
+    if settings.salvage:
+        with salvaged_root(settings.data, *keys) as root:
+            only = Snapshot((Credential(root.access_key, root.secret_key, root.owner),), root.owner)
+            core, report = await asyncio.to_thread(salvage_core, settings, only)
+            async with _over(core, root, {"recovery": "salvage"}, report) as lane:
+                yield lane
+        return
+    async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
         # Recovery reads the log, so it may take seconds: the loop stays free for signals.
         began = time.monotonic()
         core = await asyncio.to_thread(open_core, settings, snapshot)
-        seconds = round(time.monotonic() - began, 3)
+        opening = _opening(core, round(time.monotonic() - began, 3))
+        async with _over(core, control.root, opening) as lane:
+            yield lane
+
+
+@asynccontextmanager
+async def _over(
+    core: Core, root: Root, opening: Mapping[str, object], report: SalvageReport | None = None
+) -> AsyncIterator[Lane]:
+    """What stands on an open engine, which is closed at the end."""
+    try:
+        dispatcher = Dispatcher(core, settings.body_budget)
+        tools = Tools(core)
+        watch = asyncio.create_task(health.watch(core.health))
         try:
-            dispatcher = Dispatcher(core)
-            tools = Tools(core)
-            watch = asyncio.create_task(health.watch(core.health))
-            try:
-                yield Lane(dispatcher, core.health, control.root, tools, _opening(core, seconds))
-            finally:
-                watch.cancel()
-                await tools.cancel()
-                dispatcher.close()
+            yield Lane(dispatcher, core.health, root, tools, opening, report)
         finally:
-            await asyncio.to_thread(close_core, core)
-        await tools.join()
+            watch.cancel()
+            await tools.cancel()
+            dispatcher.close()
+    finally:
+        await asyncio.to_thread(close_core, core)
+    await tools.join()
 
 
 def _opening(core: Core, seconds: float) -> dict[str, object]:
@@ -110,7 +132,7 @@ class Orcas(FastAPI):
         self.settings = settings
         self.lane: Lane | None = None
         self._open_lane = open_lane
-        self._virtual_hosts = tuple(b"." + domain.encode() for domain in settings.domains)
+        self._domains = list(settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         # A path that is not there is not there with a slash either.
         self.router.redirect_slashes = False
@@ -121,9 +143,7 @@ class Orcas(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
-        if scope["type"] == "http" and (
-            not scope["raw_path"].startswith(RESERVED) or (self._virtual_hosts and self._names_bucket(scope))
-        ):
+        if scope["type"] == "http" and (not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope)):
             if self.lane is None:
                 raise RuntimeError("the application's lifespan is not open")
             await self.lane.dispatch(scope, receive, send)
@@ -131,12 +151,8 @@ class Orcas(FastAPI):
             await super().__call__(scope, receive, reporting(log, scope, send) if scope["type"] == "http" else send)
 
     def _names_bucket(self, scope: Scope) -> bool:
-        """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket."""
-        for name, value in scope["headers"]:
-            if name == b"host":
-                host: bytes = value.rsplit(b":", 1)[0] if b":" in value else value
-                return host.lower().rstrip(b".").endswith(self._virtual_hosts)
-        return False
+        """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""
+        return any(name == b"host" and names_bucket(value, self._domains) for name, value in scope["headers"])
 
     def openapi(self) -> dict[str, Any]:
         """The routes under `/_orcas/`, the operator's among them."""

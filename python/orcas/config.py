@@ -132,6 +132,12 @@ class Settings:
         "us-east-1", "region of the store", _text, pattern=_REGION, says="lower-case letters, digits and hyphens"
     )
     strict_region: bool = _setting(False, "refuse signatures made for another region than `ORCAS_REGION`", _boolean)
+    presign_v2: bool = _setting(
+        True,
+        "accept presigned URLs of Signature Version 2, which boto3 and the AWS command line make by default; "
+        "with `ORCAS_STRICT_REGION` none is accepted, for they name no region",
+        _boolean,
+    )
     domains: tuple[str, ...] = _setting(
         (),
         "host names under which `BUCKET.NAME` addresses a bucket (virtual-hosted style), separated by commas",
@@ -218,8 +224,9 @@ class Settings:
 
     body_budget: int = _setting(
         64 * MIB,
-        "memory that request bodies under way may take together; a large download takes two pieces of 512 KiB beside it, "
-        "and smaller ones, of 64 KiB at least, when there are many",
+        "memory that request bodies under way may take together; beside it, small bodies that have not come whole take at "
+        "most half as much, and a large download two pieces of 512 KiB, or smaller ones, of 64 KiB at least, when there "
+        "are many",
         _integer,
         unit="bytes",
         low=8 * MIB,
@@ -257,6 +264,9 @@ class Settings:
 
     memory: bool = _setting(
         False, "keep the store in a private directory that is removed at exit", _boolean, variable=False
+    )
+    salvage: bool = _setting(
+        False, "read what is left of a damaged store, and change nothing", _boolean, variable=False
     )
     dev: bool = _setting(False, "fixed keys, loopback only, API documentation served", _boolean, variable=False)
 
@@ -421,6 +431,8 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         raise ConfigurationError("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY go together: set both or neither.")
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
+    if settings.memory and settings.salvage:
+        raise ConfigurationError("--salvage reads a store that is there, and --memory begins with none.")
     if settings.memory:
         if sources.get("data") == "command line":
             raise wrong("--memory and --data exclude each other: a store in memory has no directory.", "data")

@@ -37,10 +37,10 @@ class Dispatcher:
     Made on the event loop that it serves.
     """
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
         self._accept = core.accept
-        self._store = Store(core)
+        self._store = Store(core, body_budget)
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,12 +57,12 @@ class Dispatcher:
                 return
         else:
             response = verdict
-            # Nothing of this costs a request that is not refused.
+        if response.error is not None:
+            self._report(scope, response.status, response.error)
+            # A request that is answered well pays nothing for that.
             if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
                 await _welcome(response, send)
                 return
-        if response.error is not None:
-            self._report(scope, response.status, response.error)
         await send({"type": RESPONSE, "response": response})
         if response.download is not None:
             await self._send_pieces(response.download, receive, send)

@@ -21,6 +21,7 @@ from orcas._core import (
     Response,
     StoreError,
     check_store,
+    names_bucket,
     repair_store,
     sign,
 )
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload
     from orcas._core import Options, Report
+    from orcas._core import SalvageReport as SalvageReport
     from orcas.config import Settings
     from orcas.control import Snapshot
 
@@ -48,8 +50,10 @@ __all__ = [
     "StoreError",
     "check_closed",
     "close_core",
+    "names_bucket",
     "open_core",
     "repair_closed",
+    "salvage_core",
     "sign",
 ]
 
@@ -71,6 +75,8 @@ _LOG_FILE_SIZE: Final = 16 << 20
 _PACK_SIZE: Final = 1 << 30
 # The same for a store in memory, where every byte of a spare file is memory.
 _MEMORY_LOG_FILE_SIZE: Final = 8 << 20
+# Bytes at most that a store keeps for itself, so that it starts and deletes on a full disk. One in memory has no start.
+_BALLAST: Final = 64 << 20
 # Workers wait for disks more than they compute, and a sync is shared by all who wait for it.
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
@@ -93,6 +99,19 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
         raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None
 
 
+def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageReport]:
+    """Open what is left of the store for reading, and say what is not whole. Blocks while everything is read.
+
+    Raises:
+        UnavailableError: the store is locked, or nothing of it is left.
+    """
+    keys = [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials]
+    try:
+        return Core.salvage(_options(settings), keys, snapshot.root_owner)
+    except StoreError as error:
+        raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
+
+
 def _options(settings: Settings) -> Options:
     return {
         "data": settings.data,
@@ -113,9 +132,11 @@ def _options(settings: Settings) -> Options:
         "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
         "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
         "reserve": settings.disk_reserve,
+        "ballast": 0 if settings.memory else _BALLAST,
         "pooling_enabled": settings.pooling_enabled,
         "region": settings.region,
         "strict_region": settings.strict_region,
+        "presign_v2": settings.presign_v2,
         "domains": list(settings.domains),
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,

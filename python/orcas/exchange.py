@@ -9,10 +9,11 @@ them. Knows nothing of S3; `orcas.protocol` owns the connection and its limits.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from orcas.refusals import FAILED, STOPPING
+from orcas.refusals import FAILED, SLOW_DOWN, STOPPING
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
@@ -33,6 +34,10 @@ _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding", b"connecti
 RESPONSE: Final = "orcas.response"
 # In a message of `receive`: the `Exchange`, if what is left of the body is known to be long, so that it may be poured.
 REST: Final = "orcas.rest"
+# In a message of `receive`: the `Exchange`, if more of the body is to come.
+MORE: Final = "orcas.more"
+# Clients with an IPv6 address have as many as they like: those of a network of this length are one.
+_IPV6_NETWORK_BITS: Final = 64
 
 log = logging.getLogger("orcas.http")
 
@@ -169,9 +174,22 @@ class Exchange:
         self.ended = not self.more_body
         if self.more_body:
             self.protocol.flow.resume_reading()
+            message[MORE] = self
             if self.missing > HIGH_WATER:
                 message[REST] = self
         return message
+
+    @property
+    def client(self) -> str:
+        """Whose connection this is: an IPv4 address or an IPv6 network, or nothing."""
+        host: str = (self.scope["client"] or ("",))[0]
+        if ":" not in host:
+            return host
+        return str(ipaddress.ip_network((host.partition("%")[0], _IPV6_NETWORK_BITS), strict=False))
+
+    def shed(self) -> None:
+        """End this body, if it has not come whole: others need its memory."""
+        self.protocol.refuse_body(self, SLOW_DOWN)
 
     @property
     def missing(self) -> int:
@@ -179,17 +197,15 @@ class Exchange:
         return 0 if self.length is None else self.length - self.received
 
     async def pour(self, sink: Sink) -> bool:
-        """Let more of the body go straight into memory of `sink`, which has admitted a piece.
+        """Let more of the body go straight into memory of `sink`, which is ready for a read.
 
         Returns:
-            Whether the body is complete. If not, `sink` must admit a piece before this is called again.
+            Whether the body is complete. If not, `sink` must be ready again before this is called again.
 
         Raises:
             ConnectionError: the client went away, or was too slow.
         """
-        if self.pieces:
-            sink.push(self._take_pieces())
-        elif self.more_body and not self.disconnected:
+        if self.more_body and not self.pieces and not self.disconnected:
             self.waiter = self.protocol.loop.create_future()
             self.protocol.begin_inflow(self, sink)
             try:
@@ -199,7 +215,7 @@ class Exchange:
                 self.protocol.end_inflow()
         if self.disconnected:
             raise ConnectionError
-        self.ended = not self.more_body
+        self.ended = not self.more_body and not self.pieces
         return self.ended
 
     def _take_pieces(self) -> bytes:

@@ -7,6 +7,7 @@ the traceback only for those who log at `debug`.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import traceback
@@ -58,7 +59,9 @@ def _where() -> str:
 
 
 def _debugging() -> bool:
-    # Settings may be what is wrong.
+    if logging.root.isEnabledFor(logging.DEBUG):
+        return True
+    # The log may not have been set up yet, and settings may be what is wrong.
     with contextlib.suppress(Exception):
         return resolve().settings.log_level == "debug"
     return False

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Sink(Protocol):
-    """Where a body goes. Before each piece it has admitted one."""
-
-    def push(self, piece: bytes) -> None:
-        """Take a piece that is here already."""
+    """Where a body goes."""
 
     def lend(self, limit: int) -> memoryview:
         """Memory for a read of at most `limit` bytes."""
 
     def filled(self, count: int) -> bool:
-        """Take what was read; whether the next piece is admitted."""
+        """Take what was read; whether more may be."""
+
+    def rest(self) -> None:
+        """Take the memory back that was lent: nothing came."""
 
 
 class Inflow(asyncio.BufferedProtocol):
@@ -35,18 +35,31 @@ class Inflow(asyncio.BufferedProtocol):
         self._connection = connection
         self.exchange = exchange
         self._sink = sink
+        self._lent = 0
         self.connection_lost = connection.connection_lost  # type: ignore[method-assign]
         self.pause_writing = connection.pause_writing  # type: ignore[method-assign]
         self.resume_writing = connection.resume_writing  # type: ignore[method-assign]
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """What the next read fills."""
-        return self._sink.lend(self.exchange.missing)
+        memory = self._sink.lend(self.exchange.missing)
+        self._lent = len(memory)
+        return memory
+
+    def rest(self) -> None:
+        """Give memory back that was asked for and not filled."""
+        if self._lent:
+            self._lent = 0
+            self._sink.rest()
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much was read."""
         exchange = self.exchange
         exchange.received += nbytes
+        if nbytes == self._lent:
+            # The transport tries to read on at once, and may find nothing.
+            self._connection.loop.call_soon(self.rest)
+        self._lent = 0
         admitted = self._sink.filled(nbytes)
         if not exchange.missing:
             self._connection.body_poured(exchange)

@@ -25,6 +25,7 @@ from orcas import refusals
 from orcas.config import KIB, MIB, Settings
 from orcas.exchange import HIGH_WATER, Exchange
 from orcas.inflow import Inflow, Sink
+from orcas.parsers import new_parser, parser_of_body
 from orcas.refusals import Refusal
 from orcas.reports import address, new_request_id, report
 
@@ -41,9 +42,11 @@ PIPELINE_MAX: Final = 64
 # The parser cannot be stopped inside what it is given, so it is given no more at once, unless that is known to be one body.
 # As many requests may queue beyond `PIPELINE_MAX` as this has room for.
 FEED_BYTES: Final = 8 * KIB
+CHUNK_FRAMING: Final = 20  # of a chunk without extensions: sixteen digits and two line ends
 
 log = logging.getLogger("orcas.http")
 
+_H: Final = ord("H")
 _FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 
 
@@ -72,13 +75,15 @@ class LimitedProtocol(HttpToolsProtocol):
         # Seconds, as ticks see them, since the present stage began.
         self.age = 0
         self.in_head = False
-        self.head_bytes = 0
-        self.quiet_bytes = 0
-        # Bytes of the reads that brought the head, with what else they brought: it has no more.
+        self.head_bytes = self.quiet_bytes = 0
+        # The read that is being parsed, those that brought the request line, and the bytes of those that brought the head.
         self.head_bound = 0
-        self.fed_bytes = 0
+        self.fed: bytes | memoryview = b""
+        self.line: bytes | memoryview = b""
         self.hosts = 0
         self.body_follows = False
+        # The exchange whose head asks for another protocol and whose body the parser has not seen.
+        self.upgraded: Exchange | None = None
         self.refusal: Refusal | None = None
         # The length of the body that follows, if the head says it.
         self.body_length: int | None = None
@@ -89,8 +94,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.deaf = False
         self.draining = False
         self.drained_bytes = 0
-        self.write_pauses = 0
-        self.write_pauses_seen = 0
+        self.write_pauses = self.write_pauses_seen = 0
 
     # Transport callbacks.
 
@@ -144,17 +148,20 @@ class LimitedProtocol(HttpToolsProtocol):
             rest = rest[size:]
 
     def _feed(self, data: bytes | memoryview) -> None:
-        self.fed_bytes = len(data)
+        self.fed = data
         began_in_head = self.in_head
         if began_in_head:
             self.head_bound += len(data)
+            if not self.headers:
+                self.line = bytes(self.line) + data
         reading = self.reading
         received = reading.received if reading is not None else 0
         try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # The request runs without its upgrade; nothing behind it can be told apart from the other protocol.
-            self.deaf = True
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._ignore_upgrade(data[upgrade.args[0] :])
+            self.fed = b""
         except httptools.HttpParserError:
             self._refuse(self.refusal or refusals.MALFORMED)
         else:
@@ -163,9 +170,9 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.head_bytes += len(data) if began_in_head else 0
                 if self.head_bytes > self.limits.max_head_size:
                     self._refuse(refusals.HEAD_TOO_LARGE)
-            elif self.reading is not None and self.reading is reading and reading.received == received:
-                # Chunk extensions and trailers without end: llhttp lets both grow.
-                self.quiet_bytes += len(data)
+            elif self.reading is not None and self.reading is reading:
+                # Chunk extensions and trailers: llhttp lets both grow.
+                self.quiet_bytes = max(0, self.quiet_bytes + len(data) - (reading.received - received))
                 if self.quiet_bytes > self.limits.max_head_size:
                     self._refuse(refusals.TRAILER_TOO_LARGE)
 
@@ -175,10 +182,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self.url = b""
         self.headers = []
         self.in_head = True
-        self.age = 0
-        self.head_bytes = 0
-        self.head_bound = self.fed_bytes
-        self.hosts = 0
+        self.age = self.head_bytes = self.hosts = 0
+        self.line = self.fed
+        self.head_bound = len(self.fed)
         self.body_follows = False
         self.body_length = None
         self.expect_100_continue = False
@@ -209,12 +215,14 @@ class LimitedProtocol(HttpToolsProtocol):
         parser = self.parser
         version = parser.get_http_version()
         keep_alive = version == "1.1" and parser.should_keep_alive()
-        if version != "1.1" and version != "1.0":
+        method = parser.get_method()
+        # The parser takes RTSP/ and ICE/ for HTTP/, and nothing else. Usually the line stands where the read begins.
+        line, at = self.line, len(method) + len(url) + 2
+        if (version != "1.1" and version != "1.0") or (
+            (at >= len(line) or line[at] != _H) and b"%b %b HTTP/" % (method, url) not in bytes(line)
+        ):
             self._reject(refusals.MALFORMED)
-        if parser.should_upgrade():
-            if self.body_follows:
-                self._reject(refusals.UPGRADE)
-            keep_alive = False
+        self.line = b""
         raw_path, _, query = url.partition(b"?")
         path = raw_path.decode("ascii", "replace")
         exchange = Exchange(
@@ -226,7 +234,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 "server": self.server,
                 "client": self.client,
                 "scheme": self.scheme,
-                "method": parser.get_method().decode("ascii"),
+                "method": method.decode("ascii"),
                 "root_path": "",
                 "path": unquote(path) if "%" in path else path,
                 "raw_path": raw_path,
@@ -234,15 +242,24 @@ class LimitedProtocol(HttpToolsProtocol):
                 "headers": headers,
             },
             length=self.body_length,
-            expects=self.expect_100_continue,
+            # In HTTP/1.0 it must be ignored (RFC 9110, section 10.1.1).
+            expects=self.expect_100_continue and version == "1.1",
             keep_alive=keep_alive,
         )
         self.reading = exchange
+        if parser.should_upgrade():
+            if method == b"CONNECT":
+                self._reject(refusals.BAD_TARGET)
+            if self.body_follows:
+                self.reading, self.upgraded = None, exchange
         if self.running is None:
             self._start(exchange)
         else:
             self.flow.pause_reading()
             self.queue.append(exchange)
+
+    def on_chunk_header(self) -> None:
+        self.quiet_bytes -= CHUNK_FRAMING
 
     def on_body(self, body: bytes) -> None:
         if self.reading is not None and not self.draining and self.reading.feed(body):
@@ -255,6 +272,19 @@ class LimitedProtocol(HttpToolsProtocol):
             exchange.end_body()
         if self.draining:
             self.transport.close()
+
+    def _ignore_upgrade(self, rest: bytes | memoryview) -> None:
+        """Parse what follows a head that asks for another protocol as if it did not (RFC 9110, section 7.8)."""
+        while True:
+            exchange, self.upgraded = self.upgraded, None
+            if exchange is not None:
+                self.reading = exchange
+                self.parser = parser_of_body(self, exchange.length)
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
 
     # Bodies past the parser.
 
@@ -274,7 +304,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def body_poured(self, exchange: Exchange) -> None:
         """The body has come whole, and what follows it is to be parsed again: by a parser that has not seen its head."""
         self._leave_inflow()
-        self.parser = _parser(self)
+        self.parser = new_parser(self)
         self.deaf = not exchange.keep_alive
         self.on_message_complete()
 
@@ -309,6 +339,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self._answer(self.refusal)
         else:
             self.flow.resume_reading()
+
+    def refuse_body(self, exchange: Exchange, refusal: Refusal) -> None:
+        """End a request whose body has not come whole."""
+        if self.reading is exchange and self.running is exchange and not self.transport.is_closing():
+            self._refuse(refusal)
 
     def fail(self, exchange: Exchange, refusal: Refusal) -> None:
         """The application gave up: say so if nothing was said yet, else break the connection off."""
@@ -375,6 +410,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def _tick_body(self, exchange: Exchange) -> None:
         # Each KiB buys a second, and what is saved up is capped, so that a fast start does not pay for a stall.
         earned = (exchange.received - exchange.seen) / BODY_BYTES_PER_SECOND
+        if self.inflow is not None and exchange.seen == exchange.received:
+            self.inflow.rest()
         exchange.seen = exchange.received
         exchange.allowance = min(self.limits.body_timeout_sec, exchange.allowance + earned) - TICK_SECONDS
         if exchange.allowance < 0:
@@ -463,13 +500,6 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.parser.feed_data(data)
             except (httptools.HttpParserError, httptools.HttpParserUpgrade):
                 self.transport.close()
-
-
-def _parser(protocol: LimitedProtocol) -> httptools.HttpRequestParser:
-    """One as uvicorn makes for a new connection."""
-    parser = httptools.HttpRequestParser(protocol)
-    parser.set_dangerous_leniencies(lenient_data_after_close=True)
-    return parser
 
 
 def limited_protocol(settings: Settings) -> type[LimitedProtocol]:

@@ -39,7 +39,6 @@ MALFORMED: Final = Refusal(400, "BadRequest", "The request is not well-formed HT
 BAD_HOST: Final = Refusal(400, "BadRequest", "The request must have exactly one Host header.")
 BAD_TARGET: Final = Refusal(400, "InvalidURI", "The request target must be an absolute path, with an optional query.")
 BAD_CODING: Final = Refusal(400, "BadRequest", "The only transfer coding is chunked, once, in HTTP/1.1.")
-UPGRADE: Final = Refusal(501, "NotImplemented", "A header you provided implies functionality that is not implemented.")
 HEAD_TOO_LARGE: Final = Refusal(
     431, "RequestHeaderSectionTooLarge", "Your request header and query parameters exceed the maximum allowed size."
 )
@@ -50,5 +49,6 @@ SLOW_BODY: Final = Refusal(
     "RequestTimeout",
     "Your socket connection to the server was not read from or written to within the timeout period.",
 )
+SLOW_DOWN: Final = Refusal(503, "SlowDown", "Please reduce your request rate.")
 FAILED: Final = Refusal(500, "InternalError", "We encountered an internal error. Please try again.")
 STOPPING: Final = Refusal(503, "ServiceUnavailable", "The server is stopping. Please try again.")

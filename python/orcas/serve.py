@@ -124,7 +124,8 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         def ready() -> None:
             url = url_of(listener)
             try:
-                write_address(app.settings.data, url)
+                if not app.settings.salvage:
+                    write_address(app.settings.data, url, app.settings.region)
             except UnavailableError as error:
                 # On a full disk. It only helps commands to find this server.
                 log.warning("%s Commands that look after the store need --endpoint %s", error, url)
@@ -137,7 +138,8 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
             await server.finish()
         finally:
             # While the store is still locked: the file is this server's until then.
-            remove_address(app.settings.data)
+            if not app.settings.salvage:
+                remove_address(app.settings.data)
     log.info("Stopped")
 
 
@@ -193,7 +195,12 @@ class _Server(uvicorn.Server):
     def _tick_connections(self) -> None:
         for connection in list(self.server_state.connections):
             if isinstance(connection, LimitedProtocol):
-                connection.tick()
+                try:
+                    connection.tick()
+                except Exception:
+                    # uvicorn's main loop calls this: whatever is wrong with one connection ends no other.
+                    log.exception("The clock of a connection failed")
+                    connection.transport.abort()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop accepting and drain, with the connections' clock running on."""

@@ -11,9 +11,12 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from orcas._core import FLOW_STOP, FLOW_WAIT
-from orcas.exchange import REST
+from orcas.exchange import MORE, REST
+from orcas.pending import Pending
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import Message, Receive
 
     from orcas._core import BodySink, Core, Download, Request, Response
@@ -31,8 +34,9 @@ class DamagedObjectError(Exception):
 class Store:
     """Made on the event loop that it serves."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
+        self._pending = Pending(body_budget // 2)
         self._loop = asyncio.get_running_loop()
         # By slot: the future that waits, or None.
         self._waiting: list[asyncio.Future[Any] | None] = []
@@ -61,30 +65,43 @@ class Store:
         Raises:
             ClientDisconnectedError: the client went away.
         """
-        # Room is taken when something is here: whoever only announces bodies holds up nobody.
         message = await receive()
+        if message["type"] == "http.request" and not message["more_body"]:
+            request.body_read()
+            body: bytes = message["body"]
+        else:
+            body = await self._gather(request, message, receive)
+        # Room is taken when all is here: whoever sends a part holds up nobody.
         slot = self._take()
         if request.admit(slot):
             self._free.append(slot)
         else:
             await self._completion(slot)
-        if message["type"] == "http.request" and not message["more_body"]:
-            request.body_read()
-            body: bytes = message["body"]
-            return body
+        return body
+
+    async def _gather(self, request: Request, message: Message, receive: Receive) -> bytes:
+        """Receive what follows `message`."""
         pieces: list[bytes] = []
         room = request.body_max
-        while True:
-            if message["type"] != "http.request":
-                raise ClientDisconnectedError
-            pieces.append(message["body"])
-            room -= len(message["body"])
-            if not message["more_body"]:
-                request.body_read()
-                break
-            if room < 0:
-                break
-            message = await receive()
+        exchange: Exchange | None = message.get(MORE)
+        try:
+            while True:
+                if message["type"] != "http.request":
+                    raise ClientDisconnectedError
+                piece = message["body"]
+                pieces.append(piece)
+                room -= len(piece)
+                if not message["more_body"]:
+                    request.body_read()
+                    break
+                if room < 0:
+                    break
+                if exchange is not None:
+                    self._pending.grow(exchange, len(piece))
+                message = await receive()
+        finally:
+            if exchange is not None:
+                self._pending.forget(exchange)
         return b"".join(pieces)
 
     async def store_body(self, request: Request, receive: Receive) -> Response:
@@ -93,26 +110,12 @@ class Store:
         Raises:
             ClientDisconnectedError: the client went away; nothing was stored.
         """
-        sink = request.open_body()
-        rest: Exchange | None = None
+        message = await receive()
+        exchange: Exchange | None = message.get(MORE)
+        sink = request.open_body("" if exchange is None else exchange.client)
         try:
-            # As for a small body: the first piece waits for room, not the room for it.
-            message: Message | None = await receive()
-            while await self._admitted(sink):
-                if rest is not None:
-                    complete = await rest.pour(sink)
-                else:
-                    if message is None:
-                        message = await receive()
-                    if message["type"] != "http.request":
-                        raise ClientDisconnectedError
-                    sink.push(message["body"])
-                    complete = not message["more_body"]
-                    rest = message.get(REST)
-                    message = None
-                if complete:
-                    request.body_read()
-                    break
+            if await self._take_in(sink, message, receive):
+                request.body_read()
         except ConnectionError:
             sink.abort()
             raise ClientDisconnectedError from None
@@ -124,11 +127,33 @@ class Store:
         response: Response = await self._completion(slot)
         return response
 
-    async def _admitted(self, sink: BodySink) -> bool:
-        """Wait for room for the next piece; False: the body is refused already."""
+    async def _take_in(self, sink: BodySink, message: Message, receive: Receive) -> bool:
+        """Hand a body over from `message` on: whether all of it was taken; if not, it is refused already.
+
+        A piece waits for room, not the room for a piece: whoever stalls holds nothing.
+        """
+        while True:
+            if message["type"] != "http.request":
+                raise ClientDisconnectedError
+            if not await self._granted(sink.admit):
+                return False
+            sink.push(message["body"])
+            if not message["more_body"]:
+                return True
+            rest: Exchange | None = message.get(REST)
+            # What the parser has brought meanwhile comes first.
+            while rest is not None and not rest.pieces:
+                if not await self._granted(sink.ready):
+                    return False
+                if await rest.pour(sink):
+                    return True
+            message = await receive()
+
+    async def _granted(self, ask: Callable[[int], int]) -> bool:
+        """Wait until a sink says yes; False: the body is refused already."""
         while True:
             slot = self._take()
-            flow = sink.admit(slot)
+            flow = ask(slot)
             if flow != FLOW_WAIT:
                 self._free.append(slot)
                 return flow != FLOW_STOP

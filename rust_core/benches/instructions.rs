@@ -128,7 +128,7 @@ fn requests(data: &Path) {
     let get = object_and_get(&server);
     get.head(|head| {
         let (keys, known) = (SigningKeys::new(), credential());
-        let policy = Policy { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS };
+        let policy = Policy { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS, version_two: None };
         count("verify-signature-of-get", REQUESTS, |_| {
             black_box(authorize(black_box(head), &policy, &keys, &|_| Some(known.clone())).expect("verified"));
         });

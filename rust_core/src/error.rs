@@ -35,7 +35,7 @@ pub enum Error {
     #[error("the disk is full")]
     StorageFull,
     /// There is room, but not more than has to be kept free.
-    #[error("less than {reserve} bytes of the disk are free, which ORCAS_DISK_RESERVE keeps")]
+    #[error("the disk has less free space than ORCAS_DISK_RESERVE keeps, which is {reserve} bytes")]
     UnderReserve { reserve: u64 },
     #[error("the store is read-only: {cause}")]
     ReadOnly { cause: Cause },
@@ -77,6 +77,28 @@ impl Error {
             return Self::StorageFull;
         }
         Self::Io { op, path: path.to_owned(), source: Arc::new(source) }
+    }
+
+    /// What an operator can do about a store that does not open, as the end of a sentence.
+    pub fn advice(&self) -> &'static str {
+        match self {
+            Self::Corrupt { .. }
+            | Self::Missing { .. }
+            | Self::Foreign { .. }
+            | Self::Index { .. }
+            | Self::IndexDamaged { .. }
+            | Self::Record { .. } => {
+                "; `orcas fsck` tells what is damaged, and `orcas serve --salvage` serves what is whole, read-only"
+            }
+            Self::Io { .. }
+            | Self::Version { .. }
+            | Self::Locked { .. }
+            | Self::Busy { .. }
+            | Self::StorageFull
+            | Self::UnderReserve { .. }
+            | Self::ReadOnly { .. }
+            | Self::Closed => "",
+        }
     }
 
     pub fn corrupt(path: &Path, offset: u64, reason: &'static str) -> Self {

@@ -52,6 +52,12 @@ pub fn percent_decode(raw: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Decodes `%XX` once, and a `+` into a space. `None` as in `percent_decode`.
+pub fn form_decode(raw: &[u8]) -> Option<Vec<u8>> {
+    let spaced: Vec<u8> = raw.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
+    percent_decode(&spaced)
+}
+
 /// The value of one hexadecimal digit of either case.
 pub fn hex_value(digit: u8) -> Option<u8> {
     match digit {
@@ -109,17 +115,13 @@ impl Query {
     /// Splits at `&` and `=`, then decodes each side. A `+` means a space, as every S3 server reads it.
     /// `None` when an escape is malformed.
     pub fn parse(raw: &[u8]) -> Option<Self> {
-        let decode = |part: &[u8]| {
-            let spaced: Vec<u8> = part.iter().map(|&b| if b == b'+' { b' ' } else { b }).collect();
-            percent_decode(&spaced)
-        };
         let mut pairs = Vec::new();
         for pair in raw.split(|&b| b == b'&').filter(|pair| !pair.is_empty()) {
             let (name, value) = match memchr::memchr(b'=', pair) {
                 Some(at) => (&pair[..at], &pair[at + 1..]),
                 None => (pair, &b""[..]),
             };
-            pairs.push((decode(name)?, decode(value)?));
+            pairs.push((form_decode(name)?, form_decode(value)?));
         }
         Some(Self { pairs })
     }

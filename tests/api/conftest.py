@@ -64,7 +64,7 @@ class App:
 
     def __init__(self, core: Core) -> None:
         self.core = core
-        self.dispatcher = Dispatcher(core)
+        self.dispatcher = Dispatcher(core, body_budget=64 << 20)
 
     def exchange(
         self,

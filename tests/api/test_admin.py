@@ -6,7 +6,9 @@ import asyncio
 import datetime as dt
 import hashlib
 import json
+import secrets
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -28,6 +30,7 @@ LATE = Identity("somebody", "somebodys-secret", "us-east-1", clock_offset=-dt.ti
 OTHER_SERVICE = Identity("somebody", "somebodys-secret", "us-east-1", service="ec2")
 
 Answered = tuple[int, dict[str, Any]]
+Signed = tuple[str, str, dict[str, str], bytes]
 
 
 class Client:
@@ -64,10 +67,14 @@ class Client:
         return answer[0]["status"], json.loads(content)
 
     async def ask(self, method: str, path: str, order: Any = None, identity: Identity = ROOT) -> Answered:
+        return await self.send(*self.signed(method, path, order, identity))
+
+    def signed(self, method: str, path: str, order: Any = None, identity: Identity = ROOT) -> Signed:
         body = b"" if order is None else json.dumps(order).encode()
         target = f"{api.MOUNT}/{path}"
-        headers = signed_headers(identity, method, URL + target, {"content-type": "application/json"}, body)
-        return await self.send(method, target, headers, body)
+        nonce = {"x-amz-orcas-nonce": secrets.token_hex(8)}
+        headers = signed_headers(identity, method, URL + target, {"content-type": "application/json", **nonce}, body)
+        return method, target, headers, body
 
     async def finished(self, answered: Answered) -> dict[str, Any]:
         status, job = answered
@@ -193,6 +200,34 @@ async def test_holds_are_taken_renewed_let_go_and_bounded(client: Client) -> Non
     assert (await client.ask("DELETE", f"holds/{held}"))[0] == 200
     assert (await client.ask("PUT", f"holds/{held}"))[0] == 404
     assert (await client.ask("POST", "holds"))[0] == 201
+
+
+async def test_a_captured_order_does_not_take_effect_again(client: Client) -> None:
+    captured = client.signed("POST", "holds")
+    status, held = await client.send(*captured)
+    assert status == 201
+    for _ in range(2):
+        status, answer = await client.send(*captured)
+        assert (status, answer["error"]["code"]) == (409, "RequestReplayed")
+    # Nor in another spelling of the same signature, nor after its body was spoiled.
+    method, target, headers, body = captured
+    spaced = {name: value.replace(", ", ",   ") for name, value in headers.items()}
+    assert (await client.send(method, target, spaced, body))[0] == 409
+    assert (await client.send(method, target, headers, b"{}"))[0] == 409
+    renewal = client.signed("PUT", f"holds/{held['id']}")
+    assert [(await client.send(*renewal))[0] for _ in range(2)] == [200, 409]
+    release = client.signed("DELETE", f"holds/{held['id']}")
+    assert [(await client.send(*release))[0] for _ in range(2)] == [200, 409]
+    # Looking changes nothing, and pollers sign the same request within a second.
+    look = client.signed("GET", "stats")
+    assert [(await client.send(*look))[0] for _ in range(3)] == [200] * 3
+
+
+async def test_an_order_from_before_the_start_is_refused(client: Client) -> None:
+    early = replace(ROOT, clock_offset=-dt.timedelta(minutes=2))
+    status, answer = await client.ask("POST", "gc", identity=early)
+    assert (status, answer["error"]["code"]) == (409, "RequestReplayed")
+    assert (await client.ask("GET", "stats", identity=early))[0] == 200
 
 
 async def test_a_body_that_is_too_long_is_not_taken(client: Client) -> None:

@@ -254,3 +254,15 @@ def test_of_many_movers_one_moves(wire: Wire, s3: Any, bucket: str) -> None:
     assert len(winners) == 1
     assert {answer.code for answer in answers if answer.status != 200} == {"NoSuchKey"}
     assert keys_of(s3, bucket) == [f"to{winners[0]:02}"]
+
+
+def test_a_plus_in_a_source_is_a_space(wire: Wire, s3: Any, bucket: str) -> None:
+    """As s5cmd encodes it; a plus itself comes as %2B, from s5cmd and boto3 alike."""
+    s3.put_object(Bucket=bucket, Key="a b+c", Body=b"spaced")
+    for header in ("x-amz-copy-source", "x-amz-move-source"):
+        answer = wire("PUT", f"/{bucket}/{header}", headers={header: f"{bucket}/a+b%2Bc"})
+        assert answer.status == 200, answer.body
+        assert read(s3, bucket, header) == b"spaced"
+    s3.put_object(Bucket=bucket, Key="d+e", Body=b"plus")
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "d+e"})
+    assert read(s3, bucket, "copy") == b"plus"

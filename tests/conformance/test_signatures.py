@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 import urllib.parse
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -143,6 +144,53 @@ ATTACKERS: dict[str, tuple[Callable[[Wire], Wire], set[str]]] = {
 }
 
 
+def check_version_two(wire: Wire, scene: Scene, call: Call) -> None:
+    """What is presigned as version 2, but not as it should be."""
+    filled = scene.fill(call)
+    method, path, query, headers = (filled[part] for part in ("method", "path", "query", "headers"))
+
+    def url(signer: Wire, **options: Any) -> str:
+        return signer.presign_version_two(method, path, query, headers=headers, **options)
+
+    live = url(wire)
+    at = live.index("&Signature=") + len("&Signature=")
+    forgeries = {
+        "wrong secret": (url(wire.using(secret_key="x" * 40)), "SignatureDoesNotMatch"),
+        "unknown key": (url(wire.using(access_key="AKIAUNKNOWN000000000")), "InvalidAccessKeyId"),
+        "expired": (url(wire.using(clock_offset=-2 * MINUTES)), "AccessDenied"),
+        "for more than a week": (url(wire, expires=8 * 24 * 3600), "AuthorizationQueryParametersError"),
+        "forged": (live[:at] + ("A" if live[at] != "A" else "B") + live[at + 1 :], "SignatureDoesNotMatch"),
+        "longer": (
+            re.sub(r"Expires=(\d+)", lambda found: f"Expires={int(found[1]) + 1}", live),
+            "SignatureDoesNotMatch",
+        ),
+        "not signed": (live[: at - len("&Signature=")] + live[live.index("&", at) :], "AccessDenied"),
+        "other key": (live.replace("?", "x?", 1), "SignatureDoesNotMatch"),
+        "both versions": (wire.presign(method, path, live.partition("?")[2]), "InvalidArgument"),
+        "twice": (live + "&Signature=x", "InvalidArgument"),
+    }
+    for name in {"x-amz-acl", "x-amz-meta-more", "x-amz-copy-source"} - set(headers):
+        forgeries[f"{name} added"] = (f"{live}&{name}=private", "SignatureDoesNotMatch")
+    for who, (spoiled, code) in forgeries.items():
+        answer = wire.send(method, spoiled, {"Host": wire.netloc}, filled["body"])
+        assert answer.status in REFUSED, (who, answer.body)
+        if method != "HEAD":
+            assert answer.code == code, (who, answer.body)
+            assert live[at : live.index("&", at)].encode() not in answer.body, who
+    more = wire.send(method, live, {"Host": wire.netloc, "x-amz-meta-more": "1"}, filled["body"])
+    assert more.status == 403
+
+
+@pytest.mark.parametrize("name", IMPLEMENTED)
+def test_presigned_as_version_two(wire: Wire, s3: Any, bucket: str, name: str) -> None:
+    scene = make_scene(s3, bucket)
+    filled = scene.fill(IMPLEMENTED[name])
+    method, body = filled["method"], filled["body"]
+    url = wire.presign_version_two(method, filled["path"], filled["query"], headers=filled["headers"])
+    answer = wire.send(method, url, {"Host": wire.netloc}, body)
+    assert answer.status == IMPLEMENTED[name].succeeds, answer.body
+
+
 @pytest.mark.parametrize("name", IMPLEMENTED)
 def test_strangers(wire: Wire, s3: Any, bucket: str, name: str) -> None:
     """The live matrix: every operation against everybody who may not perform it."""
@@ -157,6 +205,8 @@ def test_strangers(wire: Wire, s3: Any, bucket: str, name: str) -> None:
             assert answer.code in codes, (who, answer.body)
     anonymous = wire(method, path, query, **filled, sign=False)
     assert anonymous.status == 403
+    check_version_two(wire, scene, IMPLEMENTED[name])
+    assert scene.state() == before
     expired = wire.using(clock_offset=-2 * MINUTES).presign(method, path, query, headers=filled["headers"])
     ahead = wire.using(clock_offset=16 * MINUTES).presign(method, path, query, headers=filled["headers"])
     live = wire.presign(method, path, query, headers=filled["headers"])
@@ -179,6 +229,19 @@ def test_both_ways_of_signing_at_once_are_refused(wire: Wire, bucket: str) -> No
     url = wire.presign("GET", f"/{bucket}")
     headers = signed_headers(wire.identity, "GET", wire.endpoint + url, {"Host": wire.netloc})
     assert wire.send("GET", url, headers).status == 400
+
+
+@pytest.mark.parametrize(
+    "query", ["prefix=a&prefix=b", "list-type=2&prefix=&prefix=", "uploads=&uploads=", "prefix=a&pre%66ix=b", "x=1&x=1"]
+)
+def test_a_parameter_that_stands_twice_is_refused(wire: Wire, bucket: str, query: str) -> None:
+    """One signature would cover two readings of it."""
+    for sign in (wire, wire.presign_version_two):
+        answer = sign("GET", f"/{bucket}", query)
+        if isinstance(answer, str):
+            answer = wire.send("GET", answer, {"Host": wire.netloc})
+        assert (answer.status, answer.code) == (400, "InvalidArgument"), answer.body
+        assert "twice" in answer.error["Message"]
 
 
 def test_repeated_signed_headers_cannot_smuggle(wire: Wire, s3: Any, bucket: str) -> None:

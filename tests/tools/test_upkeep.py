@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.fixtures.commands import command, document
+from tests.fixtures.commands import command, document, ran
 from tests.fixtures.targets import MIB, Target, content
 from tests.tools.conftest import BUCKET, fill
+
+from orcas.config import child_environment
 
 Serve = Callable[..., AbstractContextManager[Target]]
 
@@ -180,9 +182,20 @@ def test_what_was_reclaimed_in_the_background_is_told(serve: Serve, data: Path) 
         for at in range(20, 30):
             target.client().delete_object(Bucket=BUCKET, Key=f"k/{at:04}")
         target.server.kill()
-    # Of a store that is opened for the command everything is the command's doing.
     done = document("gc", "--data", data)
     assert done["since_start"] == {name: done[name] for name in RECLAIMED}
+
+
+def test_a_store_opened_for_the_command_is_reclaimed_by_it(
+    serve: Serve, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serve():
+        pass
+    nothing = dict.fromkeys(RECLAIMED, 0)
+    # The background thread of that store was quicker.
+    monkeypatch.setattr("orcas.tools.work.run_job", lambda *_: {**nothing, "since_start": {**nothing, "blobs": 5}})
+    done = ran(child_environment(), str(data), "gc", "--data", str(data), "--json")
+    assert json.loads(done.stdout)["blobs"] == 5
 
 
 def test_a_lost_index_is_built_again(serve: Serve, data: Path) -> None:
@@ -207,7 +220,9 @@ def test_the_scrub_says_how_far_it_is(serve: Serve, data: Path) -> None:
 def test_a_server_says_where_it_is_for_as_long_as_it_runs(serve: Serve, data: Path) -> None:
     address = data / "server.json"
     with serve() as target:
-        assert json.loads(address.read_text()) == {"url": target.server.endpoint, "pid": target.server.pid}
+        server = target.server
+        said = {"url": server.endpoint, "region": server.region, "pid": server.pid}
+        assert json.loads(address.read_text()) == said
         assert address.stat().st_mode & 0o777 == 0o600
     assert not address.exists()
     with serve() as target:

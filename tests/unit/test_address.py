@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from orcas.control import address
-from orcas.control.address import read_address, remove_address, write_address
+from orcas.control.address import Address, read_address, remove_address, write_address
 from orcas.errors import UnavailableError
 
 
@@ -20,15 +20,17 @@ from orcas.errors import UnavailableError
     ],
 )
 def test_it_names_an_address_that_this_machine_reaches(tmp_path: Path, url: str, reached: str) -> None:
-    write_address(tmp_path, url)
-    assert read_address(tmp_path) == reached
+    write_address(tmp_path, url, "eu-north-1")
+    assert read_address(tmp_path) == Address(reached, "eu-north-1")
     assert (tmp_path / "server.json").stat().st_mode & 0o777 == 0o600
     remove_address(tmp_path)
     remove_address(tmp_path)
     assert read_address(tmp_path) is None
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"url": 5}', '{"url": "file:///etc"}'])
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[]", '{"url": 5}', '{"url": "file:///etc", "region": "a"}', '{"url": "http://a:1"}']
+)
 def test_what_cannot_be_read_names_nothing(tmp_path: Path, content: str) -> None:
     (tmp_path / "server.json").write_text(content)
     assert read_address(tmp_path) is None
@@ -40,12 +42,12 @@ def test_on_a_full_disk_the_file_of_before_is_written_over_or_removed(
     def full(path: Path, _: bytes) -> None:
         raise UnavailableError(f"{path} cannot be written: No space left on device.")
 
-    write_address(tmp_path, "http://127.0.0.1:9000/and-more-that-is-left-of-a-longer-one")
+    write_address(tmp_path, "http://127.0.0.1:9000/and-more-that-is-left-of-a-longer-one", "us-east-1")
     monkeypatch.setattr(address, "write_secret_file", full)
-    write_address(tmp_path, "http://127.0.0.1:7")
-    assert read_address(tmp_path) == "http://127.0.0.1:7"
+    write_address(tmp_path, "http://127.0.0.1:7", "us-east-1")
+    assert read_address(tmp_path) == Address("http://127.0.0.1:7", "us-east-1")
     remove_address(tmp_path)
     with pytest.raises(UnavailableError, match="No space"):
-        write_address(tmp_path, "http://127.0.0.1:9000")
+        write_address(tmp_path, "http://127.0.0.1:9000", "us-east-1")
     # Not the address of another server.
     assert read_address(tmp_path) is None

@@ -116,7 +116,18 @@ async def test_a_key_of_a_virtual_hosted_bucket_may_be_called_like_a_route() -> 
     app = Orcas(Settings(data=Path("/nowhere"), domains=("s3.example.org",)), open_lane)
     for host in ("bucket.s3.example.org", "Bucket.S3.Example.ORG:9000", "bucket.s3.example.org."):
         assert (await get(app, "/_orcas/health/live", host)).status_code == 299
-    for host in ("s3.example.org", "s3.example.org:9000", "localhost", "[::1]:9000", "evils3.example.org"):
+    for host in ("bucket.localhost", "bucket.LOCALHOST.:9000"):
+        assert (
+            await get(Orcas(Settings(data=Path("/nowhere")), open_lane), "/_orcas/health/live", host)
+        ).status_code == 299
+    for host in (
+        "s3.example.org",
+        "s3.example.org:9000",
+        "localhost",
+        "localhost.",
+        "[::1]:9000",
+        "evils3.example.org",
+    ):
         assert (await get(app, "/_orcas/health/live", host)).status_code == 200
 
 

@@ -21,6 +21,7 @@ import pytest
 from tests.fixtures.commands import ran
 
 from orcas.cli import serving as serving_command
+from orcas.cli.output import steps
 from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, child_environment, variable_name
 
 
@@ -98,7 +99,7 @@ def test_a_generated_key_is_shown_once_on_a_terminal(environ: dict[str, str]) ->
     assert secret not in shown[1]
     # What it says of how to see it again is so.
     for text in shown:
-        again = re.search(r"`orcas (env --data [^`]*)`", text)
+        again = re.search(r"orcas (env --data [^\s`]+)", text)
         assert again is not None
         assert secret in orcas(environ, *shlex.split(again[1])).stdout
 
@@ -151,9 +152,11 @@ def exported(environ: dict[str, str], *arguments: str) -> dict[str, str]:
 def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Path) -> None:
     keys = {"ORCAS_ROOT_ACCESS_KEY": "operator", "ORCAS_ROOT_SECRET_KEY": "operators-secret"}
     mine, others = str(tmp_path / "mine"), str(tmp_path / "others")
-    with serving(environ, "--data", mine) as first, serving(environ | keys, "--data", others) as second:
+    region = {"ORCAS_REGION": "eu-north-1"}
+    with serving(environ | region, "--data", mine) as first, serving(environ | keys, "--data", others) as second:
         urls = [url_of(first), url_of(second)]
-        assert exported(environ, "--data", mine)["AWS_ENDPOINT_URL_S3"] == urls[0]
+        shown = exported(environ, "--data", mine)
+        assert (shown["AWS_ENDPOINT_URL_S3"], shown["AWS_REGION"]) == (urls[0], "eu-north-1")
         # Of keys that only the server was given, `env` and the tools know all the same.
         shown = exported(environ, "--data", others, "--wait", "5")
         assert shown["AWS_ENDPOINT_URL_S3"] == urls[1]
@@ -167,6 +170,11 @@ def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Pa
         assert "refused the key of AWS_ACCESS_KEY_ID" in wrong.stderr
         # Another way to it.
         assert exported(environ, "--data", mine, "--port", "9001")["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:9001"
+        # One that does not say where it is: as while it is being opened, and on a full disk.
+        (Path(mine) / "server.json").rename(tmp_path / "server.json")
+        refused = orcas(environ, "env", "--data", mine)
+        assert (refused.returncode, refused.stdout) == (69, "")
+        assert "--wait" in refused.stderr
         first.terminate()
         assert first.wait(20) == 0
         # Its key does not go to the server that listens where it would.
@@ -183,12 +191,13 @@ def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Pa
 
 
 def test_env_keeps_proxies_away_from_loopback(environ: dict[str, str]) -> None:
+    plain = {name: value for name, value in environ.items() if "proxy" not in name.lower()}
     proxied = {"HTTP_PROXY": "http://proxy.invalid:3128", "no_proxy": "example.org", "AWS_SESSION_TOKEN": "stale"}
-    shown = exported(environ | proxied, "--dev")
+    shown = exported(plain | proxied, "--dev")
     for name in ("NO_PROXY", "no_proxy"):
         assert {"example.org", "127.0.0.1", "localhost", "::1"} <= set(shown[name].split(","))
     assert "AWS_SESSION_TOKEN" not in shown
-    assert "PROXY" not in orcas(environ, "env", "--dev").stdout.upper()
+    assert "PROXY" not in orcas(plain, "env", "--dev").stdout.upper()
 
 
 def test_an_address_that_others_reach_without_tls_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
@@ -196,7 +205,7 @@ def test_an_address_that_others_reach_without_tls_is_warned_of(caplog: pytest.Lo
         serving_command._warn(Settings(data=Path("/nowhere"), host=host))
     assert caplog.text == ""
     serving_command._warn(Settings(data=Path("/nowhere"), host="0.0.0.0"))
-    assert "0.0.0.0 without TLS" in caplog.text
+    assert "0.0.0.0 unencrypted" in caplog.text
 
 
 def test_a_directory_of_other_files_is_left_alone(environ: dict[str, str], tmp_path: Path) -> None:
@@ -297,3 +306,11 @@ def test_idle_connections_do_not_delay_the_end(environ: dict[str, str]) -> None:
     # Everybody knows these keys, so they are said.
     assert DEV_ACCESS_KEY in said
     assert DEV_SECRET_KEY in said
+
+
+def test_off_a_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown, said in ((True, "get, warming up\nget\n"), (False, "")):
+        with steps(shown=shown) as advance:
+            for what in ("get, warming up", "get, warming up", "get"):
+                advance(what, 1, 2)
+        assert capsys.readouterr() == ("", said)

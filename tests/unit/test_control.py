@@ -140,7 +140,7 @@ def contents(directory: Path) -> dict[str, tuple[bytes, int]]:
     return {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in directory.iterdir()}
 
 
-@pytest.mark.parametrize("keys", [(None, None), ("operator", "operators-secret")])
+@pytest.mark.parametrize("keys", [(None, None), ("operator", "operators-secret")], ids=["generated", "operators"])
 async def test_a_start_that_changes_nothing_writes_nothing(tmp_path: Path, keys: tuple[str | None, str | None]) -> None:
     first = await snapshot_of(tmp_path, *keys)
     before = contents(tmp_path)
@@ -198,3 +198,14 @@ def test_a_glance_at_the_lock_keeps_nobody_out(tmp_path: Path) -> None:
     with locked(tmp_path):
         pass
     timer.join()
+
+
+async def test_the_tools_know_the_pair_of_the_server(tmp_path: Path) -> None:
+    async with open_control(tmp_path, None, None) as control:
+        generated = control.root.access_key, control.root.secret_key
+        assert root_pair(tmp_path, "mine", "my-own-secret") == generated
+    assert root_pair(tmp_path, "mine", "my-own-secret") == ("mine", "my-own-secret")
+    async with open_control(tmp_path, "operator", "operators-secret"):
+        assert root_pair(tmp_path, None, None) == ("operator", "operators-secret")
+    # The next server would have this one.
+    assert root_pair(tmp_path, None, None) == generated

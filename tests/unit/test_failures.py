@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -88,6 +89,7 @@ FAILURES = [
     ("config show prot", 2, "did you mean port?"),
     ("config show --no", 2, "No such option"),
 ]
+NEEDS_STORES = re.compile(r"\{(store|damaged|unreadable|url)\}")
 # Where a defect is put into each command.
 INSIDE = {
     "serve": "orcas.cli.commands.resolve",
@@ -104,27 +106,26 @@ class PanicError(BaseException):
     """As a panic of Rust arrives: no Exception."""
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[dict[str, str]]:
     """What command lines name."""
-    top = tmp_path_factory.mktemp("failures")
-    with orcas.Server(top / "store") as server:
+    with orcas.Server(tmp_path / "store") as server:
         client = server.client()
         client.create_bucket(Bucket="photos")
         client.put_object(Bucket="photos", Key="one", Body=os.urandom(1 << 20))
         client.close()
-    shutil.copytree(top / "store", top / "damaged")
-    for pack in (top / "damaged" / "chunks").iterdir():
+    shutil.copytree(tmp_path / "store", tmp_path / "damaged")
+    for pack in (tmp_path / "damaged" / "chunks").iterdir():
         content = bytearray(pack.read_bytes())
         content[len(content) // 2] ^= 1
         pack.write_bytes(content)
-    shutil.copytree(top / "store", top / "unreadable")
-    (top / "unreadable" / "root.json").write_text("{")
-    (top / "full").mkdir()
-    (top / "full" / "letter.txt").touch()
-    with orcas.Server(memory=True) as other, socket.create_server(("127.0.0.1", 0)) as busy:
-        places = {name: str(top / name) for name in ("store", "damaged", "unreadable", "full")}
-        yield places | {"url": other.endpoint, "busy": str(busy.getsockname()[1])}
+    shutil.copytree(tmp_path / "store", tmp_path / "unreadable")
+    (tmp_path / "unreadable" / "root.json").write_text("{")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    with orcas.Server(memory=True) as other:
+        places = {name: str(tmp_path / name) for name in ("store", "damaged", "unreadable", "full")}
+        yield places | {"url": other.endpoint}
 
 
 @pytest.fixture
@@ -134,24 +135,40 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return variables | {"XDG_CONFIG_HOME": str(tmp_path / "none"), "XDG_DATA_HOME": str(tmp_path / "none")}
 
 
-@pytest.mark.parametrize(("line", "code", "words"), FAILURES, ids=[line for line, _, _ in FAILURES])
-def test_a_failure_is_a_sentence(
-    line: str, code: int, words: str, made: dict[str, str], tmp_path: Path, environ: dict[str, str]
-) -> None:
-    new = tmp_path / "new"
-    arguments = line.format(new=new, **made).split()
-    done = ran(environ, str(tmp_path), *arguments)
-    assert done.returncode == code
+def check(line: str, code: int, words: str, places: dict[str, str], directory: Path, environ: dict[str, str]) -> None:
+    new = directory / "new"
+    arguments = line.format(new=new, **places).split()
+    done = ran(environ, str(directory), *arguments)
+    assert done.returncode == code, (line, done.stderr)
     sentences = [entry for entry in done.stderr.splitlines() if entry.startswith("orcas: ")]
-    assert len(sentences) == 1, done.stderr
+    assert len(sentences) == 1, (line, done.stderr)
     assert words in sentences[0]
     assert sentences[0].endswith((".", "?"))
     if arguments and arguments[0] != "config" and "--json" not in arguments:
-        assert done.stdout == ""
+        assert done.stdout == "", line
     if arguments and arguments[0] not in {"serve", "bench"}:
-        assert done.stderr.count("\n") == 1
+        assert done.stderr.count("\n") == 1, (line, done.stderr)
     # What did not begin leaves nothing behind.
-    assert not new.exists() or arguments[0] == "serve"
+    assert not new.exists() or arguments[0] == "serve", line
+
+
+SIMPLE = [failure for failure in FAILURES if not NEEDS_STORES.search(failure[0])]
+
+
+@pytest.mark.parametrize(("line", "code", "words"), SIMPLE, ids=[line for line, _, _ in SIMPLE])
+def test_a_failure_is_a_sentence(line: str, code: int, words: str, tmp_path: Path, environ: dict[str, str]) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "letter.txt").touch()
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        places = {"full": str(tmp_path / "full"), "busy": str(busy.getsockname()[1])}
+        check(line, code, words, places, tmp_path, environ)
+
+
+def test_failures_over_a_store_are_sentences(stores: dict[str, str], tmp_path: Path, environ: dict[str, str]) -> None:
+    # In one test, so that its stores are made once.
+    for line, code, words in FAILURES:
+        if NEEDS_STORES.search(line):
+            check(line, code, words, stores, tmp_path, environ)
 
 
 def test_every_command_is_driven_into_failures() -> None:

@@ -24,6 +24,7 @@ class Sink:
     def __init__(self, room: int, reads: int) -> None:
         self.body = bytearray()
         self.left = reads
+        self.rested = 0
         self._room = room
         self._lent = bytearray()
 
@@ -33,6 +34,9 @@ class Sink:
     def lend(self, limit: int) -> memoryview:
         self._lent = bytearray(min(limit, self._room))
         return memoryview(self._lent)
+
+    def rest(self) -> None:
+        self.rested += 1
 
     def filled(self, count: int) -> bool:
         self.body += self._lent[:count]
@@ -49,7 +53,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     rest = message.get(REST)
     complete = not message["more_body"]
     while not complete and then != ["refuse"]:
-        if rest is None:
+        if rest is None or rest.pieces:
             message = await receive()
             sink.push(message["body"])
             complete, rest = not message["more_body"], message.get(REST)

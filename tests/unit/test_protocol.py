@@ -118,8 +118,13 @@ MALFORMED = {
     "HTTP/2": (b"GET / HTTP/2.0\r\n" + HOST + b"\r\n", 400),
     "no version": (b"GET /\r\n\r\n", 400),
     "not HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
-    "upgrade with a body": (
-        b"PUT / HTTP/1.1\r\n" + HOST + b"Connection: upgrade\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc", 501),
+    "CONNECT to a path": (b"CONNECT /a HTTP/1.1\r\n" + HOST + b"\r\n", 400),
+    "RTSP": (b"GET / RTSP/1.0\r\n" + HOST + b"\r\n", 400),
+    "RTSP/1.1": (b"GET / RTSP/1.1\r\n" + HOST + b"\r\n", 400),
+    "RTSP with a target that says otherwise": (b"GET /HTTP/ RTSP/1.0\r\n" + HOST + b"\r\n", 400),
+    "RTSP behind an empty line": (b"\r\nGET / RTSP/1.0\r\n" + HOST + b"X: HTTP/\r\n\r\n", 400),
+    "ICE": (b"SOURCE / ICE/1.0\r\n" + HOST + b"\r\n", 400),
+    "two spaces in the request line": (b"GET /  HTTP/1.1\r\n" + HOST + b"\r\n", 400),
     "many headers": (b"GET / HTTP/1.1\r\n" + HOST + b"A:b\r\n" * 300 + b"\r\n", 431),
     "large head at once": (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 9000 + b"\r\n\r\n", 431),
     "large target": (b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 431),
@@ -189,6 +194,39 @@ def test_trailers_are_dropped(server: Running) -> None:
         assert b"evil" not in read_response(client)[1]
 
 
+CHUNKED = b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [5000, 1_000_000], ids=["in pieces", "at once"])
+@pytest.mark.parametrize("where", ["first", "between", "last", "each"])
+def test_long_chunk_extensions_are_refused(server: Running, where: str, size: int) -> None:
+    """They are bounded for the whole body, however they are cut and whatever stands between them."""
+    long = b";" + b"e" * 100_000
+    chunks = {
+        "first": b"3%b\r\nabc\r\n0\r\n\r\n" % long,
+        "between": b"3\r\nabc\r\n3%b\r\nabc\r\n0\r\n\r\n" % long,
+        "last": b"3\r\nabc\r\n0%b\r\n\r\n" % long,
+        "each": (b"3;%b\r\nabc\r\n" % (b"e" * 4000)) * 25 + b"0\r\n\r\n",
+    }
+    stream = CHUNKED + chunks[where]
+    with server.connect() as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(ConnectionError):
+            for at in range(0, len(stream), size):
+                client.sendall(stream[at : at + size])
+                time.sleep(0.001)
+        answer = read_all(client)
+    assert answer.startswith(b"HTTP/1.1 400 "), answer
+    assert b"framing" in answer
+
+
+def test_many_small_chunks_are_taken(server: Running) -> None:
+    chunk = b"1;a=b\r\nx\r\n"
+    with server.connect() as client:
+        client.sendall(CHUNKED + chunk * 50_000 + b"0\r\n\r\n")
+        assert read_response(client)[1] == b"got 50000"
+
+
 @pytest.mark.parametrize("what", ["trailer", "extension"])
 def test_framing_without_end_is_refused(server: Running, what: str) -> None:
     start = b"0\r\nX: " if what == "trailer" else b"1;"
@@ -202,10 +240,48 @@ def test_framing_without_end_is_refused(server: Running, what: str) -> None:
     assert wait_until(lambda: not server.state.connections)
 
 
-def test_upgrade_without_a_body_is_answered_without_it(server: Running) -> None:
-    answer = server.exchange(b"GET /u HTTP/1.1\r\n" + HOST + b"Connection: upgrade\r\nUpgrade: h2c\r\n\r\n")
-    assert answer.startswith(b"HTTP/1.1 200 ")
-    assert b"connection: close" in answer
+UPGRADE = HOST + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
+UPGRADES = {
+    "GET": (b"GET /u HTTP/1.1\r\n" + UPGRADE + b"\r\n", b"'/u'"),
+    "PUT": (b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 7\r\n\r\nGET / H", b"got 7"),
+    "empty PUT": (b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 0\r\n\r\n", b"got 0"),
+    "large PUT": (b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 700000\r\n\r\n" + b"a" * 700_000, b"got 700000"),
+    "chunked PUT": (
+        b"PUT / HTTP/1.1\r\n" + UPGRADE + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", b"got 5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3, 40])
+@pytest.mark.parametrize("case", UPGRADES)
+def test_another_protocol_is_not_taken_up_and_the_connection_goes_on(server: Running, case: str, pieces: int) -> None:
+    request, said = UPGRADES[case]
+    plain = b"PUT / HTTP/1.1\r\n" + HOST + CLOSE + b"Content-Length: 3\r\n\r\nxyz"
+    stream = request + request + plain
+    size = -(-len(stream) // pieces)
+    with server.connect() as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(stream), size):
+            client.sendall(stream[at : at + size])
+            time.sleep(0.002)
+        answers = read_all(client).split(b"HTTP/1.1 ")[1:]
+    assert [answer[:4] for answer in answers] == [b"200 "] * 3
+    assert said in answers[0]
+    assert said in answers[1]
+    assert answers[2].endswith(b"got 3")
+
+
+@pytest.mark.parametrize("split", range(1, 40, 3))
+def test_a_request_line_may_come_in_pieces_behind_another_request(server: Running, split: int) -> None:
+    first = b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 3\r\n\r\nabc"
+    second = b"GET /second HTTP/1.1\r\n" + HOST + CLOSE + b"\r\n"
+    with server.connect() as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for piece in (first + second[:split], second[split : split + 2], second[split + 2 :]):
+            client.sendall(piece)
+            time.sleep(0.003)
+        answer = read_all(client)
+    assert b"got 3HTTP/1.1 200 " in answer
+    assert b"/second" in answer
 
 
 def test_slow_heads_are_refused(server: Running) -> None:
@@ -271,6 +347,12 @@ def test_expect_is_answered_when_the_body_is_wanted(server: Running) -> None:
         assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         client.sendall(b"abc")
         assert read_response(client)[1] == b"got 3"
+
+
+def test_expect_is_ignored_in_the_old_version(server: Running) -> None:
+    answer = server.exchange(b"PUT / HTTP/1.0\r\n" + HOST + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\nabc")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.endswith(b"got 3")
 
 
 def test_expect_is_not_answered_when_the_body_is_refused(server: Running) -> None:

@@ -7,9 +7,11 @@ import socket
 
 import pytest
 import uvloop
+from uvicorn.server import ServerState
 
 from orcas.dispatch import _Turns
-from orcas.serve import bound, listeners
+from orcas.protocol import LimitedProtocol
+from orcas.serve import _Server, bound, listeners
 
 TURN = 1000
 CONNECTIONS = 48
@@ -49,6 +51,29 @@ async def test_one_that_gave_up_takes_nothing_from_a_turn() -> None:
     for _ in range(6):
         await asyncio.sleep(0)
     assert served.done()
+
+
+def test_a_connection_whose_clock_fails_ends_alone(caplog: pytest.LogCaptureFixture) -> None:
+    class Connection(LimitedProtocol):
+        def __init__(self, *, fails: bool) -> None:
+            self.fails, self.ticks, self.aborts = fails, 0, 0
+            self.transport = self  # type: ignore[assignment]
+
+        def tick(self) -> None:
+            self.ticks += 1
+            assert not self.fails, "expected by this test"
+
+        def abort(self) -> None:
+            self.aborts += 1
+
+    server = _Server.__new__(_Server)
+    server.server_state = ServerState()
+    connections = [Connection(fails=number == 1) for number in range(3)]
+    server.server_state.connections.update(connections)
+    server._tick_connections()
+    assert [connection.ticks for connection in connections] == [1, 1, 1]
+    assert [connection.aborts for connection in connections] == [0, 1, 0]
+    assert len(caplog.records) == 1
 
 
 def test_a_burst_of_connections_is_accepted_in_a_few_turns() -> None:

@@ -1,7 +1,7 @@
 """The door to the operator's tools: nothing behind it sees a request that the root identity did not sign.
 
 The verdict rests on the head alone and comes before any of the body is received; then the body must have the hash that
-was signed. Refusals are JSON, and say no more than S3 does.
+was signed. A request that changes something is let through once. Refusals are JSON, and say no more than S3 does.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 # Bytes of the largest body: orders are a few words.
 BODY_MAX: Final = 64 * 1024
+# Of a signature that holds: the request was taken before, or too many were.
+_SAID_TO_ROOT: Final = frozenset((409, 503))
 
 
 class Gatekeeper(Protocol):
@@ -46,8 +48,8 @@ class RootOnly:
         )
         if isinstance(verdict, tuple):
             # Whoever is not root learns that, and not what would have been wrong with a better signature's request.
-            _, code, message = verdict
-            await refuse(scope, send, 403, code, message)
+            status, code, message = verdict
+            await refuse(scope, send, status if status in _SAID_TO_ROOT else 403, code, message)
             return
         body = await _collect(receive)
         if body is None:

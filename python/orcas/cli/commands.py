@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -53,6 +54,12 @@ DiskReserve = Annotated[
 ]
 Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is gone at exit.")]
 Dev = Annotated[bool, typer.Option("--dev", help="Fixed keys, on loopback only.")]
+Salvage = Annotated[
+    bool, typer.Option("--salvage", help="Serve what is left of a damaged store, read-only; nothing in it is changed.")
+]
+Report = Annotated[
+    str | None, typer.Option("--report", metavar="FILE", help="With --salvage: list there, in JSON, what is not whole.")
+]
 Domain = Annotated[
     list[str] | None,
     typer.Option("--domain", metavar="NAME", help="Serve BUCKET.NAME too (virtual-hosted style); may be repeated."),
@@ -84,6 +91,8 @@ def serve(
     memory: Memory = False,
     dev: Dev = False,
     domain: Domain = None,
+    salvage: Salvage = False,
+    report: Report = None,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C.
 
@@ -100,6 +109,8 @@ def serve(
         orcas serve --memory -p 0             a free port, nothing left behind
 
         orcas serve --memory --dev            published keys, for trying things out
+
+        orcas serve --salvage                 what is whole of a damaged store, to be read only
     """
     from orcas.cli.serving import serve_command
 
@@ -112,8 +123,11 @@ def serve(
         "domains": domain or None,
         "memory": memory or None,
         "dev": dev or None,
+        "salvage": salvage or None,
     }
-    serve_command(resolve(overrides).settings)
+    if report is not None and not salvage:
+        raise UsageError("--report goes with --salvage.")
+    serve_command(resolve(overrides).settings, None if report is None else Path(report).expanduser())
 
 
 env.add_to(app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,8 @@ from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, size
 from orcas.cli.upkeep import Bucket, Endpoint, settings_of
 from orcas.errors import UsageError
+
+EXIT_LOST = 1
 
 TargetEndpoint = Annotated[
     str | None, typer.Option("--target-endpoint", metavar="URL", help="The S3 server of s3://BUCKET/PREFIX.")
@@ -110,36 +113,59 @@ def export(
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep files that have the size and time of their object.")
     ] = False,
+    skip_lost: Annotated[
+        bool,
+        typer.Option(
+            "--skip-lost", help="Go on where an object cannot be read, and open any store that has one record."
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write every object as a plain file, TARGET/BUCKET/KEY, and TARGET/index.jsonl with what is known of it.
 
     What cannot be part of a path is written as %XX; the index has the key of every path.
 
-    Example:
+    With --skip-lost a stopped store is opened for salvage: nothing in it is changed, and TARGET/lost.jsonl lists what is not
+    whole. Exit code 1: something is lost, or may have been deleted or replaced by a record that is lost.
+
+    Examples:
 
         orcas export ~/photos --bucket photos --prefix 2026/
+
+        orcas export ~/what-is-left --skip-lost
     """
     from orcas.tools.export import Export
     from orcas.tools.reach import reached
+    from orcas.tools.salvage import in_words, readable_salvage
 
     if prefix and bucket is None:
         raise UsageError("--prefix goes with --bucket.")
     place = Path(os.path.abspath(Path(target).expanduser()))  # noqa: PTH100 - keeps symlinks
-    with reached(settings_of(data), endpoint) as session, progress(shown=not as_json) as advance:
-        done = Export(session, place, resume, advance).run(bucket, os.fsencode(prefix))
+    settings = settings_of(data)
+    if skip_lost and endpoint is None:
+        settings = dataclasses.replace(settings, salvage=True)
+    with reached(settings, endpoint) as session, progress(shown=not as_json) as advance:
+        done = Export(session, place, resume, advance, skip_lost).run(bucket, os.fsencode(prefix))
+        found = session.salvage
+    if found is not None:
+        done["salvage"] = readable_salvage(found)
     if as_json:
         print_json(done)
-        return
-    _print_facts(
-        "export",
-        [
-            ("objects", done["objects"]),
-            ("bytes", size(done["bytes"])),
-            ("there already", done["skipped"]),
-            ("deleted meanwhile", done["gone"]),
-        ],
-    )
+    else:
+        _print_facts(
+            "export",
+            [
+                ("objects", done["objects"]),
+                ("bytes", size(done["bytes"])),
+                ("there already", done["skipped"]),
+                ("deleted meanwhile", done["gone"]),
+                *([("lost", done["lost"])] if skip_lost else []),
+            ],
+        )
+        for line in in_words(done["salvage"]) if found is not None else []:
+            typer.echo(line, err=True)
+    if done.get("lost") or (found is not None and found["doubtful"]):
+        raise typer.Exit(EXIT_LOST)
 
 
 def _print_facts(title: str, facts: list[tuple[str, object]]) -> None:

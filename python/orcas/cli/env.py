@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 import typer
@@ -20,6 +20,9 @@ from orcas.cli.options import Data
 from orcas.clients import client_environment, foreign_variables, proxied, unproxied_environment
 from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, Settings, resolve
 from orcas.errors import UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from orcas.control.address import Address
 
 _POLL_SECONDS: Final = 0.05
 _CONNECT_SECONDS: Final = 1.0
@@ -54,7 +57,7 @@ def env(
         raise UsageError("--memory and --data exclude each other: a store in memory has no directory.")
     settings = resolve({"data": data, "host": host, "port": port, "dev": dev or None}).settings
     deadline = time.monotonic() + wait
-    running: str | None
+    running: Address | None
     if memory:
         settings, running = _in_memory(settings, port, deadline)
     else:
@@ -66,16 +69,17 @@ def env(
         # Some other server has that directory.
         running = None
     if running is not None and not memory:
-        named = urlsplit(running)
+        named = urlsplit(running.url)
         url = _url(
             named.hostname or "" if host is None else reachable(settings.host),
             named.port or 0 if port is None else settings.port,
         )
     elif running is not None:
-        url = running
+        url = running.url
     else:
         url = _expected(settings, sure=dev or host is not None or port is not None)
-    variables = client_environment(url, *keys, settings.region)
+    region = settings.region if running is None else running.region
+    variables = client_environment(url, *keys, region)
     if proxied():
         variables |= unproxied_environment(url)
     lines = [f"export {name}={shlex.quote(value)}\n" for name, value in variables.items()]
@@ -83,16 +87,16 @@ def env(
     sys.stdout.write("".join(lines))
 
 
-def _running(directory: Path, deadline: float) -> str | None:
+def _running(directory: Path, deadline: float) -> Address | None:
     """The server of `directory`, waited for until `deadline`."""
     from orcas.control.address import running_at
 
-    while (url := running_at(directory)) is None and time.monotonic() < deadline:
+    while (found := running_at(directory)) is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    return url
+    return found
 
 
-def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[Settings, str]:
+def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[Settings, Address]:
     """The directory and the address of a server with a store in memory.
 
     Raises:
@@ -104,9 +108,9 @@ def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[S
     from orcas.memory import private_directories
 
     while True:
-        found = {url: path for path in private_directories() if (url := running_at(path)) is not None}
+        found = {at: path for path in private_directories() if (at := running_at(path)) is not None}
         if port is not None:
-            found = {url: path for url, path in found.items() if urlsplit(url).port == settings.port}
+            found = {at: path for at, path in found.items() if urlsplit(at.url).port == settings.port}
         if found or time.monotonic() >= deadline:
             break
         time.sleep(_POLL_SECONDS)
@@ -116,12 +120,13 @@ def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[S
             f"No server of this user has a store in memory{where}: `orcas serve --memory` starts one."
         )
     if len(found) > 1:
-        raise UnavailableError(f"Several servers have a store in memory, {', '.join(found)}: choose one with --port.")
-    url, directory = found.popitem()
-    return replace(settings, data=directory), url
+        urls = ", ".join(sorted(at.url for at in found))
+        raise UnavailableError(f"Several servers have a store in memory, {urls}: choose one with --port.")
+    at, directory = found.popitem()
+    return replace(settings, data=directory), at
 
 
-def _keys(settings: Settings, running: str | None, dev: bool) -> tuple[str, str]:
+def _keys(settings: Settings, running: Address | None, dev: bool) -> tuple[str, str]:
     from orcas.control.keys import root_pair
 
     if dev:
@@ -138,12 +143,18 @@ def _expected(settings: Settings, *, sure: bool) -> str:
         UnavailableError: some other server is there, or nobody can know where.
     """
     from orcas.control.address import reachable
+    from orcas.control.files import is_locked
 
     url = _url(reachable(settings.host), settings.port)
+    if sure and settings.port:
+        return url
+    if is_locked(settings.data):
+        raise UnavailableError(
+            f"A process has the store in {settings.data}, but does not say where it takes requests: "
+            "wait for it with --wait, or name its address with --port."
+        )
     if settings.port == 0:
         raise UnavailableError(f"No server has the store in {settings.data} open: `orcas serve` starts one.")
-    if sure:
-        return url
     try:
         socket.create_connection((reachable(settings.host), settings.port), _CONNECT_SECONDS).close()
     except OSError:

@@ -8,6 +8,8 @@ import logging
 import os
 import shlex
 import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orcas import logs
 from orcas.app import Lane, Orcas
@@ -16,18 +18,26 @@ from orcas.descriptors import allow_files
 from orcas.errors import UnavailableError
 from orcas.memory import private_directory
 from orcas.serve import Announce, run
+from orcas.tools.salvage import in_words, readable_salvage, write_report
+
+if TYPE_CHECKING:
+    from orcas.edge import SalvageReport
 
 log = logging.getLogger("orcas")
 
 
-def serve_command(settings: Settings) -> None:
+def serve_command(settings: Settings, report: Path | None = None) -> None:
     """Serve until a signal. The ready line goes to stdout, everything else to stderr.
+
+    `report`: the file that gets what a salvage found.
 
     Raises:
         OrcasError: the server cannot start.
     """
 
     def announce(url: str, lane: Lane) -> None:
+        if lane.salvage is not None:
+            _tell_salvage(lane.salvage, report)
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
         _tell_root_key(lane, settings)
@@ -54,14 +64,20 @@ def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -
 
 def _warn(settings: Settings) -> None:
     """Say what an operator may have chosen without knowing."""
-    if settings.durability != "sync":
+    if settings.durability != "sync" and not settings.salvage:
         log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
     if not is_loopback(settings.host):
         log.warning(
-            "Listening on %s without TLS: whoever sees the traffic can read what is stored and replay requests; "
-            "put a proxy that speaks TLS in front, or listen on 127.0.0.1",
-            settings.host,
+            "Listening on %s unencrypted: whoever sees the traffic can read it and replay requests", settings.host
         )
+
+
+def _tell_salvage(found: SalvageReport, report: Path | None) -> None:
+    document = readable_salvage(found)
+    if report is not None:
+        write_report(report, document)
+    for line in in_words(document):
+        log.warning("Salvage: %s", line)
 
 
 def _tell_root_key(lane: Lane, settings: Settings) -> None:
@@ -69,6 +85,12 @@ def _tell_root_key(lane: Lane, settings: Settings) -> None:
     root = lane.root
     if settings.dev and root.secret_key == DEV_SECRET_KEY:
         log.info("The keys are those of --dev: access key %s, secret key %s", root.access_key, root.secret_key)
+    elif root.path is None and root.fresh:
+        sys.stderr.write(
+            "The root key of the store is lost. Until this server ends, it is:\n"
+            f"  access key  {root.access_key}\n"
+            f"  secret key  {root.secret_key}\n"
+        )
     elif root.path is None:
         log.info("The root key is the operator's, access key %s", root.access_key)
     else:
@@ -80,4 +102,4 @@ def _tell_root_key(lane: Lane, settings: Settings) -> None:
                 f"  secret key  {root.secret_key}\n"
             )
         else:
-            log.info("The root key is in %s; `%s` prints it", root.path, again)
+            log.info("The root key is in %s; %s prints it", root.path, again)

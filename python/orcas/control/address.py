@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -23,7 +24,15 @@ def reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - maps it away
 
 
-def write_address(directory: Path, url: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is reached, and for which region its clients sign."""
+
+    url: str
+    region: str
+
+
+def write_address(directory: Path, url: str, region: str) -> None:
     """Say that the server of `directory` is reached under `url`.
 
     Raises:
@@ -32,7 +41,7 @@ def write_address(directory: Path, url: str) -> None:
     parts = urlsplit(url)
     host = reachable(parts.hostname or "")
     reached = f"http://[{host}]:{parts.port}" if ":" in host else f"http://{host}:{parts.port}"
-    content = json.dumps({"url": reached, "pid": os.getpid()}).encode() + b"\n"
+    content = json.dumps({"url": reached, "region": region, "pid": os.getpid()}).encode() + b"\n"
     try:
         write_secret_file(directory / FILE_NAME, content)
     except UnavailableError:
@@ -57,22 +66,25 @@ def remove_address(directory: Path) -> None:
     (directory / FILE_NAME).unlink(missing_ok=True)
 
 
-def read_address(directory: Path) -> str | None:
-    """The URL of the server that has the store of `directory`; None when it says nothing that can be read.
+def read_address(directory: Path) -> Address | None:
+    """The server that has the store of `directory`; None when the file says nothing that can be read.
 
     Raises:
         UnavailableError: the file is there but cannot be read.
     """
     content = read_secret_file(directory / FILE_NAME)
     try:
-        url = json.loads(content or b"")["url"]
+        document = json.loads(content or b"")
+        url, region = document["url"], document["region"]
     except (ValueError, KeyError, TypeError):
         return None
-    return url if isinstance(url, str) and url.startswith("http://") else None
+    if not isinstance(url, str) or not url.startswith("http://") or not isinstance(region, str):
+        return None
+    return Address(url, region)
 
 
-def running_at(directory: Path) -> str | None:
-    """The URL of the server that has the store of `directory` open and takes requests; None while there is none.
+def running_at(directory: Path) -> Address | None:
+    """The server that has the store of `directory` open and takes requests; None while there is none.
 
     Raises:
         UnavailableError: the file is there but cannot be read.

@@ -6,7 +6,6 @@ alone from its first byte. The lock is advisory and ends with the process, so no
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import time
@@ -92,7 +91,7 @@ def is_locked(directory: Path) -> bool:
 def _lock(descriptor: int) -> bool:
     """Take the lock. `is_locked` holds it shared for a moment: that is waited for, and nothing else."""
     for _ in range(_GLANCES_MAX):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         try:

@@ -60,14 +60,28 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
     operators = access_key is not None and secret_key is not None
     fresh = not operators and "access_key" not in document
     if fresh:
-        alphabet = string.ascii_uppercase + string.digits
-        document["access_key"] = "ORCAS" + "".join(secrets.choice(alphabet) for _ in range(15))
-        document["secret_key"] = secrets.token_urlsafe(30)
+        document["access_key"], document["secret_key"] = fresh_pair()
     if fresh or content is None:
         write_secret_file(path, json.dumps(document, indent=2).encode() + b"\n")
     if access_key is not None and secret_key is not None:
         return Root(document["owner"], access_key, secret_key, None, fresh=False)
     return Root(document["owner"], document["access_key"], document["secret_key"], path, fresh)
+
+
+def fresh_pair() -> tuple[str, str]:
+    """An access key and a secret key that nobody else has."""
+    alphabet = string.ascii_uppercase + string.digits
+    return "ORCAS" + "".join(secrets.choice(alphabet) for _ in range(15)), secrets.token_urlsafe(30)
+
+
+def known_root(directory: Path) -> dict[str, str]:
+    """What `root.json` says, nothing where it is missing or damaged; for stores of which parts are lost."""
+    path = directory / FILE_NAME
+    try:
+        content = read_secret_file(path)
+        return {} if content is None else _parse(path, content)
+    except UnavailableError:
+        return {}
 
 
 def _parse(path: Path, content: bytes) -> dict[str, str]:

@@ -137,7 +137,7 @@ class Control:
 
 
 def stored_root_pair(directory: Path) -> tuple[str, str] | None:
-    """The pair that the last server of `directory` had for its root, or has now; None where there is no store.
+    """The pair that the last server of `directory` had for its root, or has now; None where that is not known.
 
     Raises:
         UnavailableError: it cannot be read.
@@ -150,7 +150,10 @@ def stored_root_pair(directory: Path) -> tuple[str, str] | None:
             row = connection.execute(_ROOT_KEY).fetchone()
     except sqlite3.Error as error:
         raise UnavailableError(f"{path} cannot be read: {error}.") from error
-    return None if row is None else (row[0], _open_secret(AESGCM(key), *row))
+    # A row that is damaged is written again by the next start.
+    with contextlib.suppress(UnavailableError):
+        return None if row is None else (row[0], _open_secret(AESGCM(key), *row))
+    return None
 
 
 def _open_secret(cipher: AESGCM, access_key: str, identity: str, nonce: bytes, sealed: bytes) -> str:

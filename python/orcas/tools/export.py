@@ -6,7 +6,6 @@ moment of the store: each object is as it was when its turn came, and one that w
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -14,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -21,9 +21,11 @@ from orcas.errors import OrcasError, UnavailableError
 from orcas.tools.copying import write_at
 from orcas.tools.objects import Listed, buckets, listed, opened
 from orcas.tools.paths import PART, SIDE, bucket_name, path_of
-from orcas.tools.session import Session
+from orcas.tools.salvage import key_fields, readable_salvage
+from orcas.tools.session import RefusedError, Session
 
 INDEX: Final = "index.jsonl"
+LOST: Final = "lost.jsonl"
 _WORKERS: Final = 4
 # Objects under way at a time.
 _WINDOW: Final = 32
@@ -39,10 +41,13 @@ class Export:
     target: Path
     resume: bool
     advance: Advance
+    # Leave out what cannot be read, and list it.
+    skip_lost: bool = False
     objects: int = 0
     size: int = 0
     skipped: int = 0
     gone: int = 0
+    lost: list[dict[str, Any]] = field(default_factory=list)
     _made: set[Path] = field(default_factory=set)
     _moved: dict[str, str] = field(default_factory=dict)
     _pending: deque[Future[dict[str, Any] | None]] = field(default_factory=deque)
@@ -67,9 +72,11 @@ class Export:
                     pool.shutdown(cancel_futures=True)
                     raise
             self._finish_index(unfinished)
+            if self.skip_lost:
+                self._list_lost()
         return {
             "target": str(self.target), "objects": self.objects, "bytes": self.size, "skipped": self.skipped,
-            "gone": self.gone,
+            "gone": self.gone, **({"lost": len(self.lost)} if self.skip_lost else {}),
         }  # fmt: skip
 
     def _take_target(self) -> None:
@@ -115,16 +122,25 @@ class Export:
         self._made = set(wanted)
 
     def _object(self, bucket: str, entry: Listed, path: Path) -> dict[str, Any] | None:
+        try:
+            return self._copy(bucket, entry, path)
+        except (RefusedError, UnavailableError) as error:
+            refused = isinstance(error, RefusedError) and error.status < HTTPStatus.INTERNAL_SERVER_ERROR
+            if refused or not self.skip_lost:
+                raise
+            # A store that is gone altogether has lost nothing.
+            next(iter(buckets(self.session)), None)
+            path.with_name(path.name + PART).unlink(missing_ok=True)
+            return {"lost": {"bucket": bucket, **key_fields(entry.key), "size": entry.size, "reason": str(error)}}
+
+    def _copy(self, bucket: str, entry: Listed, path: Path) -> dict[str, Any] | None:
         with opened(self.session, bucket, entry.key) as found:
             if found is None:
                 return None
             line: dict[str, Any] = {
-                "bucket": bucket, "key": entry.key.decode(errors="backslashreplace"), "path": self._relative(path),
-                "size": found.size, "etag": found.etag, "modified": found.modified, "headers": found.headers,
-                "metadata": found.metadata,
+                "bucket": bucket, **key_fields(entry.key), "path": self._relative(path), "size": found.size,
+                "etag": found.etag, "modified": found.modified, "headers": found.headers, "metadata": found.metadata,
             }  # fmt: skip
-            if line["key"].encode() != entry.key or "\\" in line["key"]:
-                line["key_base64"] = base64.b64encode(entry.key).decode()
             line["skipped"] = self.resume and _is_there(path, found.size, found.modified)
             if not line["skipped"]:
                 self._write(path, found.answer.pieces, found.size, found.modified)
@@ -151,6 +167,9 @@ class Export:
         if line is None:
             self.gone += 1
             return
+        if "lost" in line:
+            self.lost.append(line["lost"])
+            return
         skipped = line.pop("skipped")
         self.skipped += skipped
         self.objects += 1
@@ -169,6 +188,19 @@ class Export:
                     index.write(json.dumps(line) + "\n")
             fixed.replace(unfinished)
         unfinished.replace(self.target / INDEX)
+
+    def _list_lost(self) -> None:
+        """What was not exported, and what a salvage knows to be missing beside that."""
+        lines = list(self.lost)
+        if self.session.salvage is not None:
+            shown = {(line["bucket"], line["key"]) for line in lines}
+            document = readable_salvage(self.session.salvage)
+            lines += [loss for loss in document["losses"] if (loss["bucket"], loss["key"]) not in shown]
+            lines += [{**named, "reason": "may have been deleted or replaced"} for named in document["named"]]
+        unfinished = self.target / f"{LOST}{PART}"
+        with _replaced(unfinished, "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        unfinished.replace(self.target / LOST)
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.target).as_posix()

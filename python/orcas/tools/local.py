@@ -120,7 +120,7 @@ def opened(settings: Settings) -> Iterator[Session]:
         InUseError: another process has it.
         UnavailableError: there is none, or it cannot be opened.
     """
-    if not (settings.data / DATABASE_NAME).is_file():
+    if not settings.salvage and not (settings.data / DATABASE_NAME).is_file():
         raise UnavailableError(f"There is no store in {settings.data}.")
     # The index is made by SQLite with what the process allows: its owner alone.
     os.umask(0o077)
@@ -154,8 +154,8 @@ def opened(settings: Settings) -> Iterator[Session]:
     assert lane is not None
     try:
         root = lane.root
-        keys = root.access_key, root.secret_key
-        yield Session(LocalTransport(app, loop), keys, settings.region, f"of the store in {settings.data}")
+        keys, whose = (root.access_key, root.secret_key), f"of the store in {settings.data}"
+        yield Session(LocalTransport(app, loop), keys, settings.region, whose, salvage=lane.salvage)
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

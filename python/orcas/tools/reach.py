@@ -67,8 +67,8 @@ def through_server(settings: Settings, in_use: InUseError) -> Session:
     Raises:
         UnavailableError: whoever has it is no server that takes requests.
     """
-    url = read_address(settings.data)
-    if url is None:
+    address = read_address(settings.data)
+    if address is None:
         raise UnavailableError(f"{in_use} It is no server that takes requests yet.")
     keys = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
-    return Session(HttpTransport(url), keys, settings.region, f"of the store in {settings.data}")
+    return Session(HttpTransport(address.url), keys, address.region, f"of the store in {settings.data}")

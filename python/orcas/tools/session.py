@@ -9,16 +9,20 @@ import contextlib
 import hashlib
 import http.client
 import json
+import secrets
 import ssl
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from orcas.edge import sign
 from orcas.errors import OrcasError, UnavailableError, UsageError
+
+if TYPE_CHECKING:
+    from orcas.edge import SalvageReport
 
 PIECE: Final = 1 << 20
 _TIMEOUT_SECONDS: Final = 300
@@ -176,12 +180,15 @@ class Session:
         whose: str = "",
         *,
         headers: Headers | None = None,
+        salvage: SalvageReport | None = None,
     ) -> None:
         self.transport = transport
         self._keys = keys
         self._region = region
         self._whose = f" {whose}" if whose else ""
         self._headers = headers or []
+        # Of a store that was opened for salvage.
+        self.salvage = salvage
 
     @property
     def is_remote(self) -> bool:
@@ -216,7 +223,9 @@ class Session:
             UnavailableError: there is none, or none of this API.
         """
         body = b"" if order is None else json.dumps(order).encode()
-        with self.request(method, f"/_orcas/admin/{path}", body=body) as answer:
+        # The server takes what changes something once; the nonce tells orders of one second apart.
+        extra = None if method == "GET" else [(b"x-amz-orcas-nonce", secrets.token_hex(16).encode())]
+        with self.request(method, f"/_orcas/admin/{path}", body=body, extra=extra) as answer:
             content = answer.read()
         try:
             document = json.loads(content)

@@ -56,12 +56,14 @@ impl Server {
         let options = LaneOptions {
             region: "us-east-1".into(),
             strict_region: false,
+            presign_v2: true,
             domains: Vec::new(),
             whole_body_max: 64 * 1024,
             body_budget: 64 << 20,
             workers: 16,
             instant_upload: true,
             explains: false,
+            salvage: false,
         };
         let key = AccessKey { credential: credential(), owner: OWNER.into() };
         let keys = HashMap::from([(ACCESS_KEY.to_owned(), key)]);
@@ -111,7 +113,7 @@ impl Server {
     }
 
     fn stream(&self, request: &Arc<Request>, body: &[u8]) -> Answer {
-        let stream = request.open_body().expect("a body");
+        let stream = request.open_body("127.0.0.1").expect("a body");
         for piece in body.chunks(RECEIVED) {
             loop {
                 let lane = Arc::clone(&self.lane);

@@ -38,6 +38,7 @@ pub fn options(data: &Path, durability: Durability) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 256 << 20,
+        ballast: 0,
         pooling_enabled: true,
     }
 }

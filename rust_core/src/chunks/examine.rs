@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open, read_around_faults};
 
 use super::PackOptions;
-use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, blocks_match, content_start, table_length};
+use super::format::{
+    CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length, table_length,
+};
 use super::reader::open_pack;
 
 /// Bytes read at a time.
@@ -43,6 +45,7 @@ pub struct PackExamination {
     file: Arc<dyn File>,
     path: PathBuf,
     crc_salt: u32,
+    lacks_a_copy: bool,
     length: u64,
     window: Vec<u8>,
     start: u64,
@@ -56,12 +59,17 @@ impl PackExamination {
     pub fn open(fs: &dyn FileSystem, options: &PackOptions, pack: u64) -> Result<Self> {
         let opened = open_pack(fs, options, pack, Open::Read)?;
         let length = opened.file.len()?;
-        let (file, path, crc_salt) = (opened.file, opened.path, opened.crc_salt);
-        Ok(Self { file, path, crc_salt, length, window: Vec::new(), start: 0, filled: 0 })
+        let (file, path, crc_salt, lacks_a_copy) = (opened.file, opened.path, opened.crc_salt, opened.lacks_a_copy);
+        Ok(Self { file, path, crc_salt, lacks_a_copy, length, window: Vec::new(), start: 0, filled: 0 })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether one of the two copies of the header is damaged.
+    pub fn lacks_a_copy(&self) -> bool {
+        self.lacks_a_copy
     }
 
     /// Bytes of the file.
@@ -125,6 +133,27 @@ impl PackExamination {
             done += piece;
         }
         Ok(ChunkVerdict::Whole { stored: header.identity, computed: Some(hasher.finalize().into()) })
+    }
+
+    /// Shows every chunk header that holds: its place, the identity that it names, and the length of the content.
+    ///
+    /// # Errors
+    /// What reading ran into, and `meter`'s.
+    pub fn each_frame(
+        &mut self,
+        meter: &dyn Fn(u64) -> Result<()>,
+        visit: &mut dyn FnMut(u64, [u8; 32], u32),
+    ) -> Result<()> {
+        let mut at = FILE_HEADER;
+        while at + CHUNK_HEADER as u64 <= self.length {
+            let salt = self.crc_salt;
+            let header = ChunkHeader::decode(&field(self.view(at, CHUNK_HEADER, WINDOW, meter)?, 0), salt, at);
+            at += header.map_or(FRAME_ALIGN, |header| frame_length(header.length));
+            if let Some(header) = header {
+                visit(at - frame_length(header.length), header.identity, header.length);
+            }
+        }
+        Ok(())
     }
 
     /// These bytes are not needed in memory any more.

@@ -10,7 +10,12 @@ pub const FORMAT_VERSION: u32 = 1;
 /// that an earlier sync made durable, and a dead chunk's pages can be given back whole.
 pub const FRAME_ALIGN: u64 = 4096;
 pub const FILE_HEADER: u64 = FRAME_ALIGN;
-pub const FILE_HEADER_ENCODED: usize = 64;
+/// Bytes of one copy of a pack's header.
+const COPY: usize = 64;
+/// Where the second copy begins, in another sector. Packs of earlier versions have none.
+const SECOND_AT: usize = 2048;
+/// Bytes from the beginning of a pack to the end of the second copy.
+pub const FILE_HEADER_ENCODED: usize = SECOND_AT + COPY;
 const FILE_MAGIC: [u8; 8] = *b"ORCASPAK";
 
 pub const CHUNK_HEADER: usize = 64;
@@ -46,11 +51,31 @@ impl PackHeader {
         out[40..56].copy_from_slice(&self.salt);
         let crc = block_crc(&out[..56]);
         out[56..60].copy_from_slice(&crc.to_le_bytes());
+        out.copy_within(..COPY, SECOND_AT);
         out
     }
 
-    /// `number` is the one in the file's name.
+    /// `number` is the one in the file's name. The fault is that of the first copy, when neither holds.
     pub fn decode(bytes: &[u8; FILE_HEADER_ENCODED], store_id: &[u8; 16], number: u64) -> Result<Self, HeaderFault> {
+        let copy = |at| Self::decode_copy(&field(bytes, at), store_id, number);
+        copy(0).or_else(|fault| copy(SECOND_AT).map_err(|_| fault))
+    }
+
+    /// The header of whatever pack this is, by the first copy that holds.
+    pub fn decode_any(bytes: &[u8; FILE_HEADER_ENCODED]) -> Option<Self> {
+        let copy = |at: usize| {
+            Self::decode_copy(&field(bytes, at), &field(bytes, at + 16), u64::from_le_bytes(field(bytes, at + 32)))
+        };
+        [0, SECOND_AT].into_iter().find_map(|at| copy(at).ok())
+    }
+
+    /// Whether one of the copies is damaged: of bytes that `decode` accepted.
+    pub fn lacks_a_copy(bytes: &[u8; FILE_HEADER_ENCODED]) -> bool {
+        let second = &bytes[SECOND_AT..];
+        bytes[..COPY] != *second && second.iter().any(|byte| *byte != 0)
+    }
+
+    fn decode_copy(bytes: &[u8; COPY], store_id: &[u8; 16], number: u64) -> Result<Self, HeaderFault> {
         if bytes[..8] != FILE_MAGIC || u32::from_le_bytes(field(bytes, 56)) != block_crc(&bytes[..56]) {
             return Err(HeaderFault::Damaged);
         }
@@ -110,6 +135,16 @@ impl ChunkHeader {
         let length = u32::from_le_bytes(field(bytes, 8));
         let header = Self { length, table_crc: u32::from_le_bytes(field(bytes, 12)), identity: field(bytes, 16) };
         (length <= CHUNK_LENGTH_MAX).then_some(header)
+    }
+
+    /// The salt under which these bytes are a header at `offset`, if they are one at all.
+    pub fn salt_for(bytes: &[u8; CHUNK_HEADER], offset: u64) -> u32 {
+        u32::from_le_bytes(field(bytes, 0)) ^ header_crc(bytes, 0, offset)
+    }
+
+    /// The salt under which the header names a table with this checksum.
+    pub fn table_salt(&self, table_crc: u32) -> u32 {
+        self.table_crc ^ table_crc
     }
 
     /// The salted checksums in `table`; `None` when it does not match the header.

@@ -12,6 +12,7 @@ mod format;
 mod pack;
 mod packs;
 mod reader;
+mod salvage;
 #[cfg(test)]
 mod tests;
 mod upkeep;
@@ -25,7 +26,8 @@ use crate::fs::Random;
 pub use examine::{ChunkVerdict, ExpectedChunk, PackExamination};
 pub use format::CHUNK_LENGTH_MAX;
 pub use format::frame_length;
-pub use packs::Packs;
+pub use packs::{Packs, packs_present, set_packs_aside};
+pub use salvage::{PackSalvage, store_ids};
 pub use upkeep::{ChunkInfo, PackFile};
 pub use writer::{ChunkWriter, WrittenChunk};
 

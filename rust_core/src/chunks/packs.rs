@@ -3,7 +3,8 @@
 //! A pack is in use while it is open for chunks or while something that this process wrote into it may still be on its
 //! way to the log: all these hold its `Arc<Pack>`, and nothing else keeps one.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use crate::error::{Error, Result};
@@ -38,12 +39,35 @@ struct State {
     written: BTreeMap<u64, Weak<Pack>>,
 }
 
+/// The packs that stand in the directory, ascending, whatever they hold.
+///
+/// # Errors
+/// What listing the directory ran into.
+pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<u64>> {
+    Ok(fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect())
+}
+
+/// Renames packs, so that no start looks at them. Returns the new paths.
+///
+/// # Errors
+/// What renaming ran into; some may have been renamed.
+pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[u64]) -> Result<Vec<PathBuf>> {
+    let mut aside = Vec::new();
+    for number in packs {
+        let path = pack_path(&options.dir, *number);
+        let kept = path.with_extension("pack.damaged");
+        fs.rename(&path, &kept)?;
+        aside.push(kept);
+    }
+    if aside.is_empty() { Ok(aside) } else { fs.sync_dir(&options.dir).map(|()| aside) }
+}
+
 impl Packs {
     /// `live` are the packs born per the log; other packs of this store hold nothing that counts and are removed.
     /// New packs get numbers from `next_number` on, above every number seen.
     pub fn open(fs: Arc<dyn FileSystem>, options: PackOptions, live: &[u64], next_number: u64) -> Result<Self> {
         let options = Arc::new(options);
-        let present: BTreeSet<u64> = fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect();
+        let present = packs_present(&*fs, &options)?;
         for number in live {
             if !present.contains(number) {
                 return Err(Error::Missing { path: pack_path(&options.dir, *number) });
@@ -65,15 +89,29 @@ impl Packs {
         }
         let highest = present.last().copied().max(live.iter().copied().max()).unwrap_or(0);
         let next_number = next_number.max(highest + 1);
-        Ok(Self {
-            reader: Reader::new(Arc::clone(&fs), Arc::clone(&options)),
+        Ok(Self::with(fs, options, None, next_number))
+    }
+
+    /// Packs that are only read, with the salts of those that can be.
+    pub(super) fn salvaged(fs: Arc<dyn FileSystem>, options: PackOptions, salts: HashMap<u64, u32>) -> Self {
+        Self::with(fs, Arc::new(options), Some(salts), 1)
+    }
+
+    fn with(
+        fs: Arc<dyn FileSystem>,
+        options: Arc<PackOptions>,
+        salts: Option<HashMap<u64, u32>>,
+        next_number: u64,
+    ) -> Self {
+        Self {
+            reader: Reader::new(Arc::clone(&fs), Arc::clone(&options), salts),
             fs,
             options,
             unsyncable: Arc::default(),
             punched: Mutex::default(),
             no_holes: AtomicBool::new(false),
             state: Mutex::new(State { next_number, open: None, unborn: BTreeSet::new(), written: BTreeMap::new() }),
-        })
+        }
     }
 
     /// Takes space for a chunk of `length` bytes, at most `CHUNK_LENGTH_MAX`, in a new pack if it must: then this

@@ -28,6 +28,8 @@ const FRONT_GUESS: usize = CHUNK_HEADER + 4 * 64;
 pub(super) struct Reader {
     fs: Arc<dyn FileSystem>,
     options: Arc<PackOptions>,
+    /// Of packs that are read without their headers: with these nothing else is read.
+    salts: Option<HashMap<u64, u32>>,
     /// Oldest first.
     open: Mutex<VecDeque<Arc<OpenPack>>>,
     tables: Mutex<Tables>,
@@ -38,6 +40,8 @@ pub(super) struct OpenPack {
     pub file: Arc<dyn File>,
     pub crc_salt: u32,
     pub path: PathBuf,
+    /// One of the two copies of the header is damaged.
+    pub lacks_a_copy: bool,
 }
 
 /// A read at an offset: `false` when it would have to wait.
@@ -65,8 +69,8 @@ struct Tables {
 }
 
 impl Reader {
-    pub fn new(fs: Arc<dyn FileSystem>, options: Arc<PackOptions>) -> Self {
-        Self { fs, options, open: Mutex::default(), tables: Mutex::default() }
+    pub fn new(fs: Arc<dyn FileSystem>, options: Arc<PackOptions>, salts: Option<HashMap<u64, u32>>) -> Self {
+        Self { fs, options, salts, open: Mutex::default(), tables: Mutex::default() }
     }
 
     /// Fills `buf` with the content's bytes from `start`; `false` when `read_at` would have waited.
@@ -121,7 +125,14 @@ impl Reader {
         if let Some(found) = self.open.lock().iter().find(|pack| pack.number == number) {
             return Ok(Arc::clone(found));
         }
-        let pack = Arc::new(open_pack(&*self.fs, &self.options, number, Open::Read)?);
+        let pack = Arc::new(match &self.salts {
+            None => open_pack(&*self.fs, &self.options, number, Open::Read)?,
+            Some(salts) => {
+                let path = pack_path(&self.options.dir, number);
+                let crc_salt = *salts.get(&number).ok_or_else(|| Error::Missing { path: path.clone() })?;
+                OpenPack { number, file: self.fs.open(&path, Open::Read)?, crc_salt, path, lacks_a_copy: false }
+            }
+        });
         let mut open = self.open.lock();
         if open.len() == OPEN_PACKS_MAX {
             open.pop_front();
@@ -195,11 +206,14 @@ pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64,
     let path = pack_path(&options.dir, number);
     let file = fs.open(&path, mode)?;
     let mut encoded = [0; FILE_HEADER_ENCODED];
-    file.read_at(0, &mut encoded)?;
+    // An empty pack of an earlier version ends behind the first copy.
+    let present = file.len()?.min(FILE_HEADER_ENCODED as u64) as usize;
+    file.read_at(0, &mut encoded[..present])?;
     let header = PackHeader::decode(&encoded, &options.store_id, number).map_err(|fault| match fault {
         HeaderFault::Damaged => Error::corrupt(&path, 0, "the pack header does not match its checksum"),
         HeaderFault::Version(found) => Error::Version { path: path.clone(), found, supported: FORMAT_VERSION },
         HeaderFault::Foreign(reason) => Error::Foreign { path: path.clone(), reason },
     })?;
-    Ok(OpenPack { number, file, crc_salt: header.crc_salt(), path })
+    let lacks_a_copy = PackHeader::lacks_a_copy(&encoded);
+    Ok(OpenPack { number, file, crc_salt: header.crc_salt(), path, lacks_a_copy })
 }

@@ -227,6 +227,8 @@ pub struct Complete {
     pub parts: Vec<CompletePart>,
     /// Checksum of the whole object as the client expects it.
     pub checksum: Option<ObjectChecksum>,
+    /// The type that the client says the upload's checksum has.
+    pub checksum_type: Option<ChecksumType>,
     /// Size of the whole object as the client expects it, bytes.
     pub size: Option<u64>,
     pub precondition: Precondition,

@@ -281,16 +281,15 @@ struct Multipart {
 impl Multipart {
     fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
         let mut state = State::with_bucket();
-        let create =
-            Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers: ObjectHeaders::default(), checksum };
+        let headers = ObjectHeaders::default();
+        let create = Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, checksum };
         let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
         Self { state, upload, named: Vec::new() }
     }
 
     fn part(&mut self, number: u16, size: u64, checksum: Option<Checksum>) -> Result<Outcome, Failure> {
         let Intent::PutObject(put) = put("k", size) else { unreachable!("put makes a PutObject") };
-        let md5 = [number as u8; 16];
-        let (upload, body) = (self.upload, put.body);
+        let (upload, body, md5) = (self.upload, put.body, [number as u8; 16]);
         let part = PutPart { bucket: BUCKET, key: "k".into(), upload, number, size, md5, checksum, body };
         let answer = self.state.run(Intent::PutPart(Box::new(part)));
         self.named.push(CompletePart { number, md5, checksum: None });
@@ -303,6 +302,7 @@ impl Multipart {
             key: "k".into(),
             upload: self.upload,
             parts,
+            checksum_type: None,
             checksum,
             size: None,
             precondition: Precondition::default(),

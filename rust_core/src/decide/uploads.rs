@@ -131,6 +131,11 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         }
         .into());
     }
+    // Without an algorithm the checksum that S3 would keep is one of the full object.
+    let kind = upload.checksum.map_or(ChecksumType::FullObject, |(_, kind)| kind);
+    if complete.checksum_type.is_some_and(|stated| stated != kind) {
+        return Err(Refusal::BadDigest { what: "checksum type" }.into());
+    }
     let checksum = object_checksum(&upload, &chosen, complete.checksum.as_ref())?;
     check_precondition(view, complete.bucket, &complete.key, &complete.precondition)?;
     let etag = Etag::multipart(chosen.iter().map(|part| &part.md5)).ok_or(Refusal::InvalidPartOrder)?;

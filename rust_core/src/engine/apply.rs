@@ -81,26 +81,44 @@ impl Applier {
     /// One transaction, if there is anything to apply. Without room for it, or an index that takes it, everything stays as
     /// it was.
     pub fn step(&mut self) -> Result<()> {
-        let batches = self.shared.applies.take();
+        let mut batches = self.shared.applies.take();
+        let mut applied = self.apply(&batches);
+        if matches!(applied, Err(Error::StorageFull)) {
+            // One batch needs least, and what is checkpointed leaves its place in the write-ahead log to it.
+            self.shared.make_room();
+            let _ = self.shared.index.checkpoint();
+            self.shared.applies.put_back(batches.split_off(1.min(batches.len())));
+            applied = self.apply(&batches);
+        }
+        let why = match &applied {
+            Ok(()) => {
+                self.note_applied(&batches);
+                return Ok(());
+            }
+            Err(Error::StorageFull) => Stall::Space,
+            Err(Error::Index { .. } | Error::IndexDamaged { .. }) => Stall::Damage,
+            Err(_) => return applied,
+        };
+        self.shared.applies.put_back(batches);
+        self.shared.applies.stall(why);
+        applied
+    }
+
+    fn apply(&mut self, batches: &[AppendedBatch]) -> Result<()> {
         let Some(last) = batches.last() else { return Ok(()) };
         let records: Vec<Applied<'_>> = batches.iter().flat_map(applied).collect();
         let Some(writer) = &mut self.writer else { return Err(Error::Closed) };
-        if let Err(error) = writer.apply(&records, &last.position.encode()) {
-            match error {
-                Error::StorageFull => self.shared.applies.put_back(batches, Stall::Space),
-                Error::Index { .. } | Error::IndexDamaged { .. } => {
-                    self.shared.applies.put_back(batches, Stall::Damage);
-                }
-                _ => {}
-            }
-            return Err(error);
-        }
+        writer.apply(&records, &last.position.encode())
+    }
+
+    fn note_applied(&self, batches: &[AppendedBatch]) {
+        let Some(last) = batches.last() else { return };
         self.shared.leaving.committed(&self.shared.epochs);
-        self.shared.trim(&batches, TRIM_RECORDS);
+        self.shared.trim(batches, TRIM_RECORDS);
         let bytes = batches.iter().map(|batch| batch.bytes).sum();
-        self.shared.applies.applied(bytes, records.len(), last.position.clone());
+        let records = batches.iter().map(|batch| batch.records.len()).sum();
+        self.shared.applies.applied(bytes, records, last.position.clone());
         self.shared.note_applied(bytes);
-        Ok(())
     }
 }
 

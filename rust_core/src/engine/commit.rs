@@ -62,7 +62,7 @@ pub(super) struct Committer {
     failures: u32,
     /// What a look at the free space said in this round.
     space: Option<Result<()>>,
-    /// Why nothing is taken on: the index is as far behind as it may be, and cannot follow.
+    /// Why nothing is taken on: the index cannot follow and is far behind, or the disk has no room and the log no file.
     stuck: Option<Error>,
     taken: Vec<(Intent, Waiter)>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
@@ -117,7 +117,7 @@ impl Committer {
     /// The last round: makes everything durable.
     pub fn close(&mut self) {
         self.flush_or_stop();
-        self.log.close();
+        self.log.close(&self.durable);
     }
 
     /// One round: the intents that wait, or a flush that is due.
@@ -126,7 +126,7 @@ impl Committer {
         let mut taken = std::mem::take(&mut self.taken);
         self.shared.intents.take(count, bytes, &mut taken);
         self.space = None;
-        self.stuck = self.shared.applies.stuck();
+        self.stuck = self.what_keeps_back();
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
@@ -150,6 +150,22 @@ impl Committer {
             self.seal();
         }
         self.answer();
+    }
+
+    /// Why this round takes nothing on, if there is a reason.
+    fn what_keeps_back(&self) -> Option<Error> {
+        let full = || self.shared.ballast.is_short() && !self.log_has_room();
+        self.shared.applies.stuck().or_else(|| full().then_some(Error::StorageFull))
+    }
+
+    /// Whether what this round brings can do no harm on a full disk. What finds no place in the log fails with its round,
+    /// and with what was promised before in a weaker mode than `sync`: so as long as there is such a promise, what may not
+    /// find a place is refused before it is decided.
+    fn log_has_room(&self) -> bool {
+        !self.promised
+            || self.log.room() >= self.batch.len() as u64 + BATCH_BYTES_MAX
+            // Whatever else is wrong shows when it is written to.
+            || !matches!(self.shared.make_spare(), Err(Error::StorageFull))
     }
 
     /// How long a write of this mode may be acknowledged without a sync.
@@ -324,7 +340,9 @@ impl Committer {
             // What was appended early is still part of the buffer.
             || buffers && unsynced >= options.max_write_buffer_size
             || buffers && self.unsynced_objects + self.objects >= options.max_write_buffer_count as usize;
-        let outcome = if durability == Durability::Sync && decided || due || full || barrier {
+        // On a full disk nothing is promised that has yet to find room.
+        let short = self.shared.ballast.is_short();
+        let outcome = if durability == Durability::Sync && decided || due || full || barrier || short {
             self.flush()
         } else if buffers && (self.batch.len() as u64) < self.append_size() {
             self.promise(patience.map(|patience| now + patience));
@@ -442,7 +460,12 @@ impl Committer {
         if promised {
             return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");
         }
-        if self.log.needs_fail_over() || self.log.position() != self.durable {
+        if matches!(error, Error::StorageFull) {
+            // The upkeep thread makes room and the next log file, for the next attempt.
+            self.shared.request(Task::Spare);
+        }
+        // In a new file without a batch there is nothing to give up.
+        if self.log.needs_fail_over() || self.log.position().chain != self.durable.chain {
             if self.failures >= FAILURES_MAX {
                 return self.stop("writing the log failed twice in a row");
             }

@@ -6,7 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Handle, Pools, Shared};
+// Not one of `crate::sync`: nothing is called while it is held.
+use parking_lot::Mutex as Kept;
+
+use super::{Handle, Pools, Shared, Task};
 use crate::error::{Cause, Error, Result};
 use crate::record::Durability;
 use crate::sync::Mutex;
@@ -29,7 +32,7 @@ pub enum Condition {
 pub enum Space {
     /// Free bytes are fewer than are to be kept free.
     UnderReserve { reserve: u64 },
-    /// The file system takes nothing more, so that the index waits for room.
+    /// The file system took nothing more, and what the store kept for that case is in use.
     None,
 }
 
@@ -61,7 +64,7 @@ pub(super) struct Troubles {
     /// Set after its cause.
     stopped: AtomicBool,
     stop: Mutex<Option<Cause>>,
-    damage: Mutex<BTreeMap<Part, Cause>>,
+    damage: Kept<BTreeMap<Part, Cause>>,
 }
 
 impl Condition {
@@ -123,23 +126,28 @@ impl Shared {
         let reserve = self.options.reserve;
         match self.fs.free_bytes(&self.options.data) {
             Ok(free) if free < reserve => Err(Error::UnderReserve { reserve }),
+            Ok(_) | Err(_) if self.ballast.is_short() => {
+                self.request(Task::Ballast);
+                Err(Error::StorageFull)
+            }
             // A file system that cannot tell says so when it is written to.
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    fn space(&self) -> Option<Space> {
-        if self.applies.lacks_space() {
-            return Some(Space::None);
+    fn space(&self, stalled: bool) -> Option<Space> {
+        match self.check_space() {
+            Ok(()) => stalled.then_some(Space::None),
+            Err(Error::UnderReserve { reserve }) => Some(Space::UnderReserve { reserve }),
+            Err(_) => Some(Space::None),
         }
-        self.check_space().err().map(|_| Space::UnderReserve { reserve: self.options.reserve })
     }
 
-    fn condition(&self, space: Option<Space>) -> Condition {
+    fn condition(&self, writing: Result<()>, space: Option<Space>) -> Condition {
         if let Some(cause) = self.troubles.damage.lock().values().next() {
             return Condition::Damaged(cause.clone());
         }
-        match (self.check_writable(), space) {
+        match (writing, space) {
             (Err(Error::ReadOnly { cause }), _) => Condition::ReadOnly(cause),
             (_, Some(space)) => Condition::Full(space),
             (_, None) => Condition::Ok,
@@ -151,14 +159,15 @@ impl Handle {
     /// Asks the file system how much is free.
     pub fn health(&self) -> Health {
         let shared = &self.shared;
-        let (lag_bytes, lag_records) = shared.applies.lag();
-        let space = shared.space();
+        let lag = shared.applies.lag();
+        let writing = shared.check_writable();
+        let space = shared.space(lag.stalled);
         Health {
-            writable: space.is_none() && shared.check_writable().is_ok(),
-            condition: shared.condition(space),
+            writable: writing.is_ok() && space.is_none(),
+            condition: shared.condition(writing, space),
             durability: shared.options.durability,
-            lag_bytes,
-            lag_records: lag_records as u64,
+            lag_bytes: lag.bytes,
+            lag_records: lag.records as u64,
             pools: self.pools(),
         }
     }

@@ -89,7 +89,7 @@ impl Handle {
         // The index holds durable batches only, so the position it has applied is a durable one.
         while !shared.applies.has(last) {
             shared.check_writable()?;
-            if let Some(stall) = shared.applies.stall() {
+            if let Some(stall) = shared.applies.stalled() {
                 return Err(stall);
             }
             std::thread::sleep(PATIENCE);

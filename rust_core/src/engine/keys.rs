@@ -82,6 +82,11 @@ impl StoreKeys {
         (self.store_id, self.commit_key, self.scope_key) == (other.store_id, other.commit_key, other.scope_key)
     }
 
+    /// Of a store that has lost them: nothing can be verified with these, nor made.
+    pub fn lost(store_id: [u8; 16]) -> Self {
+        Self { store_id, ..Self::blank() }
+    }
+
     fn blank() -> Self {
         Self { store_id: [0; 16], commit_key: [0; 32], scope_key: [0; 32], established: false }
     }

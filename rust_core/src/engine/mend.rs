@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::health::Part;
-use super::open::{apply_recovered, index_options};
+use super::recover::{apply_recovered, index_options};
 use super::{Shared, Task};
 use crate::error::{Cause, Error, Result};
 use crate::fs::{FileSystem, Open};
@@ -65,6 +65,11 @@ impl Mending {
         self.changed.notify_all();
     }
 
+    /// Whether an index is wanted, whose place nobody else is to take.
+    pub fn is_wanted(&self) -> bool {
+        self.state.lock().wanted.is_some()
+    }
+
     /// Ends the thread soon.
     pub fn stop(&self) {
         self.state.lock().stopped = true;
@@ -107,7 +112,11 @@ pub(super) fn run(shared: &Arc<Shared>, logs: &LogFiles) {
         // Should it fail, whoever comes upon the damage after a restart asks again.
         let _ = mark(&*shared.fs, &shared.options.data);
         tell(shared, Cause::new(UNDER_WAY, reason));
-        match rebuild(shared, logs) {
+        let rebuilt = match rebuild(shared, logs) {
+            Err(Error::StorageFull) if shared.make_room() => rebuild(shared, logs),
+            done => done,
+        };
+        match rebuilt {
             Ok(()) => built.push_back(now),
             Err(Error::Closed) => return,
             Err(Error::StorageFull) => {

@@ -5,6 +5,7 @@
 //! randomness, file system and index come from outside. The engine knows neither Python nor HTTP.
 
 mod apply;
+mod ballast;
 mod body;
 mod buckets;
 mod cache;
@@ -25,6 +26,8 @@ mod overlay;
 mod queue;
 mod reads;
 mod reclaim;
+mod recover;
+mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;
 mod sharing;
@@ -55,6 +58,7 @@ use crate::record::{Bucket, BucketId, Durability, RefLevel};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Mutex, RwLock};
 
+use ballast::Ballast;
 use buckets::BucketTable;
 use cache::ObjectCache;
 use epochs::Epochs;
@@ -71,18 +75,20 @@ use waiter::ChannelSink;
 
 pub use body::{BodyWriter, Witness};
 pub use check::{
-    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, Group, IndexState, LOSSES_MAX, Loss,
-    ScrubDamage, ScrubProgress, check_store, repair_store,
+    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, GivenUp, Group, IndexState,
+    LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
 };
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
 pub use health::{Condition, Health, Part, Space};
 pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
-pub use open::{Engine, IndexPlace, Replayed};
+pub use open::Engine;
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
+pub use recover::{IndexPlace, Replayed};
+pub use salvage::{SalvageReport, SalvageSource, salvage_store};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
 pub use usage::{BucketUsage, FilesUsage, Usage};
@@ -122,6 +128,8 @@ pub struct EngineOptions {
     pub scrub_rate: u64,
     /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
     pub reserve: u64,
+    /// Bytes that the store takes at most to have room when the disk has none; 0 for none.
+    pub ballast: u64,
     /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened and
     /// closed for each use, instead of being used again.
     pub pooling_enabled: bool,
@@ -177,6 +185,8 @@ pub struct Pools {
 /// Work beside the pipeline.
 enum Task {
     Spare,
+    /// There may be room for the ballast.
+    Ballast,
     Checkpoint,
     /// The filter of shared blobs is wanted, or wanted larger.
     Heads,
@@ -213,6 +223,7 @@ struct Shared {
     log_reader: LogReader,
     spares: SpareMaker,
     packs: Packs,
+    ballast: Ballast,
     troubles: Troubles,
     tasks: crossbeam_channel::Sender<Task>,
     since_checkpoint: AtomicU64,
@@ -271,6 +282,7 @@ impl Shared {
     fn tidy(&self) {
         self.buffers.trim();
         self.index.tidy();
+        self.request(Task::Ballast);
     }
 
     /// The committer or the applier has panicked.

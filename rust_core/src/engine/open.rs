@@ -2,11 +2,12 @@
 //! acknowledged is in the index or replayed into it before anybody is served.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::apply::Applier;
+use super::ballast::Ballast;
 use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check;
@@ -17,29 +18,19 @@ use super::mend::{self, Mending};
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, Requests};
+use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
+use super::salvage::ReadOnlyParts;
 use super::sharing::{Heads, fill};
-use super::{EngineOptions, Environment, Handle, Shared, Task};
+use super::{Clock, EngineOptions, Environment, Handle, Shared, Task};
 use crate::buffers::Buffers;
 use crate::chunks::{PackOptions, Packs};
 use crate::error::{Error, Result};
-use crate::fs::FileSystem;
-use crate::index::{Applied, BlobLocation, Index, IndexOptions, Writer};
-use crate::log::{CONTENT_PREFIX, Log, LogFiles, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
-use crate::record::{self, Record};
+use crate::fs::scratch::ScratchDir;
+use crate::fs::{FileSystem, Random};
+use crate::index::Index;
+use crate::log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock};
-
-/// Where the index lives.
-#[derive(Clone)]
-pub enum IndexPlace {
-    /// `index.db` in the store's directory.
-    File,
-    /// In memory, from a state that `Index::serialize` took earlier.
-    Memory(Option<Arc<Vec<u8>>>),
-}
-
-/// Records that go into the index in one piece during a replay.
-const REPLAY_RECORDS: usize = 16_384;
 
 /// The parts of an open store, before anything runs.
 pub(super) struct Opened {
@@ -52,25 +43,6 @@ pub(super) struct Opened {
     pub replayed: Replayed,
 }
 
-/// What a start had to do before it could serve. All zero after the last process closed the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
-    /// Batches and records of the log that the index did not have.
-    pub batches: u64,
-    pub records: u64,
-    /// Bytes behind the last batch that did not count: written, but never acknowledged.
-    pub torn_bytes: u64,
-    /// The index could not be used and was built from the log.
-    pub index_rebuilt: bool,
-}
-
-impl Replayed {
-    /// The last process did not close the store.
-    fn unclean(&self) -> bool {
-        self.batches > 0 || self.torn_bytes > 0
-    }
-}
-
 /// An open store with its threads. Closed when dropped.
 pub struct Engine {
     handle: Handle,
@@ -81,6 +53,8 @@ pub struct Engine {
     mending: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
+    /// Where the index of a store is that was opened for salvage.
+    scratch: Option<ScratchDir>,
 }
 
 /// Tells those who wait for a thread when it panics, so that nobody waits for ever.
@@ -130,7 +104,13 @@ impl Engine {
         let mending = spawn("orcas-mend", watched(mend::died, Box::new(move || mend::run(&for_mending, &mended))))?;
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
         let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.died(), reclaim))?;
+        if shared.ballast.is_short() {
+            // Before anybody else takes the room that was just made.
+            let _ = shared.make_spare();
+            shared.fill_ballast();
+        }
         shared.request(Task::Spare);
+        shared.request(Task::Ballast);
         shared.request(Task::Heads);
         Ok(Self {
             handle: Handle { shared },
@@ -141,6 +121,7 @@ impl Engine {
             mending: Some(mending),
             scrub: Some(scrub),
             lock: Some(lock),
+            scratch: None,
         })
     }
 
@@ -158,7 +139,11 @@ impl Engine {
     /// [`Error::ReadOnly`] when something acknowledged in a weaker mode than `sync` could not be written.
     pub fn close(mut self) -> Result<()> {
         self.shut();
-        self.handle.shared.check_writable()
+        match self.scratch {
+            // One that was opened for salvage never took a write.
+            Some(_) => Ok(()),
+            None => self.handle.shared.check_writable(),
+        }
     }
 
     fn shut(&mut self) {
@@ -189,6 +174,8 @@ impl Engine {
             // Without it the next start replays nothing either: the index is complete. With it everything stands in one file,
             // whose pages a start can look at.
             let _ = shared.index.truncate_wal();
+            // From what the log has just given back: the next start may find nothing else.
+            shared.ballast.fill(0);
         }
         self.lock = None;
     }
@@ -209,7 +196,8 @@ fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean:
     for task in tasks {
         match task {
             // Without a spare file the next roll makes one itself, or fails its batch.
-            Task::Spare => drop(shared.spares.make()),
+            Task::Spare => drop(shared.make_spare()),
+            Task::Ballast => shared.fill_ballast(),
             // A later one will do as well; meanwhile the WAL grows.
             Task::Checkpoint => drop(shared.index.checkpoint()),
             // Without the filter everything counts as maybe known.
@@ -224,6 +212,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let data = options.data.clone();
     fs.create_dir(&data)?;
     let lock = fs.lock(&data.join("store.lock"))?;
+    let ballast = Ballast::open(Arc::clone(&fs), &data, options.ballast)?;
+    ballast.make_room_if_short();
     let (log_dir, chunk_dir) = (data.join("log"), data.join("chunks"));
     fs.create_dir(&log_dir)?;
     fs.create_dir(&chunk_dir)?;
@@ -246,7 +236,11 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         random: Arc::clone(&random),
     };
     let opener = IndexOpener { options: &options, place, store_id };
-    let Recovery { index, writer, mut log, replayed } = recover_index(&fs, &log_options, &opener)?;
+    let recovered = match recover_index(&fs, &log_options, &opener) {
+        Err(Error::StorageFull) if ballast.give_up() => recover_index(&fs, &log_options, &opener),
+        done => done,
+    };
+    let Recovery { index, writer, mut log, replayed } = recovered?;
     let compacted = index.read()?.log_files()?;
     log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
     keys.establish(&fs, &data)?;
@@ -257,21 +251,62 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
+    let shared = assemble(
+        options,
+        Assembly {
+            buckets: load_buckets(&index)?,
+            log_reader: log.reader(),
+            spares: log.spare_maker(),
+            position: log.position(),
+            fs,
+            clock,
+            random,
+            keys,
+            index,
+            packs,
+            ballast,
+            tasks: sender,
+        },
+    );
+    let logs = log.files();
+    let committer = Committer::new(Arc::clone(&shared), log);
+    let applier = Applier::new(Arc::clone(&shared), writer);
+    Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
+}
+
+/// What a store is made of, before anything runs.
+struct Assembly {
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    keys: StoreKeys,
+    index: Index,
+    log_reader: LogReader,
+    spares: SpareMaker,
+    packs: Packs,
+    ballast: Ballast,
+    buckets: BucketTable,
+    /// The end of the log.
+    position: LogPosition,
+    tasks: crossbeam_channel::Sender<Task>,
+}
+
+fn assemble(options: EngineOptions, parts: Assembly) -> Arc<Shared> {
+    let buffers = Buffers::new(options.pooling_enabled);
     let mending = Arc::new(Mending::default());
     let asked = Arc::clone(&mending);
-    index.on_damage(move |reason| asked.request(reason));
-    let buffers = Buffers::new(options.pooling_enabled);
-    let shared = Arc::new(Shared {
-        buckets: RwLock::new(Arc::new(load_buckets(&index)?)),
-        log_reader: log.reader().using(Arc::clone(&buffers)),
-        spares: log.spare_maker(),
-        fs,
-        clock,
-        random,
-        keys,
+    parts.index.on_damage(move |reason| asked.request(reason));
+    Arc::new(Shared {
+        buckets: RwLock::new(Arc::new(parts.buckets)),
+        log_reader: parts.log_reader.using(Arc::clone(&buffers)),
+        spares: parts.spares,
+        fs: parts.fs,
+        clock: parts.clock,
+        random: parts.random,
+        keys: parts.keys,
         scopes: Mutex::new(HashMap::new()),
         intents: IntentQueue::default(),
-        applies: ApplyQueue::new(log.position()),
+        applies: ApplyQueue::new(parts.position),
         candidates: Candidates::default(),
         pins: Arc::default(),
         reclaim: Requests::default(),
@@ -285,210 +320,50 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         heads: Heads::default(),
         held: Arc::default(),
         buffers,
-        index,
-        packs,
+        index: parts.index,
+        packs: parts.packs,
+        ballast: parts.ballast,
         troubles: Troubles::default(),
-        tasks: sender,
+        tasks: parts.tasks,
         since_checkpoint: AtomicU64::new(0),
         options,
-    });
-    let logs = log.files();
-    let committer = Committer::new(Arc::clone(&shared), log);
-    let applier = Applier::new(Arc::clone(&shared), writer);
-    Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
+    })
 }
 
-struct IndexOpener<'a> {
-    options: &'a EngineOptions,
-    place: IndexPlace,
-    store_id: [u8; 16],
-}
-
-/// How an index at `path`, or in memory, is opened.
-pub(super) fn index_options(options: &EngineOptions, path: Option<PathBuf>) -> IndexOptions {
-    IndexOptions {
-        path,
-        max_open: options.db_max_open,
-        max_idle: if options.pooling_enabled { options.db_max_idle } else { 0 },
-        lifetime: options.db_lifetime,
-        synchronous_off: options.durability == record::Durability::UnsafeNone,
+/// An engine that only reads, without threads: whatever is asked of one is refused.
+pub(super) fn read_only(options: EngineOptions, environment: Environment, parts: ReadOnlyParts) -> Engine {
+    let (tasks, _) = crossbeam_channel::bounded(1);
+    let ballast = Ballast::none(Arc::clone(&parts.fs), &options.data);
+    let shared = assemble(
+        options,
+        Assembly {
+            fs: parts.fs,
+            clock: environment.clock,
+            random: environment.random,
+            keys: parts.keys,
+            index: parts.index,
+            log_reader: parts.log_reader,
+            spares: parts.spares,
+            packs: parts.packs,
+            ballast,
+            buckets: parts.buckets,
+            position: LogPosition::ORIGIN,
+            tasks,
+        },
+    );
+    shared.stop_writing(parts.reason.into());
+    shared.intents.close();
+    shared.applies.close();
+    shared.reclaim.stop();
+    Engine {
+        handle: Handle { shared },
+        threads: Vec::new(),
+        maintenance: None,
+        reclamation: None,
+        mending: None,
+        scrub: None,
+        lock: Some(parts.lock),
+        replayed: Replayed::default(),
+        scratch: Some(parts.scratch),
     }
-}
-
-impl IndexOpener<'_> {
-    fn path(&self) -> PathBuf {
-        self.options.data.join("index.db")
-    }
-
-    fn open(&self) -> Result<Index> {
-        match &self.place {
-            IndexPlace::Memory(Some(snapshot)) => Index::open_serialized(snapshot, self.store_id),
-            IndexPlace::Memory(None) => Index::open(index_options(self.options, None), self.store_id),
-            IndexPlace::File => self.open_at(self.path()),
-        }
-    }
-
-    fn open_at(&self, path: PathBuf) -> Result<Index> {
-        Index::open(index_options(self.options, Some(path)), self.store_id)
-    }
-
-    /// The index that is there, if it is not known to be damaged. What a start reads of it can be read.
-    fn present(&self, fs: &dyn FileSystem) -> Result<Index> {
-        if matches!(self.place, IndexPlace::File) {
-            let data = &self.options.data;
-            if fs.list(data)?.iter().any(|name| name.starts_with(mend::REBUILT_NAME)) {
-                // What a rebuild that did not come to its end has left.
-                Index::destroy(&data.join(mend::REBUILT_NAME))?;
-            }
-            if mend::is_marked(fs, data)? {
-                return Err(Error::IndexDamaged { reason: "that was found out before the last stop".into() });
-            }
-        }
-        let index = self.open()?;
-        let reader = index.read()?;
-        reader.position()?;
-        reader.log_files()?;
-        reader.packs()?;
-        reader.highest_pack()?;
-        drop(reader);
-        load_buckets(&index)?;
-        Ok(index)
-    }
-}
-
-struct Recovery {
-    index: Index,
-    writer: Writer,
-    log: Log,
-    replayed: Replayed,
-}
-
-/// Brings the index up to date with the log, or builds it anew when it cannot be read or does not fit.
-fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
-    let mut damaged = false;
-    match opener.present(&**fs) {
-        Ok(index) => {
-            let position = index.position()?.and_then(|position| LogPosition::decode(&position));
-            match replay(fs, log, &index, position.as_ref()) {
-                Ok((writer, log, replayed)) => return Ok(Recovery { index, writer, log, replayed }),
-                Err(RecoverError::NoMatchingPosition) => {}
-                // An index that fell back to before a compaction meets records without what they refer to.
-                Err(RecoverError::Failed(Error::Index { .. })) => {}
-                Err(RecoverError::Failed(Error::IndexDamaged { .. })) => damaged = true,
-                Err(RecoverError::Failed(error)) => return Err(error),
-            }
-        }
-        Err(Error::Index { .. }) => {}
-        Err(Error::IndexDamaged { .. }) => damaged = true,
-        Err(error) => return Err(error),
-    }
-    if !matches!(opener.place, IndexPlace::File) {
-        let index = Index::open(index_options(opener.options, None), opener.store_id)?;
-        let (writer, log, replayed) = rebuild(fs, log, &index)?;
-        return Ok(Recovery { index, writer, log, replayed });
-    }
-    // Beside the old one: should the log be damaged too, that one says what is lost.
-    let (path, beside) = (opener.path(), opener.options.data.join(mend::REBUILT_NAME));
-    let build = || {
-        let index = opener.open_at(beside.clone())?;
-        let (writer, log, replayed) = rebuild(fs, log, &index)?;
-        drop(writer);
-        index.close()?;
-        Ok((log, replayed))
-    };
-    let built = match build() {
-        // Of two that were whole there is room for one.
-        Err(Error::StorageFull) if !damaged => {
-            Index::destroy(&beside)?;
-            Index::destroy(&path)?;
-            build()
-        }
-        built => built,
-    };
-    let (log, replayed) = built?;
-    Index::put_in_place(&beside, &path)?;
-    mend::unmark(&**fs, &opener.options.data)?;
-    let index = opener.open()?;
-    let writer = index.writer()?;
-    Ok(Recovery { index, writer, log, replayed })
-}
-
-/// Replays the whole log into an empty index.
-fn rebuild(fs: &Arc<dyn FileSystem>, log: &LogOptions, index: &Index) -> Result<(Writer, Log, Replayed)> {
-    match replay(fs, log, index, None) {
-        Ok((writer, log, replayed)) => {
-            // A new store has no index either, and nothing to build it from.
-            let replayed = Replayed { index_rebuilt: replayed.records > 0, ..replayed };
-            Ok((writer, log, replayed))
-        }
-        Err(RecoverError::NoMatchingPosition) => Err(Error::corrupt(&log.dir, 0, "the log has no beginning")),
-        Err(RecoverError::Failed(error)) => Err(error),
-    }
-}
-
-fn replay(
-    fs: &Arc<dyn FileSystem>,
-    log: &LogOptions,
-    index: &Index,
-    from: Option<&LogPosition>,
-) -> Result<(Writer, Log, Replayed), RecoverError> {
-    let mut writer = index.writer()?;
-    if from.is_none() {
-        writer.begin_bulk()?;
-    }
-    let mut waiting: Vec<RecoveredBatch> = Vec::new();
-    let mut records = 0;
-    let mut replayed = Replayed::default();
-    let recovered = recover(Arc::clone(fs), log.clone(), from, &mut |batch| {
-        replayed.batches += 1;
-        replayed.records += batch.records.len() as u64;
-        records += batch.records.len();
-        waiting.push(batch);
-        if records >= REPLAY_RECORDS {
-            records = 0;
-            apply_recovered(&mut writer, &std::mem::take(&mut waiting), &log.dir)?;
-        }
-        Ok(())
-    })?;
-    apply_recovered(&mut writer, &waiting, &log.dir)?;
-    writer.end_bulk()?;
-    replayed.torn_bytes = recovered.torn_bytes;
-    Ok((writer, recovered.log, replayed))
-}
-
-pub(super) fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
-    let Some(last) = batches.last() else { return Ok(()) };
-    let read: Vec<_> = batches.iter().flat_map(|batch| &batch.records).collect();
-    let mut records = Vec::with_capacity(read.len());
-    for recovered in &read {
-        let decoded = record::decode(recovered.kind, &recovered.payload);
-        records.push(decoded.map_err(|_| Error::corrupt(dir, recovered.frame_offset, "a record cannot be read"))?);
-    }
-    let applied: Vec<Applied<'_>> = read
-        .iter()
-        .zip(&records)
-        .map(|(recovered, record)| Applied {
-            sequence: recovered.sequence,
-            kind: recovered.kind,
-            record,
-            payload: &recovered.payload,
-            location: matches!(record, Record::Content { .. }).then(|| BlobLocation::Log {
-                file: recovered.file,
-                offset: recovered.frame_offset,
-                length: (recovered.payload.len() - CONTENT_PREFIX) as u32,
-            }),
-        })
-        .collect();
-    writer.apply(&applied, &last.position.encode())
-}
-
-fn load_buckets(index: &Index) -> Result<BucketTable> {
-    let mut table = BucketTable::default();
-    for stored in index.read()?.buckets()? {
-        match record::decode(stored.kind, &stored.record)? {
-            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => table.insert(Arc::new(bucket)),
-            _ => return Err(Error::Record { reason: "the record of a bucket is of another type" }),
-        }
-    }
-    Ok(table)
 }

@@ -206,6 +206,8 @@ pub(super) enum Next {
 
 struct Batches {
     waiting: VecDeque<AppendedBatch>,
+    /// Records in one transaction: few when there was no room for many.
+    at_a_time: usize,
     /// Of everything not yet applied, the transaction under way included.
     bytes: u64,
     records: usize,
@@ -229,6 +231,15 @@ impl Batches {
     }
 }
 
+/// What the index does not have yet.
+pub(super) struct Lag {
+    /// Of log.
+    pub bytes: u64,
+    pub records: usize,
+    /// The disk has no room for more of it.
+    pub stalled: bool,
+}
+
 pub(super) struct ApplyQueue {
     batches: Mutex<Batches>,
     changed: Condvar,
@@ -239,6 +250,7 @@ impl ApplyQueue {
     pub fn new(applied: LogPosition) -> Self {
         let batches = Batches {
             waiting: VecDeque::new(),
+            at_a_time: APPLY_RECORDS,
             bytes: 0,
             records: 0,
             applied,
@@ -276,13 +288,8 @@ impl ApplyQueue {
         self.batches.lock().full()
     }
 
-    /// Whether the disk has no room for the index.
-    pub fn lacks_space(&self) -> bool {
-        self.batches.lock().stalled == Some(Stall::Space)
-    }
-
     /// What keeps the index from following.
-    pub fn stall(&self) -> Option<Error> {
+    pub fn stalled(&self) -> Option<Error> {
         self.batches.lock().stalled.map(Stall::error)
     }
 
@@ -292,14 +299,18 @@ impl ApplyQueue {
         batches.stalled.filter(|_| batches.full()).map(Stall::error)
     }
 
-    /// What was taken comes next again.
-    pub fn put_back(&self, taken: Vec<AppendedBatch>, why: Stall) {
+    /// What was taken comes next again, in smaller pieces, should there have been no room for it.
+    pub fn put_back(&self, taken: Vec<AppendedBatch>) {
         let mut batches = self.batches.lock();
         for batch in taken.into_iter().rev() {
             batches.waiting.push_front(batch);
         }
-        batches.stalled = Some(why);
-        drop(batches);
+        batches.at_a_time = 1;
+    }
+
+    /// Not even the smallest piece can be applied.
+    pub fn stall(&self, why: Stall) {
+        self.batches.lock().stalled = Some(why);
         self.changed.notify_all();
     }
 
@@ -366,7 +377,7 @@ impl ApplyQueue {
         batches.hurry = false;
         let mut taken = Vec::new();
         let mut records = 0;
-        while records < APPLY_RECORDS {
+        while records < batches.at_a_time {
             let Some(batch) = batches.waiting.pop_front() else { break };
             records += batch.records.len();
             taken.push(batch);
@@ -397,6 +408,7 @@ impl ApplyQueue {
         let mut batches = self.batches.lock();
         batches.applied = last;
         batches.stalled = None;
+        batches.at_a_time = (batches.at_a_time * 2).min(APPLY_RECORDS);
         batches.bytes -= bytes;
         batches.records -= records;
         drop(batches);
@@ -433,9 +445,8 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
-    /// Bytes of log and records that the index does not have yet.
-    pub fn lag(&self) -> (u64, usize) {
+    pub fn lag(&self) -> Lag {
         let batches = self.batches.lock();
-        (batches.bytes, batches.records)
+        Lag { bytes: batches.bytes, records: batches.records, stalled: batches.stalled == Some(Stall::Space) }
     }
 }

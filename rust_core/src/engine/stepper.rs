@@ -76,7 +76,7 @@ impl Stepper {
     /// # Errors
     /// When the file cannot be written.
     pub fn make_spare(&self) -> Result<()> {
-        self.handle.shared.spares.make()
+        self.handle.shared.make_spare()
     }
 
     /// Fills the filter of shared blobs.

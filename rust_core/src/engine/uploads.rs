@@ -53,8 +53,10 @@ pub struct PartPage {
 
 pub type PartEntry = Arc<Part>;
 
-/// Uploads asked of the index at a time.
-const FETCH: usize = 1_024;
+/// Uploads asked of the index after a seek; twice as many each time that the page goes on where they end, since a seek is
+/// often followed by the next one.
+const FETCH_FIRST: usize = 16;
+const FETCH_MAX: usize = 1_024;
 
 type Order = (Bytes, UploadId);
 
@@ -96,8 +98,9 @@ impl Handle {
         }
         let mut recent = self.recent_uploads(list.bucket)?;
         let mut from = self.first_upload(list);
+        let mut fetch = FETCH_FIRST;
         loop {
-            let (stored, more) = self.stored_uploads(list.bucket, &from)?;
+            let (stored, more) = self.stored_uploads(list.bucket, &from, fetch)?;
             // Without a further page of the index, everything recent takes part; else only what comes before its end.
             let end = if more { stored.last_key_value().map(|(at, _)| at.clone()) } else { None };
             let later = end.as_ref().map(|end| recent.split_off(&after(end))).unwrap_or_default();
@@ -105,22 +108,30 @@ impl Handle {
             for (at, change) in std::mem::replace(&mut recent, later) {
                 merged.insert(at, change);
             }
+            // Behind all uploads of the common prefix that was met last.
+            let mut beyond: Option<Bytes> = None;
             for (at, upload) in merged.range(start(&from)..) {
                 let Some(upload) = upload else { continue };
+                if beyond.as_ref().is_some_and(|beyond| upload.key < *beyond) {
+                    continue;
+                }
                 if !upload.key.starts_with(&list.prefix) {
                     if upload.key > list.prefix {
                         return Ok(page);
                     }
                     continue;
                 }
-                if !list.take(&mut page, at, upload) {
+                let rolled = list.common_prefix(&upload.key);
+                beyond = rolled.as_ref().and_then(|prefix| successor(prefix));
+                if !list.take(&mut page, at, upload, rolled) {
                     return Ok(page);
                 }
             }
-            match end {
-                Some((key, id)) => from = From::After(key, id),
-                None => return Ok(page),
-            }
+            (from, fetch) = match (end, beyond) {
+                (None, _) => return Ok(page),
+                (Some((key, _)), Some(beyond)) if key < beyond => (From::Key(beyond), FETCH_FIRST),
+                (Some((key, id)), _) => (From::After(key, id), (2 * fetch).min(FETCH_MAX)),
+            };
         }
     }
 
@@ -160,17 +171,22 @@ impl Handle {
     }
 
     /// A stretch of the index, and whether there is more behind it.
-    fn stored_uploads(&self, bucket: BucketId, from: &From) -> Result<(BTreeMap<Order, Arc<Upload>>, bool)> {
+    fn stored_uploads(
+        &self,
+        bucket: BucketId,
+        from: &From,
+        fetch: usize,
+    ) -> Result<(BTreeMap<Order, Arc<Upload>>, bool)> {
         let mut rows = Vec::new();
         let scan_from = match from {
             From::Key(key) => UploadFrom::Key(key),
             From::After(key, id) => UploadFrom::AfterUpload { key, initiated_ms: initiated_ms(*id), id: *id },
         };
-        self.shared.index.read()?.scan_uploads(bucket, scan_from, None, FETCH, &mut |row| {
+        self.shared.index.read()?.scan_uploads(bucket, scan_from, None, fetch, &mut |row| {
             rows.push((row.kind, Bytes::copy_from_slice(row.record)));
             true
         })?;
-        let more = rows.len() == FETCH;
+        let more = rows.len() == fetch;
         let mut uploads = BTreeMap::new();
         for (kind, record) in rows {
             let upload = upload_of(kind, &record)?;
@@ -218,9 +234,9 @@ impl ListUploads {
         Some(key.slice(..self.prefix.len() + at + delimiter.len()))
     }
 
-    /// Puts an upload on the page. False when the page is full and there is more.
-    fn take(&self, page: &mut UploadPage, (key, id): &Order, upload: &Arc<Upload>) -> bool {
-        let rolled = self.common_prefix(key);
+    /// Puts an upload on the page, or the common prefix into which it is `rolled`. False when the page is full and there
+    /// is more.
+    fn take(&self, page: &mut UploadPage, (key, id): &Order, upload: &Arc<Upload>, rolled: Option<Bytes>) -> bool {
         if rolled.is_some() && rolled.as_ref() == page.prefixes.last() {
             return true;
         }

@@ -3,6 +3,7 @@
 //! Two implementations: `real` (the sole user of the operating system's files for data) and `sim` (a model of a disk
 //! that loses power). Nothing here retries: a failed sync is reported once and the caller must abandon the file.
 
+pub mod read_only;
 pub mod real;
 pub mod scratch;
 pub mod sim;
@@ -57,6 +58,9 @@ pub trait File: Send + Sync {
         Ok(self.len()? == 0)
     }
     fn set_len(&self, length: u64) -> Result<()>;
+    /// Takes space for this range, which reads as zeros if nothing was written there. After an error any part of it may
+    /// be taken.
+    fn allocate(&self, offset: u64, length: u64) -> Result<()>;
     /// Zeros that take no space; the file's length stays. Both numbers are multiples of `PUNCH_ALIGN`. `false` when the
     /// file system cannot: then nothing changed. Durable only after a sync; until then a power cut leaves any part of
     /// the old bytes.

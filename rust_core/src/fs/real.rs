@@ -131,6 +131,13 @@ impl File for RealFile {
         self.file.set_len(length).map_err(|error| Error::io("set length", &self.path, error))
     }
 
+    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+        match allocate(&self.file, offset, length) {
+            Err(error) if is_unsupported(&error) => self.write_at(offset, &vec![0; length as usize]),
+            done => done.map_err(|error| Error::io("allocate", &self.path, error)),
+        }
+    }
+
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
         if !is_punchable(offset, length) {
             return Err(Error::io("punch", &self.path, io::ErrorKind::InvalidInput.into()));
@@ -169,6 +176,17 @@ impl File for RealFile {
 
     #[cfg(not(target_os = "linux"))]
     fn drop_cache(&self, _offset: u64, _length: u64) {}
+}
+
+#[cfg(target_os = "linux")]
+fn allocate(file: &fs::File, offset: u64, length: u64) -> io::Result<()> {
+    use rustix::fs::FallocateFlags;
+    Ok(rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), offset, length))?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_file: &fs::File, _offset: u64, _length: u64) -> io::Result<()> {
+    Err(rustix::io::Errno::OPNOTSUPP.into())
 }
 
 #[cfg(target_os = "linux")]
@@ -266,6 +284,18 @@ mod tests {
             let punched = (4096..4096 + 512 * 1024).contains(&at);
             assert_eq!(*byte, if punched { 0 } else { 7 }, "{at}");
         }
+    }
+
+    #[test]
+    fn an_allocated_range_takes_space_and_reads_as_zeros() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = RealFileSystem.open(&dir.path().join("file"), Open::Create).unwrap();
+        file.allocate(0, 1 << 20).unwrap();
+        assert_eq!(file.len().unwrap(), 1 << 20);
+        assert!(file.allocated().unwrap() >= 1 << 20);
+        let mut bytes = vec![1; 1 << 20];
+        file.read_at(0, &mut bytes).unwrap();
+        assert!(bytes.iter().all(|byte| *byte == 0));
     }
 
     #[test]

@@ -159,6 +159,19 @@ impl Writer {
         self.begin_bulk_of(BULK_RECORDS)
     }
 
+    /// `begin_bulk` for a log that may lack any record, to be ended by `end_salvage`. Records of buckets count whatever
+    /// was there before: a name is taken over, and a bucket goes with all that is left in it.
+    ///
+    /// # Errors
+    /// As `begin_bulk`.
+    pub fn begin_salvage(&mut self) -> Result<()> {
+        self.begin_bulk()?;
+        if let Some(rebuild) = &mut self.gathered.ledger.rebuild {
+            rebuild.salvage = true;
+        }
+        Ok(())
+    }
+
     /// The same with so many records in one transaction.
     pub(super) fn begin_bulk_of(&mut self, limit: usize) -> Result<()> {
         if self.bulk.is_some() {
@@ -245,9 +258,15 @@ impl Apply<'_> {
         match applied.record {
             Record::CreateBucket(bucket) => buckets::create(conn, applied, bucket),
             Record::UpdateBucket(bucket) if self.is_gone(bucket.id)? => Ok(()),
+            Record::UpdateBucket(bucket) if self.is_salvage() => buckets::replace(conn, applied, bucket),
             Record::UpdateBucket(bucket) => buckets::update(conn, applied, bucket),
             Record::DeleteBucket { bucket } if self.is_gone(*bucket)? => Ok(()),
-            Record::DeleteBucket { bucket } => buckets::delete(conn, self.gathered, *bucket),
+            Record::DeleteBucket { bucket } => {
+                if self.is_salvage() {
+                    versions.clear(self.gathered, *bucket)?;
+                }
+                buckets::delete(conn, self.gathered, *bucket)
+            }
             Record::CreatePack { pack } => packs::create(conn, &mut self.gathered.ledger.rebuild, sequence, *pack),
             Record::Content { .. } | Record::Chunk { .. } => self.blob(applied),
             Record::Segment { .. } => blobs::put_segment(conn, sequence, applied.payload),
@@ -303,6 +322,10 @@ impl Apply<'_> {
                 reclaim::replace_log(conn, self.gathered, *file, (*first, *last))
             }
         }
+    }
+
+    fn is_salvage(&self) -> bool {
+        self.gathered.ledger.rebuild.as_ref().is_some_and(|rebuild| rebuild.salvage)
     }
 
     /// Whether this is a rebuild and the bucket is not there: then what a record says about it is passed over.

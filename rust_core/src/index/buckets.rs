@@ -128,6 +128,15 @@ pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) 
     }
 }
 
+/// Replaces the record and the name of a bucket, whatever they were: a salvage may have had to make them up.
+pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+    let mut update =
+        conn.prepare_cached("UPDATE buckets SET name = ?2, sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1")?;
+    let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
+    update.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))?;
+    Ok(())
+}
+
 /// Removes an empty bucket with its uploads and their parts.
 pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, bucket: BucketId) -> Result<()> {
     let id = stored_int(bucket.0)?;

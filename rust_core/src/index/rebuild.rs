@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 
 #[derive(Default)]
 pub(super) struct Rebuild {
+    /// Of a log that lacks records which count: what a record ends is ended even if what led to that is not there.
+    pub(super) salvage: bool,
     /// References of a bucket to a blob that is not there; never 0.
     blobs: PairMap<i64>,
     /// The same of segments.

@@ -156,6 +156,25 @@ impl<'c> VersionWriter<'c> {
         self.promote(gathered, bucket, key)
     }
 
+    /// Removes every version of a bucket.
+    pub(super) fn clear(&mut self, gathered: &mut Gathered, bucket: BucketId) -> Result<()> {
+        let bucket = stored_int(bucket.0)?;
+        let mut select = self.conn.prepare_cached(
+            "SELECT key, version_id FROM heads WHERE bucket = ?1 \
+             UNION ALL SELECT key, version_id FROM history WHERE bucket = ?1 LIMIT 1000",
+        )?;
+        loop {
+            let rows = select.query_map([bucket], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?)))?;
+            let page: Vec<(Vec<u8>, Option<[u8; 16]>)> = rows.collect::<Result<_, _>>()?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for (key, id) in page {
+                self.take(gathered, bucket, &key, id)?;
+            }
+        }
+    }
+
     /// Removes the version with this id, wherever it stands, and its record.
     fn take(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
         let mut from_heads = self.conn.prepare_cached(

@@ -31,6 +31,10 @@ fn damage_in_a_compacted_file_is_refused_unless_what_it_stands_for_is_there() {
     let flip = |dir: &Path, at: usize| {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
+        // Both copies of the header.
+        if at < 264 {
+            bad[2048 + at] ^= 0x10;
+        }
         std::fs::write(file_path(dir, compacted.file), bad).unwrap();
     };
     for at in (0..260).step_by(3).chain((4096..good.len()).step_by(31)) {

@@ -264,7 +264,8 @@ fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, u
         let policy = POLICIES[rng.below(4) as usize];
         if rng.below(3) == 0 && !driver.log.needs_fail_over() {
             driver.sync();
-            driver.log.close();
+            let end = driver.log.position();
+            driver.log.close(&end);
         }
         disk = if rng.below(2) == 0 { disk.kill() } else { disk.crash(&mut rng, policy) };
         let kept = rng.below(driver.ledger.lock().acknowledged.len() as u64 + 1);

@@ -1,5 +1,6 @@
 //! Headers of log files, of both sorts: plain files, which were appended to, and compacted ones, each of which stands
-//! for a run of others. Encoding and decoding only, no I/O; `docs/format.md` has the tables.
+//! for a run of others. A header is written twice, in two sectors, so that damage to one copy costs nothing. Encoding
+//! and decoding only, no I/O; `docs/format.md` has the tables.
 
 use std::path::Path;
 
@@ -13,8 +14,12 @@ const FORMAT_VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"ORCASLOG";
 const MAGIC_COMPACTED: [u8; 8] = *b"ORCASCMP";
 
-/// Bytes of a header of either sort, within one sector; those that a plain one does not use are zero.
-pub const HEADER_ENCODED: usize = 264;
+/// Bytes of one copy of a header of either sort, within one sector; those that a plain one does not use are zero.
+const COPY: usize = 264;
+/// Where the second copy begins. Files of earlier versions have zeros there.
+const SECOND_AT: usize = 2048;
+/// Bytes from the beginning of a file to the end of the second copy.
+pub const HEADER_ENCODED: usize = SECOND_AT + COPY;
 const PLAIN_SIGNED: usize = 128;
 const COMPACTED_SIGNED: usize = 224;
 
@@ -63,14 +68,18 @@ pub enum HeaderFault {
     Foreign(&'static str),
 }
 
-/// Whether the first 8 bytes of a file are those of a plain file in force.
-pub fn is_plain(magic: [u8; 8]) -> bool {
-    magic == MAGIC
+/// Whether a file that begins like this is a plain file in force, as far as either copy of the header says.
+pub fn is_plain(bytes: &[u8; HEADER_ENCODED]) -> bool {
+    has_magic(bytes, MAGIC)
 }
 
-/// Whether the first 8 bytes of a file are those of a finished compacted file.
-pub fn is_compacted(magic: [u8; 8]) -> bool {
-    magic == MAGIC_COMPACTED
+/// Whether a file that begins like this is a finished compacted file, as far as either copy of the header says.
+pub fn is_compacted(bytes: &[u8; HEADER_ENCODED]) -> bool {
+    has_magic(bytes, MAGIC_COMPACTED)
+}
+
+fn has_magic(bytes: &[u8; HEADER_ENCODED], magic: [u8; 8]) -> bool {
+    bytes.starts_with(&magic) || bytes[SECOND_AT..].starts_with(&magic)
 }
 
 impl FileHeader {
@@ -78,7 +87,7 @@ impl FileHeader {
         let mut out = begin(MAGIC, &self.store_id, self.number, &self.salt);
         out[56..112].copy_from_slice(&self.predecessor.encode());
         sign(&mut out, keys, PLAIN_SIGNED);
-        out
+        twice(&out)
     }
 
     pub fn seal(&self) -> FileSeal {
@@ -94,7 +103,7 @@ impl CompactedHeader {
         out[168..176].copy_from_slice(&self.own_end.to_le_bytes());
         out[176..208].copy_from_slice(&self.own_chain);
         sign(&mut out, keys, COMPACTED_SIGNED);
-        out
+        twice(&out)
     }
 
     pub fn seal(&self) -> FileSeal {
@@ -103,13 +112,33 @@ impl CompactedHeader {
 }
 
 impl Header {
-    /// `number` is the one in the file's name.
+    /// `number` is the one in the file's name. The fault is that of the first copy, when neither holds.
     pub fn decode(
         bytes: &[u8; HEADER_ENCODED],
         keys: &LogKeys,
         store_id: &[u8; 16],
         number: u64,
     ) -> Result<Self, HeaderFault> {
+        let copy = |at| Self::decode_copy(&field(bytes, at), keys, store_id, number);
+        copy(0).or_else(|fault| copy(SECOND_AT).map_err(|_| fault))
+    }
+
+    /// Of bytes that `decode` accepted: where a copy stands that does not hold, and what it should be. `None` too for
+    /// files of earlier versions, which have one copy.
+    pub fn lost_copy(bytes: &[u8; HEADER_ENCODED]) -> Option<(u64, &[u8])> {
+        let (first, second) = (&bytes[..COPY], &bytes[SECOND_AT..]);
+        let holds = |copy: &[u8]| {
+            let signed = if copy.starts_with(&MAGIC) { PLAIN_SIGNED } else { COMPACTED_SIGNED };
+            u32::from_le_bytes(field(copy, signed + 32)) == block_crc(&copy[..signed + 32])
+        };
+        match (holds(first), holds(second)) {
+            (true, false) if second.iter().any(|byte| *byte != 0) => Some((SECOND_AT as u64, first)),
+            (false, true) => Some((0, second)),
+            _ => None,
+        }
+    }
+
+    fn decode_copy(bytes: &[u8; COPY], keys: &LogKeys, store_id: &[u8; 16], number: u64) -> Result<Self, HeaderFault> {
         let (signed, damaged) = match field(bytes, 0) {
             MAGIC => (PLAIN_SIGNED, HeaderFault::Damaged),
             MAGIC_COMPACTED => (COMPACTED_SIGNED, HeaderFault::CompactedDamaged),
@@ -161,6 +190,34 @@ impl Header {
         Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain })
     }
 
+    /// A header whose checksum holds, whoever made it and for whatever store. For looking at a damaged log only.
+    pub fn decode_unsigned(bytes: &[u8; HEADER_ENCODED]) -> Option<Self> {
+        [0, SECOND_AT].into_iter().find_map(|at| Self::decode_copy_unsigned(&field(bytes, at)))
+    }
+
+    fn decode_copy_unsigned(bytes: &[u8; COPY]) -> Option<Self> {
+        let signed = match field(bytes, 0) {
+            MAGIC => PLAIN_SIGNED,
+            MAGIC_COMPACTED => COMPACTED_SIGNED,
+            _ => return None,
+        };
+        let crc_at = signed + 32;
+        let holds = u32::from_le_bytes(field(bytes, crc_at)) == block_crc(&bytes[..crc_at]);
+        let header = Self::salvage(&twice(bytes), &field(bytes, 16), u64::from_le_bytes(field(bytes, 32)));
+        let in_order = match &header {
+            Self::Plain(_) => true,
+            Self::Compacted(header) => header.from.sequence < header.end.sequence && header.own_end >= FILE_HEADER,
+        };
+        (holds && in_order && u32::from_le_bytes(field(bytes, 8)) == FORMAT_VERSION).then_some(header)
+    }
+
+    pub fn store_id(&self) -> &[u8; 16] {
+        match self {
+            Self::Plain(header) => &header.store_id,
+            Self::Compacted(header) => &header.store_id,
+        }
+    }
+
     pub fn number(&self) -> u64 {
         match self {
             Self::Plain(header) => header.number,
@@ -196,8 +253,15 @@ impl HeaderFault {
     }
 }
 
-fn begin(magic: [u8; 8], store_id: &[u8; 16], number: u64, salt: &[u8; 16]) -> [u8; HEADER_ENCODED] {
+fn twice(copy: &[u8; COPY]) -> [u8; HEADER_ENCODED] {
     let mut out = [0; HEADER_ENCODED];
+    out[..COPY].copy_from_slice(copy);
+    out[SECOND_AT..].copy_from_slice(copy);
+    out
+}
+
+fn begin(magic: [u8; 8], store_id: &[u8; 16], number: u64, salt: &[u8; 16]) -> [u8; COPY] {
+    let mut out = [0; COPY];
     out[0..8].copy_from_slice(&magic);
     out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
     out[12..16].copy_from_slice(&(FILE_HEADER as u32).to_le_bytes());
@@ -207,13 +271,13 @@ fn begin(magic: [u8; 8], store_id: &[u8; 16], number: u64, salt: &[u8; 16]) -> [
     out
 }
 
-fn sign(out: &mut [u8; HEADER_ENCODED], keys: &LogKeys, signed: usize) {
+fn sign(out: &mut [u8; COPY], keys: &LogKeys, signed: usize) {
     let mac = keys.header_mac(&out[..signed]);
     out[signed..signed + 32].copy_from_slice(mac.as_bytes());
     let crc = block_crc(&out[..signed + 32]);
     out[signed + 32..signed + 36].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn position(bytes: &[u8; HEADER_ENCODED], at: usize) -> LogPosition {
+fn position(bytes: &[u8], at: usize) -> LogPosition {
     LogPosition::decode_whole(&field(bytes, at))
 }

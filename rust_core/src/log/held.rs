@@ -5,7 +5,6 @@
 
 use std::path::Path;
 
-use crate::block::field;
 use crate::error::{Error, Result};
 use crate::fs::{FileSystem, Open};
 
@@ -27,12 +26,11 @@ pub fn files_up_to(fs: &dyn FileSystem, dir: &Path, end: &LogPosition) -> Result
         }
         let mut head = [0; HEADER_ENCODED];
         file.read_at(0, &mut head)?;
-        let magic = field(&head, 0);
         // Anything else was never in force: a file made ahead, or a compacted one that is not finished.
-        if is_plain(magic) {
+        if is_plain(&head) {
             last = Some((files.len(), number));
             files.push((name, length));
-        } else if is_compacted(magic) {
+        } else if is_compacted(&head) {
             files.push((name, length));
         }
     }

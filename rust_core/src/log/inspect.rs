@@ -65,6 +65,8 @@ pub struct Inspection {
     pub gap: Option<LogGap>,
     /// Compacted files that nothing leads to; the records may say that they are in force all the same.
     pub beside: Vec<LogPiece>,
+    /// Files, and where in them one of the two copies of the header is damaged. The next start mends it.
+    pub lost_copies: Vec<(u64, u64)>,
 }
 
 impl LogPiece {
@@ -124,6 +126,7 @@ struct Search<'a> {
     lengths: BTreeMap<u64, u64>,
     others: Vec<OtherLog>,
     faults: Vec<LogFault>,
+    lost_copies: Vec<(u64, u64)>,
 }
 
 /// Looks at the log that ends at `end`, or wherever it ends. `in_force` are the compacted files that the index says are.
@@ -143,6 +146,7 @@ pub fn inspect(
             faults: Vec::new(),
             gap: None,
             beside: Vec::new(),
+            lost_copies: Vec::new(),
         });
     }
     let place = Place { fs, keys: LogKeys::derive(&options.commit_key), options: Arc::new(options) };
@@ -154,6 +158,7 @@ pub fn inspect(
         lengths: BTreeMap::new(),
         others: Vec::new(),
         faults: Vec::new(),
+        lost_copies: Vec::new(),
     };
     search.survey(end.is_none())?;
     Ok(search.walk(end))
@@ -178,7 +183,10 @@ impl Search<'_> {
                 continue;
             };
             match Header::decode(&encoded, &keys, &options.store_id, number) {
-                Ok(header) => drop(self.known.insert(number, Known { header, from_known: true, damaged: false })),
+                Ok(header) => {
+                    self.lost_copies.extend(Header::lost_copy(&encoded).map(|(at, _)| (number, at)));
+                    self.known.insert(number, Known { header, from_known: true, damaged: false });
+                }
                 Err(fault) => {
                     let salvaged = self.salvage(&*file, length, &encoded, number)?;
                     self.faults.push(header_fault(number, &path, fault.into_error(&path)));
@@ -255,7 +263,8 @@ impl Search<'_> {
                 beside.push(LogPiece { place, header: header.clone(), end, from_known: true, gap: None, bytes });
             }
         }
-        Inspection { pieces, others: self.others, faults: self.faults, gap, beside }
+        let Self { others, faults, lost_copies, .. } = self;
+        Inspection { pieces, others, faults, gap, beside, lost_copies }
     }
 
     /// The file in which the log ends, and what is missing behind it.

@@ -33,6 +33,8 @@ struct Shared {
     fs: Arc<dyn FileSystem>,
     options: Arc<LogOptions>,
     keys: LogKeys,
+    /// Of files that are read without their headers: with these nothing else is read.
+    seals: Option<HashMap<u64, FileSeal>>,
     open: Mutex<OpenFiles>,
 }
 
@@ -60,8 +62,23 @@ impl LogReader {
         Self::new(fs, Arc::new(options), keys)
     }
 
+    /// A reader for a log that may have lost headers and keys: of each file `seals` says how it is read.
+    pub fn salvaged(fs: Arc<dyn FileSystem>, options: LogOptions, seals: HashMap<u64, FileSeal>) -> Self {
+        let keys = LogKeys::derive(&options.commit_key);
+        Self::with(fs, Arc::new(options), keys, Some(seals))
+    }
+
     pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, keys: LogKeys) -> Self {
-        let shared = Arc::new(Shared { fs, options, keys, open: Mutex::default() });
+        Self::with(fs, options, keys, None)
+    }
+
+    fn with(
+        fs: Arc<dyn FileSystem>,
+        options: Arc<LogOptions>,
+        keys: LogKeys,
+        seals: Option<HashMap<u64, FileSeal>>,
+    ) -> Self {
+        let shared = Arc::new(Shared { fs, options, keys, seals, open: Mutex::default() });
         Self { shared, buffers: Buffers::new(false) }
     }
 
@@ -145,11 +162,16 @@ impl LogReader {
         }
         let path = file_path(&shared.options.dir, number);
         let file = shared.fs.open(&path, Open::Read)?;
-        let mut encoded = [0; HEADER_ENCODED];
-        file.read_at(0, &mut encoded)?;
-        let header = Header::decode(&encoded, &shared.keys, &shared.options.store_id, number)
-            .map_err(|fault| fault.into_error(&path))?;
-        let log = Arc::new(OpenLog { file, seal: header.seal(), path });
+        let seal = match &shared.seals {
+            Some(seals) => seals.get(&number).cloned().ok_or_else(|| Error::Missing { path: path.clone() })?,
+            None => {
+                let mut encoded = [0; HEADER_ENCODED];
+                file.read_at(0, &mut encoded)?;
+                let header = Header::decode(&encoded, &shared.keys, &shared.options.store_id, number);
+                header.map_err(|fault| fault.into_error(&path))?.seal()
+            }
+        };
+        let log = Arc::new(OpenLog { file, seal, path });
         shared.open.lock().insert(number, Arc::clone(&log));
         Ok(log)
     }

@@ -90,7 +90,12 @@ pub fn recover(
 
     survey.remove_void(&*place.fs, dir)?;
     let mut appended = Vec::new();
-    let found = Found { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), survey };
+    let counting = replay.pending.back().map_or(&replay.durable_end, |last| &last.batch.position);
+    let last = files.last().map(|last| {
+        let end = if last.number() == counting.file { counting.offset } else { FILE_HEADER };
+        (last.number(), end)
+    });
+    let found = Found { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), last, survey };
     let (pending, watermark) = (&mut replay.pending, replay.watermark);
     let log = Log::start(place, found, &mut |log| {
         for scanned in pending.drain(..) {
@@ -142,10 +147,15 @@ fn links(files: Vec<Header>, end: &LogPosition) -> Vec<Link> {
 
 /// Brings the scanner behind the applied batches of its file.
 fn seek(scanner: &mut Scanner, applied: &LogPosition, last: bool) -> Result<(), RecoverError> {
-    if !last {
-        return if scanner.seek(applied)? { Ok(()) } else { Err(RecoverError::NoMatchingPosition) };
+    // What was applied is not read again: damage to it costs what it hit, and whoever reads that finds it.
+    if scanner.seek(applied)? {
+        return Ok(());
     }
-    // Applied batches were durable: if the chain of the last file breaks before their end, it lost them.
+    if !last {
+        return Err(RecoverError::NoMatchingPosition);
+    }
+    // Applied batches were durable: if the chain of the last file breaks before their end, it lost them. If it goes past
+    // it, the position is not one of this log.
     while scanner.position().offset < applied.offset {
         if scanner.next()?.is_none() {
             return Err(scanner.corrupt("batches that had been applied are gone").into());

@@ -53,7 +53,8 @@ impl Scanner {
         &self.position
     }
 
-    /// Goes on behind the batch that ends at `position`; `false` when no such batch ends there.
+    /// Goes on behind the batch that ends at `position`; `false` when no such batch ends there. Its own commit record
+    /// proves that one does, or, if that is damaged, a batch behind it that continues the chain from there.
     pub fn seek(&mut self, position: &LogPosition) -> Result<bool> {
         if *position == self.position {
             return Ok(true);
@@ -65,12 +66,14 @@ impl Scanner {
         if !self.load(start, COMMIT_FRAME)? {
             return Ok(false);
         }
-        let found = Commit::decode(&field(self.view(start, COMMIT_FRAME), 0), &self.keys, &self.seal, start)
-            .is_some_and(|commit| commit.chain == position.chain && commit.sequence == position.sequence);
-        if found {
-            self.position = position.clone();
-        }
-        Ok(found)
+        let found = Commit::decode(&field(self.view(start, COMMIT_FRAME), 0), &self.keys, &self.seal, start);
+        let before = std::mem::replace(&mut self.position, position.clone());
+        let proven = match found {
+            Some(commit) => commit.chain == position.chain && commit.sequence == position.sequence,
+            None => self.next()?.is_some(),
+        };
+        self.position = if proven { position.clone() } else { before };
+        Ok(proven)
     }
 
     /// The next batch; `None` where the chain ends.

@@ -1,12 +1,12 @@
 //! Preallocated log files, made ahead of need by any thread.
 //!
 //! A file is handed out only after its zeros and its directory entry are durable, so that a later sync of an append
-//! changes no metadata and a full disk shows here, not in an acknowledgement. Numbers are never used twice, nor are
-//! those of compacted files, which come from here too.
+//! changes no metadata and a full disk shows here, not in an acknowledgement. On a nearly full disk files are small, so
+//! that there is room for one. Numbers are never used twice, nor are those of compacted files, which come from here too.
 
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
 use crate::sync::Mutex;
 
@@ -14,10 +14,22 @@ use super::{LogOptions, file_path};
 
 /// Zeros written at a time.
 const ZEROS: usize = 1024 * 1024;
+/// Bytes of a log file on a nearly full disk: some thousand deletions.
+const SMALL: u64 = 2 * 1024 * 1024;
+/// Bytes of the smallest log file, where there is no room for more.
+const SMALLEST: u64 = 64 * 1024;
+/// The disk is nearly full when it has room for fewer files than this.
+const FILES_FREE_MIN: u64 = 4;
 
 pub(super) struct Spare {
     pub number: u64,
     pub file: Arc<dyn File>,
+    pub bytes: u64,
+}
+
+/// Bytes of the next log file on a disk that has so many free, where it may have `file_size`.
+pub fn size_at(free: u64, file_size: u64) -> u64 {
+    if free / FILES_FREE_MIN < file_size { SMALL.min(file_size) } else { file_size }
 }
 
 struct Slot {
@@ -55,9 +67,9 @@ impl SpareMaker {
         self.slot.lock().ready.is_some()
     }
 
-    /// Gives the space of the spare file back, until another one is made.
-    pub fn remove(&self) {
-        self.remove_from(&mut self.slot.lock());
+    /// Gives the space of the spare file back, until another one is made. False when there is none.
+    pub fn remove(&self) -> bool {
+        self.remove_from(&mut self.slot.lock())
     }
 
     pub(super) fn close(&self) {
@@ -66,11 +78,10 @@ impl SpareMaker {
         self.remove_from(&mut slot);
     }
 
-    fn remove_from(&self, slot: &mut Slot) {
-        if let Some(spare) = slot.ready.take() {
-            // A leftover is void and recovery removes it.
-            let _ = self.fs.remove(&file_path(&self.options.dir, spare.number));
-        }
+    fn remove_from(&self, slot: &mut Slot) -> bool {
+        let Some(spare) = slot.ready.take() else { return false };
+        // A leftover is void and recovery removes it.
+        self.fs.remove(&file_path(&self.options.dir, spare.number)).is_ok()
     }
 
     /// A number that no other file has or will have.
@@ -88,18 +99,26 @@ impl SpareMaker {
         }
     }
 
+    /// As large as there is room for.
     fn create(&self, slot: &mut Slot) -> Result<Spare> {
+        let free = self.fs.free_bytes(&self.options.dir).unwrap_or(u64::MAX);
+        let mut bytes = size_at(free, self.options.file_size);
+        loop {
+            match self.create_of(slot, bytes) {
+                Err(Error::StorageFull) if bytes > SMALLEST && bytes < self.options.file_size => {
+                    bytes = (bytes / 4).max(SMALLEST);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn create_of(&self, slot: &mut Slot, bytes: u64) -> Result<Spare> {
         let number = slot.next_number;
         slot.next_number += 1;
         let path = file_path(&self.options.dir, number);
         let created = self.fs.open(&path, Open::Create).and_then(|file| {
-            let zeros = vec![0; ZEROS.min(self.options.file_size as usize)];
-            let mut offset = 0;
-            while offset < self.options.file_size {
-                let length = (self.options.file_size - offset).min(zeros.len() as u64);
-                file.write_at(offset, &zeros[..length as usize])?;
-                offset += length;
-            }
+            fill(&*file, 0, bytes)?;
             file.sync_data()?;
             self.fs.sync_dir(&self.options.dir)?;
             Ok(file)
@@ -108,6 +127,18 @@ impl SpareMaker {
             // A leftover is void and recovery removes it; this only gives its space back sooner.
             let _ = self.fs.remove(&path);
         }
-        Ok(Spare { number, file: created? })
+        Ok(Spare { number, file: created?, bytes })
     }
+}
+
+/// Writes zeros over this range, so that it is allocated.
+pub(super) fn fill(file: &dyn File, from: u64, to: u64) -> Result<()> {
+    let zeros = vec![0; ZEROS.min((to - from) as usize)];
+    let mut offset = from;
+    while offset < to {
+        let length = (to - offset).min(zeros.len() as u64);
+        file.write_at(offset, &zeros[..length as usize])?;
+        offset += length;
+    }
+    Ok(())
 }

@@ -58,7 +58,14 @@ impl Survey {
                 survey.void.push(number);
                 continue;
             };
-            match Header::decode(&encoded, keys, &options.store_id, number) {
+            let decoded = Header::decode(&encoded, keys, &options.store_id, number);
+            if decoded.is_ok()
+                && let Some((at, copy)) = Header::lost_copy(&encoded)
+            {
+                // The other copy serves; a start that cannot mend this one leaves it for the next.
+                drop(fs.open(&path, Open::Write).and_then(|file| file.write_at(at, copy)));
+            }
+            match decoded {
                 Ok(Header::Plain(header)) => drop(survey.plain.insert(number, header)),
                 Ok(Header::Compacted(header)) => {
                     survey.ends.entry(header.end.file).or_default().push(number);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::fs::real::{RealFileSystem, SystemRandom};
 
+use super::format::FILE_HEADER as FILE_START;
 use super::*;
 
 fn options(dir: &Path) -> LogOptions {
@@ -166,14 +167,68 @@ fn a_tail_torn_at_any_byte_is_dropped_and_nothing_before_it() {
 }
 
 #[test]
-fn a_torn_batch_that_had_been_applied_is_damage() {
+fn damage_to_what_had_been_applied_does_not_stop_a_start() {
     let (dir, ends) = three_batches();
-    for at in (ends[1].offset..ends[2].offset).step_by(7) {
-        let good = damage(dir.path(), 1, |bytes| bytes[at as usize] ^= 1);
-        assert!(matches!(open_error(dir.path(), Some(&ends[2])), Error::Corrupt { .. }), "byte {at}");
-        damage(dir.path(), 1, |bytes| *bytes = good);
+    // Where only the last commit record could tell that the batch was there, nobody can tell.
+    let last_commit = ends[2].offset - format::COMMIT_FRAME as u64;
+    for at in (ends[0].offset..ends[2].offset).step_by(7) {
+        let dir = copy_dir(dir.path());
+        damage(dir.path(), 1, |bytes| bytes[at as usize] ^= 1);
+        if at >= last_commit {
+            assert!(matches!(open_error(dir.path(), Some(&ends[2])), Error::Corrupt { .. }), "byte {at}");
+        } else {
+            let (recovered, batches) = open_at(options(dir.path()), Some(&ends[2])).unwrap();
+            assert_eq!((batches.len(), recovered.last_sequence), (0, 3), "byte {at}");
+        }
+        if at < ends[1].offset {
+            check(&open_at(options(dir.path()), Some(&ends[1])).unwrap().1, 3..=3, 100);
+        }
     }
-    check(&open_at(options(dir.path()), Some(&ends[1])).unwrap().1, 3..=3, 100);
+}
+
+#[test]
+fn after_a_clean_end_no_damage_is_taken_for_a_torn_tail() {
+    let (dir, ends) = three_batches();
+    let (mut recovered, _) = open(dir.path());
+    let last = write(&mut recovered.log, 4..=4, 100).remove(0);
+    recovered.log.close(&last);
+    drop(recovered);
+    let path = file_path(dir.path(), last.file);
+    let length = std::fs::metadata(&path).unwrap().len();
+    assert_eq!(length, last.offset);
+    for at in FILE_START..length {
+        let dir = copy_dir(dir.path());
+        damage(dir.path(), last.file, |bytes| bytes[at as usize] ^= 4);
+        assert!(matches!(open_error(dir.path(), None), Error::Corrupt { .. }), "byte {at}");
+        // The index has it all.
+        let (recovered, batches) = open_at(options(dir.path()), Some(&last)).unwrap();
+        assert_eq!((batches.len(), recovered.log.position().sequence), (0, 4), "byte {at}");
+    }
+    check(&open(dir.path()).1, 1..=4, 100);
+    check(&open_at(options(dir.path()), Some(&ends[1])).unwrap().1, 3..=4, 100);
+}
+
+#[test]
+fn a_header_outlives_damage_to_either_copy_and_is_mended() {
+    let (dir, _) = three_batches();
+    let good = std::fs::read(file_path(dir.path(), 1)).unwrap();
+    for at in (0..164).chain(2048..2048 + 164) {
+        let dir = copy_dir(dir.path());
+        damage(dir.path(), 1, |bytes| bytes[at] ^= 0x40);
+        check(&open(dir.path()).1, 1..=3, 100);
+        assert_eq!(std::fs::read(file_path(dir.path(), 1)).unwrap()[..4096], good[..4096], "byte {at}");
+    }
+    for at in 0..164 {
+        let dir = copy_dir(dir.path());
+        damage(dir.path(), 1, |bytes| {
+            bytes[at] ^= 0x40;
+            bytes[2048 + at] ^= 0x40;
+        });
+        open_error(dir.path(), None);
+    }
+    // Files of earlier versions have one copy.
+    damage(dir.path(), 1, |bytes| bytes[2048..2048 + 264].fill(0));
+    check(&open(dir.path()).1, 1..=3, 100);
 }
 
 #[test]
@@ -183,11 +238,6 @@ fn a_flip_before_durable_batches_refuses_to_start_at_any_byte() {
         let good = damage(dir.path(), 1, |bytes| bytes[at] ^= 0x40);
         // The commit record of batch 3 says that batch 2 was durable, that of batch 2 the same of batch 1.
         assert!(matches!(open_error(dir.path(), None), Error::Corrupt { .. }), "byte {at}");
-        damage(dir.path(), 1, |bytes| *bytes = good);
-    }
-    for at in 0..164 {
-        let good = damage(dir.path(), 1, |bytes| bytes[at] ^= 0x40);
-        open_error(dir.path(), None);
         damage(dir.path(), 1, |bytes| *bytes = good);
     }
     check(&open(dir.path()).1, 1..=3, 100);

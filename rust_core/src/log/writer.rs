@@ -20,7 +20,7 @@ use super::format::{
 };
 use super::header::{FileHeader, Header};
 use super::reader::LogReader;
-use super::spare::{Spare, SpareMaker};
+use super::spare::{SpareMaker, fill, size_at};
 use super::survey::Survey;
 use super::{LogOptions, LogPosition, file_path};
 
@@ -166,6 +166,8 @@ pub struct Log {
 
 struct Current {
     file: Arc<dyn File>,
+    /// That are allocated.
+    bytes: u64,
     header: FileHeader,
     seal: FileSeal,
 }
@@ -177,6 +179,8 @@ pub(super) struct Found {
     pub links: Vec<Link>,
     /// Where it ends and the new file begins.
     pub end: LogPosition,
+    /// The last file, and the end of its last batch that counts.
+    pub last: Option<(u64, u64)>,
 }
 
 impl Log {
@@ -186,15 +190,22 @@ impl Log {
     pub(super) fn start(place: Place, found: Found, first: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<Self> {
         let Place { fs, options, keys } = place.clone();
         let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
-        let spare = spares.take()?;
-        let header = new_header(&options, &spare, &found.end)?;
+        let spare = match (spares.take(), found.last) {
+            // What is allocated behind its batches is nothing that a restart would miss.
+            (Err(Error::StorageFull), Some((file, end))) => {
+                give_back(&*fs, &options.dir, file, end);
+                spares.take()?
+            }
+            (taken, _) => taken?,
+        };
+        let header = new_header(&options, spare.number, &found.end)?;
         let reader = LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone());
         let mut log = Self {
             files: LogFiles::new(place, spares.clone(), reader.clone(), found.links.clone()),
             reader,
             fs,
             position: LogPosition { file: spare.number, offset: FILE_HEADER, ..found.end.clone() },
-            current: Current { file: spare.file, seal: header.seal(), header: header.clone() },
+            current: Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header: header.clone() },
             failed: None,
             left: Vec::new(),
             options,
@@ -222,11 +233,31 @@ impl Log {
         if batch.refused {
             return Err(Error::Record { reason: "a record is larger than a frame may be" });
         }
-        let empty = self.position.offset == FILE_HEADER;
-        if !empty && self.position.offset + (batch.len() + COMMIT_FRAME) as u64 > self.options.file_size {
+        let bytes = (batch.len() + COMMIT_FRAME) as u64;
+        if self.position.offset > FILE_HEADER && bytes > self.room() {
             self.leave()?;
         }
+        if bytes > self.room() && self.is_short_of_space() {
+            self.allocate(self.position.offset + bytes)?;
+        }
         self.append_here(batch, durable)
+    }
+
+    /// Bytes that fit into the present file.
+    pub fn room(&self) -> u64 {
+        self.current.bytes.saturating_sub(self.position.offset)
+    }
+
+    fn is_short_of_space(&self) -> bool {
+        let free = self.fs.free_bytes(&self.options.dir).unwrap_or(u64::MAX);
+        size_at(free, self.options.file_size) < self.options.file_size
+    }
+
+    /// Takes space for a batch that is larger than the file. Where there is none nothing has failed: the log is as it was.
+    fn allocate(&mut self, end: u64) -> Result<()> {
+        fill(&*self.current.file, self.current.bytes, end)?;
+        self.current.bytes = end;
+        Ok(())
     }
 
     /// `append` without a roll: the file grows if it must.
@@ -317,19 +348,25 @@ impl Log {
 
     /// Whether a roll is coming and would have to make its file itself.
     pub fn wants_spare(&self) -> bool {
-        self.position.offset > self.options.file_size / SPARE_AT && !self.spares.is_ready()
+        self.position.offset > self.current.bytes / SPARE_AT && !self.spares.is_ready()
     }
 
     pub fn spare_maker(&self) -> SpareMaker {
         self.spares.clone()
     }
 
-    /// The end of a log whose batches are all durable: what was allocated for later ones is given back. Nothing may be
-    /// appended any more.
-    pub fn close(&mut self) {
+    /// The end of the log: what was allocated for later batches is given back. If all are `durable`, a file of one header
+    /// names the end, so that no damage can be taken for a torn tail. Nothing may be appended any more.
+    pub fn close(&mut self, durable: &LogPosition) {
         self.spares.close();
-        if self.failed.is_none() {
-            give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        if self.failed.is_some() {
+            return;
+        }
+        give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        if self.position.offset > FILE_HEADER && self.position == *durable {
+            // Without it the next start finds the end as after a kill.
+            let number = self.spares.number();
+            drop(write_end(&*self.fs, &self.options, &self.keys, number, &self.position));
         }
     }
 
@@ -341,7 +378,7 @@ impl Log {
 
     fn continue_after(&mut self, end: LogPosition) -> Result<()> {
         let spare = self.spares.take()?;
-        let header = new_header(&self.options, &spare, &end)?;
+        let header = new_header(&self.options, spare.number, &end)?;
         // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
         let written = spare.file.write_at(0, &header.encode(&self.keys));
         self.note(written)?;
@@ -353,7 +390,7 @@ impl Log {
             last.end = end.clone();
         }
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
-        self.current = Current { file: spare.file, seal: header.seal(), header };
+        self.current = Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header };
         self.failed = None;
         Ok(())
     }
@@ -370,6 +407,23 @@ impl Log {
     }
 }
 
+/// Makes the file `number`, of one header that names `end`, behind which there is nothing.
+pub(super) fn write_end(
+    fs: &dyn FileSystem,
+    options: &LogOptions,
+    keys: &LogKeys,
+    number: u64,
+    end: &LogPosition,
+) -> Result<()> {
+    let file = fs.open(&file_path(&options.dir, number), Open::Create)?;
+    let encoded = new_header(options, number, end)?.encode(keys);
+    let mut page = [0; FILE_HEADER as usize];
+    page[..encoded.len()].copy_from_slice(&encoded);
+    file.write_at(0, &page)?;
+    file.sync_data()?;
+    fs.sync_dir(&options.dir)
+}
+
 /// Cuts a file at the end that a durable header names: behind it everything is void, but preallocated, 64 MiB for each
 /// restart. This is about space only, so a failure is left for the next start to mend.
 pub(super) fn give_back(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64) {
@@ -379,8 +433,8 @@ pub(super) fn give_back(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64) 
     drop(cut);
 }
 
-fn new_header(options: &LogOptions, spare: &Spare, end: &LogPosition) -> Result<FileHeader> {
+fn new_header(options: &LogOptions, number: u64, end: &LogPosition) -> Result<FileHeader> {
     let mut salt = [0; 16];
     options.random.fill(&mut salt)?;
-    Ok(FileHeader { store_id: options.store_id, number: spare.number, salt, predecessor: end.clone() })
+    Ok(FileHeader { store_id: options.store_id, number, salt, predecessor: end.clone() })
 }

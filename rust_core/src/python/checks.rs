@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::core::{Options, environment, store_error};
-use crate::engine::{self, CheckOptions, CheckReport, IndexState, ScrubProgress};
+use crate::engine::{self, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
 
 /// How far a check is. Any thread may look, or end it.
 #[pyclass(frozen, module = "orcas._core")]
@@ -101,6 +101,17 @@ pub struct Report {
     packs: u64,
     index: Index,
     seconds: f64,
+    given_up: Option<GivenUp>,
+}
+
+/// What a repair went on without.
+#[derive(IntoPyObject)]
+struct GivenUp {
+    losses: Vec<Loss>,
+    losses_total: u64,
+    records: Vec<(u64, u64)>,
+    buckets: Vec<String>,
+    kept: Vec<String>,
 }
 
 impl From<IndexState> for Index {
@@ -114,43 +125,114 @@ impl From<IndexState> for Index {
     }
 }
 
-impl From<CheckReport> for Report {
-    fn from(report: CheckReport) -> Self {
-        let clean = report.is_clean();
-        let finding = |finding: engine::Finding| Finding {
+impl From<engine::Finding> for Finding {
+    fn from(finding: engine::Finding) -> Self {
+        Self {
             kind: finding.kind.name(),
             damage: finding.kind.is_damage(),
             place: finding.place,
             detail: finding.detail,
-        };
-        let group = |group: engine::Group| Group {
+        }
+    }
+}
+
+impl From<engine::Group> for Group {
+    fn from(group: engine::Group) -> Self {
+        Self {
             kind: group.kind.name(),
             damage: group.kind.is_damage(),
             area: group.area,
             cause: group.cause,
             first: group.first,
             count: group.count,
+        }
+    }
+}
+
+/// Made while the GIL is held again.
+fn losses(found: Vec<engine::Loss>) -> Vec<Loss> {
+    Python::attach(|py| {
+        let loss = |loss: engine::Loss| Loss {
+            bucket: loss.bucket,
+            key: PyBytes::new(py, &loss.key).unbind(),
+            version_id: loss.version_id,
+            upload: loss.upload,
+            bytes: loss.bytes,
+            reason: loss.reason,
         };
-        // Made while the GIL is held again.
-        let losses = Python::attach(|py| {
-            let loss = |loss: engine::Loss| Loss {
-                bucket: loss.bucket,
-                key: PyBytes::new(py, &loss.key).unbind(),
-                version_id: loss.version_id,
-                upload: loss.upload,
-                bytes: loss.bytes,
-                reason: loss.reason,
-            };
-            report.losses.into_iter().map(loss).collect()
+        found.into_iter().map(loss).collect()
+    })
+}
+
+/// A report of a salvage.
+#[derive(IntoPyObject)]
+pub struct SalvageReport {
+    whole_store: bool,
+    keys: bool,
+    source: &'static str,
+    findings: Vec<Finding>,
+    findings_total: u64,
+    losses: Vec<Loss>,
+    losses_total: u64,
+    whole: u64,
+    whole_bytes: u64,
+    records: u64,
+    authenticated: u64,
+    gone: Vec<(u64, u64)>,
+    gone_total: u64,
+    doubtful: u64,
+    named: Vec<(String, Py<PyBytes>)>,
+    deleted: u64,
+    made_up: Vec<String>,
+    log_files: u64,
+    packs: u64,
+    seconds: f64,
+}
+
+impl From<engine::SalvageReport> for SalvageReport {
+    fn from(report: engine::SalvageReport) -> Self {
+        let named = Python::attach(|py| {
+            let named = report.named.iter().map(|(bucket, key)| (bucket.clone(), PyBytes::new(py, key).unbind()));
+            named.collect()
         });
         Self {
-            clean,
-            findings: report.findings.into_iter().map(finding).collect(),
+            whole_store: report.is_whole(),
+            keys: report.keys,
+            source: match report.source {
+                engine::SalvageSource::Log => "log",
+                engine::SalvageSource::Index => "index",
+            },
+            named,
+            findings: report.findings.into_iter().map(Finding::from).collect(),
             findings_total: report.findings_total,
-            groups: report.groups.into_iter().map(group).collect(),
+            losses: losses(report.losses),
+            losses_total: report.losses_total,
+            whole: report.whole,
+            whole_bytes: report.whole_bytes,
+            records: report.records,
+            authenticated: report.authenticated,
+            gone: report.gone,
+            gone_total: report.gone_total,
+            doubtful: report.doubtful,
+            deleted: report.deleted,
+            made_up: report.made_up,
+            log_files: report.log_files,
+            packs: report.packs,
+            seconds: report.seconds,
+        }
+    }
+}
+
+impl From<CheckReport> for Report {
+    fn from(report: CheckReport) -> Self {
+        Self {
+            clean: report.is_clean(),
+            findings: report.findings.into_iter().map(Finding::from).collect(),
+            findings_total: report.findings_total,
+            groups: report.groups.into_iter().map(Group::from).collect(),
             affected: report.affected,
             affected_total: report.affected_total,
-            losses,
+            losses: losses(report.losses),
             losses_total: report.losses_total,
             blobs: report.blobs,
             bytes: report.bytes,
@@ -158,7 +240,21 @@ impl From<CheckReport> for Report {
             packs: report.packs,
             index: report.index.into(),
             seconds: report.seconds,
+            given_up: None,
         }
+    }
+}
+
+impl From<Repaired> for Report {
+    fn from(repaired: Repaired) -> Self {
+        let given_up = repaired.given_up.map(|given_up| GivenUp {
+            losses: losses(given_up.losses),
+            losses_total: given_up.losses_total,
+            records: given_up.records,
+            buckets: given_up.buckets,
+            kept: given_up.kept.iter().map(|path| path.display().to_string()).collect(),
+        });
+        Self { given_up, ..repaired.report.into() }
     }
 }
 
@@ -213,12 +309,18 @@ pub fn check_store(
     checked.map(Report::from).map_err(store_error)
 }
 
-/// Builds the index of a store that nobody has open from its log, where that is needed and can be done. Blocks.
+/// Builds the index of a store that nobody has open from its log, where that is needed and can be done; with
+/// `accept_loss` the log is rewritten first where it is damaged. Blocks.
 #[pyfunction]
-pub fn repair_store(py: Python<'_>, options: &Bound<'_, PyAny>, progress: &CheckProgress) -> PyResult<Report> {
+pub fn repair_store(
+    py: Python<'_>,
+    options: &Bound<'_, PyAny>,
+    progress: &CheckProgress,
+    accept_loss: bool,
+) -> PyResult<Report> {
     let options: Options = options.extract()?;
     let engine_options = options.engine()?;
     let progress = progress.shared();
-    let repaired = py.detach(|| engine::repair_store(engine_options, environment(), &progress));
+    let repaired = py.detach(|| engine::repair_store(engine_options, environment(), &progress, accept_loss));
     repaired.map(Report::from).map_err(store_error)
 }

@@ -11,11 +11,13 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::StoreError;
 use super::answer::{Response, piece_object};
-use super::checks::{CheckProgress, Report, ScrubState};
+use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::describe::{Description, Diagnosis, Recovery};
 use super::request::Request;
 use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
-use crate::engine::{CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, Replayed, SystemClock};
+use crate::engine::{
+    CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, Replayed, SystemClock, salvage_store,
+};
 use crate::error::Error;
 use crate::fs::real::{RealFileSystem, SystemRandom};
 use crate::http::{Headers, RequestHead};
@@ -84,9 +86,11 @@ pub struct Options {
     reclaim_bytes_per_sec: u64,
     scrub_bytes_per_sec: u64,
     reserve: u64,
+    ballast: u64,
     pooling_enabled: bool,
     region: String,
     strict_region: bool,
+    presign_v2: bool,
     domains: Vec<String>,
     body_budget: u64,
     workers: usize,
@@ -113,15 +117,18 @@ impl Options {
             reclaim_rate: self.reclaim_bytes_per_sec,
             scrub_rate: self.scrub_bytes_per_sec,
             reserve: self.reserve,
+            ballast: self.ballast,
             pooling_enabled: self.pooling_enabled,
         })
     }
 
-    fn lane(self, ref_level: RefLevel) -> LaneOptions {
+    fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {
         LaneOptions {
             instant_upload: ref_level != RefLevel::Off,
+            salvage,
             region: self.region,
             strict_region: self.strict_region,
+            presign_v2: self.presign_v2,
             domains: self.domains,
             whole_body_max: self.max_batch_write_file_size,
             body_budget: self.body_budget,
@@ -162,15 +169,39 @@ impl Core {
     ) -> PyResult<Self> {
         let options: Options = options.extract()?;
         let engine_options = options.engine()?;
-        let lane_options = options.lane(engine_options.ref_level);
+        let lane_options = options.lane(engine_options.ref_level, false);
         let opened = py.detach(|| {
             let engine = Engine::open(engine_options, environment())?;
             let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
             Ok((engine, lane))
         });
-        let (engine, lane) = opened.map_err(store_error)?;
+        let (engine, lane) =
+            opened.map_err(|error: Error| StoreError::new_err(format!("{error}{}", error.advice())))?;
         let replayed = engine.replayed();
         Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed })
+    }
+
+    /// Opens what is left of a store for reading, without changing anything in it, and says what is not whole. Blocks
+    /// while everything is read.
+    #[staticmethod]
+    fn salvage(
+        py: Python<'_>,
+        options: &Bound<'_, PyAny>,
+        credentials: Vec<(String, String, String)>,
+        root: String,
+    ) -> PyResult<(Self, SalvageReport)> {
+        let options: Options = options.extract()?;
+        let engine_options = options.engine()?;
+        let lane_options = options.lane(engine_options.ref_level, true);
+        let opened = py.detach(|| {
+            let owner = bytes::Bytes::copy_from_slice(root.as_bytes());
+            let (engine, report) = salvage_store(engine_options, environment(), &owner)?;
+            let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
+            Ok((engine, lane, report))
+        });
+        let (engine, lane, report) = opened.map_err(store_error)?;
+        let replayed = engine.replayed();
+        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed }, report.into()))
     }
 
     /// Finishes what was submitted, flushes and gives the lock back. Blocks. Without effect when called again.

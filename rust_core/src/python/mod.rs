@@ -41,6 +41,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
+    module.add_function(wrap_pyfunction!(request::names_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(digests::md5, module)?)?;
     module.add_function(wrap_pyfunction!(format::format_etag, module)?)?;
     module.add_function(wrap_pyfunction!(format::format_content_length, module)?)?;

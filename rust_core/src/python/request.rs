@@ -9,10 +9,11 @@ use pyo3::types::PyMemoryView;
 
 use super::room;
 use crate::buffers::Room;
+use crate::s3::target::hosted_bucket;
 use crate::transfer;
 use crate::transfer::lane::Reply;
 use crate::transfer::store_body::UploadStream;
-use crate::transfer::stream::Flow;
+use crate::transfer::stream::{Flow, Resume};
 use crate::transfer::{BodyPlan, Event};
 
 pub const FLOW_MORE: u8 = 0;
@@ -21,6 +22,12 @@ pub const FLOW_STOP: u8 = 2;
 
 /// Pieces above this many bytes are copied without the GIL.
 const COPY_ATTACHED_MAX: usize = 64 * 1024;
+
+/// Whether a Host header names a bucket of one of `domains` or of localhost.
+#[pyfunction]
+pub fn names_bucket(host: &[u8], domains: Vec<String>) -> bool {
+    hosted_bucket(host, &domains).is_some()
+}
 
 /// A verified, typed request; opaque but for what the dispatcher needs.
 #[pyclass(frozen, module = "orcas._core")]
@@ -63,9 +70,9 @@ impl Request {
         self.inner.body_read();
     }
 
-    /// Begins to take a streamed body in.
-    fn open_body(&self) -> PyResult<BodySink> {
-        let stream = self.inner.open_body();
+    /// Begins to take a streamed body in, from the client at `host`.
+    fn open_body(&self, host: &str) -> PyResult<BodySink> {
+        let stream = self.inner.open_body(host);
         let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the request streams no body"))?;
         Ok(BodySink { stream, request: Arc::clone(&self.inner), lent: Mutex::new(None) })
     }
@@ -82,15 +89,15 @@ pub struct BodySink {
 
 #[pymethods]
 impl BodySink {
-    /// Asks for room before each piece or read: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
+    /// Asks for room for a piece that has come: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
     /// FLOW_STOP (the body is refused: call `finish`).
     fn admit(&self, slot: u32) -> u8 {
-        let lane = Arc::clone(&self.request.lane);
-        match self.stream.admit(Box::new(move || lane.complete(slot, Event::Resume))) {
-            Flow::More => FLOW_MORE,
-            Flow::Wait => FLOW_WAIT,
-            Flow::Stop => FLOW_STOP,
-        }
+        code(self.stream.admit(self.resume(slot)))
+    }
+
+    /// Asks in the same way whether the socket may be read on, before the first read and after `filled` said no.
+    fn ready(&self, slot: u32) -> u8 {
+        code(self.stream.ready(self.resume(slot)))
     }
 
     /// Takes one received piece.
@@ -104,16 +111,22 @@ impl BodySink {
 
     /// Memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
     fn lend<'py>(&self, py: Python<'py>, limit: u64) -> PyResult<Bound<'py, PyMemoryView>> {
-        let room = self.stream.lend(limit).ok_or_else(|| PyRuntimeError::new_err("no piece was admitted"))?;
+        let room = self.stream.lend(limit).ok_or_else(|| PyRuntimeError::new_err("nothing is to be read"))?;
         *self.lent.lock() = Some(room.clone());
         room::view(py, room)
     }
 
-    /// Takes what was read into the memory that was lent. True: the next piece is admitted; else ask `admit`.
+    /// Takes what was read into the memory that was lent. True: the socket may be read on; else ask `ready`.
     fn filled(&self, count: usize) -> PyResult<bool> {
         let lent = self.lent.lock().take().ok_or_else(|| PyRuntimeError::new_err("no memory was lent"))?;
         let length = lent.length();
         Ok(self.stream.fill(room::filled(lent, count)?, length))
+    }
+
+    /// Takes the memory back that was lent, for nothing came.
+    fn rest(&self) {
+        *self.lent.lock() = None;
+        self.stream.rest();
     }
 
     /// No further piece comes; the completion for `slot` brings the answer.
@@ -126,5 +139,20 @@ impl BodySink {
     fn abort(&self) {
         *self.lent.lock() = None;
         self.stream.abort();
+    }
+}
+
+impl BodySink {
+    fn resume(&self, slot: u32) -> Resume {
+        let lane = Arc::clone(&self.request.lane);
+        Box::new(move || lane.complete(slot, Event::Resume))
+    }
+}
+
+fn code(flow: Flow) -> u8 {
+    match flow {
+        Flow::More => FLOW_MORE,
+        Flow::Wait => FLOW_WAIT,
+        Flow::Stop => FLOW_STOP,
     }
 }

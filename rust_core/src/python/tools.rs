@@ -11,6 +11,8 @@ use crate::engine::{self, Handle, Hold as Held, ReclaimProgress, Reclaimed, Usag
 use crate::http::{Headers, RequestHead};
 use crate::sigv4::{Authentication, PayloadMode, Signer};
 use crate::transfer::Lane;
+use crate::transfer::lane::now_ms;
+use crate::transfer::replays::NotAdmitted;
 
 /// A bucket as `Core.stats` shows it.
 #[derive(IntoPyObject)]
@@ -222,10 +224,20 @@ pub enum Verdict {
 pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> Verdict {
     let denied = |message: &str| Verdict::Refused(403, "AccessDenied", message.to_owned());
     match lane.authorize(head) {
-        Ok((authorized, _)) => match (authorized.how, authorized.payload) {
-            (Authentication::Header, PayloadMode::Hash(hash)) => Verdict::Granted(hash),
-            (Authentication::Header, _) => denied("The signature must cover the SHA-256 of the body."),
-            (Authentication::Presigned | Authentication::Anonymous, _) => {
+        Ok((authorized, _)) => match (authorized.how, authorized.payload, authorized.stamp) {
+            (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
+                // Reading again changes nothing.
+                if matches!(head.method, b"GET" | b"HEAD") {
+                    return Verdict::Granted(hash);
+                }
+                match lane.replays.admit(stamp, now_ms()) {
+                    Ok(()) => Verdict::Granted(hash),
+                    Err(refused @ NotAdmitted::Full) => Verdict::Refused(503, "SlowDown", refused.to_string()),
+                    Err(refused) => Verdict::Refused(409, "RequestReplayed", refused.to_string()),
+                }
+            }
+            (Authentication::Header, _, _) => denied("The signature must cover the SHA-256 of the body."),
+            (Authentication::Presigned | Authentication::PresignedVersionTwo | Authentication::Anonymous, _, _) => {
                 denied("The request must be signed in its Authorization header.")
             }
         },

@@ -73,6 +73,15 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
     Ok(record)
 }
 
+/// What the beginning of a damaged payload seems to name. A hint only: any byte of it may be wrong.
+pub fn named_in(kind: u8, beginning: &Bytes) -> Option<(BucketId, Bytes)> {
+    if !begins_with_key(kind) {
+        return None;
+    }
+    let mut input = Input { rest: beginning.clone() };
+    Some((BucketId(input.u64().ok()?), input.bytes().ok()?))
+}
+
 /// # Errors
 /// [`Error::Record`] when `payload` is not exactly one list of extents.
 pub fn decode_extents(payload: &Bytes) -> Result<Vec<Extent>> {

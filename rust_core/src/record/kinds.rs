@@ -26,3 +26,32 @@ pub(super) const REPLACE_LOG: u8 = 21;
 pub const fn content_kind(shared: bool) -> u8 {
     if shared { CONTENT } else { UNSHARED_CONTENT }
 }
+
+/// Whether a record of this type can end something that came before it: a version, or a bucket. So does one that is not
+/// known.
+pub const fn may_end(kind: u8) -> bool {
+    !matches!(
+        kind,
+        CREATE_BUCKET
+            | CREATE_PACK
+            | CONTENT
+            | CHUNK
+            | SEGMENT
+            | CREATE_UPLOAD
+            | PUT_PART
+            | ABORT_UPLOAD
+            | UPDATE_BUCKET
+            | UNSHARED_CONTENT
+            | REMEMBER_UPLOAD
+            | CONDEMN_BLOBS
+            | MOVE_CHUNKS
+            | RETIRE_PACK
+            | MOVE_CONTENTS
+            | REPLACE_LOG
+    )
+}
+
+/// Whether the payload of such a record begins with a bucket and a key.
+pub(super) const fn begins_with_key(kind: u8) -> bool {
+    matches!(kind, PUT_VERSION | DELETE_VERSION | MOVE_VERSION | COMPLETE_UPLOAD)
+}

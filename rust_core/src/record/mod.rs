@@ -15,9 +15,9 @@ use bytes::Bytes;
 
 use crate::checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
-pub use decode::{decode, decode_extents};
+pub use decode::{decode, decode_extents, named_in};
 pub use encode::{encode, encode_extents};
-pub use kinds::content_kind;
+pub use kinds::{content_kind, may_end};
 
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;

@@ -58,7 +58,6 @@ catalogue! {
     InvalidArgument 400 "Invalid Argument";
     InvalidBucketName 400 "The specified bucket is not valid.";
     InvalidBucketState 409 "The request is not valid for the current state of the bucket.";
-    InvalidChunkSizeError 400 "A chunk of the body is larger than what remains of the declared length.";
     InvalidDigest 400 "The Content-MD5 you specified is not valid.";
     InvalidLocationConstraint 400 "The specified location-constraint is not valid";
     InvalidObjectState 403 "The operation is not valid for the object's storage class";

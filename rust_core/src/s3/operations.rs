@@ -20,6 +20,11 @@ macro_rules! operations {
         impl Operation {
             pub const ALL: &'static [Operation] = &[$(Operation::$name,)+];
 
+            /// Whether it changes anything in the store.
+            pub fn changes(self) -> bool {
+                !["Get", "Head", "List"].iter().any(|reads| self.name().starts_with(reads))
+            }
+
             /// The name of the API, e.g. `PutObject`.
             pub fn name(self) -> &'static str {
                 match self { $(Operation::$name => stringify!($name),)+ }
@@ -145,14 +150,17 @@ fn on_bucket(verb: Method, query: &Query, headers: &Headers<'_>) -> Result<Opera
         Method::Head => Ok(Operation::HeadBucket),
         Method::Put => Ok(Operation::CreateBucket),
         Method::Delete => Ok(Operation::DeleteBucket),
-        Method::Post => {
-            let form = headers.get("content-type").is_some_and(|kind| {
-                let kind = kind.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
-                kind.eq_ignore_ascii_case(b"multipart/form-data")
-            });
-            if form { Ok(Operation::PostObject) } else { Err(ErrorCode::RequestIsNotMultiPartContent.into()) }
-        }
+        Method::Post if is_form(headers) => Ok(Operation::PostObject),
+        Method::Post => Err(ErrorCode::RequestIsNotMultiPartContent.into()),
     }
+}
+
+/// Whether the body is a form, as browsers send it.
+pub fn is_form(headers: &Headers<'_>) -> bool {
+    headers.get("content-type").is_some_and(|kind| {
+        let kind = kind.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
+        kind.eq_ignore_ascii_case(b"multipart/form-data")
+    })
 }
 
 fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {

@@ -4,6 +4,7 @@
 
 use super::errors::{ErrorCode, S3Error};
 use super::range::{PART_NUMBER_MAX, part_number};
+use super::routes::ROUTES;
 use crate::block::block_crc;
 use crate::checksum::{base64_decode, base64_encode};
 use crate::http::{Headers, Query};
@@ -18,8 +19,15 @@ pub const BUCKETS_LEN_MAX: u16 = 10_000;
 pub const UPLOAD_ID_LEN_MAX: usize = 256;
 
 /// The `x-amz-` headers that a presigned address carries in its query, names in lower case: several SDKs move there
-/// what the sender will not send. A header that was sent stands before a parameter.
-pub fn hoisted_headers(query: &Query, headers: &Headers<'_>) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// what the sender will not send. `also` names further headers that are moved. A header that was sent stands before a
+/// parameter.
+///
+/// A checksum in the query is signed but means nothing, as in S3: whoever made the address did not know the body. Since
+/// version 3.729 the JavaScript SDK puts the CRC32 of an empty body there. The S3 user guide (Sharing objects with
+/// presigned URLs) says that presigned URLs do not support checksums; that S3 ignores them in the query is seen in
+/// github.com/aws/aws-sdk/issues/480 and github.com/aws/aws-sdk-go-v2/issues/2610, and since
+/// github.com/aws/aws-sdk-go-v2/pull/3522 that SDK sends them as signed headers, which are verified.
+pub fn hoisted_headers(query: &Query, headers: &Headers<'_>, also: &[&str]) -> Vec<(Vec<u8>, Vec<u8>)> {
     const OF_THE_SIGNATURE: [&[u8]; 8] = [
         b"x-amz-algorithm",
         b"x-amz-credential",
@@ -31,10 +39,44 @@ pub fn hoisted_headers(query: &Query, headers: &Headers<'_>) -> Vec<(Vec<u8>, Ve
         b"x-amz-content-sha256",
     ];
     let lower = query.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_vec()));
+    let moved = |name: &[u8]| name.starts_with(b"x-amz-") || also.iter().any(|also| also.as_bytes() == name);
     lower
-        .filter(|(name, _)| name.starts_with(b"x-amz-") && !OF_THE_SIGNATURE.contains(&name.as_slice()))
+        .filter(|(name, _)| moved(name) && !OF_THE_SIGNATURE.contains(&name.as_slice()) && !is_checksum(name))
         .filter(|(name, _)| !headers.iter().any(|(sent, _)| sent == name.as_slice()))
         .collect()
+}
+
+/// Whether a header says what checksum the body has.
+fn is_checksum(name: &[u8]) -> bool {
+    let value =
+        name.strip_prefix(b"x-amz-checksum-").is_some_and(|rest| !matches!(rest, b"mode" | b"type" | b"algorithm"));
+    value || name == b"x-amz-sdk-checksum-algorithm"
+}
+
+/// Whether a signature of version 2 covers the query parameter `name`: sub-resources, what addresses a part or a version,
+/// and the overrides of response headers.
+///
+/// Of the parameters that decide what a request does none is left out, also where AWS's list is older than the
+/// sub-resource: what is not signed could be added by whoever holds a presigned address.
+pub fn is_resource_parameter(name: &[u8]) -> bool {
+    // Each by its full name: a prefix such as `response-` would let one name hold the parameters behind it.
+    const OTHERS: [&str; 14] = [
+        "partNumber",
+        "uploadId",
+        "versionId",
+        "select-type",
+        "annotationName",
+        "id",
+        "defaultObjectAcl",
+        "storageClass",
+        "response-content-type",
+        "response-content-encoding",
+        "response-content-disposition",
+        "response-content-language",
+        "response-cache-control",
+        "response-expires",
+    ];
+    OTHERS.iter().any(|other| other.as_bytes() == name) || ROUTES.iter().any(|route| route.name.as_bytes() == name)
 }
 
 /// What all listings of keys share. Empty values count as absent, except that a prefix is then empty.
@@ -92,9 +134,10 @@ impl ListObjectsV2Query {
         })
     }
 
-    /// Where the page starts: after this key. A token stands before `start-after`.
+    /// Where the page starts: after this key. A token stands before `start-after`, unless it is empty.
     pub fn after(&self) -> Option<&[u8]> {
-        self.continuation.as_ref().map(|token| token.after.as_slice()).or(self.start_after.as_deref())
+        let token = self.continuation.as_ref().map(|token| token.after.as_slice());
+        token.filter(|after| !after.is_empty()).or(self.start_after.as_deref())
     }
 }
 
@@ -176,7 +219,7 @@ pub fn upload_id(query: &Query) -> Result<Vec<u8>, S3Error> {
     }
 }
 
-/// A continuation token: opaque to clients, holds the last key or common prefix of the page before.
+/// A continuation token: opaque to clients, holds the last key or common prefix of the page before; empty for the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Continuation {
     /// The page starts after this.
@@ -199,8 +242,12 @@ impl Continuation {
         base64_encode(&raw)
     }
 
+    /// An empty token stands for the beginning, so that a client can page with one loop.
     fn parse(query: &Query) -> Result<Option<Self>, S3Error> {
         let Some(token) = query.get("continuation-token") else { return Ok(None) };
+        if token.is_empty() {
+            return Ok(Some(Self { after: Vec::new(), token: Vec::new() }));
+        }
         // A plus that a client left unencoded arrives as a space.
         let token: Vec<u8> = token.iter().map(|&b| if b == b' ' { b'+' } else { b }).collect();
         let after = base64_decode(&token).and_then(|raw| {
@@ -282,7 +329,10 @@ mod tests {
         let encoded = token.replace('+', "%2B");
         let page = ListObjectsV2Query::parse(&query(&format!("start-after=x&continuation-token={encoded}"))).unwrap();
         assert_eq!(page.after(), Some("é>?".as_bytes()));
-        for bad in ["", "x", "AAAA", &token[4..], "AQAAAABh"] {
+        let first = |raw: &str| ListObjectsV2Query::parse(&query(raw)).unwrap().after().map(<[u8]>::to_vec);
+        assert_eq!(first("continuation-token="), None);
+        assert_eq!(first("continuation-token=&start-after=x"), Some(b"x".to_vec()));
+        for bad in ["x", "AAAA", &token[4..], "AQAAAABh"] {
             let read = ListObjectsV2Query::parse(&query(&format!("continuation-token={bad}")));
             assert_eq!(read.unwrap_err().code, ErrorCode::InvalidArgument, "{bad}");
         }
@@ -303,9 +353,32 @@ mod tests {
         assert_eq!(ListBucketsQuery::parse(&query("")).unwrap().max, None);
     }
 
+    #[test]
+    fn headers_in_the_query_count_but_for_checksums() {
+        let list: [(&[u8], &[u8]); 1] = [(b"x-amz-meta-sent", b"header")];
+        let raw = "x-amz-meta-a=1&X-Amz-Meta-Sent=query&X-Amz-Signature=s&x-amz-checksum-crc32=AAAAAA==&Content-Type=t\
+                   &x-amz-sdk-checksum-algorithm=CRC32&X-Amz-Checksum-Sha256=x&x-amz-checksum-mode=ENABLED&prefix=p";
+        let moved = |also: &[&str]| {
+            let moved = hoisted_headers(&query(raw), &Headers::new(&list), also);
+            moved.into_iter().map(|(name, _)| String::from_utf8(name).unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(moved(&[]), ["x-amz-meta-a", "x-amz-checksum-mode"]);
+        assert_eq!(moved(&["content-type"]), ["x-amz-meta-a", "content-type", "x-amz-checksum-mode"]);
+    }
+
+    #[test]
+    fn every_sub_resource_belongs_to_the_resource_that_version_two_signs() {
+        for name in ["uploads", "instant", "renameObject", "orcas-settings", "uploadId", "response-expires"] {
+            assert!(is_resource_parameter(name.as_bytes()), "{name}");
+        }
+        assert!(ROUTES.iter().all(|route| is_resource_parameter(route.name.as_bytes())));
+        assert!(!is_resource_parameter(b"prefix") && !is_resource_parameter(b"x-amz-acl"));
+        assert!(!is_resource_parameter(b"response-expires=x&uploadId"), "it would be two parameters to the signature");
+    }
+
     proptest! {
         #[test]
-        fn tokens_round_trip(key in "\\PC{0,60}") {
+        fn tokens_round_trip(key in "\\PC{1,60}") {
             let token = Continuation::token_after(key.as_bytes());
             let page = ListObjectsV2Query::parse(&query(&format!("continuation-token={token}"))).unwrap();
             prop_assert_eq!(page.after(), Some(key.as_bytes()));

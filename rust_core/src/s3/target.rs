@@ -4,7 +4,7 @@
 //! the grammar of copy sources. Must see the path as it stood in the request line.
 
 use super::errors::{ErrorCode, S3Error};
-use crate::http::percent_decode;
+use crate::http::{form_decode, percent_decode};
 
 /// The longest key in bytes; bounds what one name can cost in records, index and listings.
 pub const KEY_LEN_MAX: usize = 1024;
@@ -74,9 +74,13 @@ fn split_once(raw: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// The label before the longest configured domain that ends `host`, or `None` for path style.
-fn hosted_bucket(host: &[u8], domains: &[String]) -> Option<String> {
-    let host = std::str::from_utf8(host).ok()?.to_ascii_lowercase();
+/// The bucket that a Host header names: what stands before the longest domain that ends it, in lower case and unchecked.
+/// `None` for path style.
+///
+/// The only judge of what a virtual host is. The control plane asks it too, so that a key under `_orcas/` of a bucket in
+/// the host is never taken for a path of its own.
+pub fn hosted_bucket(host: &[u8], domains: &[String]) -> Option<String> {
+    let host = std::str::from_utf8(host.trim_ascii()).ok()?.to_ascii_lowercase();
     let name = host
         .rsplit_once(':')
         .map_or(host.as_str(), |(name, port)| if port.bytes().all(|b| b.is_ascii_digit()) { name } else { &host });
@@ -147,7 +151,8 @@ pub struct CopySource {
 impl CopySource {
     /// Reads `[/]bucket/key[?versionId=ID]`, percent-encoded, from the header called `header`.
     ///
-    /// Only the version `null` exists as long as buckets are not versioned.
+    /// A `+` is a space, as in a query: s5cmd and other clients encode the header so. Only the version `null` exists as
+    /// long as buckets are not versioned.
     pub fn parse(header: &'static str, value: &[u8]) -> Result<Self, S3Error> {
         let refuse = || S3Error::argument(format!("{header} must be of the form bucket/key"), header, value);
         if value.starts_with(b"arn:") {
@@ -161,7 +166,7 @@ impl CopySource {
             super::support::check_version_id(version)?;
         }
         // Some clients encode the separating slashes too, so the whole is decoded before it is split.
-        let path = percent_decode(path).ok_or_else(refuse)?;
+        let path = form_decode(path).ok_or_else(refuse)?;
         let path = path.strip_prefix(b"/").unwrap_or(&path);
         let (bucket, key) = split_once(path);
         if bucket.is_empty() || key.is_empty() {
@@ -247,6 +252,13 @@ mod tests {
         assert_eq!(at("abc.elsewhere.org", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("[::1]:9000", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("", "/abc"), Ok(Target::Bucket("abc".into())));
+        assert_eq!(at(" abc.localhost ", "/"), Ok(Target::Bucket("abc".into())));
+        assert_eq!(at("localhost", "/abc/k"), Ok(object("abc", b"k")));
+        assert_eq!(at("localhost.:9000", "/abc/k"), Ok(object("abc", b"k")));
+        assert_eq!(at("notlocalhost", "/abc/k"), Ok(object("abc", b"k")));
+        assert_eq!(at("abc.localhost:", "/k"), Ok(object("abc", b"k")));
+        assert_eq!(at("abc.localhost:x", "/abc/k"), Ok(object("abc", b"k")));
+        assert_eq!(at("127.0.0.1", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(code(at("a_b.localhost", "/k")), ErrorCode::InvalidBucketName);
     }
 
@@ -286,7 +298,7 @@ mod tests {
         let parse = |value: &str| CopySource::parse("x-amz-copy-source", value.as_bytes());
         let of = |bucket: &str, key: &str| Ok(CopySource { bucket: bucket.into(), key: key.into() });
         assert_eq!(parse("/abc/k"), of("abc", "k"));
-        assert_eq!(parse("abc/a%2Fb%3F+%25?versionId=null"), of("abc", "a/b?+%"));
+        assert_eq!(parse("abc/a%2Fb%3F+%2B%25?versionId=null"), of("abc", "a/b? +%"));
         assert_eq!(parse("abc%2Fk"), of("abc", "k"));
         assert_eq!(parse("abc//k"), of("abc", "/k"));
         assert_eq!(parse("abc/what?"), of("abc", "what?"));

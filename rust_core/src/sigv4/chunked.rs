@@ -217,7 +217,7 @@ impl ChunkedDecoder {
                 chunk_size(&line[..at])?
             }
         };
-        self.unclaimed = self.unclaimed.checked_sub(size).ok_or(SignatureError::InvalidChunkSize)?;
+        self.unclaimed = self.unclaimed.checked_sub(size).ok_or(SignatureError::IncompleteBody)?;
         self.state = if size > 0 {
             State::Data(size)
         } else if self.unclaimed > 0 {

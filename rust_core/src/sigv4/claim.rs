@@ -15,7 +15,7 @@ const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
 const SERVICE: &str = "s3";
 
 /// Bounds of what is later compared, cached and searched, against quadratic work on hostile heads.
-const ACCESS_KEY_BYTES_MAX: usize = 128;
+pub(super) const ACCESS_KEY_BYTES_MAX: usize = 128;
 const REGION_BYTES_MAX: usize = 64;
 const SIGNED_HEADERS_MAX: usize = 128;
 
@@ -34,29 +34,50 @@ pub(super) struct Claim<'a> {
     pub(super) expires_s: Option<i64>,
 }
 
-impl<'a> Claim<'a> {
-    /// `Ok(None)` for a request that does not claim to be signed.
-    pub(super) fn parse(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Option<Self>, SignatureError> {
+/// How a request claims to be signed.
+pub(super) enum Claimed<'a> {
+    Nobody,
+    VersionFour(Claim<'a>),
+    /// In the query; what it claims is read elsewhere.
+    VersionTwo,
+}
+
+impl<'a> Claimed<'a> {
+    pub(super) fn parse(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
         let presigned =
             ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"].iter().any(|n| query.get(n).is_some());
-        let version_two = query.get("AWSAccessKeyId").is_some();
+        let version_two = ["AWSAccessKeyId", "Signature"].iter().any(|n| query.get(n).is_some());
         let mut authorizations = headers.get_all("authorization");
         let authorization = authorizations.next();
-        if authorizations.next().is_some() || (authorization.is_some() && (presigned || version_two)) {
+        if authorizations.next().is_some()
+            || (authorization.is_some() || presigned) && version_two
+            || (authorization.is_some() && presigned)
+        {
             return Err(SignatureError::InvalidArgument(
                 "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string \
                  parameter or the Authorization header should be specified",
             ));
         }
         match authorization {
-            Some(value) => Self::from_header(value, headers).map(Some),
-            None if presigned => Self::from_query(headers, query).map(Some),
-            None if version_two => Err(SignatureError::UnsupportedMechanism),
-            None => Ok(None),
+            Some(value) => Claim::from_header(value, headers, query).map(Self::VersionFour),
+            None if presigned => Claim::from_query(headers, query).map(Self::VersionFour),
+            None if version_two => Ok(Self::VersionTwo),
+            None => Ok(Self::Nobody),
+        }
+    }
+}
+
+impl<'a> Claim<'a> {
+    /// What a request signed with version 4 claims; `Ok(None)` for any other.
+    pub(super) fn parse(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Option<Self>, SignatureError> {
+        match Claimed::parse(headers, query)? {
+            Claimed::VersionFour(claim) => Ok(Some(claim)),
+            Claimed::Nobody | Claimed::VersionTwo => Ok(None),
         }
     }
 
-    fn from_header(value: &'a [u8], headers: &Headers<'a>) -> Result<Self, SignatureError> {
+    fn from_header(value: &'a [u8], headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
+        check_names(query)?;
         let fields = AuthorizationHeader::parse(value)?;
         let scope = Scope::parse(fields.credential).map_err(SignatureError::AuthorizationHeaderMalformed)?;
         let timestamp = header_date(headers)?;
@@ -83,9 +104,7 @@ impl<'a> Claim<'a> {
 
     fn from_query(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
         let fault = SignatureError::AuthorizationQueryParameters;
-        if query.has_duplicate_name() {
-            return Err(SignatureError::InvalidArgument("A query parameter of a presigned request occurs twice"));
-        }
+        check_names(query)?;
         let parameter = |name: &str| {
             let decoded = query.get(name).and_then(percent_decode).and_then(|bytes| String::from_utf8(bytes).ok());
             decoded.ok_or(fault(
@@ -210,8 +229,17 @@ impl<'a> Scope<'a> {
     }
 }
 
+/// Refuses a query in which a name stands twice: one signature would cover two readings of it. No parameter of S3 may be
+/// repeated.
+fn check_names(query: &CanonicalQuery) -> Result<(), SignatureError> {
+    if query.has_duplicate_name() { Err(DUPLICATE_PARAMETER) } else { Ok(()) }
+}
+
+pub(super) const DUPLICATE_PARAMETER: SignatureError =
+    SignatureError::InvalidArgument("A query parameter of a signed request occurs twice");
+
 /// The only value of a header; an error when it stands twice.
-fn single<'a>(headers: &Headers<'a>, name: &str) -> Result<Option<&'a [u8]>, ()> {
+pub(super) fn single<'a>(headers: &Headers<'a>, name: &str) -> Result<Option<&'a [u8]>, ()> {
     let mut values = headers.get_all(name);
     let first = values.next().map(<[u8]>::trim_ascii);
     if values.next().is_some() { Err(()) } else { Ok(first) }

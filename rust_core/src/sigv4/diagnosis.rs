@@ -9,7 +9,7 @@ use std::borrow::Cow;
 
 use super::SignatureError;
 use super::canonical::{CanonicalQuery, canonical_path, string_to_sign};
-use super::claim::Claim;
+use super::claim::{Claim, Claimed};
 use super::keys::{Credential, SigningKey};
 use super::verify::{Authentication, Policy, SERVICE, canonical_request, matches_as_sent};
 use crate::http::{Headers, RequestHead, percent_decode, percent_encode_into};
@@ -55,8 +55,11 @@ pub fn explain(head: &RequestHead<'_>) -> Option<Explanation> {
 /// The access key that a request names, whoever signed it.
 pub fn claimed_access_key(head: &RequestHead<'_>) -> Option<String> {
     let query = CanonicalQuery::strict(head.query).ok()?;
-    let claim = Claim::parse(&head.headers, &query).ok()??;
-    Some(claim.access_key.into_owned())
+    match Claimed::parse(&head.headers, &query).ok()? {
+        Claimed::Nobody => None,
+        Claimed::VersionFour(claim) => Some(claim.access_key.into_owned()),
+        Claimed::VersionTwo => String::from_utf8(percent_decode(query.get("AWSAccessKeyId")?)?).ok(),
+    }
 }
 
 /// What is behind `error`, with which `head` was refused; `None` where the error says all there is to say.

@@ -13,6 +13,10 @@ pub enum SignatureError {
     RequestExpired,
     #[error("Request is not valid yet")]
     RequestNotYetValid,
+    #[error("Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters")]
+    QueryAuthIncomplete,
+    #[error("Invalid date (should be seconds since epoch): {0}")]
+    InvalidExpires(String),
     #[error("AWS authentication requires a valid Date or x-amz-date header")]
     MissingDate,
     #[error(
@@ -51,9 +55,8 @@ pub enum SignatureError {
     MissingDecodedLength,
     #[error("You did not provide the number of bytes specified by the x-amz-decoded-content-length HTTP header")]
     IncompleteBody,
-    #[error("A chunk is larger than what remains of the x-amz-decoded-content-length HTTP header")]
-    InvalidChunkSize,
-    #[error("The aws-chunked encoding of the body is not well-formed.")]
+    /// The framing of an aws-chunked body is broken. S3 takes that for a body that was cut off.
+    #[error("The request body terminated unexpectedly")]
     MalformedChunk,
     #[error("The request contained trailing data that was not well-formed or did not conform to our published schema.")]
     MalformedTrailer,
@@ -63,9 +66,12 @@ impl SignatureError {
     /// The S3 error code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::UnsignedHeader { .. } | Self::RequestExpired | Self::RequestNotYetValid | Self::MissingDate => {
-                "AccessDenied"
-            }
+            Self::UnsignedHeader { .. }
+            | Self::RequestExpired
+            | Self::RequestNotYetValid
+            | Self::QueryAuthIncomplete
+            | Self::InvalidExpires(_)
+            | Self::MissingDate => "AccessDenied",
             Self::SignatureDoesNotMatch => "SignatureDoesNotMatch",
             Self::InvalidAccessKeyId => "InvalidAccessKeyId",
             Self::RequestTimeTooSkewed => "RequestTimeTooSkewed",
@@ -74,14 +80,13 @@ impl SignatureError {
                 "AuthorizationQueryParametersError"
             }
             Self::InvalidArgument(_) | Self::InvalidContentSha256 => "InvalidArgument",
-            Self::UnsupportedMechanism | Self::MissingContentSha256 | Self::MalformedChunk => "InvalidRequest",
+            Self::UnsupportedMechanism | Self::MissingContentSha256 => "InvalidRequest",
             Self::InvalidToken => "InvalidToken",
             Self::AsymmetricNotImplemented => "NotImplemented",
             Self::InvalidUri => "InvalidURI",
             Self::ContentSha256Mismatch => "XAmzContentSHA256Mismatch",
             Self::MissingDecodedLength => "MissingContentLength",
-            Self::IncompleteBody => "IncompleteBody",
-            Self::InvalidChunkSize => "InvalidChunkSizeError",
+            Self::IncompleteBody | Self::MalformedChunk => "IncompleteBody",
             Self::MalformedTrailer => "MalformedTrailerError",
         }
     }
@@ -92,6 +97,8 @@ impl SignatureError {
             Self::UnsignedHeader { .. }
             | Self::RequestExpired
             | Self::RequestNotYetValid
+            | Self::QueryAuthIncomplete
+            | Self::InvalidExpires(_)
             | Self::MissingDate
             | Self::SignatureDoesNotMatch
             | Self::InvalidAccessKeyId
@@ -108,7 +115,6 @@ impl SignatureError {
             | Self::InvalidUri
             | Self::ContentSha256Mismatch
             | Self::IncompleteBody
-            | Self::InvalidChunkSize
             | Self::MalformedChunk
             | Self::MalformedTrailer => 400,
             Self::MissingDecodedLength => 411,

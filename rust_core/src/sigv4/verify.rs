@@ -2,12 +2,14 @@
 //! alone is checked before a secret is touched, and the signature last, in constant time.
 
 use std::borrow::Cow;
+use std::hint::black_box;
 use std::sync::Arc;
 
 use super::canonical::{CanonicalQuery, CanonicalRequest, canonical_path, is_graphic, parse_hex, string_to_sign};
-use super::claim::Claim;
+use super::claim::{Claim, Claimed};
 use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
+use super::version_two::{self, VersionTwo};
 use crate::http::{Headers, RequestHead};
 
 /// What the server demands of a signature at this moment.
@@ -19,6 +21,8 @@ pub struct Policy<'a> {
     pub now_unix_ms: i64,
     /// The largest distance of the request's date from now; normally `SKEW_MAX_MS`.
     pub skew_max_ms: i64,
+    /// How presigned requests of version 2 are read; `None` refuses them.
+    pub version_two: Option<VersionTwo<'a>>,
 }
 
 /// How a request proved who sent it.
@@ -26,6 +30,7 @@ pub struct Policy<'a> {
 pub enum Authentication {
     Header,
     Presigned,
+    PresignedVersionTwo,
     /// It claims nobody: there is no access key, and the caller decides whether strangers may ask.
     Anonymous,
 }
@@ -48,20 +53,23 @@ pub struct Authorized {
     pub access_key: String,
     pub how: Authentication,
     pub payload: PayloadMode,
-    signed_headers: String,
+    /// Of a request that is signed in its headers.
+    pub stamp: Option<Stamp>,
 }
 
-impl Authorized {
-    /// Whether the signature covers the header `name` (lower case).
-    pub fn is_signed(&self, name: &str) -> bool {
-        self.signed_headers.split(';').any(|signed| signed == name)
-    }
+/// What tells a signed request from any other: two have one stamp only if they are the same request, signed for the same
+/// second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// Milliseconds since 1970, a whole second.
+    pub signed_at_ms: i64,
+    pub signature: [u8; 32],
 }
 
 pub(super) const SERVICE: &str = "s3";
 
-/// Signs for access keys that do not exist, so that both answers cost the same work.
-const NOBODY: &[u8] = b"no such access key: this secret signs for nobody";
+/// Signs for access keys that do not exist, so that their refusal costs the work of a wrong signature.
+pub(super) const NOBODY: &[u8] = b"no such access key: this secret signs for nobody";
 
 /// Verifies the signature of `head`. `credential` looks an access key up; `keys` outlives requests.
 pub fn authorize(
@@ -71,8 +79,14 @@ pub fn authorize(
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Result<Authorized, SignatureError> {
     let query = CanonicalQuery::strict(head.query).map_err(|_| SignatureError::InvalidUri)?;
-    let Some(claim) = Claim::parse(&head.headers, &query)? else {
-        return anonymous(&head.headers);
+    let claim = match Claimed::parse(&head.headers, &query)? {
+        Claimed::Nobody => return anonymous(&head.headers),
+        // Such a signature is good for every region, so a server that insists on its own takes none.
+        Claimed::VersionTwo => match policy.version_two.filter(|_| policy.region.is_none()) {
+            Some(rules) => return version_two::authorize(head, policy, &rules, credential),
+            None => return Err(SignatureError::UnsupportedMechanism),
+        },
+        Claimed::VersionFour(claim) => claim,
     };
     check_date(&claim, policy)?;
     check_region(&claim, policy)?;
@@ -87,7 +101,8 @@ pub fn authorize(
         payload: payload.into_mode(context),
         how: claim.how,
         access_key: claim.access_key.into_owned(),
-        signed_headers: claim.signed.into_owned(),
+        stamp: (claim.how == Authentication::Header)
+            .then(|| Stamp { signed_at_ms: claim.timestamp.unix_ms(), signature: claim.signature }),
     })
 }
 
@@ -96,21 +111,32 @@ pub fn verify_payload_hash(announced: &[u8; 32], computed: &[u8; 32]) -> Result<
     if announced == computed { Ok(()) } else { Err(SignatureError::ContentSha256Mismatch) }
 }
 
+/// Whether nothing in a request head says that it is signed.
+pub fn claims_nobody(head: &RequestHead<'_>) -> bool {
+    let query = CanonicalQuery::strict(head.query);
+    query.is_ok_and(|query| matches!(Claimed::parse(&head.headers, &query), Ok(Claimed::Nobody)))
+}
+
 /// The body of a request without a signature may still announce its hash, but no chain of signatures.
 fn anonymous(headers: &Headers<'_>) -> Result<Authorized, SignatureError> {
+    let payload = unsigned_payload(headers)?;
+    Ok(Authorized { access_key: String::new(), how: Authentication::Anonymous, payload, stamp: None })
+}
+
+/// What a body proves that no chain of signatures goes with.
+pub(super) fn unsigned_payload(headers: &Headers<'_>) -> Result<PayloadMode, SignatureError> {
     let payload = match headers.get("x-amz-content-sha256") {
         Some(text) => PayloadClaim::parse(text.trim_ascii())?,
         None => PayloadClaim::Unsigned,
     };
-    let payload = match payload {
-        PayloadClaim::Hash(hash) => PayloadMode::Hash(hash),
-        PayloadClaim::Unsigned => PayloadMode::Unsigned,
-        PayloadClaim::StreamingUnsignedTrailer => PayloadMode::StreamingUnsignedTrailer,
+    match payload {
+        PayloadClaim::Hash(hash) => Ok(PayloadMode::Hash(hash)),
+        PayloadClaim::Unsigned => Ok(PayloadMode::Unsigned),
+        PayloadClaim::StreamingUnsignedTrailer => Ok(PayloadMode::StreamingUnsignedTrailer),
         PayloadClaim::StreamingSigned | PayloadClaim::StreamingSignedTrailer => {
-            return Err(SignatureError::InvalidContentSha256);
+            Err(SignatureError::InvalidContentSha256)
         }
-    };
-    Ok(Authorized { access_key: String::new(), how: Authentication::Anonymous, payload, signed_headers: String::new() })
+    }
 }
 
 fn check_date(claim: &Claim<'_>, policy: &Policy<'_>) -> Result<(), SignatureError> {
@@ -129,7 +155,7 @@ fn check_region(claim: &Claim<'_>, policy: &Policy<'_>) -> Result<(), SignatureE
             let (given, expected) = (claim.region.to_string(), expected.to_owned());
             Err(match claim.how {
                 Authentication::Presigned => SignatureError::WrongRegionInQuery { given, expected },
-                Authentication::Header | Authentication::Anonymous => {
+                Authentication::Header | Authentication::PresignedVersionTwo | Authentication::Anonymous => {
                     SignatureError::WrongRegionInHeader { given, expected }
                 }
             })
@@ -185,8 +211,8 @@ fn verify_signature(
     let strict_path = canonical_path(head.path).map_err(|_| SignatureError::InvalidUri)?;
     let day = claim.timestamp.day();
     let found = credential(&claim.access_key);
-    let cached = found.as_ref().and_then(|it| keys.get(&claim.access_key, it.generation, &day, &claim.region));
-    let secret: &[u8] = found.as_ref().map_or(NOBODY, |it| &it.secret);
+    let (secret, generation) = found.as_ref().map_or((NOBODY, 0), |it| (&it.secret[..], it.generation));
+    let cached = keys.get(&claim.access_key, generation, &day, &claim.region);
     let is_cached = cached.is_some();
     let key = cached.unwrap_or_else(|| Arc::new(SigningKey::derive(secret, &day, &claim.region, SERVICE)));
     let matches = |path: &[u8], query: &CanonicalQuery| {
@@ -194,6 +220,11 @@ fn verify_signature(
         key.verify(&string_to_sign(&claim.timestamp, &claim.region, SERVICE, &canonical), &claim.signature)
     };
     let verified = matches(&strict_path, query) || matches_as_sent(head, &strict_path, query, &matches);
+    if !verified && is_cached {
+        // Every refusal derives a key: one that a known access key was spared until now is made up for here, or the time
+        // of the answer would tell an access key that was used lately from one that does not exist.
+        black_box(SigningKey::derive(secret, &day, &claim.region, SERVICE));
+    }
     let Some(credential) = found else {
         return Err(SignatureError::InvalidAccessKeyId);
     };

@@ -27,18 +27,23 @@ use crate::s3::checksums::{CompleteChecksum, UploadChecksum, copy_algorithm, wan
 use crate::s3::conditions::{ReadConditions, WriteCondition};
 use crate::s3::headers::Overrides;
 use crate::s3::metadata::{MetadataDirective, ObjectHeaders, multipart_object_size};
-use crate::s3::operations::resolve;
+use crate::s3::operations::{is_form, resolve};
 use crate::s3::query::{
     self, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery, ListUploadsQuery,
 };
 use crate::s3::range::{check_range_or_part, part_number};
 use crate::s3::support::{check_expected_owner, check_supported};
-use crate::s3::target::CopySource;
+use crate::s3::target::{CopySource, hosted_bucket};
 use crate::s3::{ErrorCode, Operation, S3Error, Target};
-use crate::sigv4::{Authentication, Authorized, PayloadMode, Policy, SKEW_MAX_MS, authorize};
+use crate::sigv4::{
+    Authentication, Authorized, PayloadMode, Policy, SKEW_MAX_MS, VersionTwo, authorize, claims_nobody,
+};
 
 /// Bytes of the largest document: 1,000 keys of a Delete or 10,000 parts fit, and a parser's memory is bounded.
 const DOCUMENT_LEN_MAX: u64 = 2 * 1024 * 1024;
+
+/// What writes are told while a store is open for salvage. Not a 503, which clients repeat.
+const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
 
 /// Why a head was refused, as a ready answer.
 pub type Refused = Box<Answer>;
@@ -74,10 +79,13 @@ impl Lane {
         if head.method == b"OPTIONS" {
             return Err(ErrorCode::AccessForbidden.into());
         }
-        let (authorized, owner) = self.authorize(head)?;
+        let (authorized, owner) = self.authorize(head).map_err(|problem| self.form_upload(head).unwrap_or(problem))?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let hoisted = match authorized.how {
-            Authentication::Presigned => query::hoisted_headers(&query, &head.headers),
+            Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
+            Authentication::PresignedVersionTwo => {
+                query::hoisted_headers(&query, &head.headers, &HOISTED_BY_VERSION_TWO)
+            }
             Authentication::Header | Authentication::Anonymous => Vec::new(),
         };
         let list: Vec<(&[u8], &[u8])>;
@@ -93,10 +101,26 @@ impl Lane {
         let target = Target::parse(head.path, host, &self.options.domains)?;
         let operation = resolve(head.method, &target, &query, &head.headers)?;
         check_supported(operation, &query, &head.headers)?;
+        if self.options.salvage && operation.changes() {
+            return Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE).into());
+        }
         let reading = Reading { lane: self, head, query, owner, payload: &authorized.payload };
         let input = reading.input(operation, &target)?;
         let body = reading.body(&input)?;
         Ok((operation, input, body))
+    }
+
+    /// The answer to a browser's form upload: what signs it stands in its body, which is not looked at, as the operation
+    /// is not built.
+    fn form_upload(&self, head: &RequestHead<'_>) -> Option<Problem> {
+        if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
+            return None;
+        }
+        let host = head.headers.get("host").unwrap_or_default();
+        match Target::parse(head.path, host, &self.options.domains) {
+            Ok(Target::Bucket(_)) => Some(Operation::PostObject.unbuilt().into()),
+            Ok(Target::Service | Target::Object { .. } | Target::ObjectLambda) | Err(_) => None,
+        }
     }
 
     /// Who asks: the owner's id. Everybody but root is denied.
@@ -106,10 +130,11 @@ impl Lane {
         let authorized = authorize(head, &self.policy(), &self.signing_keys, &credential)?;
         let owner = keys.get(&authorized.access_key).map(|known| &known.owner);
         match (authorized.how, owner) {
-            (Authentication::Header | Authentication::Presigned, Some(owner)) if *owner == self.identities.root => {
+            (Authentication::Anonymous, _) | (_, None) => Err(ErrorCode::AccessDenied.into()),
+            (_, Some(owner)) if *owner != self.identities.root => Err(ErrorCode::AccessDenied.into()),
+            (Authentication::Header | Authentication::Presigned | Authentication::PresignedVersionTwo, Some(owner)) => {
                 Ok((authorized, owner.clone()))
             }
-            _ => Err(ErrorCode::AccessDenied.into()),
         }
     }
 
@@ -119,9 +144,17 @@ impl Lane {
             region: self.options.strict_region.then_some(self.options.region.as_str()),
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,
+            version_two: self.options.presign_v2.then_some(VersionTwo {
+                domains: &self.options.domains,
+                hosted_bucket,
+                is_resource: query::is_resource_parameter,
+            }),
         }
     }
 }
+
+/// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.
+const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
 
 /// Whether a body follows the head.
 fn has_body(headers: &Headers<'_>) -> bool {

@@ -189,7 +189,12 @@ impl Promise {
     }
 
     fn check_length(&self, received: u64) -> Result<(), Problem> {
-        if received == self.length { Ok(()) } else { Err(ErrorCode::IncompleteBody.into()) }
+        if received == self.length {
+            return Ok(());
+        }
+        let (expected, provided) = (self.length.to_string(), received.to_string());
+        let error = S3Error::new(ErrorCode::IncompleteBody);
+        Err(error.field("NumberBytesExpected", expected).field("NumberBytesProvided", provided).into())
     }
 
     /// `trailers` are those of a framed body.

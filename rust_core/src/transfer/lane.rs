@@ -17,6 +17,7 @@ use super::download::Downloads;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::problem::Problem;
+use super::replays::Replays;
 use super::request::Request;
 use super::store_body::StoreBody;
 use crate::buffers::{Buffer, Buffers};
@@ -32,6 +33,8 @@ pub struct LaneOptions {
     pub region: String,
     /// Refuse signatures for other regions.
     pub strict_region: bool,
+    /// Accept presigned requests of version 2.
+    pub presign_v2: bool,
     /// Names under which buckets are hosts, in lower case.
     pub domains: Vec<String>,
     /// Bodies up to this size, in bytes, are collected before they are stored; larger ones are chunked as they come.
@@ -43,6 +46,8 @@ pub struct LaneOptions {
     pub instant_upload: bool,
     /// Tell a client what is wrong with its signature: for development.
     pub explains: bool,
+    /// The store is open for salvage: whatever would change something is refused.
+    pub salvage: bool,
 }
 
 /// Who may sign, and as whom. Replaced whole.
@@ -81,6 +86,8 @@ pub struct Lane {
     pub signing_keys: SigningKeys,
     pub host_id: Arc<str>,
     pub challenger: Challenger,
+    /// Orders to the operator's tools.
+    pub replays: Replays,
     pub prefixes: Arc<Prefixes>,
     /// Held while the settings of a bucket are read, changed and written back.
     pub settings_changes: Mutex<()>,
@@ -134,6 +141,7 @@ impl Lane {
             signing_keys: SigningKeys::new(),
             host_id: crate::checksum::base64_encode(host).into(),
             challenger: Challenger::new(&challenges),
+            replays: Replays::new(now_ms()),
             prefixes: Arc::default(),
             settings_changes: Mutex::new(()),
             next_id: AtomicU64::new(0),

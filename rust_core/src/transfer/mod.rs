@@ -26,6 +26,7 @@ mod objects;
 pub mod pool;
 pub mod prefixes;
 pub mod problem;
+pub mod replays;
 pub mod request;
 mod settings;
 pub mod store_body;

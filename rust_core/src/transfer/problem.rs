@@ -57,8 +57,8 @@ impl From<Error> for Problem {
                     .to_owned(),
             ),
             Error::UnderReserve { reserve } => unavailable(format!(
-                "The server's disk has less than {reserve} bytes free, which its setting ORCAS_DISK_RESERVE keeps free. \
-                 Reads and deletions go on; nothing else is stored until there is more room."
+                "The server's disk has less than {reserve} bytes free, the reserve that ORCAS_DISK_RESERVE sets. Reads and \
+                 deletions go on; nothing else is stored until there is more room."
             )),
             Error::ReadOnly { cause } => unavailable(format!("The server is read-only: {}.", cause.reason)),
             Error::IndexDamaged { .. } => unavailable(
@@ -92,9 +92,12 @@ impl From<Failure> for Problem {
 fn signature_error(error: &SignatureError) -> S3Error {
     use SignatureError as E;
     let code = match error {
-        E::UnsignedHeader { .. } | E::RequestExpired | E::RequestNotYetValid | E::MissingDate => {
-            ErrorCode::AccessDenied
-        }
+        E::UnsignedHeader { .. }
+        | E::RequestExpired
+        | E::RequestNotYetValid
+        | E::QueryAuthIncomplete
+        | E::InvalidExpires(_)
+        | E::MissingDate => ErrorCode::AccessDenied,
         E::SignatureDoesNotMatch => ErrorCode::SignatureDoesNotMatch,
         E::InvalidAccessKeyId => ErrorCode::InvalidAccessKeyId,
         E::RequestTimeTooSkewed => ErrorCode::RequestTimeTooSkewed,
@@ -103,14 +106,13 @@ fn signature_error(error: &SignatureError) -> S3Error {
             ErrorCode::AuthorizationQueryParametersError
         }
         E::InvalidArgument(_) | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
-        E::UnsupportedMechanism | E::MissingContentSha256 | E::MalformedChunk => ErrorCode::InvalidRequest,
-        E::InvalidChunkSize => ErrorCode::InvalidChunkSizeError,
+        E::UnsupportedMechanism | E::MissingContentSha256 => ErrorCode::InvalidRequest,
         E::InvalidToken => ErrorCode::InvalidToken,
         E::AsymmetricNotImplemented => ErrorCode::NotImplemented,
         E::InvalidUri => ErrorCode::InvalidURI,
         E::ContentSha256Mismatch => ErrorCode::XAmzContentSHA256Mismatch,
         E::MissingDecodedLength => ErrorCode::MissingContentLength,
-        E::IncompleteBody => ErrorCode::IncompleteBody,
+        E::IncompleteBody | E::MalformedChunk => ErrorCode::IncompleteBody,
         E::MalformedTrailer => ErrorCode::MalformedTrailerError,
     };
     let answer = S3Error::with(code, error.to_string());
@@ -165,6 +167,8 @@ mod tests {
     fn signature_errors_keep_the_code_and_status_of_their_module() {
         for error in [
             SignatureError::UnsignedHeader { name: "x-amz-acl".into() },
+            SignatureError::QueryAuthIncomplete,
+            SignatureError::InvalidExpires("x".into()),
             SignatureError::SignatureDoesNotMatch,
             SignatureError::InvalidAccessKeyId,
             SignatureError::RequestTimeTooSkewed,
@@ -178,7 +182,6 @@ mod tests {
             SignatureError::ContentSha256Mismatch,
             SignatureError::MissingDecodedLength,
             SignatureError::IncompleteBody,
-            SignatureError::InvalidChunkSize,
             SignatureError::MalformedChunk,
             SignatureError::MalformedTrailer,
         ] {

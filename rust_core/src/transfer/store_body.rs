@@ -25,14 +25,13 @@ pub struct StoreBody {
 pub type UploadStream = BodyStream<StoreBody>;
 
 impl Request {
-    /// Begins to take a streamed body in; `None` when the request has no such body.
-    pub fn open_body(self: &Arc<Self>) -> Option<UploadStream> {
+    /// Begins to take a streamed body in; `None` when the request has no such body. `host` is the client's address.
+    pub fn open_body(self: &Arc<Self>, host: &str) -> Option<UploadStream> {
         let BodyPlan::Stream(promise) = &self.body else { return None };
         let consumer = StoreBody::new(Arc::clone(self), promise);
         let Lane { intake, intake_sha256, budget, buffers, .. } = &*self.lane;
         let crew = Arc::clone(if promise.hashes_sha256() { intake_sha256 } else { intake });
-        let (budget, buffers) = (Arc::clone(budget), Arc::clone(buffers));
-        Some(BodyStream::new(crew, budget, buffers, promise.wire, consumer))
+        Some(BodyStream::new(crew, budget.client(host), Arc::clone(buffers), promise.wire, consumer))
     }
 }
 

@@ -1,9 +1,9 @@
 //! A request body on its way in, processed in order by one worker at a time, with back-pressure.
 //!
 //! The event loop brings bytes, either as pieces, which are copied, or by having the socket read into memory that it
-//! borrows here. A worker of the crew consumes them; hashing and disk writes overlap with receiving. Every byte held
-//! here is covered by a permit of the process-wide budget, taken before the bytes are handed over. What the bytes mean is
-//! the consumer's business.
+//! borrows here. A worker of the crew consumes them; hashing and disk writes overlap with receiving. Bytes held here are
+//! covered by a permit of the process-wide budget, taken when they have come: a sender that stalls holds nothing. Only
+//! one short read may be held without one. What the bytes mean is the consumer's business.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::budget::{Budget, Permit};
+use super::budget::{Client, Permit};
 use super::crew::Crew;
 use crate::buffers::{Buffer, Buffers, Room};
 
@@ -26,6 +26,8 @@ const BUFFER_MIN: usize = 1024;
 const BUFFER_MAX: usize = 256 * 1024;
 /// The least memory that is lent for a read, unless less is to come.
 const READ_MIN: usize = 16 * 1024;
+/// What is lent when the budget has nothing: as much as a connection may hold without it in any case.
+const UNPAID_MAX: usize = 64 * 1024;
 
 /// What a worker does with a body. Dropping it unfinished leaves nothing stored.
 pub trait Consumer: Send + 'static {
@@ -67,7 +69,7 @@ pub(super) struct Shared<C: Consumer> {
     /// Bytes of the whole body on the wire, when they were announced.
     announced: Option<u64>,
     crew: Arc<Crew<C>>,
-    budget: Arc<Budget>,
+    budget: Client,
     buffers: Arc<Buffers>,
     state: Mutex<State<C>>,
 }
@@ -80,8 +82,10 @@ struct State<C: Consumer> {
     received: u64,
     /// What the next piece may bring; once the socket is read into memory lent here, what the next read probably does.
     read_size: u64,
-    /// Room for the next piece or read.
+    /// Room for a piece that has come, or for the read under way.
     grant: Option<Permit>,
+    /// What was read when the budget had nothing for it. No more is read until it has.
+    unpaid: Option<Bytes>,
     /// Set while the window is full.
     resume: Option<Resume>,
     running: bool,
@@ -107,13 +111,7 @@ enum Content {
 
 impl<C: Consumer> BodyStream<C> {
     /// `announced`: bytes of the whole body on the wire, if known.
-    pub fn new(
-        crew: Arc<Crew<C>>,
-        budget: Arc<Budget>,
-        buffers: Arc<Buffers>,
-        announced: Option<u64>,
-        consumer: C,
-    ) -> Self {
+    pub fn new(crew: Arc<Crew<C>>, budget: Client, buffers: Arc<Buffers>, announced: Option<u64>, consumer: C) -> Self {
         let state = State {
             consumer: Some(Box::new(consumer)),
             pieces: VecDeque::new(),
@@ -121,6 +119,7 @@ impl<C: Consumer> BodyStream<C> {
             received: 0,
             read_size: PIECE_MAX,
             grant: None,
+            unpaid: None,
             resume: None,
             running: false,
             refused: None,
@@ -131,7 +130,7 @@ impl<C: Consumer> BodyStream<C> {
         Self { shared: Arc::new(Shared { announced, crew, budget, buffers, state: Mutex::new(state) }) }
     }
 
-    /// Asks for room for the next piece, at most `PIECE_MAX` bytes, or the next read; to be called before each.
+    /// Asks for room for a piece that has come, at most `PIECE_MAX` bytes; to be called before it is pushed.
     pub fn admit(&self, resume: Resume) -> Flow {
         let room = {
             let mut state = self.shared.state.lock();
@@ -161,51 +160,102 @@ impl<C: Consumer> BodyStream<C> {
         }
     }
 
+    /// Asks whether the socket may be read on, before the first read and after `fill` said no.
+    pub fn ready(&self, resume: Resume) -> Flow {
+        let owed = {
+            let mut state = self.shared.state.lock();
+            if state.refused.is_some() || state.ended {
+                return Flow::Stop;
+            }
+            if state.waiting_bytes >= STREAM_WINDOW {
+                state.resume = Some(resume);
+                return Flow::Wait;
+            }
+            match &state.unpaid {
+                Some(read) => read.len() as u64,
+                None => return Flow::More,
+            }
+        };
+        let shared = Arc::clone(&self.shared);
+        let granted = move |permit| {
+            shared.pay(permit);
+            resume();
+        };
+        match self.shared.budget.take_or_wait(owed, granted) {
+            Some(permit) => {
+                self.shared.pay(permit);
+                Flow::More
+            }
+            None => Flow::Wait,
+        }
+    }
+
     /// Takes one received piece, under the grant that `admit` got.
     pub fn push(&self, bytes: &[u8]) {
         self.take_in(bytes.len(), bytes.len(), |shared, state, permit| shared.append(state, bytes, permit));
     }
 
-    /// Memory for a read of at most `limit` bytes, under the grant that `admit` or `fill` got; `None` without one. What is
+    /// Memory for a read of at most `limit` bytes, when there is something to read; `None` for a read of nothing. What is
     /// read of a body that was refused since then is forgotten by `fill`.
     pub fn lend(&self, limit: u64) -> Option<Room> {
-        let size = {
+        let (wanted, granted) = {
             let state = self.shared.state.lock();
-            let granted = match &state.grant {
-                Some(permit) => permit.bytes(),
-                None if state.refused.is_some() || state.ended => READ_MIN as u64,
-                None => return None,
-            };
-            state.read_size.min(BUFFER_MAX as u64).min(limit).min(granted) as usize
+            let wanted = state.read_size.min(BUFFER_MAX as u64).min(limit);
+            let over = state.refused.is_some() || state.ended;
+            let granted = if over { Some(READ_MIN as u64) } else { state.grant.as_ref().map(Permit::bytes) };
+            (wanted, granted)
         };
-        (size > 0).then(|| Room::new(self.shared.buffers.take(size), size))
+        if wanted == 0 {
+            return None;
+        }
+        let size = match granted {
+            Some(granted) => wanted.min(granted),
+            None => match self.shared.budget.try_take(wanted) {
+                Some(permit) => {
+                    self.shared.keep_grant(permit);
+                    wanted
+                }
+                None => wanted.min(UNPAID_MAX as u64),
+            },
+        } as usize;
+        Some(Room::new(self.shared.buffers.take(size), size))
     }
 
-    /// Takes what was read into memory lent for `lent` bytes. True: there is a grant for the next read, else `admit` says
-    /// why not.
+    /// Takes what was read into memory lent for `lent` bytes. True: the socket may be read on, else `ready` says when.
     pub fn fill(&self, read: Bytes, lent: usize) -> bool {
         let count = read.len();
-        if count < lent / 2 {
-            // Not worth so much memory for as long as it waits.
+        let granted = self.shared.state.lock().grant.is_some();
+        // Not worth so much memory for as long as it waits.
+        let sparse = count < lent / 2;
+        if !granted {
+            self.owe(if sparse { self.shared.buffers.copy(&read) } else { read });
+        } else if sparse {
             self.push(&read);
         } else {
             self.take_in(count, lent, |_, state, permit| {
                 state.pieces.push_back(Piece { content: Content::Read(read), permit });
             });
         }
-        let room = {
-            let mut state = self.shared.state.lock();
-            let expected = if count == lent { 2 * count } else { count.next_power_of_two() };
-            state.read_size = expected.clamp(READ_MIN, BUFFER_MAX) as u64;
-            if state.refused.is_some() || state.ended || state.waiting_bytes >= STREAM_WINDOW {
-                return false;
-            }
-            self.shared.room(&state)
-        };
-        let permit = self.shared.budget.try_take(room);
-        let granted = permit.is_some();
-        permit.into_iter().for_each(|permit| self.shared.keep_grant(permit));
-        granted
+        let mut state = self.shared.state.lock();
+        let expected = if count == lent { 2 * count } else { count.next_power_of_two() };
+        state.read_size = expected.clamp(READ_MIN, BUFFER_MAX) as u64;
+        granted && state.refused.is_none() && !state.ended && state.waiting_bytes < STREAM_WINDOW
+    }
+
+    /// Gives back what a read was granted that brought nothing.
+    pub fn rest(&self) {
+        let grant = self.shared.state.lock().grant.take();
+        // Outside the lock: giving back may resume another stream.
+        drop(grant);
+    }
+
+    /// Holds what was read without a grant.
+    fn owe(&self, read: Bytes) {
+        let mut state = self.shared.state.lock();
+        if !read.is_empty() && state.refused.is_none() && !state.ended {
+            state.received += read.len() as u64;
+            state.unpaid = Some(read);
+        }
     }
 
     /// Puts `length` bytes, which hold on to `held` bytes of memory, where `keep` puts them, under the grant.
@@ -232,6 +282,8 @@ impl<C: Consumer> BodyStream<C> {
 
     /// No further piece comes; `reply` learns the outcome on a worker thread.
     pub fn finish(&self, reply: C::Reply) {
+        // What is owed at the end is consumed at once, and is little.
+        self.shared.pay(self.shared.budget.nothing());
         let mut state = self.shared.state.lock();
         state.ended = true;
         let grant = state.grant.take();
@@ -259,6 +311,7 @@ impl<C: Consumer> BodyStream<C> {
             }
             state.ended = true;
             state.waiting_bytes = 0;
+            state.unpaid = None;
             (state.resume.take(), (state.consumer.take(), std::mem::take(&mut state.pieces), state.grant.take()))
         };
         drop(dropped);
@@ -292,6 +345,22 @@ impl<C: Consumer> State<C> {
 }
 
 impl<C: Consumer> Shared<C> {
+    /// Hands what was owed to the crew, under `permit`.
+    fn pay(self: &Arc<Self>, permit: Permit) {
+        let mut state = self.state.lock();
+        let Some(read) = state.unpaid.take() else { return };
+        if state.ended || state.refused.is_some() {
+            return drop(state);
+        }
+        state.waiting_bytes += permit.bytes();
+        state.pieces.push_back(Piece { content: Content::Read(read), permit });
+        let waits = state.begin_to_wait();
+        drop(state);
+        if waits {
+            self.crew.wait(Arc::clone(self));
+        }
+    }
+
     /// Keeps `permit` for the next push, unless the stream ended meanwhile.
     fn keep_grant(&self, permit: Permit) {
         let mut state = self.state.lock();
@@ -377,6 +446,7 @@ impl<C: Consumer> Shared<C> {
         state.dead = true;
         state.ended = true;
         let dropped = (state.consumer.take(), std::mem::take(&mut state.pieces), state.grant.take());
+        state.unpaid = None;
         let (reply, resume) = (state.reply.take(), state.resume.take());
         drop(state);
         drop(dropped);
@@ -391,6 +461,7 @@ impl<C: Consumer> Shared<C> {
         let mut state = self.state.lock();
         let resume = state.resume.take();
         let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
+        state.unpaid = None;
         let reply = state.reply.take();
         let told = match reply {
             Some(reply) => Some((error, reply)),

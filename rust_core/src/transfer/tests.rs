@@ -49,6 +49,7 @@ fn engine_options(data: &Path) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 0,
+        ballast: 0,
         pooling_enabled: true,
     }
 }
@@ -74,12 +75,14 @@ impl Fixture {
         let options = LaneOptions {
             region: "us-east-1".into(),
             strict_region: false,
+            presign_v2: true,
             domains: Vec::new(),
             whole_body_max: 64 * 1024,
             body_budget: 8 << 20,
             workers: 4,
             instant_upload: true,
             explains: false,
+            salvage: false,
         };
         let key = |secret: &[u8], owner: &str| AccessKey {
             credential: Credential { secret: secret.into(), generation: 0 },
@@ -158,7 +161,7 @@ impl Fixture {
     /// Sends `sent` as the body of an accepted request.
     fn carry_out(&self, request: &Arc<Request>, sent: &[u8]) -> Answer {
         if let BodyPlan::Stream(_) = request.body {
-            let stream = request.open_body().unwrap();
+            let stream = request.open_body("127.0.0.1").unwrap();
             for piece in sent.chunks(100_000) {
                 let lane = Arc::clone(&self.lane);
                 match stream.admit(Box::new(move || lane.complete(0, Event::Resume))) {
@@ -315,7 +318,7 @@ fn an_aborted_body_stores_nothing_and_gives_its_memory_back() {
     fixture.call("PUT", "/bucket", &[], b"");
     let content = noise(500_000);
     let request = fixture.accept("PUT", "/bucket/k", &[], &content).map_err(|a| code(&a)).unwrap();
-    let stream = request.open_body().unwrap();
+    let stream = request.open_body("127.0.0.1").unwrap();
     assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
     stream.push(&content[..100_000]);
     drop(stream);

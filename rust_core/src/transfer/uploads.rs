@@ -115,6 +115,7 @@ impl CompleteUpload {
             key: self.key.clone(),
             upload: self.upload,
             parts,
+            checksum_type: self.checksum.kind,
             checksum,
             size: self.size,
             precondition: precondition(&self.condition),

@@ -84,6 +84,7 @@ impl Run {
                 key,
                 upload,
                 parts: parts.iter().map(|&(number, md5)| CompletePart { number, md5, checksum: None }).collect(),
+                checksum_type: None,
                 checksum: None,
                 size: None,
                 precondition,

@@ -115,6 +115,7 @@ impl World {
             reclaim_rate: 0,
             scrub_rate: 0,
             reserve: 0,
+            ballast: 0,
             pooling_enabled: true,
         };
         Self { options, clock: Arc::new(TestClock(AtomicU64::new(0))), random: Self::random(seed) }

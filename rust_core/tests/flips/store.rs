@@ -72,6 +72,7 @@ pub fn options(data: &Path) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 0,
+        ballast: 0,
         pooling_enabled: true,
     }
 }
@@ -112,6 +113,9 @@ pub struct Built {
     pub snapshot: Arc<Vec<u8>>,
     /// The bytes of every object as `bucket/key`.
     pub objects: BTreeMap<String, Vec<u8>>,
+    /// What else was stored under such names before.
+    #[allow(dead_code)] // Salvage asks for it; flips do not.
+    pub former: BTreeMap<String, Vec<Vec<u8>>>,
     /// Objects in the last batch of a log that was not closed, which the index does not have either: nobody can tell
     /// that it ever was whole.
     pub undecided: Vec<String>,
@@ -123,6 +127,7 @@ struct Builder {
     stepper: Option<Stepper>,
     answers: Arc<Answers>,
     objects: BTreeMap<String, Vec<u8>>,
+    former: BTreeMap<String, Vec<Vec<u8>>>,
 }
 
 /// A store that was closed: every batch has a successor's header behind it.
@@ -171,8 +176,14 @@ impl Builder {
         let disk = disk_with(data);
         // First chunks move out of packs; later gaps are punched.
         disk.refuse_holes();
-        let mut builder =
-            Self { data: data.to_owned(), disk, stepper: None, answers: Arc::default(), objects: BTreeMap::new() };
+        let mut builder = Self {
+            data: data.to_owned(),
+            disk,
+            stepper: None,
+            answers: Arc::default(),
+            objects: BTreeMap::new(),
+            former: BTreeMap::new(),
+        };
         builder.open();
         builder.first_life();
         builder.stepper = None;
@@ -249,6 +260,10 @@ impl Builder {
         for n in 0..60 {
             self.put(&a, &format!("later/{n:02}"), noise(2_000 + n, 500 + n as u64));
         }
+        // Replaced by others.
+        for n in (5..60).step_by(11) {
+            self.put(&a, &format!("later/{n:02}"), noise(1_000 + 300 * n, 700 + n as u64));
+        }
         // Dead and not condemned.
         self.delete(&a, "later/30");
         self.put(&b, "last", noise(30_000, 600));
@@ -322,7 +337,19 @@ impl Builder {
             headers: Default::default(),
             body: self.body(bucket, &bytes),
         })));
-        self.objects.insert(name_of(bucket, key), bytes);
+        self.insert(name_of(bucket, key), bytes);
+    }
+
+    fn insert(&mut self, name: String, bytes: Vec<u8>) {
+        if let Some(former) = self.objects.insert(name.clone(), bytes) {
+            self.former.entry(name).or_default().push(former);
+        }
+    }
+
+    fn remove(&mut self, name: &str) -> Option<Vec<u8>> {
+        let bytes = self.objects.remove(name)?;
+        self.former.entry(name.to_owned()).or_default().push(bytes.clone());
+        Some(bytes)
     }
 
     fn put(&mut self, bucket: &Bucket, key: &str, bytes: Vec<u8>) {
@@ -338,7 +365,7 @@ impl Builder {
             precondition: Precondition::default(),
         };
         self.run(intent);
-        self.objects.remove(&name_of(bucket, key));
+        self.remove(&name_of(bucket, key));
     }
 
     fn copy(&mut self, from: &Bucket, from_key: &'static str, to: &Bucket, key: &'static str) {
@@ -364,8 +391,8 @@ impl Builder {
             key: to.into(),
             precondition: Precondition::default(),
         })));
-        let bytes = self.objects.remove(&name_of(bucket, from)).unwrap();
-        self.objects.insert(name_of(bucket, to), bytes);
+        let bytes = self.remove(&name_of(bucket, from)).unwrap();
+        self.insert(name_of(bucket, to), bytes);
     }
 
     fn upload(&mut self, bucket: &Bucket, key: &'static str) -> UploadId {
@@ -412,6 +439,7 @@ impl Builder {
             key: key.into(),
             upload,
             parts,
+            checksum_type: None,
             checksum: None,
             size: None,
             precondition: Precondition::default(),
@@ -435,7 +463,14 @@ impl Builder {
         }
         let at_rest = read_index(&self.data);
         let snapshot = in_memory(at_rest[INDEX].clone());
-        Built { files, index: index.unwrap_or(at_rest), snapshot, objects: self.objects, undecided }
+        Built {
+            files,
+            index: index.unwrap_or(at_rest),
+            snapshot,
+            objects: self.objects,
+            former: self.former,
+            undecided,
+        }
     }
 }
 

@@ -278,6 +278,7 @@ impl Client {
             key: key.clone(),
             upload,
             parts: vec![CompletePart { number: 1, md5, checksum: None }],
+            checksum_type: None,
             checksum: None,
             size: None,
             precondition: Precondition::default(),

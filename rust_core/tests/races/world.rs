@@ -95,6 +95,7 @@ fn options(rng: &mut SimRng) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 0,
+        ballast: 0,
         pooling_enabled: true,
     }
 }

@@ -14,6 +14,7 @@ mod owners;
 mod packs;
 mod repair;
 mod replay;
+mod rewrite;
 mod scrub;
 mod store;
 mod subject;
@@ -22,7 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use bytes::Bytes;
 
-pub use repair::repair_store;
+pub use repair::{Repaired, repair_store};
+pub use rewrite::GivenUp;
 pub(super) use scrub::{Scrub, run as run_scrub};
 pub use scrub::{ScrubDamage, ScrubProgress};
 pub use store::check_store;

@@ -122,7 +122,13 @@ impl PackCheck<'_> {
 
     fn open(&self, pack: u64, tell: bool) -> Result<Option<PackExamination>> {
         match PackExamination::open(&*self.fs, &self.options, pack) {
-            Ok(open) => Ok(Some(open)),
+            Ok(open) => {
+                if tell && open.lacks_a_copy() {
+                    let detail = "one of the two copies of the pack's header is damaged";
+                    self.collector.find(FindingKind::Suspicious, open.path().display().to_string(), detail);
+                }
+                Ok(Some(open))
+            }
             Err(error) => {
                 let (place, detail) = match &error {
                     Error::Missing { path } => (path.display().to_string(), "the pack is missing".to_owned()),

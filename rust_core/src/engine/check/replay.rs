@@ -95,6 +95,13 @@ fn tell_of_files(collector: &Collector<'_>, inspection: &Inspection, online: boo
     for fault in &inspection.faults {
         collector.fault(FindingKind::LogFile, fault);
     }
+    for (file, at) in &inspection.lost_copies {
+        collector.find(
+            FindingKind::Suspicious,
+            format!("log/{file:020}.log, byte {at}"),
+            "one of the two copies of the file header is damaged; the next start mends it",
+        );
+    }
     for other in &inspection.others {
         match other {
             OtherLog::Headless(file) => collector.find(

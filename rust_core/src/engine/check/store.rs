@@ -127,7 +127,7 @@ fn without_keys(collector: &Collector<'_>) -> CheckReport {
     }
 }
 
-fn copy_index(
+pub(super) fn copy_index(
     collector: &Collector<'_>,
     data: &Path,
     scratch: &ScratchDir,

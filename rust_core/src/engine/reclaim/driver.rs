@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::{Handle, Shared};
 use super::{Policy, Reclaimer, Step};
 use crate::error::{Error, Result};
-use crate::log::LogFiles;
+use crate::log::{LogFiles, size_at};
 use crate::sync::{Condvar, Mutex, Sender, bounded};
 
 /// Between two looks when nothing was worth doing.
@@ -186,6 +186,8 @@ pub(in crate::engine) fn run(shared: &Arc<Shared>, logs: LogFiles) {
             }
             Ok(Step::Waiting) => PATIENCE * 5,
             Ok(Step::Worked { bytes }) => price(shared, bytes),
+            // What found no room is tried again with more.
+            Err(Error::StorageFull) if shared.make_room() => PATIENCE,
             Err(error) => {
                 shared.reclaim.waiting.lock().failed = Some(error.to_string().into());
                 REST * 5
@@ -208,10 +210,12 @@ fn price(shared: &Shared, bytes: u64) -> Duration {
 /// What is worth doing now. With little space left a file is rewritten only if that needs much less than there is.
 fn policy(shared: &Shared, effort: Effort, demanded: bool) -> Policy {
     let free = shared.fs.free_bytes(&shared.options.data).unwrap_or(u64::MAX);
+    // The ballast is for this as well.
+    let room = free.saturating_add(shared.ballast.held());
     Policy {
         live_max: if demanded { COMPACT_LIVE_MAX } else { LIVE_MAX },
         freed_min: if demanded { COMPACT_FREED_MIN } else { FREED_MIN },
-        output_max: free.saturating_sub(shared.options.log_file_size) / 2,
+        output_max: room.saturating_sub(size_at(room, shared.options.log_file_size)) / 2,
         compact: effort == Effort::Compact,
         hurry: demanded,
     }
@@ -239,6 +243,7 @@ pub(in crate::engine) fn on_demand(
                 failures.push(error);
                 continue;
             }
+            Err(Error::StorageFull) if shared.make_room() => continue,
             step => step?,
         };
         match step {
@@ -246,7 +251,7 @@ pub(in crate::engine) fn on_demand(
             Step::Worked { .. } => waiting_since = None,
             // What is waited for is not going to be in the index before there is room, or another index.
             Step::Waiting => {
-                if let Some(stall) = shared.applies.stall() {
+                if let Some(stall) = shared.applies.stalled() {
                     return Err(stall);
                 }
                 if waiting_since.get_or_insert_with(Instant::now).elapsed() > READERS_MAX {

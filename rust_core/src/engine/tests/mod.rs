@@ -1,6 +1,7 @@
 //! The engine through its own interface, on a real directory.
 
 mod check;
+mod full_disk;
 mod health;
 mod holds;
 mod listing;
@@ -11,6 +12,7 @@ mod scopes;
 mod sharing;
 mod steps;
 mod support;
+mod upload_listing;
 
 use std::sync::Arc;
 
@@ -143,17 +145,17 @@ fn a_buffer_holds_no_more_than_its_limits_say_though_parts_of_it_are_written_ear
             options.max_write_buffer_count = count;
         });
         let bucket = steps.bucket("b");
-        let before = steps.shared().applies.lag().0;
+        let before = steps.shared().applies.lag().bytes;
         let mut synced_at = Vec::new();
         for n in 0..200u64 {
-            let seen = steps.shared().applies.lag().0;
+            let seen = steps.shared().applies.lag().bytes;
             steps.put(&bucket, &format!("{n}"), &support::noise(LENGTH, n));
-            if steps.shared().applies.lag().0 > seen {
+            if steps.shared().applies.lag().bytes > seen {
                 synced_at.push(n + 1);
             }
         }
         // The index is given what a sync covered.
-        assert!(steps.shared().applies.lag().0 - before > synced_at.last().unwrap() * LENGTH as u64);
+        assert!(steps.shared().applies.lag().bytes - before > synced_at.last().unwrap() * LENGTH as u64);
         let batches = std::iter::once(&0).chain(&synced_at).zip(&synced_at).map(|(from, to)| to - from);
         let expected = size.div_ceil(LENGTH as u64).min(u64::from(count));
         assert!(batches.clone().all(|held| (expected - 2..=expected).contains(&held)), "{expected}: {synced_at:?}");

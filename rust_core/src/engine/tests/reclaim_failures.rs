@@ -47,7 +47,7 @@ fn the_limit_of_a_request_that_ended_early_ends_with_it() {
     steps.apply();
     let shared = Arc::clone(steps.shared());
     // For a moment the disk has no room for the index.
-    shared.applies.put_back(Vec::new(), Stall::Space);
+    shared.applies.stall(Stall::Space);
     let answer = on_demand(&shared, &mut steps.stepper().reclaimer, Effort::Collect);
     assert!(matches!(answer, Err(Error::StorageFull)));
     steps.stepper().reclaimer.unlimited();

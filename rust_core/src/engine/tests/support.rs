@@ -35,6 +35,7 @@ pub fn options(data: &Path) -> EngineOptions {
         reclaim_rate: 0,
         scrub_rate: 0,
         reserve: 0,
+        ballast: 0,
         pooling_enabled: true,
     }
 }
@@ -284,6 +285,7 @@ impl Store {
             key: Bytes::copy_from_slice(key.as_bytes()),
             upload,
             parts: parts.iter().map(|&(number, md5)| CompletePart { number, md5, checksum: None }).collect(),
+            checksum_type: None,
             checksum: None,
             size: None,
             precondition: Precondition::default(),

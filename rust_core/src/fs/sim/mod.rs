@@ -409,6 +409,10 @@ impl File for SimFile {
         })
     }
 
+    fn allocate(&self, offset: u64, length: u64) -> Result<()> {
+        self.write_at(offset, &vec![0; length as usize])
+    }
+
     fn punch(&self, offset: u64, length: u64) -> Result<bool> {
         self.check_writable()?;
         if !is_punchable(offset, length) {

@@ -77,7 +77,7 @@ fn a_foreign_index_is_told_from_a_broken_one() {
 
     Index::destroy(&path).expect("destroyed");
     Connection::open(&path).expect("opened").execute_batch("CREATE TABLE t (c)").expect("created");
-    assert!(matches!(opened(STORE), Err(Error::Index { .. })));
+    assert!(matches!(opened(STORE), Err(Error::IndexDamaged { .. })), "its pages have no checksums");
 
     Index::destroy(&path).expect("destroyed");
     Index::destroy(&path).expect("destroying nothing is fine");

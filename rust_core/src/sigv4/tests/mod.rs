@@ -5,6 +5,7 @@ mod diagnosis;
 mod presigned;
 mod requests;
 mod vectors;
+mod version_two;
 
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ impl Request {
         region: Option<&str>,
         now_unix_ms: i64,
     ) -> Result<Authorized, SignatureError> {
-        let policy = Policy { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS };
+        let policy = Policy { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, version_two: None };
         self.with_head(|head| authorize(head, &policy, keys, &lookup))
     }
 

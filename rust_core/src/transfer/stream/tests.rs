@@ -1,11 +1,14 @@
 //! Bodies over a real pool, pieces by hand.
 
 use super::*;
+use crate::transfer::budget::Budget;
 use crate::transfer::crew::LONE_TURN;
 use crate::transfer::pool::Pool;
 use proptest::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::Duration;
+
+mod reads;
 
 /// Collects a body; refuses a piece with a `!`, panics at one with a `?`, and when a `%` is settled.
 #[derive(Default)]
@@ -79,7 +82,7 @@ fn crew(workers: usize) -> Arc<Crew<Collect>> {
 
 fn stream_of(crew: &Arc<Crew<Collect>>, budget: &Arc<Budget>, gate: Option<Receiver<()>>) -> BodyStream<Collect> {
     let consumer = Collect { gate, ..Collect::default() };
-    BodyStream::new(Arc::clone(crew), Arc::clone(budget), Buffers::new(true), None, consumer)
+    BodyStream::new(Arc::clone(crew), budget.client("one"), Buffers::new(true), None, consumer)
 }
 
 fn stream(budget: u64, gate: Option<Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
@@ -283,7 +286,7 @@ fn an_end_that_waits_for_the_disk_holds_up_nobody() {
     let pool = Arc::new(Pool::new(2).unwrap());
     let (crew, budget) = (Crew::new(pool, 1), Budget::new(1 << 30));
     let slow = Collect { end_gate: Some(gate), ..Collect::default() };
-    let slow = BodyStream::new(Arc::clone(&crew), Arc::clone(&budget), Buffers::new(true), None, slow);
+    let slow = BodyStream::new(Arc::clone(&crew), budget.client("one"), Buffers::new(true), None, slow);
     let (sender, slow_told) = channel();
     push_all(&slow, &[b"ab"]);
     slow.finish(Told(Some(sender)));
@@ -342,7 +345,7 @@ fn waiting_pieces_take_at_most_twice_their_bytes() {
         let (open, gate) = channel();
         let (budget, buffers) = (Budget::new(1 << 30), Buffers::new(true));
         let consumer = Collect { gate: Some(gate), ..Collect::default() };
-        let stream = BodyStream::new(crew(1), budget, Arc::clone(&buffers), None, consumer);
+        let stream = BodyStream::new(crew(1), budget.client("one"), Arc::clone(&buffers), None, consumer);
         let (content, mut sent) = (vec![b'x'; piece], 0);
         while sent < STREAM_WINDOW && sent < 2_000 * piece as u64 {
             assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
@@ -364,102 +367,6 @@ fn waiting_pieces_take_at_most_twice_their_bytes() {
         }
         assert_eq!(buffers.counts().out_bytes, 0);
     }
-}
-
-/// Sends `pieces` as a socket that is read into what the stream lends, each in reads as long as there is room.
-fn pour(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
-    let mut granted = false;
-    for piece in pieces {
-        let mut left = &piece[..];
-        while !left.is_empty() && (granted || admitted(stream)) {
-            let room = stream.lend(piece.len() as u64).unwrap();
-            let (now, later) = left.split_at(left.len().min(room.length()));
-            granted = stream.fill(Bytes::copy_from_slice(now), room.length());
-            left = later;
-        }
-    }
-    finish(stream)
-}
-
-#[test]
-fn reads_of_every_size_arrive_in_order_and_the_budget_comes_back() {
-    let (stream, budget) = stream(PIECE_MAX, None);
-    let pieces: Vec<Vec<u8>> = (0..200u32).map(|n| vec![128 | n as u8; 1 + 1997 * n as usize]).collect();
-    assert_eq!(pour(&stream, &pieces).unwrap(), pieces.concat());
-    assert!(comes_back(&budget, PIECE_MAX));
-}
-
-#[test]
-fn what_is_lent_is_no_more_than_was_asked_for_and_what_reads_bring() {
-    let (stream, _) = stream(10 * PIECE_MAX, None);
-    assert!(stream.lend(1000).is_none());
-    assert_eq!(stream.admit(Box::new(|| {})), Flow::More);
-    assert_eq!(stream.lend(1000).unwrap().length(), 1000);
-    assert_eq!(stream.lend(u64::MAX).unwrap().length(), BUFFER_MAX);
-    for (read, next) in
-        [(1, READ_MIN), (READ_MIN, 2 * READ_MIN), (READ_MIN + 1, 2 * READ_MIN), (2 * READ_MIN, 4 * READ_MIN)]
-    {
-        let lent = stream.lend(u64::MAX).unwrap().length();
-        assert!(stream.fill(vec![b'x'; read].into(), lent));
-        assert_eq!(stream.lend(u64::MAX).unwrap().length(), next);
-    }
-}
-
-#[test]
-fn a_slow_sender_keeps_no_more_from_others_than_its_next_read_takes() {
-    let (stream, budget) = stream(PIECE_MAX, None);
-    assert!(admitted(&stream));
-    let lent = stream.lend(u64::MAX).unwrap().length();
-    // Somebody waits for everything, so `fill` gets nothing and `admit` has to wait behind it.
-    let (sender, everything) = channel();
-    assert!(budget.take_or_wait(PIECE_MAX, move |permit| sender.send(permit).unwrap()).is_none());
-    assert!(!stream.fill(b"x".to_vec().into(), lent));
-    let (resumed, wait) = channel();
-    assert_eq!(stream.admit(Box::new(move || resumed.send(()).unwrap())), Flow::Wait);
-    drop(everything.recv_timeout(Duration::from_secs(10)).unwrap());
-    wait.recv_timeout(Duration::from_secs(10)).unwrap();
-    let rest = budget.try_take(PIECE_MAX - READ_MIN as u64);
-    assert!(rest.is_some() && budget.try_take(1).is_none());
-}
-
-#[test]
-fn a_body_refused_between_two_reads_stops_the_sender() {
-    let (stream, budget) = stream(PIECE_MAX, None);
-    assert_eq!(stream.admit(Box::new(|| {})), Flow::More);
-    let lent = stream.lend(u64::MAX).unwrap().length();
-    stream.fill(b"!".to_vec().into(), lent);
-    // The worker takes the grant back that `fill` may have got.
-    assert!(comes_back(&budget, PIECE_MAX));
-    let room = stream.lend(u64::MAX).unwrap();
-    assert!(!stream.fill(b"more".to_vec().into(), room.length()));
-    assert_eq!(stream.admit(Box::new(|| {})), Flow::Stop);
-    assert_eq!(pour(&stream, &[b"even more".to_vec()]), Err("refused"));
-    assert!(comes_back(&budget, PIECE_MAX));
-}
-
-#[test]
-fn a_slow_consumer_stops_the_reads_at_the_window() {
-    let (open, gate) = channel();
-    let (stream, budget) = stream(4 * STREAM_WINDOW, Some(gate));
-    assert_eq!(stream.admit(Box::new(|| {})), Flow::More);
-    let mut read = 0;
-    loop {
-        let lent = stream.lend(u64::MAX).unwrap().length();
-        read += lent as u64;
-        if !stream.fill(vec![b'x'; lent].into(), lent) {
-            break;
-        }
-    }
-    // What the consumer has taken no longer waits.
-    assert!((STREAM_WINDOW..STREAM_WINDOW + LONE_TURN + PIECE_MAX).contains(&read), "{read}");
-    let (resumed, wait) = channel();
-    assert_eq!(stream.admit(Box::new(move || resumed.send(()).unwrap())), Flow::Wait);
-    for _ in 0..2 * STREAM_WINDOW / READ_MIN as u64 {
-        open.send(()).unwrap();
-    }
-    wait.recv_timeout(Duration::from_secs(10)).unwrap();
-    assert_eq!(finish(&stream).unwrap().len() as u64, read);
-    assert!(comes_back(&budget, 4 * STREAM_WINDOW));
 }
 
 #[test]

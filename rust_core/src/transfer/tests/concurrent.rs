@@ -65,7 +65,7 @@ impl Upload {
         }
         let target = format!("/bucket/{number}");
         let request = fixture.accept("PUT", &target, &extra, &wire).map_err(|answer| code(&answer)).unwrap();
-        let stream = request.open_body();
+        let stream = request.open_body("127.0.0.1");
         assert!(stream.is_some());
         Self { plan, content, wire, sent: 0, stream, request, turns: 0 }
     }

@@ -38,7 +38,7 @@ impl Fixture {
         }
         let content = noise(500_000);
         let request = self.accept("PUT", "/bucket/never", &[], &content).map_err(|a| code(&a)).unwrap();
-        let stream = request.open_body().unwrap();
+        let stream = request.open_body("127.0.0.1").unwrap();
         assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
         stream.push(&content[..100_000]);
         drop(stream);

@@ -10,6 +10,8 @@ use crate::index::{BlobEntry, BlobLocation};
 /// Bytes of the header of a frame with one block checksum, and of the identity before a content.
 const CONTENT_START: u64 = 24 + 4 + 32;
 const CHUNK_HEADER: u64 = 64;
+/// Where the second copy of a file's header begins.
+const SECOND_COPY: u64 = 2_048;
 
 fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -152,12 +154,18 @@ fn damaged_headers_of_log_files_are_named_and_read_past() {
             if !compacted && at >= 164 {
                 break;
             }
-            let report = flipped(&log, at, || check(store.path()));
+            let both = || flipped(&log, SECOND_COPY + at, || check(store.path()));
+            let report = flipped(&log, at, both);
             let named = report.findings.iter().any(|finding| finding.place.contains(&name) && finding.kind.is_damage());
             assert!(named, "{name} byte {at}: {report:#?}");
             if harmless.contains(&at) {
                 assert_eq!(report.losses_total, 0, "{name} byte {at}: {report:#?}");
             }
+        }
+        for at in [20, SECOND_COPY + 20] {
+            let report = flipped(&log, at, || check(store.path()));
+            assert!(report.is_clean() && kinds(&report) == BTreeSet::from([FindingKind::Suspicious]), "{report:#?}");
+            assert!(report.findings[0].place.contains(&name), "{report:#?}");
         }
     }
 }
@@ -212,9 +220,9 @@ fn a_pack_that_is_missing_or_foreign_costs_what_was_in_it() {
     let mut store = Everything::new();
     for pack in files(&store.path().join("chunks")) {
         let name = pack.file_name().unwrap().to_string_lossy().into_owned();
-        flip(&pack, 20);
-        let report = check(store.path());
-        flip(&pack, 20);
+        let one = flipped(&pack, SECOND_COPY + 20, || check(store.path()));
+        assert!(one.is_clean() && kinds(&one) == BTreeSet::from([FindingKind::Suspicious]), "{one:#?}");
+        let report = flipped(&pack, 20, || flipped(&pack, SECOND_COPY + 20, || check(store.path())));
         assert_eq!(report.findings_total, 1, "{report:#?}");
         assert!(report.findings[0].kind == FindingKind::Pack && report.findings[0].place.contains(&name));
         let gone = without(&pack, || check(store.path()));

@@ -138,23 +138,27 @@ impl Everything {
         self.path().join("chunks").join(format!("{pack:020}.pack"))
     }
 
-    /// Log files with a header, oldest first.
+    /// Log files with a header and batches, oldest first: not the one that a clean end leaves to name the end.
     pub fn logs(&self) -> Vec<PathBuf> {
-        files(&self.path().join("log"))
-            .into_iter()
-            .filter(|path| std::fs::read(path).unwrap()[..5] == *b"ORCAS")
-            .collect()
+        let has_batches = |bytes: Vec<u8>| bytes[..5] == *b"ORCAS" && bytes.len() > 4_096;
+        let found = files(&self.path().join("log"));
+        found.into_iter().filter(|path| has_batches(std::fs::read(path).unwrap())).collect()
     }
 
-    /// Objects that a GET cannot read, as `bucket/key`; the store is closed again afterwards.
+    /// Objects that are gone or that a GET cannot read, as `bucket/key`; the store is closed again afterwards.
     pub fn unreadable(&mut self) -> BTreeSet<String> {
         self.store.open();
         let mut lost = BTreeSet::new();
         for name in &self.objects {
             let (bucket, key) = name.split_once('/').unwrap();
-            let bucket = self.store.handle().bucket(bucket.as_bytes()).unwrap();
-            let found =
-                self.store.handle().object(bucket.id, &Bytes::copy_from_slice(key.as_bytes())).unwrap().unwrap();
+            let buckets = self.store.handle().buckets();
+            let made_up = buckets.iter().find(|bucket| bucket.name.starts_with(b"lost-bucket-"));
+            let bucket = self.store.handle().bucket(bucket.as_bytes()).or(made_up.cloned()).unwrap();
+            let key = Bytes::copy_from_slice(key.as_bytes());
+            let Some(found) = self.store.handle().object(bucket.id, &key).unwrap() else {
+                lost.insert(name.clone());
+                continue;
+            };
             let size = found.object.version.size;
             let mut reader = self.store.handle().reader(&found, 0, size.saturating_sub(1));
             let mut buf = vec![0; 100_000];

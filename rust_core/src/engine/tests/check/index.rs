@@ -103,7 +103,7 @@ fn repair_builds_the_index_anew_and_mends_the_keys() {
     let repair = || {
         let mut options = options(store.path());
         options.log_file_size = 512 << 10;
-        repair_store(options, environment(), &progress).unwrap()
+        repair_store(options, environment(), &progress, false).unwrap().report
     };
     let clean = repair();
     assert!(clean.is_clean());
@@ -126,7 +126,7 @@ fn repair_does_not_pretend() {
     let crate::index::BlobLocation::Log { file, offset, .. } = entry.location else { panic!() };
     flip(&store.log(file), offset + 100);
     let before = store.bytes();
-    let report = repair_store(options(store.path()), environment(), &progress).unwrap();
+    let report = repair_store(options(store.path()), environment(), &progress, false).unwrap().report;
     assert_eq!(lost_keys(&report), BTreeSet::from(["a/last".to_owned()]));
     assert!(store.bytes() == before);
 }

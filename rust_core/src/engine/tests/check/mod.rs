@@ -5,6 +5,7 @@ mod damage;
 mod fixture;
 mod index;
 mod online;
+mod rewrite;
 mod speed;
 
 use std::collections::BTreeSet;

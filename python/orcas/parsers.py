@@ -1,0 +1,82 @@
+"""Parsers of HTTP/1.1 as connections need them: for a new connection, and for what follows a head that is known already.
+
+Knows nothing of requests; who is called back does.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import httptools
+
+
+class Callbacks(Protocol):
+    """What a parser tells: all of it in the order of the bytes."""
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of its target."""
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer."""
+
+    def on_headers_complete(self) -> None:
+        """Its head ends."""
+
+    def on_chunk_header(self) -> None:
+        """A chunk of its body begins."""
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of its body."""
+
+    def on_message_complete(self) -> None:
+        """It ends."""
+
+
+def new_parser(callbacks: Callbacks) -> httptools.HttpRequestParser:
+    """One as uvicorn makes for a new connection."""
+    parser = httptools.HttpRequestParser(callbacks)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+def parser_of_body(callbacks: Callbacks, length: int | None) -> httptools.HttpRequestParser:
+    """One that expects a body of `length` bytes, or a chunked one, and then further requests."""
+    parser = new_parser(_BehindHead(callbacks))
+    framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
+    parser.feed_data(b"PUT / HTTP/1.1\r\n%b\r\n\r\n" % framing)
+    return parser
+
+
+class _BehindHead:
+    """Passes on everything but the first head, which only stands in for another."""
+
+    def __init__(self, callbacks: Callbacks) -> None:
+        self._callbacks = callbacks
+        self._hidden = True
+        self.on_chunk_header = callbacks.on_chunk_header
+        self.on_body = callbacks.on_body
+        self.on_message_complete = callbacks.on_message_complete
+
+    def on_message_begin(self) -> None:
+        """As in `Callbacks`, like what follows."""
+        if not self._hidden:
+            self._callbacks.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the target."""
+        if not self._hidden:
+            self._callbacks.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer."""
+        if not self._hidden:
+            self._callbacks.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """The head ends: from now on everything is passed on."""
+        if not self._hidden:
+            self._callbacks.on_headers_complete()
+        self._hidden = False

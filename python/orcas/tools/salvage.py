@@ -1,0 +1,73 @@
+"""What a salvage found, for people and for programs: a few sentences, and a document that lists everything."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from orcas.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from orcas.edge import SalvageReport
+
+_SHOWN_MAX: Final = 20
+
+
+def key_fields(key: bytes) -> dict[str, str]:
+    """A key as JSON can hold it: text, and its bytes where the text does not say them."""
+    text = key.decode(errors="backslashreplace")
+    if text.encode() == key and "\\" not in text:
+        return {"key": text}
+    return {"key": text, "key_base64": base64.b64encode(key).decode()}
+
+
+def readable_salvage(report: SalvageReport) -> dict[str, Any]:
+    """The report as JSON can hold it."""
+    losses = [{**loss, **key_fields(loss["key"])} for loss in report["losses"]]
+    named = [{"bucket": bucket, **key_fields(key)} for bucket, key in report["named"]]
+    return {**report, "losses": losses, "named": named}
+
+
+def write_report(path: Path, document: dict[str, Any]) -> None:
+    """Put a report at `path`.
+
+    Raises:
+        UnavailableError: it cannot be written.
+    """
+    try:
+        path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UnavailableError(f"The report {path} cannot be written: {error.strerror}.") from None
+
+
+def in_words(document: dict[str, Any]) -> list[str]:
+    """What an operator has to know, a sentence each; the longest lists end after a few."""
+    lines = [f"Open for salvage, read-only: {document['whole']} objects are whole, {document['losses_total']} are not."]
+    if not document["keys"]:
+        lines.append("The store's keys are lost: contents are verified by their checksums and entity tags only.")
+    for loss in document["losses"][:_SHOWN_MAX]:
+        version = f" (version {loss['version_id']})" if loss["version_id"] else ""
+        lines.append(f"Not whole: {loss['bucket']}/{loss['key']}{version}: {loss['reason']}.")
+    if document["losses_total"] > _SHOWN_MAX:
+        lines.append(f"{document['losses_total'] - _SHOWN_MAX} more are not whole: --report FILE lists them.")
+    if document["gone_total"]:
+        lines.append(f"{document['gone_total']} records of the log are gone, and with them what only they brought.")
+    if document["doubtful"]:
+        lines.append(
+            f"{document['doubtful']} objects were stored before such a record: each may have been deleted or replaced."
+        )
+    lines += [
+        f"May have been deleted or replaced: {named['bucket']}/{named['key']}."
+        for named in document["named"][:_SHOWN_MAX]
+    ]
+    if document["deleted"]:
+        lines.append(f"{document['deleted']} objects are not shown: they had been deleted for sure.")
+    lines += [f"The name of a bucket is lost: it is served as {name}." for name in document["made_up"]]
+    lines += [
+        f"{finding['place']}: {finding['detail']}."
+        for finding in document["findings"][:_SHOWN_MAX]
+        if finding["damage"]
+    ]
+    return lines

@@ -1,0 +1,77 @@
+"""Small bodies under way: what they hold together, and who is ended when that is too much."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from orcas.exchange import Exchange
+from orcas.pending import Pending
+
+LIMIT = 1600
+
+
+@dataclass(eq=False)
+class Body:
+    client: str
+    pending: Pending
+    ended: list[Body] = field(default_factory=list)
+
+    def shed(self) -> None:
+        self.ended.append(self)
+        # As the request does when it notices.
+        self.pending.forget(self)
+
+
+def test_those_silent_longest_are_ended_of_the_client_that_holds_most() -> None:
+    pending, ended = Pending(LIMIT), []
+    patient = Body("other", pending, ended)
+    pending.grow(patient, 600)
+    stalled = [Body("one", pending, ended) for _ in range(10)]
+    for body in stalled:
+        pending.grow(body, 100)
+    assert ended == []
+    pending.grow(stalled[0], 1)
+    assert ended == [stalled[1], stalled[2]], "the first has just grown; and a sixteenth is freed"
+    pending.forget(patient)
+    assert pending.total == 801
+
+
+def test_one_that_exceeds_the_limit_alone_is_ended() -> None:
+    pending, ended = Pending(LIMIT), []
+    body = Body("one", pending, ended)
+    pending.grow(body, LIMIT)
+    assert ended == []
+    pending.grow(body, 1)
+    assert ended == [body]
+    assert pending.total == 0
+
+
+def test_what_is_held_never_exceeds_the_limit_and_comes_back() -> None:
+    draw = random.Random(1)
+    pending, ended = Pending(LIMIT), []
+    bodies = [Body(str(number % 7), pending, ended) for number in range(100)]
+    for _ in range(5_000):
+        body = draw.choice(bodies)
+        if draw.random() < 0.8:
+            pending.grow(body, draw.randrange(200))
+        else:
+            pending.forget(body)
+        assert 0 <= pending.total <= LIMIT
+    assert ended
+    for body in bodies:
+        pending.forget(body)
+    assert pending.total == 0
+    assert pending._clients == pending._held == {}
+
+
+def test_addresses_of_one_network_are_one_client() -> None:
+    def client(host: str | None) -> str:
+        exchange = Exchange.__new__(Exchange)
+        exchange.scope = {"client": host and (host, 1)}
+        return exchange.client
+
+    assert client("192.0.2.1") != client("192.0.2.2")
+    assert client("2001:db8:0:1::1") == client("2001:db8:0:1:ffff::2") != client("2001:db8:0:2::1")
+    assert client("fe80::1%eth0") == client("fe80::2%eth1")
+    assert client(None) == ""

@@ -295,6 +295,20 @@ class Report(TypedDict):
     packs: int
     index: IndexReport
     seconds: float
+    given_up: GivenUp | None
+
+@type_check_only
+class GivenUp(TypedDict):
+    """What a repair went on without; `losses` may be more than are listed.
+
+    `records` are sequences, first to last, that could not be read; `buckets` names that were made up; `kept` paths.
+    """
+
+    losses: list[Loss]
+    losses_total: int
+    records: list[tuple[int, int]]
+    buckets: list[str]
+    kept: list[str]
 
 @type_check_only
 class ScrubDamage(TypedDict):
@@ -332,8 +346,10 @@ def check_store(
         StoreError: the store is locked, or the check cannot go on.
     """
 
-def repair_store(options: Options, progress: CheckProgress) -> Report:
+def repair_store(options: Options, progress: CheckProgress, accept_loss: bool) -> Report:
     """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
+
+    With `accept_loss` a damaged log is rewritten first, without what is lost.
 
     Raises:
         StoreError: the store is locked, or cannot be read or written.

@@ -68,7 +68,7 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         with salvaged_root(settings.data, *keys) as root:
             only = Snapshot((Credential(root.access_key, root.secret_key, root.owner),), root.owner)
             core, report = await asyncio.to_thread(salvage_core, settings, only)
-            async with _over(core, root, {"recovery": "salvage"}, report) as lane:
+            async with _over(core, settings, root, {"recovery": "salvage"}, report) as lane:
                 yield lane
         return
     async with open_control(settings.data, *keys) as control:
@@ -77,13 +77,17 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         began = time.monotonic()
         core = await asyncio.to_thread(open_core, settings, snapshot)
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _over(core, control.root, opening) as lane:
+        async with _over(core, settings, control.root, opening) as lane:
             yield lane
 
 
 @asynccontextmanager
 async def _over(
-    core: Core, root: Root, opening: Mapping[str, object], report: SalvageReport | None = None
+    core: Core,
+    settings: Settings,
+    root: Root,
+    opening: Mapping[str, object],
+    report: SalvageReport | None = None,
 ) -> AsyncIterator[Lane]:
     """What stands on an open engine, which is closed at the end."""
     try:

@@ -156,14 +156,14 @@ def check_closed(settings: Settings, progress: CheckProgress, order: CheckOrder)
         raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None
 
 
-def repair_closed(settings: Settings, progress: CheckProgress) -> Report:
+def repair_closed(settings: Settings, progress: CheckProgress, *, accept_loss: bool) -> Report:
     """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
 
     Raises:
         UnavailableError: it is locked or cannot be read or written.
     """
     try:
-        return repair_store(_options(settings), progress)
+        return repair_store(_options(settings), progress, accept_loss)
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be repaired: {error}.") from None
 

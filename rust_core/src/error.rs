@@ -88,7 +88,8 @@ impl Error {
             | Self::Index { .. }
             | Self::IndexDamaged { .. }
             | Self::Record { .. } => {
-                "; `orcas fsck` tells what is damaged, and `orcas serve --salvage` serves what is whole, read-only"
+                "; `orcas fsck` tells what is damaged, `orcas fsck --repair --accept-loss` goes on without it, and \
+                 `orcas serve --salvage` serves what is whole, read-only"
             }
             Self::Io { .. }
             | Self::Version { .. }

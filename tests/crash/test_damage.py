@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,11 +147,60 @@ def test_damage_while_it_runs(store: Path, name: str, offset: int) -> None:
         others_are_sound(signer, name)
 
 
-def test_damage_where_the_log_would_go_on(store: Path) -> None:
-    """What stands behind the break cannot be told from what was never written: refuse, in a sentence."""
+def test_damage_in_the_last_log_file_costs_what_it_hits(store: Path) -> None:
+    """A clean stop leaves nothing to be guessed: the index has everything, and only content that was hit is lost."""
     flip(store, "last", 500)
-    with pytest.raises(orcas.UnavailableError, match="damaged at byte"):
+    with orcas.Server(store, chunk_size=CHUNK) as server:
+        signer = Signer.of(server)
+        assert get(signer, "last") is None
+        others_are_sound(signer, "last")
+        put(signer, "last")
+        others_are_sound(signer)
+
+
+def fsck(store: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", "orcas", "fsck", "--data", str(store), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("name", ["tiny", "last"])
+def test_a_store_goes_on_without_what_is_lost_once_its_operator_agrees(store: Path, name: str) -> None:
+    flip(store, name, 150)
+    for path in store.glob("index.db*"):
+        path.unlink()
+    with pytest.raises(orcas.UnavailableError, match="orcas fsck --repair --accept-loss"):
         orcas.Server(store, chunk_size=CHUNK).stop()
+    before = {path: path.read_bytes() for path in store.rglob("*.log")}
+    refused = fsck(store, "--repair")
+    assert refused.returncode == 1
+    assert "--accept-loss" in refused.stderr
+    assert {path: path.read_bytes() for path in store.rglob("*.log")} == before
+    repaired = fsck(store, "--repair", "--accept-loss")
+    assert (repaired.returncode, repaired.stderr) == (0, "")
+    assert f"given up: {BUCKET}/{name}" in repaired.stdout
+    assert list(store.glob("log/*.damaged"))
+    with orcas.Server(store, chunk_size=CHUNK) as server:
+        signer = Signer.of(server)
+        assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/{name}")).status == 404
+        for other in OBJECTS.keys() - {name}:
+            assert get(signer, other) is not None, other
+        put(signer, name)
+        others_are_sound(signer)
+    assert fsck(store).returncode == 0
+
+
+@pytest.mark.parametrize("pattern", ["log/*.log", "chunks/*.pack"])
+def test_a_file_cut_short_is_damage_from_the_start(store: Path, pattern: str) -> None:
+    path = max(store.glob(pattern), key=lambda path: path.stat().st_size)
+    os.truncate(path, path.stat().st_size * 2 // 3)
+    with orcas.Server(store, chunk_size=CHUNK) as server:
+        request = urllib.request.Request(f"{server.endpoint}/_orcas/health/ready")
+        with pytest.raises(urllib.error.HTTPError, match="503") as refused:
+            urllib.request.urlopen(request, timeout=10)
+        with refused.value as answer:
+            said = json.loads(answer.read())
+        assert said["status"] == "damaged"
+        assert "orcas fsck" in said["reason"]
 
 
 @pytest.mark.parametrize("offset", [CHUNK + 1, 3 * CHUNK + 1], ids=["in the first piece", "later"])

@@ -101,8 +101,15 @@ def describe(progress: CheckProgress) -> dict[str, Any]:
 
 def readable(report: Any) -> dict[str, Any]:
     """A report of a check for JSON: keys as text, and in base64 where they are none."""
+    given_up = report.get("given_up")
+    if given_up is not None:
+        given_up = {**given_up, "losses": _readable(given_up["losses"])}
+    return {**report, "losses": _readable(report["losses"]), "given_up": given_up}
+
+
+def _readable(found: list[Any]) -> list[dict[str, Any]]:
     losses = []
-    for loss in report["losses"]:
+    for loss in found:
         key: bytes = loss["key"]
         text = {"key": key.decode(errors="backslashreplace")}
         try:
@@ -110,7 +117,7 @@ def readable(report: Any) -> dict[str, Any]:
         except UnicodeDecodeError:
             text["key_base64"] = base64.b64encode(key).decode()
         losses.append({**loss, **text})
-    return {**report, "losses": losses}
+    return losses
 
 
 def admin_app(tools: Callable[[], Tools]) -> FastAPI:

@@ -13,6 +13,8 @@ from orcas.errors import OrcasError
 _NAMED_MAX = 20
 # What the log alone can mend.
 _OF_INDEX = frozenset({"index", "counts"})
+# What can keep a store from starting.
+_IN_THE_WAY = frozenset({"log-file", "log-record", "pack", "manifest"})
 
 
 def show_report(report: dict[str, Any], *, as_json: bool) -> None:
@@ -34,6 +36,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
             f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}" for loss in report["losses"]
         ]
         _print_objects("lost", lost, report["losses_total"])
+        _print_given_up(report.get("given_up"))
     if not report["clean"]:
         raise OrcasError(next_step(report))
 
@@ -65,16 +68,38 @@ def _print_objects(what: str, objects: list[str], total: int) -> None:
         typer.echo(f"{what}: {total - _NAMED_MAX} more; --json names up to {len(objects)}.")
 
 
+def _print_given_up(given_up: dict[str, Any] | None) -> None:
+    """What a repair went on without, which the report of the check behind it cannot know."""
+    if given_up is None:
+        return
+    objects = [f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])})" for loss in given_up["losses"]]
+    _print_objects("given up", objects, given_up["losses_total"])
+    records = sum(last - first + 1 for first, last in given_up["records"])
+    if records:
+        typer.echo(
+            f"{records} records of the log could not be read: what they changed and nothing else tells is as it was "
+            "before them, so that an object which one of them deleted may be there again."
+        )
+    for bucket in given_up["buckets"]:
+        typer.echo(f"The name of a bucket is lost: it is {bucket} now.")
+    if given_up["kept"]:
+        typer.echo(
+            f"The damaged files are kept: remove {', '.join(given_up['kept'])} when nobody wants to look at them."
+        )
+
+
 def next_step(report: dict[str, Any]) -> str:
     """What is damaged, in a sentence that ends with the next command."""
     lost = report["losses_total"]
+    kinds = {group["kind"] for group in report["groups"] if group["damage"]}
+    stuck = "; a store that does not start goes on without it after `orcas fsck --repair --accept-loss`"
+    without = stuck if kinds & _IN_THE_WAY else ""
     if lost:
         objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
         return (
             f"{objects} be read in full: `orcas restore` brings them back from a backup, and `orcas export --skip-lost` "
-            "saves all others."
+            f"saves all others{without}."
         )
-    kinds = {group["kind"] for group in report["groups"] if group["damage"]}
     if kinds <= _OF_INDEX:
         return (
             "The index is not what the log says. No object is lost by that: stop the server and run `orcas fsck --repair`, "
@@ -84,5 +109,5 @@ def next_step(report: dict[str, Any]) -> str:
         return "A copy of the store's keys is damaged: stop the server and run `orcas fsck --repair`."
     return (
         "No object is lost, but parts of the store are damaged: look after the disk, and save everything with "
-        "`orcas backup` or, where that ends early, `orcas export --skip-lost`."
+        f"`orcas backup` or, where that ends early, `orcas export --skip-lost`{without}."
     )

@@ -115,6 +115,9 @@ def fsck(
     repair: Annotated[
         bool, typer.Option("--repair", help="Build the index anew from the log first; the store must be stopped.")
     ] = False,
+    accept_loss: Annotated[
+        bool, typer.Option("--accept-loss", help="With --repair: go on without what a damaged log or pack has lost.")
+    ] = False,
     no_content: Annotated[bool, typer.Option("--no-content", help="Do not read the content of objects.")] = False,
     threads: Annotated[int, typer.Option("--threads", min=1, max=64, help="Readers of content at a time.")] = 2,
     as_json: AsJson = False,
@@ -124,11 +127,14 @@ def fsck(
     Changes nothing unless told to repair. Says what is wrong by its cause, names objects that cannot be read in full, and
     ends with what to do next. Exit code 1: there is damage.
 
+    A store that does not start because of damage starts again after `orcas fsck --repair --accept-loss`: whatever can be
+    read is kept, what is given up is listed, and the damaged files stay beside the store under other names.
+
     Of a stopped store nothing is opened; a running one is checked beside its work.
     """
     order: CheckOrder = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
     with progress(shown=not as_json) as advance:
-        report = _check(settings_of(data), endpoint, order, advance, repair=repair)
+        report = _check(settings_of(data), endpoint, order, advance, repair=repair, accept_loss=accept_loss)
     show_report(report, as_json=as_json)
 
 
@@ -173,7 +179,13 @@ def scrub(
 
 
 def _check(
-    settings: Settings, endpoint: str | None, order: CheckOrder, advance: Advance, *, repair: bool
+    settings: Settings,
+    endpoint: str | None,
+    order: CheckOrder,
+    advance: Advance,
+    *,
+    repair: bool,
+    accept_loss: bool = False,
 ) -> dict[str, Any]:
     from orcas.control.files import InUseError
     from orcas.errors import UsageError
@@ -181,11 +193,13 @@ def _check(
     from orcas.tools.reach import remote, through_server
     from orcas.tools.work import run_job
 
+    if accept_loss and not repair:
+        raise UsageError("--accept-loss says what --repair may do: give both.")
     if endpoint is not None and repair:
         raise UsageError("--repair needs the store stopped and its directory at hand: --data, not --endpoint.")
     try:
         if endpoint is None:
-            return check_stopped(settings, order, advance, repair=repair)
+            return check_stopped(settings, order, advance, repair=repair, accept_loss=accept_loss)
         session = remote(settings, endpoint)
     except InUseError as error:
         if repair:

@@ -20,8 +20,11 @@ Advance = Callable[[str, int, int], None]
 _LOOK_SECONDS: Final = 0.2
 
 
-def check_stopped(settings: Settings, order: CheckOrder, advance: Advance, *, repair: bool) -> dict[str, Any]:
-    """Check the store of `settings.data`; with `repair` its index is built from the log first where that is needed.
+def check_stopped(
+    settings: Settings, order: CheckOrder, advance: Advance, *, repair: bool, accept_loss: bool = False
+) -> dict[str, Any]:
+    """Check the store of `settings.data`; with `repair` its index is built from the log first where that is needed, and
+    with `accept_loss` a damaged log is rewritten without what is lost.
 
     Raises:
         InUseError: another process has it.
@@ -33,7 +36,13 @@ def check_stopped(settings: Settings, order: CheckOrder, advance: Advance, *, re
         progress = CheckProgress()
         # In a thread of its own, so that this one sees Ctrl-C and can end it.
         outcome: list[Any] = []
-        thread = threading.Thread(target=_run, args=(settings, order, repair, progress, outcome), name="orcas-check")
+
+        def run() -> Any:
+            if repair:
+                return repair_closed(settings, progress, accept_loss=accept_loss)
+            return check_closed(settings, progress, order)
+
+        thread = threading.Thread(target=_run, args=(run, outcome), name="orcas-check")
         thread.start()
         try:
             while thread.is_alive():
@@ -49,11 +58,8 @@ def check_stopped(settings: Settings, order: CheckOrder, advance: Advance, *, re
     return readable(result)
 
 
-def _run(settings: Settings, order: CheckOrder, repair: bool, progress: CheckProgress, outcome: list[Any]) -> None:
+def _run(run: Callable[[], Any], outcome: list[Any]) -> None:
     try:
-        if repair:
-            outcome.append(repair_closed(settings, progress))
-        else:
-            outcome.append(check_closed(settings, progress, order))
+        outcome.append(run())
     except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
         outcome.append(error)

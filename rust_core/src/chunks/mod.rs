@@ -43,6 +43,11 @@ pub struct PackOptions {
     pub random: Arc<dyn Random>,
 }
 
+/// Where the content of a chunk ends whose frame stands at `offset`.
+pub fn content_end(offset: u64, length: u32) -> u64 {
+    offset + format::content_start(length) + u64::from(length)
+}
+
 fn pack_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:020}.pack"))
 }

@@ -114,6 +114,15 @@ impl Packs {
         }
     }
 
+    /// The bytes of the pack's file, and its path.
+    ///
+    /// # Errors
+    /// What opening it ran into.
+    pub fn length(&self, pack: u64) -> Result<(u64, PathBuf)> {
+        let path = pack_path(&self.options.dir, pack);
+        Ok((self.fs.open(&path, Open::Read)?.len()?, path))
+    }
+
     /// Takes space for a chunk of `length` bytes, at most `CHUNK_LENGTH_MAX`, in a new pack if it must: then this
     /// blocks for the sync of its header and directory entry.
     pub fn reserve(&self, length: u32, scope_key: &[u8; 32]) -> Result<ChunkWriter> {

@@ -2,7 +2,7 @@
 //! acknowledged is in the index or replayed into it before anybody is served.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -12,7 +12,7 @@ use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check;
 use super::commit::Committer;
-use super::health::Troubles;
+use super::health::{Part, Troubles};
 use super::keys::StoreKeys;
 use super::mend::{self, Mending};
 use super::overlay::Overlay;
@@ -23,8 +23,8 @@ use super::salvage::ReadOnlyParts;
 use super::sharing::{Heads, fill};
 use super::{Clock, EngineOptions, Environment, Handle, Shared, Task};
 use crate::buffers::Buffers;
-use crate::chunks::{PackOptions, Packs};
-use crate::error::{Error, Result};
+use crate::chunks::{PackOptions, Packs, content_end};
+use crate::error::{Cause, Error, Result};
 use crate::fs::scratch::ScratchDir;
 use crate::fs::{FileSystem, Random};
 use crate::index::Index;
@@ -242,7 +242,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     };
     let Recovery { index, writer, mut log, replayed } = recovered?;
     let compacted = index.read()?.log_files()?;
-    log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
+    let cut_short = log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
     keys.establish(&fs, &data)?;
     let packs = {
         let options =
@@ -268,10 +268,35 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
             tasks: sender,
         },
     );
+    note_lengths(&shared, &cut_short)?;
     let logs = log.files();
     let committer = Committer::new(Arc::clone(&shared), log);
     let applier = Applier::new(Arc::clone(&shared), writer);
     Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
+}
+
+/// Says so if a file is shorter than what stands in it: whoever asks for that gets an error, and the operator should not
+/// hear of it from them.
+fn note_lengths(shared: &Shared, logs_cut_short: &[PathBuf]) -> Result<()> {
+    let reason = "a file is shorter than what was stored in it: run orcas fsck";
+    if let Some(path) = logs_cut_short.first() {
+        shared.note_damage(Part::Log, Cause::new(reason, path.display().to_string()));
+    }
+    let reader = shared.index.read()?;
+    for pack in reader.packs()? {
+        let (offset, length) = match reader.last_chunk(pack) {
+            Ok(Some(last)) => last,
+            Ok(None) => continue,
+            // Whoever builds it anew has been told.
+            Err(Error::IndexDamaged { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let (bytes, path) = shared.packs.length(pack)?;
+        if bytes < content_end(offset, length) {
+            shared.note_damage(Part::Packs, Cause::new(reason, path.display().to_string()));
+        }
+    }
+    Ok(())
 }
 
 /// What a store is made of, before anything runs.

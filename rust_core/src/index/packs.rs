@@ -50,6 +50,17 @@ pub(super) fn blobs(conn: &Connection, pack: u64, from: u64, limit: usize) -> Re
     Ok(blobs)
 }
 
+/// The chunk of a pack that stands last in it.
+pub(super) fn last_chunk(conn: &Connection, pack: u64) -> Result<Option<(u64, u32)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT offset, length FROM blobs INDEXED BY blobs_in_packs WHERE place = 1 AND file = ?1 \
+         ORDER BY offset DESC LIMIT 1",
+    )?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?));
+    let found = statement.query_row([stored_int(pack)?], read).optional()?;
+    found.map(|(offset, length)| Ok((loaded_int(offset)?, length))).transpose()
+}
+
 /// Every pack that exists, ascending.
 pub(super) fn usage(conn: &Connection) -> Result<Vec<PackUsage>> {
     let mut statement = conn.prepare_cached("SELECT pack, blobs, live, dead FROM packs ORDER BY pack")?;

@@ -168,6 +168,11 @@ impl<'i> Reader<'i> {
         self.with(packs::usage)
     }
 
+    /// Offset of the frame and length of the content of the chunk that stands last in a pack.
+    pub fn last_chunk(&self, pack: u64) -> Result<Option<(u64, u32)>> {
+        self.with(|conn| packs::last_chunk(conn, pack))
+    }
+
     pub fn has_pack(&self, pack: u64) -> Result<bool> {
         self.with(|conn| packs::exists(conn, super::stored_int(pack)?))
     }

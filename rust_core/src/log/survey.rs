@@ -4,7 +4,7 @@
 //! run ended. Nothing is removed but by `Survey::remove`, and nothing that the walk of the moment needs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open};
@@ -187,6 +187,13 @@ impl Survey {
         }
         links.reverse();
         Ok(links)
+    }
+
+    /// Files that end before the batches that stand in them do.
+    pub fn cut_short(&self, dir: &Path, links: &[Link]) -> Vec<PathBuf> {
+        let length = |number| self.lengths.get(&number).copied().unwrap_or(0);
+        let short = links.iter().filter(|link| length(link.header.number()) < link.bytes());
+        short.map(|link| file_path(dir, link.header.number())).collect()
     }
 
     pub fn remove_void(&self, fs: &dyn FileSystem, dir: &Path) -> Result<()> {

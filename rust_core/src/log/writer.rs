@@ -4,7 +4,7 @@
 //! batch is acknowledged only after the `sync` that follows its `append`; after any error that leaves
 //! `needs_fail_over` true, every batch after the last synced one failed and `fail_over` comes next.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::block::{BLOCK_SIZE, block_crc, field};
@@ -314,18 +314,21 @@ impl Log {
     /// Once, after recovery and before anything is compacted: `compacted` (file, first and last sequence) are the
     /// compacted files in force, as the records say. All others go, and so do the files these stand for.
     ///
+    /// Returns the files in force that are shorter than what stands in them.
+    ///
     /// # Errors
     /// `Missing` when a file in force is not there, `Corrupt` when it is not what the records say; nothing was removed.
-    pub fn keep(&mut self, compacted: &[(u64, Sequence, Sequence)]) -> Result<()> {
+    pub fn keep(&mut self, compacted: &[(u64, Sequence, Sequence)]) -> Result<Vec<PathBuf>> {
         let Some(found) = &self.found else {
             let kind = std::io::ErrorKind::InvalidInput;
             return Err(Error::io("keep", &self.options.dir, kind.into()));
         };
         let links = found.survey.chain(&self.options.dir, &found.end, compacted)?;
         found.survey.remove_others(&*self.fs, &self.options.dir, &links)?;
+        let cut_short = found.survey.cut_short(&self.options.dir, &links);
         self.files.settle(links);
         self.found = None;
-        Ok(())
+        Ok(cut_short)
     }
 
     /// Whether a write or sync failed, so that only `fail_over` is possible.

@@ -1,16 +1,16 @@
 //! One flipped byte: what the check says of it, and what a store shows that is opened with it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orcas_core::engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store};
+use orcas_core::engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store, repair_store};
 use orcas_core::error::Error;
 use orcas_core::fs::sim::SimDisk;
 use orcas_core::fs::{FileSystem, Open};
 
 use crate::observe::{Seen, State, compare};
-use crate::store::{Built, INDEX, disk_with, open};
+use crate::store::{Built, INDEX, disk_with, environment, open, options};
 
 /// What a store shows.
 #[derive(Debug)]
@@ -52,6 +52,17 @@ pub struct Verdict {
     pub rebuilt: Option<Effect>,
 }
 
+/// What a repair makes of a store that does not open, once it may lose something.
+#[derive(Debug)]
+pub struct Repair {
+    /// What the store shows then, or why it does not open even so.
+    pub effect: Effect,
+    /// Keys of the objects and parts that the byte hits: what a check says that has the index to tell by.
+    pub hit: BTreeSet<String>,
+    /// Whether the byte is in a record that only brings content: then nothing but what it hits may change.
+    pub content_only: bool,
+}
+
 /// A built store on disks from which each flip gets its own copy.
 pub struct Bench<'a> {
     pub built: &'a Built,
@@ -59,6 +70,8 @@ pub struct Bench<'a> {
     place: tempfile::TempDir,
     disk: SimDisk,
     pub state: State,
+    /// The same store with its index, whatever the other one has.
+    whole: Scratch,
 }
 
 impl<'a> Bench<'a> {
@@ -79,7 +92,9 @@ impl<'a> Bench<'a> {
         if indexed {
             write_index(place.path(), &built.index);
         }
-        let mut bench = Self { built, place, disk, state: State::default() };
+        let whole = scratch(built);
+        write_index(&whole.path, &built.index);
+        let mut bench = Self { built, place, disk, state: State::default(), whole };
         bench.state = bench.observe();
         bench
     }
@@ -137,17 +152,63 @@ impl<'a> Bench<'a> {
 
     /// The same store in another place, for whoever changes its index.
     pub fn scratch(&self) -> Scratch {
-        let dir = tempfile::tempdir().unwrap();
-        let disk = disk_with(dir.path());
-        for sub in ["log", "chunks"] {
-            disk.create_dir(&dir.path().join(sub)).unwrap();
-        }
-        for (name, bytes) in &self.built.files {
-            let file = disk.open(&dir.path().join(name), Open::Create).unwrap();
-            file.write_at(0, bytes).unwrap();
-        }
-        Scratch { path: dir.path().to_owned(), disk, _dir: dir }
+        scratch(self.built)
     }
+
+    /// Repairs a store without an index in which bits of one byte of a log file are flipped.
+    pub fn repair(&self, name: &str, offset: usize, mask: u8) -> Repair {
+        let bytes = &self.built.files[name];
+        let flipped = |disk: &SimDisk, data: &Path| {
+            let disk = disk.snapshot();
+            let file = disk.open(&data.join(name), Open::Write).unwrap();
+            file.write_at(offset as u64, &[bytes[offset] ^ mask]).unwrap();
+            disk
+        };
+        let told = check(&flipped(&self.whole.disk, &self.whole.path), &self.whole.path).unwrap();
+        let hit = told.losses.iter().map(|loss| String::from_utf8_lossy(&loss.key).into_owned()).collect();
+        let disk = flipped(&self.disk, self.place.path());
+        let repaired = repair_store(
+            options(self.place.path()),
+            environment(&disk, IndexPlace::Memory(None)),
+            &CheckProgress::default(),
+            true,
+        );
+        let opened = repaired.and_then(|_| open(&disk, self.place.path(), IndexPlace::Memory(None)));
+        let effect = match opened {
+            Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
+            Err(error) => Effect::Refused(error),
+        };
+        Repair { effect, hit, content_only: is_content_only(bytes, offset) }
+    }
+}
+
+/// Whether the frame at `offset` of a whole log file is a commit record, or brings a content, a chunk or a segment.
+fn is_content_only(bytes: &[u8], offset: usize) -> bool {
+    let mut at = 4096;
+    while at + 24 <= bytes.len() {
+        let (kind, class) = (bytes[at + 4], bytes[at + 5]);
+        let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+        let table = if class == 1 { 4 * length.div_ceil(65_536) } else { 0 };
+        let end = (at + 24 + table + length).next_multiple_of(8);
+        if class == 0 || offset < end {
+            return class == 2 || [4, 5, 6, 15].contains(&kind);
+        }
+        at = end;
+    }
+    false
+}
+
+fn scratch(built: &Built) -> Scratch {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = disk_with(dir.path());
+    for sub in ["log", "chunks"] {
+        disk.create_dir(&dir.path().join(sub)).unwrap();
+    }
+    for (name, bytes) in &built.files {
+        let file = disk.open(&dir.path().join(name), Open::Create).unwrap();
+        file.write_at(0, bytes).unwrap();
+    }
+    Scratch { path: dir.path().to_owned(), disk, _dir: dir }
 }
 
 pub struct Scratch {

@@ -17,7 +17,7 @@ use orcas_core::error::Error;
 use orcas_core::fs::sim::SimRng;
 use parking_lot::Mutex;
 
-use judge::{Bench, Effect, Said, Verdict};
+use judge::{Bench, Effect, Repair, Said, Verdict};
 use store::{Built, INDEX, WAL};
 
 const THREADS: usize = 2;
@@ -27,6 +27,8 @@ const CHOSEN_FEW: usize = 600;
 /// Bytes at the beginning of a file that are its header.
 const LOG_HEADER: usize = 264;
 const PACK_HEADER: usize = 72;
+/// Of the chosen flips that keep a store without its index from opening, every so many is repaired.
+const REPAIRED: usize = 8;
 /// A flip that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Failures that are told.
@@ -45,6 +47,8 @@ struct Tally {
     errors: u64,
     /// The end of a log that was not closed, taken for a torn one.
     torn: u64,
+    /// Stores that did not open and were repaired.
+    repaired: u64,
 }
 
 struct Flip {
@@ -201,6 +205,21 @@ impl Outcome {
         tally.torn += u64::from(torn);
     }
 
+    /// A store that was repaired opens, and lacks nothing but what the byte hit.
+    fn judge_repair(&self, flip: &Flip, repair: Repair) {
+        let Repair { effect, hit, content_only } = repair;
+        match &effect {
+            Effect::Refused(error) => self.fail(flip, format!("not even a repair helps: {error}")),
+            Effect::Opened(seen) => {
+                let beyond: Vec<_> = seen.absent.iter().filter(|key| !hit.contains(*key)).collect();
+                if !beyond.is_empty() || seen.errors > 0 || content_only && !seen.wrong.is_empty() {
+                    self.fail(flip, format!("repaired: lost {beyond:?} but hit {hit:?}, {seen:?}"));
+                }
+            }
+        }
+        self.tallies.lock().entry(kind(&flip.file)).or_default().repaired += 1;
+    }
+
     /// Runs `try_one`; a panic is a failure.
     fn guard(&self, flip: &Flip, try_one: impl FnOnce() -> Verdict, undecided: &[String]) {
         match catch_unwind(AssertUnwindSafe(try_one)) {
@@ -271,8 +290,22 @@ fn flip_files(store: &str, built: &Built, indexed: bool, (chosen, headers): (usi
     let flips = flips(&built.files, chosen, headers);
     tell_sizes(store, &built.files);
     let outcome = Outcome::default();
+    let refused = AtomicUsize::new(0);
+    let every = if matches!(choice(), Choice::All) { 1 } else { REPAIRED };
     try_all(&flips, &|_, flip| {
-        outcome.guard(flip, || bench.flip(&flip.file, flip.offset, flip.mask), &built.undecided);
+        let mut is_refused = false;
+        let try_one = || {
+            let verdict = bench.flip(&flip.file, flip.offset, flip.mask);
+            is_refused = matches!(verdict.rebuilt, Some(Effect::Refused(_)));
+            verdict
+        };
+        outcome.guard(flip, try_one, &built.undecided);
+        if !indexed && is_refused && kind(&flip.file) == "log" && refused.fetch_add(1, Ordering::Relaxed) % every == 0 {
+            match catch_unwind(AssertUnwindSafe(|| bench.repair(&flip.file, flip.offset, flip.mask))) {
+                Ok(repair) => outcome.judge_repair(flip, repair),
+                Err(_) => outcome.fail(flip, "its repair panics".to_owned()),
+            }
+        }
     });
     outcome.report(store);
     content_is_named(built, &flips, &outcome);

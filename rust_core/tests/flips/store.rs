@@ -78,13 +78,11 @@ pub fn options(data: &Path) -> EngineOptions {
 }
 
 pub fn open(disk: &SimDisk, data: &Path, index: IndexPlace) -> Result<Stepper> {
-    let environment = Environment {
-        fs: Arc::new(disk.clone()),
-        clock: Arc::new(StillClock),
-        random: Arc::new(SimRandom::new(7)),
-        index,
-    };
-    Stepper::open(options(data), environment)
+    Stepper::open(options(data), environment(disk, index))
+}
+
+pub fn environment(disk: &SimDisk, index: IndexPlace) -> Environment {
+    Environment { fs: Arc::new(disk.clone()), clock: Arc::new(StillClock), random: Arc::new(SimRandom::new(7)), index }
 }
 
 /// A disk on which the directory is there.

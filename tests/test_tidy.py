@@ -69,7 +69,13 @@ RUST_ARROWS: dict[str, set[str]] = {
 }
 
 # What only these parts of the crate may name: the Python binding, SQLite, the file system.
-RUST_SOLE_USERS = {"pyo3": {"python"}, "rusqlite": {"index"}, "std::fs": {"fs"}, "PathBuf::canonicalize": {"fs"}}
+# The files of the index are SQLite's, and so is its way to them.
+RUST_SOLE_USERS = {
+    "pyo3": {"python"},
+    "rusqlite": {"index"},
+    "std::fs": {"fs", "index"},
+    "PathBuf::canonicalize": {"fs"},
+}
 
 # What only test suites read.
 SUITE_VARIABLES = {

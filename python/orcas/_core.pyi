@@ -245,6 +245,17 @@ class Finding(TypedDict):
     detail: str
 
 @type_check_only
+class Group(TypedDict):
+    """Findings of one cause: the kind of place, what is wrong with numbers as `#`, the first place, how many."""
+
+    kind: str
+    damage: bool
+    area: str
+    cause: str
+    first: str
+    count: int
+
+@type_check_only
 class Loss(TypedDict):
     """A version or a part of an upload that cannot be read whole any more; bytes of all of it."""
 
@@ -264,11 +275,18 @@ class IndexReport(TypedDict):
 
 @type_check_only
 class Report(TypedDict):
-    """What a check found; findings and losses may be more than are listed."""
+    """What a check found; findings and losses may be more than are listed.
+
+    `groups` counts findings by cause. `affected` names objects, as `bucket/key`, of which the index says something else
+    than the log.
+    """
 
     clean: bool
     findings: list[Finding]
     findings_total: int
+    groups: list[Group]
+    affected: list[str]
+    affected_total: int
     losses: list[Loss]
     losses_total: int
     blobs: int

@@ -5,6 +5,7 @@ A request enters Rust once, in `Core.accept`, and comes back verified and typed.
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING, Final, TypedDict
 
@@ -55,6 +56,9 @@ __all__ = [
     "salvage_core",
     "sign",
 ]
+
+
+log = logging.getLogger("orcas")
 
 
 class CheckOrder(TypedDict):
@@ -168,9 +172,12 @@ def close_core(core: Core) -> None:
     """Finish what was submitted, flush, and give the store back. Blocks.
 
     Raises:
-        OrcasError: something acknowledged in a weaker mode than `sync` could not be written.
+        OrcasError: it was read-only, or something acknowledged in a weaker mode than `sync` could not be written.
     """
     try:
         core.close()
     except StoreError as error:
-        raise OrcasError(f"The store was closed, but not everything is on the disk: {error}.") from None
+        raise OrcasError(f"The store had stopped writing before it was closed: {error}.") from None
+    health = core.health()
+    if health.status == "damaged":
+        log.error("The store was closed damaged: %s. The next start goes on mending it", health.detail)

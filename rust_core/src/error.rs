@@ -24,6 +24,9 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("the index failed: {reason}")]
     Index { reason: Arc<str> },
+    /// Its files are not what was written, or cannot be read. The log has everything that it said.
+    #[error("the index is damaged: {reason}")]
+    IndexDamaged { reason: Arc<str> },
     /// Nothing is wrong but that too many ask at once.
     #[error("all {connections} read connections of the index stayed in use")]
     Busy { connections: u32 },
@@ -83,6 +86,7 @@ impl Error {
             | Self::Missing { .. }
             | Self::Foreign { .. }
             | Self::Index { .. }
+            | Self::IndexDamaged { .. }
             | Self::Record { .. } => {
                 "; `orcas fsck` tells what is damaged, `orcas fsck --repair --accept-loss` goes on without it, and \
                  `orcas serve --salvage` serves what is whole, read-only"

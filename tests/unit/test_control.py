@@ -98,6 +98,19 @@ async def test_lost_and_damaged_parts_are_refused(tmp_path: Path, name: str, con
     assert "\n" not in str(caught.value)
 
 
+async def test_a_damaged_database_can_be_done_without(tmp_path: Path) -> None:
+    """As the message says; and what is damaged while it is open is not read again."""
+    path = tmp_path / "control.db"
+    async with open_control(tmp_path, None, None) as control:
+        before = await control.load_snapshot()
+        path.write_bytes(path.read_bytes()[:100] + b"garbled" * 5000)
+        assert control.root.access_key == before.credentials[0].access_key
+    with pytest.raises(UnavailableError, match="restore it from a backup, or move it away"):
+        await snapshot_of(tmp_path)
+    path.rename(tmp_path / "aside")
+    assert await snapshot_of(tmp_path) == before
+
+
 async def test_a_foreign_key_opens_nothing(tmp_path: Path) -> None:
     await snapshot_of(tmp_path)
     identity = "e" * 64

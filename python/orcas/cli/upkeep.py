@@ -9,6 +9,7 @@ import typer
 
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, size
+from orcas.cli.report import show_report
 from orcas.config import Settings, resolve
 from orcas.errors import OrcasError
 
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
     from orcas.edge import CheckOrder
 
 _SHOWN_MAX = 20
-# What the log alone can mend.
-_OF_INDEX = frozenset({"index", "counts"})
-# What can keep a store from starting.
-_IN_THE_WAY = frozenset({"log-file", "log-record", "pack", "manifest"})
 
 Endpoint = Annotated[
     str | None,
@@ -127,7 +124,8 @@ def fsck(
 ) -> None:
     """Read everything, and compare it with its checksums and with the index.
 
-    Changes nothing unless told to repair. Lists every object that cannot be read in full. Exit code 1: there is damage.
+    Changes nothing unless told to repair. Says what is wrong by its cause, names objects that cannot be read in full, and
+    ends with what to do next. Exit code 1: there is damage.
 
     A store that does not start because of damage starts again after `orcas fsck --repair --accept-loss`: whatever can be
     read is kept, what is given up is listed, and the damaged files stay beside the store under other names.
@@ -137,7 +135,7 @@ def fsck(
     order: CheckOrder = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
     with progress(shown=not as_json) as advance:
         report = _check(settings_of(data), endpoint, order, advance, repair=repair, accept_loss=accept_loss)
-    _show_report(report, as_json)
+    show_report(report, as_json=as_json)
 
 
 def scrub(
@@ -154,7 +152,7 @@ def scrub(
         order: CheckOrder = {"read_content": True, "threads": 1, "bytes_per_sec": settings.scrub_bytes_per_sec}
         with progress(shown=not as_json) as advance:
             report = _check(settings, endpoint, order, advance, repair=False)
-        _show_report(report, as_json)
+        show_report(report, as_json=as_json)
         return
     with reached(settings, endpoint) as session:
         state = session.admin("GET", "scrub")
@@ -213,80 +211,6 @@ def _check(
 
     with contextlib.closing(session):
         return run_job(session, "check", watch, {**order})
-
-
-def _show_report(report: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(report)
-    else:
-        print_table(
-            ("", "check"),
-            [
-                ("contents and chunks", report["blobs"]),
-                ("bytes", size(report["bytes"])),
-                ("log files", report["log_files"]),
-                ("packs", report["packs"]),
-                ("index", _index_in_words(report["index"])),
-                ("findings", report["findings_total"]),
-                ("objects lost", report["losses_total"]),
-                ("seconds", f"{report['seconds']:.1f}"),
-            ],
-            right=1,
-        )
-        for finding in report["findings"][:_SHOWN_MAX]:
-            worth = finding["kind"] if finding["damage"] else f"{finding['kind']} (harmless)"
-            typer.echo(f"{worth}: {finding['place']}: {finding['detail']}")
-        for loss in report["losses"][:_SHOWN_MAX]:
-            typer.echo(f"lost: {loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}")
-        if report["findings_total"] > _SHOWN_MAX or report["losses_total"] > _SHOWN_MAX:
-            typer.echo("There is more: --json shows it all.")
-        _show_given_up(report.get("given_up"))
-    if not report["clean"]:
-        raise OrcasError(_damage_in_words(report))
-
-
-def _show_given_up(given_up: dict[str, Any] | None) -> None:
-    """What a repair went on without, which the report of the check behind it cannot know."""
-    if given_up is None:
-        return
-    for loss in given_up["losses"][:_SHOWN_MAX]:
-        typer.echo(f"given up: {loss['bucket']}/{loss['key']} ({size(loss['bytes'])})")
-    if given_up["losses_total"] > _SHOWN_MAX:
-        typer.echo(f"given up: {given_up['losses_total']} in all; --json lists them.")
-    records = sum(last - first + 1 for first, last in given_up["records"])
-    if records:
-        typer.echo(
-            f"{records} records of the log could not be read: what they changed and nothing else tells is as it was "
-            "before them, so that an object which one of them deleted may be there again."
-        )
-    for bucket in given_up["buckets"]:
-        typer.echo(f"The name of a bucket is lost: it is {bucket} now.")
-    if given_up["kept"]:
-        typer.echo(
-            f"The damaged files are kept: remove {', '.join(given_up['kept'])} when nobody wants to look at them."
-        )
-
-
-def _damage_in_words(report: dict[str, Any]) -> str:
-    """What is damaged, and what to do next."""
-    lost, found = report["losses_total"], report["findings_total"]
-    kinds = {finding["kind"] for finding in report["findings"] if finding["damage"]}
-    stuck = "; a store that does not start goes on without it after `orcas fsck --repair --accept-loss`"
-    without = stuck if kinds & _IN_THE_WAY else ""
-    if lost:
-        objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
-        return (
-            f"{objects} be read in full: upload them again, or `orcas restore` a backup into a new directory{without}."
-        )
-    places = "1 place is" if found == 1 else f"{found} places are"
-    if kinds <= _OF_INDEX:
-        return f"No object is lost, but {places} damaged: stop the server and run `orcas fsck --repair`."
-    return f"No object is lost, but {places} damaged: run `orcas backup`, and look after the disk{without}."
-
-
-def _index_in_words(state: dict[str, Any]) -> str:
-    detail = state.get("detail")
-    return f"{state['state']}: {detail}" if detail else str(state["state"])
 
 
 def add_to(app: typer.Typer) -> None:

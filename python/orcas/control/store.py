@@ -40,6 +40,7 @@ from orcas.errors import UnavailableError
 SCHEMA_VERSION: Final = 1
 _KEY_BYTES: Final = 32
 _NONCE_BYTES: Final = 12
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = logging.getLogger("orcas")
 
@@ -184,7 +185,7 @@ async def open_control(directory: Path, access_key: str | None, secret_key: str 
                 await control.set_root()
                 yield control
         except sqlite3.Error as error:
-            raise UnavailableError(f"{path} cannot be used: {error}.") from error
+            raise UnavailableError(_unusable(path, error)) from error
 
 
 async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
@@ -198,6 +199,12 @@ async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
         raise UnavailableError(f"{path} was written by a later version of Orcas: it has schema {version}.")
     if version == 0:
         await connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
+
+
+def _unusable(path: Path, error: sqlite3.Error) -> str:
+    damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+    advice = "; restore it from a backup, or move it away: without it only the root key is known" if damaged else ""
+    return f"{path} cannot be used: {error}{advice}."
 
 
 def _load_key(directory: Path) -> bytes:

@@ -160,9 +160,11 @@ impl Shared {
         }
     }
 
-    /// Takes the ballast from room that the store can spare at work.
+    /// Takes the ballast from room that the store can spare at work. An index that is being built anew goes first.
     pub(super) fn fill_ballast(&self) {
-        self.ballast.fill(SMALLEST);
+        if !self.mending.is_wanted() {
+            self.ballast.fill(SMALLEST);
+        }
     }
 }
 

@@ -62,8 +62,8 @@ pub(super) struct Committer {
     failures: u32,
     /// What a look at the free space said in this round.
     space: Option<Result<()>>,
-    /// The disk has no room: the index is as far behind as it may be, or the log has no file to go on in.
-    stuck: bool,
+    /// Why nothing is taken on: the index cannot follow and is far behind, or the disk has no room and the log no file.
+    stuck: Option<Error>,
     taken: Vec<(Intent, Waiter)>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
     /// Have answers and do not know it yet.
@@ -94,7 +94,7 @@ impl Committer {
             deadline: None,
             failures: 0,
             space: None,
-            stuck: false,
+            stuck: None,
             taken: Vec::new(),
             answers: Vec::new(),
             asleep: Vec::new(),
@@ -126,7 +126,7 @@ impl Committer {
         let mut taken = std::mem::take(&mut self.taken);
         self.shared.intents.take(count, bytes, &mut taken);
         self.space = None;
-        self.stuck = self.shared.applies.is_stuck() || self.shared.ballast.is_short() && !self.log_has_room();
+        self.stuck = self.what_keeps_back();
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
@@ -150,6 +150,12 @@ impl Committer {
             self.seal();
         }
         self.answer();
+    }
+
+    /// Why this round takes nothing on, if there is a reason.
+    fn what_keeps_back(&self) -> Option<Error> {
+        let full = || self.shared.ballast.is_short() && !self.log_has_room();
+        self.shared.applies.stuck().or_else(|| full().then_some(Error::StorageFull))
     }
 
     /// Whether what this round brings can do no harm on a full disk. What finds no place in the log fails with its round,
@@ -230,8 +236,8 @@ impl Committer {
 
     fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
         self.shared.check_writable()?;
-        if self.stuck {
-            return Err(Failure::Engine(Error::StorageFull));
+        if let Some(stuck) = &self.stuck {
+            return Err(Failure::Engine(stuck.clone()));
         }
         if adds_content(&intent) {
             // Once a round: what a round brings is far less than the reserve.

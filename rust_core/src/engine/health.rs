@@ -110,7 +110,6 @@ impl Shared {
     }
 
     /// The part is whole again.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever mends a part while the store is open"))]
     pub(super) fn note_mended(&self, part: Part) {
         self.troubles.damage.lock().remove(&part);
     }

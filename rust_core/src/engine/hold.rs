@@ -36,14 +36,14 @@ impl Holds {
     }
 
     /// Waits for the step under way.
-    fn take(self: &Arc<Self>) -> Rest {
+    pub fn take(self: &Arc<Self>) -> Rest {
         *self.count.lock() += 1;
         Rest { holds: Arc::clone(self) }
     }
 }
 
 /// Reclamation rests while this lives.
-struct Rest {
+pub(super) struct Rest {
     holds: Arc<Holds>,
 }
 
@@ -75,7 +75,8 @@ impl Handle {
     /// Makes everything acknowledged durable and holds the bytes of that moment. Blocking.
     ///
     /// # Errors
-    /// [`Error::ReadOnly`], [`Error::Closed`], [`Error::StorageFull`] when the index cannot follow, or what looking at the files ran into.
+    /// [`Error::ReadOnly`], [`Error::Closed`], [`Error::StorageFull`] and [`Error::IndexDamaged`] when
+    /// the index cannot follow, or what looking at the files ran into.
     pub fn hold(&self) -> Result<Hold> {
         let shared = &self.shared;
         let rest = shared.holds.take();
@@ -88,8 +89,8 @@ impl Handle {
         // The index holds durable batches only, so the position it has applied is a durable one.
         while !shared.applies.has(last) {
             shared.check_writable()?;
-            if shared.applies.is_stalled() {
-                return Err(Error::StorageFull);
+            if let Some(stall) = shared.applies.stalled() {
+                return Err(stall);
             }
             std::thread::sleep(PATIENCE);
         }

@@ -19,6 +19,7 @@ mod instant;
 mod keys;
 mod leaving;
 mod list;
+mod mend;
 mod mentions;
 mod open;
 mod overlay;
@@ -65,6 +66,7 @@ use health::Troubles;
 use hold::Holds;
 use keys::StoreKeys;
 use leaving::Leaving;
+use mend::Mending;
 use overlay::Overlay;
 use queue::{AppendedBatch, ApplyQueue, IntentQueue, Sequenced};
 use reclaim::{Candidates, Requests};
@@ -73,18 +75,19 @@ use waiter::ChannelSink;
 
 pub use body::{BodyWriter, Witness};
 pub use check::{
-    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, GivenUp, IndexState, LOSSES_MAX,
-    Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
+    CheckOptions, CheckProgress, CheckReport, FINDINGS_MAX, Finding, FindingKind, GivenUp, Group, IndexState,
+    LOSSES_MAX, Loss, Repaired, ScrubDamage, ScrubProgress, check_store, repair_store,
 };
 pub use copy::{CopyPartRequest, CopyRequest};
 pub use epochs::EpochPin;
 pub use health::{Condition, Health, Part, Space};
 pub use hold::{HeldFile, Hold};
 pub use list::{ListEntry, ListObjects, ListPage, Listed, PageSink};
-pub use open::{Engine, IndexPlace, Replayed};
+pub use open::Engine;
 pub use queue::{LAG_BYTES_MAX, LAG_RECORDS_MAX};
 pub use reads::{Found, ObjectReader};
 pub use reclaim::{Effort, Policy, ReclaimProgress, Reclaimed, Step};
+pub use recover::{IndexPlace, Replayed};
 pub use salvage::{SalvageReport, SalvageSource, salvage_store};
 pub use stepper::Stepper;
 pub use uploads::{ListParts, ListUploads, PartEntry, PartPage, UploadEntry, UploadPage};
@@ -212,6 +215,7 @@ struct Shared {
     epochs: Arc<Epochs>,
     leaving: Arc<Leaving>,
     holds: Arc<Holds>,
+    mending: Arc<Mending>,
     heads: Heads,
     held: Arc<HeldBytes>,
     buffers: Arc<Buffers>,

@@ -14,10 +14,11 @@ use super::check;
 use super::commit::Committer;
 use super::health::{Part, Troubles};
 use super::keys::StoreKeys;
+use super::mend::{self, Mending};
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
 use super::reclaim::{self, Candidates, Requests};
-use super::recover::{IndexOpener, Recovery, recover_index};
+use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
 use super::salvage::ReadOnlyParts;
 use super::sharing::{Heads, fill};
 use super::{Clock, EngineOptions, Environment, Handle, Shared, Task};
@@ -27,19 +28,9 @@ use crate::error::{Cause, Error, Result};
 use crate::fs::scratch::ScratchDir;
 use crate::fs::{FileSystem, Random};
 use crate::index::Index;
-use crate::log::{LogFiles, LogOptions, LogReader, SpareMaker};
-use crate::record::{self, Record, Sequence};
+use crate::log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::{Mutex, RwLock};
-
-/// Where the index lives.
-#[derive(Clone)]
-pub enum IndexPlace {
-    /// `index.db` in the store's directory.
-    File,
-    /// In memory, from a state that `Index::serialize` took earlier.
-    Memory(Option<Arc<Vec<u8>>>),
-}
 
 /// The parts of an open store, before anything runs.
 pub(super) struct Opened {
@@ -52,25 +43,6 @@ pub(super) struct Opened {
     pub replayed: Replayed,
 }
 
-/// What a start had to do before it could serve. All zero after the last process closed the store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
-    /// Batches and records of the log that the index did not have.
-    pub batches: u64,
-    pub records: u64,
-    /// Bytes behind the last batch that did not count: written, but never acknowledged.
-    pub torn_bytes: u64,
-    /// The index could not be used and was built from the log.
-    pub index_rebuilt: bool,
-}
-
-impl Replayed {
-    /// The last process did not close the store.
-    fn unclean(&self) -> bool {
-        self.batches > 0 || self.torn_bytes > 0
-    }
-}
-
 /// An open store with its threads. Closed when dropped.
 pub struct Engine {
     handle: Handle,
@@ -78,6 +50,7 @@ pub struct Engine {
     threads: Vec<JoinHandle<()>>,
     maintenance: Option<JoinHandle<()>>,
     reclamation: Option<JoinHandle<()>>,
+    mending: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
     /// Where the index of a store is that was opened for salvage.
@@ -127,6 +100,8 @@ impl Engine {
         let for_reclamation = Arc::clone(&shared);
         let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
         let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
+        let (for_mending, mended) = (Arc::clone(&shared), logs.clone());
+        let mending = spawn("orcas-mend", watched(mend::died, Box::new(move || mend::run(&for_mending, &mended))))?;
         let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
         let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.died(), reclaim))?;
         if shared.ballast.is_short() {
@@ -143,6 +118,7 @@ impl Engine {
             threads,
             maintenance: Some(maintenance),
             reclamation: Some(reclamation),
+            mending: Some(mending),
             scrub: Some(scrub),
             lock: Some(lock),
             scratch: None,
@@ -176,6 +152,11 @@ impl Engine {
         if let Some(scrub) = self.scrub.take() {
             let _ = scrub.join();
         }
+        // It waits for the applier, so it ends before that does.
+        shared.mending.stop();
+        if let Some(mending) = self.mending.take() {
+            let _ = mending.join();
+        }
         // It waits for commits, so it ends before they do.
         shared.reclaim.stop();
         if let Some(reclamation) = self.reclamation.take() {
@@ -190,8 +171,9 @@ impl Engine {
         if let Some(maintenance) = self.maintenance.take() {
             let _ = shared.tasks.send(Task::Stop);
             let _ = maintenance.join();
-            // Without it the next start replays nothing either: the index is complete, only its WAL is longer.
-            let _ = shared.index.checkpoint();
+            // Without it the next start replays nothing either: the index is complete. With it everything stands in one file,
+            // whose pages a start can look at.
+            let _ = shared.index.truncate_wal();
             // From what the log has just given back: the next start may find nothing else.
             shared.ballast.fill(0);
         }
@@ -207,10 +189,9 @@ impl Drop for Engine {
 
 /// The upkeep thread: what may take long and nobody waits for.
 fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean: bool) {
-    if unclean && let Err(error) = shared.index.quick_check() {
-        let cause = Cause::new("the index is damaged: stop the server and run orcas fsck --repair", error.to_string());
-        shared.note_damage(Part::Index, cause.clone());
-        shared.stop_writing(cause);
+    if unclean {
+        // What is found is told to whoever builds it anew.
+        let _ = shared.index.quick_check();
     }
     for task in tasks {
         match task {
@@ -245,7 +226,6 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     }
     let keys = StoreKeys::open(&fs, &data, &*random, new)?;
     let store_id = keys.store_id;
-    let index_path = data.join("index.db");
     let log_options = LogOptions {
         // Packs too are made only once there is a log, and without it all of them would be removed as unborn.
         established: keys.established || !fs.list(&chunk_dir)?.is_empty(),
@@ -255,7 +235,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
         file_size: options.log_file_size,
         random: Arc::clone(&random),
     };
-    let opener = IndexOpener { options: &options, place, path: index_path, store_id };
+    let opener = IndexOpener { options: &options, place, store_id };
     let recovered = match recover_index(&fs, &log_options, &opener) {
         Err(Error::StorageFull) if ballast.give_up() => recover_index(&fs, &log_options, &opener),
         done => done,
@@ -277,7 +257,7 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
             buckets: load_buckets(&index)?,
             log_reader: log.reader(),
             spares: log.spare_maker(),
-            position: log.position().sequence,
+            position: log.position(),
             fs,
             clock,
             random,
@@ -304,7 +284,13 @@ fn note_lengths(shared: &Shared, logs_cut_short: &[PathBuf]) -> Result<()> {
     }
     let reader = shared.index.read()?;
     for pack in reader.packs()? {
-        let Some((offset, length)) = reader.last_chunk(pack)? else { continue };
+        let (offset, length) = match reader.last_chunk(pack) {
+            Ok(Some(last)) => last,
+            Ok(None) => continue,
+            // Whoever builds it anew has been told.
+            Err(Error::IndexDamaged { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let (bytes, path) = shared.packs.length(pack)?;
         if bytes < content_end(offset, length) {
             shared.note_damage(Part::Packs, Cause::new(reason, path.display().to_string()));
@@ -325,13 +311,16 @@ struct Assembly {
     packs: Packs,
     ballast: Ballast,
     buckets: BucketTable,
-    /// The last record of the log.
-    position: Sequence,
+    /// The end of the log.
+    position: LogPosition,
     tasks: crossbeam_channel::Sender<Task>,
 }
 
 fn assemble(options: EngineOptions, parts: Assembly) -> Arc<Shared> {
     let buffers = Buffers::new(options.pooling_enabled);
+    let mending = Arc::new(Mending::default());
+    let asked = Arc::clone(&mending);
+    parts.index.on_damage(move |reason| asked.request(reason));
     Arc::new(Shared {
         buckets: RwLock::new(Arc::new(parts.buckets)),
         log_reader: parts.log_reader.using(Arc::clone(&buffers)),
@@ -352,6 +341,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<Shared> {
         epochs: Arc::default(),
         leaving: Arc::default(),
         holds: Arc::default(),
+        mending,
         heads: Heads::default(),
         held: Arc::default(),
         buffers,
@@ -382,7 +372,7 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
             packs: parts.packs,
             ballast,
             buckets: parts.buckets,
-            position: 0,
+            position: LogPosition::ORIGIN,
             tasks,
         },
     );
@@ -395,20 +385,10 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
         threads: Vec::new(),
         maintenance: None,
         reclamation: None,
+        mending: None,
         scrub: None,
         lock: Some(parts.lock),
         replayed: Replayed::default(),
         scratch: Some(parts.scratch),
     }
-}
-
-pub(super) fn load_buckets(index: &Index) -> Result<BucketTable> {
-    let mut table = BucketTable::default();
-    for stored in index.read()?.buckets()? {
-        match record::decode(stored.kind, &stored.record)? {
-            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => table.insert(Arc::new(bucket)),
-            _ => return Err(Error::Record { reason: "the record of a bucket is of another type" }),
-        }
-    }
-    Ok(table)
 }

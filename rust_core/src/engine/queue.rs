@@ -10,6 +10,7 @@ use bytes::Bytes;
 
 use super::{CompletionSink, Waiter};
 use crate::decide::{Body, Failure, Intent, Outcome};
+use crate::error::{Error, Result as EngineResult};
 use crate::index::BlobLocation;
 use crate::log::LogPosition;
 use crate::record::{Record, Sequence};
@@ -167,6 +168,42 @@ const SPACE_AFTER: Duration = Duration::from_millis(500);
 /// Records in one transaction of the applier.
 const APPLY_RECORDS: usize = 16_384;
 
+/// Why what is next cannot be applied yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stall {
+    /// The disk has no room for it.
+    Space,
+    /// The index is damaged and is being built anew.
+    Damage,
+}
+
+impl Stall {
+    fn error(self) -> Error {
+        match self {
+            Self::Space => Error::StorageFull,
+            Self::Damage => Error::IndexDamaged { reason: "it is being built anew".into() },
+        }
+    }
+}
+
+/// Whether the applier stands still, between two transactions and without a writer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pause {
+    No,
+    /// Somebody waits for that.
+    Wanted,
+    Halted,
+}
+
+/// What the applier does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Apply,
+    /// Give the writer up and stand still.
+    Halt,
+    End,
+}
+
 struct Batches {
     waiting: VecDeque<AppendedBatch>,
     /// Records in one transaction: few when there was no room for many.
@@ -174,14 +211,14 @@ struct Batches {
     /// Of everything not yet applied, the transaction under way included.
     bytes: u64,
     records: usize,
-    /// Sequence of the last record in the index.
-    applied: Sequence,
+    /// The end of the last batch in the index.
+    applied: LogPosition,
     /// Somebody waits for what is in here.
     hurry: bool,
     closed: bool,
     failed: bool,
-    /// The disk has no room for the batch that is next.
-    stalled: bool,
+    stalled: Option<Stall>,
+    pause: Pause,
 }
 
 impl Batches {
@@ -210,7 +247,7 @@ pub(super) struct ApplyQueue {
 
 impl ApplyQueue {
     /// The index holds everything up to `applied`.
-    pub fn new(applied: Sequence) -> Self {
+    pub fn new(applied: LogPosition) -> Self {
         let batches = Batches {
             waiting: VecDeque::new(),
             at_a_time: APPLY_RECORDS,
@@ -220,7 +257,8 @@ impl ApplyQueue {
             hurry: false,
             closed: false,
             failed: false,
-            stalled: false,
+            stalled: None,
+            pause: Pause::No,
         };
         Self { batches: Mutex::new(batches), changed: Condvar::new() }
     }
@@ -237,10 +275,10 @@ impl ApplyQueue {
         }
     }
 
-    /// Waits while the index is too far behind; not for ever once it failed, nor for a disk without room.
+    /// Waits while the index is too far behind; not for ever once it failed, nor for room on the disk or another index.
     pub fn wait_for_room(&self) {
         let mut batches = self.batches.lock();
-        while batches.full() && !batches.failed && !batches.stalled {
+        while batches.full() && !batches.failed && batches.stalled.is_none() {
             self.changed.wait(&mut batches);
         }
     }
@@ -250,18 +288,18 @@ impl ApplyQueue {
         self.batches.lock().full()
     }
 
-    /// Whether the disk has no room for the index.
-    pub fn is_stalled(&self) -> bool {
-        self.batches.lock().stalled
+    /// What keeps the index from following.
+    pub fn stalled(&self) -> Option<Error> {
+        self.batches.lock().stalled.map(Stall::error)
     }
 
-    /// Whether nothing more can be taken on until the disk has room for the index.
-    pub fn is_stuck(&self) -> bool {
+    /// What keeps anything more from being taken on.
+    pub fn stuck(&self) -> Option<Error> {
         let batches = self.batches.lock();
-        batches.stalled && batches.full()
+        batches.stalled.filter(|_| batches.full()).map(Stall::error)
     }
 
-    /// What was taken comes next again, in smaller pieces: there was no room for it.
+    /// What was taken comes next again, in smaller pieces, should there have been no room for it.
     pub fn put_back(&self, taken: Vec<AppendedBatch>) {
         let mut batches = self.batches.lock();
         for batch in taken.into_iter().rev() {
@@ -270,10 +308,60 @@ impl ApplyQueue {
         batches.at_a_time = 1;
     }
 
-    /// There is no room for the smallest piece.
-    pub fn stall(&self) {
-        self.batches.lock().stalled = true;
+    /// Not even the smallest piece can be applied.
+    pub fn stall(&self, why: Stall) {
+        self.batches.lock().stalled = Some(why);
         self.changed.notify_all();
+    }
+
+    /// Waits until the applier stands still. True when it did so already.
+    ///
+    /// # Errors
+    /// `Closed` when there is no applier any more.
+    pub fn halt(&self) -> EngineResult<bool> {
+        let mut batches = self.batches.lock();
+        let already = batches.pause == Pause::Halted;
+        if !already {
+            batches.pause = Pause::Wanted;
+            self.changed.notify_all();
+        }
+        while batches.pause != Pause::Halted {
+            if batches.failed {
+                return Err(Error::Closed);
+            }
+            self.changed.wait(&mut batches);
+        }
+        Ok(already)
+    }
+
+    /// The applier goes on, with a new writer.
+    pub fn release(&self) {
+        let mut batches = self.batches.lock();
+        batches.pause = Pause::No;
+        if batches.stalled == Some(Stall::Damage) {
+            batches.stalled = None;
+        }
+        drop(batches);
+        self.changed.notify_all();
+    }
+
+    /// No other index is coming: an applier that waits for one ends.
+    pub fn give_up(&self) {
+        let mut batches = self.batches.lock();
+        batches.failed |= batches.pause == Pause::Halted;
+        drop(batches);
+        self.changed.notify_all();
+    }
+
+    /// The applier stands still from now on. False when it must not go on.
+    pub fn halted(&self) -> bool {
+        let mut batches = self.batches.lock();
+        batches.pause = Pause::Halted;
+        self.changed.notify_all();
+        while batches.pause == Pause::Halted && !batches.closed && !batches.failed {
+            self.changed.wait(&mut batches);
+        }
+        batches.pause != Pause::Halted
     }
 
     /// Waits a while before the next attempt. False when closed: nobody waits for the index any more.
@@ -297,27 +385,29 @@ impl ApplyQueue {
         taken
     }
 
-    /// Waits until there is something worth a transaction. False when closed and empty.
-    pub fn wait_for_work(&self) -> bool {
+    /// Waits until there is something worth a transaction, or to be done otherwise. It is to end when closed and empty.
+    pub fn wait_for_work(&self) -> Next {
         let mut batches = self.batches.lock();
-        while batches.waiting.is_empty() {
+        while batches.waiting.is_empty() && batches.pause == Pause::No {
             if batches.closed {
-                return false;
+                return Next::End;
             }
             self.changed.wait(&mut batches);
         }
-        let may_wait = |batches: &Batches| !(batches.closed || batches.hurry || batches.worth_applying());
+        let may_wait = |batches: &Batches| {
+            !(batches.closed || batches.hurry || batches.worth_applying() || batches.pause != Pause::No)
+        };
         if may_wait(&batches) {
             self.changed.wait_while_for(&mut batches, |batches| may_wait(batches), APPLY_AFTER);
         }
-        true
+        if batches.pause == Pause::No { Next::Apply } else { Next::Halt }
     }
 
-    /// Records up to `last` are in the index and have left the overlay.
-    pub fn applied(&self, bytes: u64, records: usize, last: Sequence) {
+    /// Batches up to `last` are in the index and have left the overlay.
+    pub fn applied(&self, bytes: u64, records: usize, last: LogPosition) {
         let mut batches = self.batches.lock();
         batches.applied = last;
-        batches.stalled = false;
+        batches.stalled = None;
         batches.at_a_time = (batches.at_a_time * 2).min(APPLY_RECORDS);
         batches.bytes -= bytes;
         batches.records -= records;
@@ -329,7 +419,7 @@ impl ApplyQueue {
     /// other, so the last one may never get there.
     pub fn has(&self, last: Sequence) -> bool {
         let batches = self.batches.lock();
-        batches.applied >= last || batches.records == 0
+        batches.applied.sequence >= last || batches.records == 0
     }
 
     /// Lets the applier begin with what there is. Somebody waits for it.
@@ -341,8 +431,8 @@ impl ApplyQueue {
         }
     }
 
-    pub fn applied_to(&self) -> Sequence {
-        self.batches.lock().applied
+    pub fn applied_to(&self) -> LogPosition {
+        self.batches.lock().applied.clone()
     }
 
     pub fn fail(&self) {
@@ -357,6 +447,6 @@ impl ApplyQueue {
 
     pub fn lag(&self) -> Lag {
         let batches = self.batches.lock();
-        Lag { bytes: batches.bytes, records: batches.records, stalled: batches.stalled }
+        Lag { bytes: batches.bytes, records: batches.records, stalled: batches.stalled == Some(Stall::Space) }
     }
 }

@@ -96,7 +96,7 @@ impl Handle {
         if list.max_uploads == 0 {
             return Ok(page);
         }
-        let mut recent = self.recent_uploads(list.bucket);
+        let mut recent = self.recent_uploads(list.bucket)?;
         let mut from = self.first_upload(list);
         let mut fetch = FETCH_FIRST;
         loop {
@@ -136,7 +136,7 @@ impl Handle {
     }
 
     /// Changes that the index may not have, in the order of a listing. A deletion stands at its own place.
-    fn recent_uploads(&self, bucket: BucketId) -> BTreeMap<Order, Option<Arc<Upload>>> {
+    fn recent_uploads(&self, bucket: BucketId) -> Result<BTreeMap<Order, Option<Arc<Upload>>>> {
         let overlay = self.shared.overlay.read();
         let mut recent = BTreeMap::new();
         let mut gone = Vec::new();
@@ -149,14 +149,11 @@ impl Handle {
         drop(overlay);
         for id in gone {
             // The index still knows the key of what was aborted or completed a moment ago.
-            if let Ok(reader) = self.shared.index.read()
-                && let Ok(Some(stored)) = reader.upload(id)
-                && let Ok(upload) = upload_of(stored.kind, &stored.record)
-            {
-                recent.insert((upload.key, id), None);
+            if let Some(stored) = self.shared.index.read()?.upload(id)? {
+                recent.insert((upload_of(stored.kind, &stored.record)?.key, id), None);
             }
         }
-        recent
+        Ok(recent)
     }
 
     fn first_upload(&self, list: &ListUploads) -> From {

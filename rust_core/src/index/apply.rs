@@ -28,6 +28,8 @@ pub struct Writer {
     shared: Arc<Shared>,
     /// `None` in memory, where the one connection serves.
     conn: Option<Connection>,
+    /// How often the files had been replaced when it was opened.
+    generation: u64,
     gathered: Gathered,
     /// Rows in `completed_uploads`.
     answers: u64,
@@ -76,7 +78,8 @@ impl Writer {
             rebuild::refuse_unfinished(conn)?;
             uploads::completed_count(conn)
         })?;
-        Ok(Self { shared, conn, gathered: Gathered::default(), answers, bulk: None, failed: false })
+        let generation = shared.damage.generation();
+        Ok(Self { shared, conn, generation, gathered: Gathered::default(), answers, bulk: None, failed: false })
     }
 
     /// `leaving` is told of every segment, and its record, that a transaction removes, before that commits.
@@ -87,8 +90,8 @@ impl Writer {
     /// Applies `records`, which follow what was applied before without a gap, and sets the position. Atomic.
     ///
     /// # Errors
-    /// `StorageFull`: outside of a rebuild nothing has changed, and the same records may be applied again. `Index`: this
-    /// writer refuses everything from now on, make the store read-only.
+    /// `StorageFull`: outside of a rebuild nothing has changed, and the same records may be applied again. `Index` and
+    /// `IndexDamaged`: nothing has changed either, but this writer refuses everything from now on. Rebuild the index.
     pub fn apply(&mut self, records: &[Applied<'_>], position: &[u8]) -> Result<()> {
         if self.failed {
             return Err(failure("the index stopped after a failed apply"));
@@ -118,6 +121,9 @@ impl Writer {
             outcome
         });
         self.failed = applied.is_err();
+        if let Err(error) = &applied {
+            self.shared.damage.note(self.generation, error);
+        }
         if matches!(applied, Err(Error::StorageFull)) && self.bulk.is_none() {
             self.failed = self.forget_attempt().is_err();
         }

@@ -3,8 +3,9 @@
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::{Backing, Index, Shared, dump, failure};
-use crate::error::Result;
+use super::pages::{PAGE, find_damaged};
+use super::{Backing, Index, Shared, damaged, dump};
+use crate::error::{Error, Result};
 use std::time::Duration;
 
 /// How long a checkpoint holds the writer up while it waits for readers. Far below what the writer waits.
@@ -24,15 +25,28 @@ pub struct WalState {
 
 impl Shared {
     pub(super) fn checkpoint(&self) -> Result<WalState> {
-        let Backing::File { keeper, .. } = &self.backing else { return Ok(WalState::default()) };
+        let checkpoint = |keeper: &Connection| {
+            let state = wal_checkpoint(keeper, "PRAGMA wal_checkpoint(PASSIVE)")?;
+            if state.pages <= WAL_PAGES_MAX {
+                return Ok(state);
+            }
+            // The WAL starts over only when all of it was moved, and a busy writer is always a few pages ahead: with
+            // little left to move, let it wait this once, or the file grows without end.
+            wal_checkpoint(keeper, "PRAGMA wal_checkpoint(RESTART)")
+        };
+        self.keep(checkpoint).map(Option::unwrap_or_default)
+    }
+
+    /// Runs something on the connection for upkeep; `None` in memory, where there is nothing to keep.
+    fn keep<T>(&self, run: impl FnOnce(&Connection) -> Result<T>) -> Result<Option<T>> {
+        let Backing::File { keeper, .. } = &self.backing else { return Ok(None) };
         let keeper = keeper.lock();
-        let state = wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(PASSIVE)")?;
-        if state.pages <= WAL_PAGES_MAX {
-            return Ok(state);
+        let done = run(&keeper);
+        if let Err(error) = &done {
+            // The files are not replaced while the lock is held.
+            self.damage.note(self.damage.generation(), error);
         }
-        // The WAL starts over only when all of it was moved, and a busy writer is always a few pages ahead: with
-        // little left to move, let it wait this once, or the file grows without end.
-        wal_checkpoint(&keeper, "PRAGMA wal_checkpoint(RESTART)")
+        done.map(Some)
     }
 }
 
@@ -44,50 +58,44 @@ impl Index {
 
     /// How much of the WAL waits for a checkpoint. Moves nothing; waits for a checkpoint that is running.
     pub fn wal_state(&self) -> Result<WalState> {
-        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(WalState::default()) };
-        wal_checkpoint(&keeper.lock(), "PRAGMA wal_checkpoint(NOOP)")
+        let state = self.shared.keep(|keeper| wal_checkpoint(keeper, "PRAGMA wal_checkpoint(NOOP)"))?;
+        Ok(state.unwrap_or_default())
     }
 
     /// Reads the whole database and checks its structure.
     ///
     /// # Errors
-    /// `Index` with the first finding.
+    /// `IndexDamaged` with the first finding.
     pub fn quick_check(&self) -> Result<()> {
         self.read()?.with(|conn| {
             let finding: String = conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            if finding == "ok" { Ok(()) } else { Err(failure(&finding)) }
+            if finding == "ok" { Ok(()) } else { Err(damaged(&finding)) }
         })
+    }
+
+    /// Looks at so many pages of the file, from the one with this number on, counted from 1. The number of pages that were
+    /// looked at, 0 at the end and in memory; whether they are as they were written. If not, `quick_check` tells whether
+    /// anything stands on them.
+    ///
+    /// # Errors
+    /// `Io` when the file cannot be read.
+    pub fn look_at_pages(&self, first: u64, count: u64) -> Result<(u64, bool)> {
+        let Some(path) = &self.shared.options.path else { return Ok((0, true)) };
+        let length = std::fs::metadata(path).map_err(|source| Error::io("look at", path, source))?.len();
+        let end = (length / PAGE as u64 + 1).min(first + count);
+        Ok((end.saturating_sub(first), find_damaged(path, first..end)?.is_none()))
     }
 
     /// Gives at most so many free pages of the database file back, in one short transaction; true when there may be
     /// more. When the writer is busy nothing is given back. A checkpoint then shortens the file. In memory there is
     /// nothing to do.
     pub fn vacuum(&self, pages: u32) -> Result<bool> {
-        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(false) };
-        let keeper = keeper.lock();
-        if free_pages(&keeper)? == 0 {
-            return Ok(false);
-        }
-        // Each step of the statement gives one page back.
-        let mut statement = keeper.prepare(&format!("PRAGMA incremental_vacuum({})", pages.max(1)))?;
-        let mut rows = statement.query([])?;
-        loop {
-            match rows.next() {
-                Ok(Some(_)) => {}
-                Ok(None) => break,
-                Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(true),
-                Err(error) => return Err(error.into()),
-            }
-        }
-        drop(rows);
-        drop(statement);
-        Ok(free_pages(&keeper)? > 0)
+        self.shared.keep(|keeper| give_back(keeper, pages)).map(Option::unwrap_or_default)
     }
 
     /// Empties the WAL and cuts its file, unless a reader or the writer is in the way. In memory there is nothing to do.
     pub fn truncate_wal(&self) -> Result<()> {
-        let Backing::File { keeper, .. } = &self.shared.backing else { return Ok(()) };
-        wal_checkpoint(&keeper.lock(), "PRAGMA wal_checkpoint(TRUNCATE)").map(drop)
+        self.shared.keep(|keeper| wal_checkpoint(keeper, "PRAGMA wal_checkpoint(TRUNCATE)")).map(drop)
     }
 
     /// Every row of every table in key order, for comparing two indexes without holding either in memory.
@@ -111,6 +119,26 @@ impl Index {
         })?;
         Ok(out)
     }
+}
+
+fn give_back(keeper: &Connection, pages: u32) -> Result<bool> {
+    if free_pages(keeper)? == 0 {
+        return Ok(false);
+    }
+    // Each step of the statement gives one page back.
+    let mut statement = keeper.prepare(&format!("PRAGMA incremental_vacuum({})", pages.max(1)))?;
+    let mut rows = statement.query([])?;
+    loop {
+        match rows.next() {
+            Ok(Some(_)) => {}
+            Ok(None) => break,
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => return Ok(true),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    drop(rows);
+    drop(statement);
+    Ok(free_pages(keeper)? > 0)
 }
 
 fn free_pages(conn: &Connection) -> Result<i64> {

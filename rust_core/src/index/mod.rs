@@ -8,8 +8,10 @@
 mod apply;
 mod blobs;
 mod buckets;
+mod damage;
 mod digests;
 mod dump;
+mod frames;
 mod heads;
 mod ledger;
 mod maintenance;
@@ -21,6 +23,7 @@ mod reader;
 mod rebuild;
 mod reclaim;
 mod references;
+mod replace;
 mod scan;
 mod schema;
 #[cfg(test)]
@@ -45,6 +48,7 @@ pub use heads::HeadRow;
 pub use ledger::Totals;
 pub use maintenance::WalState;
 pub use packs::{PackUsage, PackedBlob};
+pub use pages::PAGE_BYTES;
 pub use pool::Connections;
 pub use reader::{Reader, Snapshot};
 pub use reclaim::{LogFileRow, LogUsage};
@@ -53,6 +57,7 @@ pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
 
 use crate::error::{Error, Result};
 use crate::record::{Record, Sequence, head_of};
+use damage::Damage;
 use pool::Pool;
 
 /// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
@@ -112,6 +117,7 @@ struct Shared {
     options: IndexOptions,
     backing: Backing,
     writer_out: AtomicBool,
+    damage: Arc<Damage>,
 }
 
 /// The index of one store.
@@ -123,23 +129,32 @@ impl Index {
     /// Opens or creates the index of the store `store_id`.
     ///
     /// # Errors
-    /// `Foreign` when the index belongs to another store. `Index` when the file is not a database, is damaged or has
-    /// another schema: `destroy` it and rebuild.
+    /// `Foreign` when the index belongs to another store. `Index` or `IndexDamaged` when the file is not a database, is
+    /// damaged as far as a look at its first pages tells, or has another schema: rebuild it.
     pub fn open(options: IndexOptions, store_id: [u8; 16]) -> Result<Self> {
         let Some(path) = options.path.clone() else {
             let conn = schema::open_memory()?;
             schema::create(&conn, store_id)?;
             return Ok(Self::in_memory(options, conn));
         };
+        if frames::is_broken(&path)? {
+            return Err(damaged("its write-ahead log is damaged"));
+        }
+        // Without a write-ahead log everything stands in the file itself.
+        let alone = frames::is_absent(&path);
         let keeper = schema::open_writable(&path, options.synchronous_off)?;
         if schema::is_empty(&keeper)? {
             schema::create(&keeper, store_id)?;
         } else {
             schema::verify(&keeper, &path, store_id)?;
+            if alone {
+                pages::verify_roots(&keeper, &path)?;
+            }
         }
         keeper.busy_timeout(maintenance::CHECKPOINT_TIMEOUT)?;
-        let pool = Pool::new(path, &options);
-        Ok(Self::with_backing(options, Backing::File { pool, keeper: Mutex::new(keeper) }))
+        let damage = Arc::new(Damage::default());
+        let pool = Pool::new(path, &options, Arc::clone(&damage));
+        Ok(Self::with_backing(options, Backing::File { pool, keeper: Mutex::new(keeper) }, damage))
     }
 
     /// An index in memory with the state that `serialize` took.
@@ -156,25 +171,24 @@ impl Index {
     }
 
     fn in_memory(options: IndexOptions, conn: Connection) -> Self {
-        Self::with_backing(options, Backing::Memory(ReentrantMutex::new(RefCell::new(conn))))
+        Self::with_backing(options, Backing::Memory(ReentrantMutex::new(RefCell::new(conn))), Arc::default())
     }
 
-    fn with_backing(options: IndexOptions, backing: Backing) -> Self {
-        Self { shared: Arc::new(Shared { options, backing, writer_out: AtomicBool::new(false) }) }
+    fn with_backing(options: IndexOptions, backing: Backing, damage: Arc<Damage>) -> Self {
+        Self { shared: Arc::new(Shared { options, backing, writer_out: AtomicBool::new(false), damage }) }
     }
 
     /// Removes the database at `path` with its side files. The database goes first and durably: without it SQLite
     /// discards a WAL, whereas a database without its WAL could be half a checkpoint.
     pub fn destroy(path: &Path) -> Result<()> {
         remove_if_present(path)?;
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let synced = std::fs::File::open(dir).and_then(|dir| dir.sync_all());
-        synced.map_err(|source| Error::io("sync", dir, source))?;
+        sync_directory_of(path)?;
         for suffix in ["-wal", "-shm"] {
             let mut side = path.as_os_str().to_owned();
             side.push(suffix);
             remove_if_present(Path::new(&side))?;
         }
+        frames::forget(path);
         Ok(())
     }
 
@@ -245,6 +259,12 @@ impl Index {
     }
 }
 
+fn sync_directory_of(path: &Path) -> Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = std::fs::File::open(dir).and_then(|dir| dir.sync_all());
+    synced.map_err(|source| Error::io("sync", dir, source))
+}
+
 fn remove_if_present(path: &Path) -> Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", path, error)),
@@ -254,6 +274,10 @@ fn remove_if_present(path: &Path) -> Result<()> {
 
 fn failure(reason: &str) -> Error {
     Error::Index { reason: reason.into() }
+}
+
+fn damaged(reason: &str) -> Error {
+    Error::IndexDamaged { reason: reason.into() }
 }
 
 /// A number as SQLite stores it. The log never brings one beyond `i64::MAX`; one that is, is refused, not wrapped.
@@ -268,15 +292,18 @@ fn loaded_int(value: i64) -> Result<u64> {
 
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
+        use rusqlite::ErrorCode::{DatabaseCorrupt, DiskFull, NotADatabase};
+        use rusqlite::ffi::{SQLITE_IOERR_DATA, SQLITE_IOERR_READ, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
         let extended = error.sqlite_error().map(|error| error.extended_code);
-        match error.sqlite_error_code() {
-            Some(rusqlite::ErrorCode::DiskFull) => Self::StorageFull,
+        match (error.sqlite_error_code(), extended) {
+            (Some(DiskFull), _) => Self::StorageFull,
             // The file that connections share takes pages of the disk as well.
-            _ if extended == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Self::StorageFull,
-            _ if extended == Some(rusqlite::ffi::SQLITE_IOERR_DATA) => {
-                Self::Index { reason: "a page of index.db is not the one that was written".into() }
+            (_, Some(SQLITE_IOERR_SHMSIZE)) => Self::StorageFull,
+            (_, Some(SQLITE_IOERR_DATA)) => damaged("a page is not the one that was written"),
+            (Some(DatabaseCorrupt | NotADatabase), _) | (_, Some(SQLITE_IOERR_READ | SQLITE_IOERR_SHORT_READ)) => {
+                damaged(&error.to_string())
             }
-            _ => Self::Index { reason: error.to_string().into() },
+            _ => failure(&error.to_string()),
         }
     }
 }

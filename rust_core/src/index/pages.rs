@@ -3,31 +3,41 @@
 //!
 //! Invariants. Every page of the main file carries the checksum of its content and its number. Without it no byte of
 //! the file is believed, but the header's first 100 bytes, which SQLite reads once by themselves before it reads the
-//! first page whole. The WAL has checksums of its own, which SQLite verifies when it opens the file.
+//! first page whole. What is read from the write-ahead log is what was written there (`frames`).
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::{Mutex, OnceLock};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rusqlite::ffi::{
     self, SQLITE_CORRUPT, SQLITE_FCNTL_RESERVE_BYTES, SQLITE_IOCAP_SUBPAGE_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_WRITE,
-    SQLITE_OK, SQLITE_OPEN_MAIN_DB, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods, sqlite3_vfs,
+    SQLITE_OK, SQLITE_OPEN_MAIN_DB, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods,
+    sqlite3_vfs,
 };
 use rusqlite::{Connection, OpenFlags};
 
-use super::failure;
-use crate::error::Result;
+use super::frames::{self, Sums};
+use super::{damaged, failure};
+use crate::error::{Error, Result};
 
 /// The name under which SQLite knows this layer.
 pub(super) const NAME: &CStr = c"orcas-pages";
 /// Bytes of a page, SQLite's default.
-pub(super) const PAGE: usize = 4096;
+pub(super) const PAGE: usize = PAGE_BYTES as usize;
+/// The same, to count with.
+pub const PAGE_BYTES: u64 = 4096;
 /// Bytes at the end of each page that SQLite leaves alone: the checksum, big-endian.
 const RESERVED: usize = 8;
+/// Bytes of a page before them.
+pub(super) const CONTENT: usize = PAGE - RESERVED;
 /// SQLite reads less than this from places of its choice, and never content.
 const SMALLEST_PAGE: usize = 512;
 
 /// Opens a database whose pages have checksums.
-pub(super) fn open(path: &std::path::Path, flags: OpenFlags) -> Result<Connection> {
+pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     layer()?;
     Ok(Connection::open_with_flags_and_vfs(path, flags, NAME)?)
 }
@@ -47,10 +57,18 @@ pub(super) fn reserve(conn: &Connection) -> Result<()> {
 
 /// Of a page's content; a page in the place of another one is wrong too.
 fn checksum(page: &[u8], offset: sqlite3_int64) -> [u8; RESERVED] {
-    let content = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &page[..PAGE - RESERVED]);
+    let content = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &page[..CONTENT]);
     // An odd multiplier keeps numbers apart.
     let place = offset.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (content ^ place).to_be_bytes()
+}
+
+/// What a file of this layer is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Database,
+    /// Behind what the layer below keeps of such a file stands a pointer to its `Sums`.
+    WriteAheadLog,
 }
 
 /// The methods of a file of this layer. SQLite sees the first field; the second one is whom they pass calls on to.
@@ -58,6 +76,7 @@ fn checksum(page: &[u8], offset: sqlite3_int64) -> [u8; RESERVED] {
 struct Methods {
     ours: sqlite3_io_methods,
     theirs: &'static sqlite3_io_methods,
+    kind: Kind,
 }
 
 /// The layer below, and the methods made for each kind of file that it has.
@@ -86,6 +105,7 @@ fn layer() -> Result<&'static Layer> {
             let mut ours = *below;
             ours.zName = NAME.as_ptr();
             ours.pNext = std::ptr::null_mut();
+            ours.szOsFile += size_of::<*const Sums>() as c_int;
             ours.xOpen = Some(open_file);
             let registered = ffi::sqlite3_vfs_register(Box::leak(Box::new(ours)), 0);
             (registered == SQLITE_OK).then(|| Layer { below, methods: Mutex::default() })
@@ -95,28 +115,80 @@ fn layer() -> Result<&'static Layer> {
 }
 
 impl Layer {
-    /// The methods for files that have `theirs` below.
-    fn methods(&self, theirs: &'static sqlite3_io_methods) -> &'static Methods {
+    /// The methods for files of this kind that have `theirs` below.
+    fn methods(&self, theirs: &'static sqlite3_io_methods, kind: Kind) -> &'static Methods {
         let mut known = self.methods.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(found) = known.iter().find(|methods| std::ptr::eq(methods.theirs, theirs)) {
+        if let Some(found) = known.iter().find(|made| std::ptr::eq(made.theirs, theirs) && made.kind == kind) {
             return found;
         }
         let mut ours = *theirs;
-        ours.xRead = Some(read);
-        ours.xWrite = Some(write);
-        ours.xDeviceCharacteristics = Some(device_characteristics);
+        match kind {
+            Kind::Database => {
+                ours.xRead = Some(read);
+                ours.xWrite = Some(write);
+                ours.xDeviceCharacteristics = Some(device_characteristics);
+            }
+            Kind::WriteAheadLog => {
+                ours.xRead = Some(read_frames);
+                ours.xWrite = Some(write_frames);
+                ours.xClose = Some(close_frames);
+            }
+        }
         // Without the methods of the third version nothing is mapped into memory.
         ours.iVersion = ours.iVersion.min(2);
-        let made: &'static Methods = Box::leak(Box::new(Methods { ours, theirs }));
+        let made: &'static Methods = Box::leak(Box::new(Methods { ours, theirs, kind }));
         known.push(made);
         made
+    }
+}
+
+/// Whether page `number`, from 1 on, is as it was written. One behind the end of the file is.
+fn is_whole(file: &File, number: u64) -> std::io::Result<bool> {
+    let offset = (number - 1) * PAGE as u64;
+    let mut page = [0; PAGE];
+    match file.read_exact_at(&mut page, offset) {
+        Ok(()) => Ok(page[CONTENT..] == checksum(&page, offset as sqlite3_int64)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// The first of the pages in `numbers` of the file at `path` that is not as it was written. A page that nothing stands on
+/// any more may be one, and so may one that is being written or stands in the write-ahead log as well.
+///
+/// # Errors
+/// `Io` when the file cannot be read.
+pub(super) fn find_damaged(path: &Path, mut numbers: impl Iterator<Item = u64>) -> Result<Option<u64>> {
+    let io = |source| Error::io("read", path, source);
+    let file = File::open(path).map_err(io)?;
+    numbers
+        .find_map(|number| is_whole(&file, number).map(|whole| (!whole).then_some(number)).transpose())
+        .transpose()
+        .map_err(io)
+}
+
+/// Looks at the first page of every table and index in a file that has no write-ahead log, and at its length.
+///
+/// # Errors
+/// `IndexDamaged` with what was found.
+pub(super) fn verify_roots(conn: &Connection, path: &Path) -> Result<()> {
+    let pages: u32 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    let length = std::fs::metadata(path).map_err(|source| Error::io("look at", path, source))?.len();
+    if length < u64::from(pages) * PAGE as u64 {
+        return Err(damaged("its file is shorter than it says"));
+    }
+    let mut select = conn.prepare("SELECT rootpage FROM sqlite_schema WHERE rootpage > 0")?;
+    let roots: Vec<u32> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    match find_damaged(path, roots.into_iter().map(u64::from))? {
+        Some(_) => Err(damaged("the first page of a table is not the one that was written")),
+        None => Ok(()),
     }
 }
 
 /// The methods below those of an open file of this layer.
 ///
 /// # Safety
-/// `file` was opened by `open_file` with `SQLITE_OPEN_MAIN_DB`.
+/// `file` was opened by `open_file` with `SQLITE_OPEN_MAIN_DB` or `SQLITE_OPEN_WAL`.
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
 unsafe fn below(file: *mut sqlite3_file) -> &'static sqlite3_io_methods {
     // SAFETY: its methods are the first field of a `Methods` that lives for ever.
@@ -137,11 +209,15 @@ unsafe extern "C" fn open_file(
     // own description. A file that it opened has methods that live for ever.
     unsafe {
         let opened = open(std::ptr::from_ref(layer.below).cast_mut(), name, file, flags, out_flags);
-        if opened == SQLITE_OK
-            && flags & SQLITE_OPEN_MAIN_DB != 0
-            && let Some(theirs) = (*file).pMethods.as_ref()
-        {
-            (*file).pMethods = &raw const layer.methods(theirs).ours;
+        if opened != SQLITE_OK {
+            return opened;
+        }
+        let Some(theirs) = (*file).pMethods.as_ref() else { return opened };
+        if flags & SQLITE_OPEN_MAIN_DB != 0 {
+            (*file).pMethods = &raw const layer.methods(theirs, Kind::Database).ours;
+        } else if flags & SQLITE_OPEN_WAL != 0 && !name.is_null() {
+            sums(layer, file).write_unaligned(Arc::into_raw(frames::of(CStr::from_ptr(name))));
+            (*file).pMethods = &raw const layer.methods(theirs, Kind::WriteAheadLog).ours;
         }
         opened
     }
@@ -177,6 +253,66 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, bytes: 
         page[PAGE - RESERVED..].copy_from_slice(&sum);
         let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
         write(file, page.as_ptr().cast(), bytes, offset)
+    }
+}
+
+/// Where the pointer of a write-ahead log stands.
+///
+/// # Safety
+/// `file` has the `szOsFile` bytes that this layer asks for.
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe fn sums(layer: &Layer, file: *mut sqlite3_file) -> *mut *const Sums {
+    // SAFETY: the layer below uses the bytes before, this one those behind.
+    unsafe { file.cast::<u8>().add(layer.below.szOsFile as usize).cast() }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn read_frames(
+    file: *mut sqlite3_file,
+    to: *mut c_void,
+    bytes: c_int,
+    offset: sqlite3_int64,
+) -> c_int {
+    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    // SAFETY: as `read`; `open_file` has put the pointer there, and until `close_frames` it owns what it points to.
+    unsafe {
+        let Some(read) = below(file).xRead else { return SQLITE_CORRUPT };
+        let done = read(file, to, bytes, offset);
+        if done != SQLITE_OK {
+            return done;
+        }
+        let read = std::slice::from_raw_parts(to.cast::<u8>(), bytes as usize);
+        let sums = &*sums(layer, file).read_unaligned();
+        if sums.read(read, offset as usize) { SQLITE_OK } else { SQLITE_IOERR_DATA }
+    }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn write_frames(
+    file: *mut sqlite3_file,
+    from: *const c_void,
+    bytes: c_int,
+    offset: sqlite3_int64,
+) -> c_int {
+    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    // SAFETY: as `write` and `read_frames`.
+    unsafe {
+        let written = std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize);
+        // Nobody reads a frame before all of its transaction is there.
+        (*sums(layer, file).read_unaligned()).written(written, offset as usize);
+        let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
+        write(file, from, bytes, offset)
+    }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn close_frames(file: *mut sqlite3_file) -> c_int {
+    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    // SAFETY: SQLite closes a file once, and does not use it afterwards; the pointer came from `Arc::into_raw`.
+    unsafe {
+        let theirs = below(file);
+        drop(Arc::from_raw(sums(layer, file).read_unaligned()));
+        theirs.xClose.map_or(SQLITE_CORRUPT, |close| close(file))
     }
 }
 

@@ -3,12 +3,14 @@
 //! one, and is refused after `PATIENCE`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::{IndexOptions, schema};
+use super::damage::Damage;
+use super::{IndexOptions, damaged, schema};
 use crate::error::{Error, Result};
 
 /// How long a caller waits for a connection while all are out: many times what a page takes to read.
@@ -17,13 +19,20 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(if cfg!(test) { 1 } el
 pub(super) struct Pooled {
     pub(super) conn: Connection,
     born: Instant,
+    /// How often the files had been replaced when it was opened.
+    generation: u64,
 }
 
+#[derive(Default)]
 struct State {
     /// The last one was used last.
     idle: Vec<Pooled>,
-    /// Connections that exist or are being opened.
+    /// Connections to the present files that exist or are being opened.
     open: u32,
+    /// Those of them that are being opened.
+    opening: u32,
+    /// The files are being replaced: nobody gets a connection.
+    suspended: bool,
     hits: u64,
     misses: u64,
     waits: u64,
@@ -50,18 +59,20 @@ pub(super) struct Pool {
     max_open: u32,
     max_idle: usize,
     lifetime: Duration,
+    damage: Arc<Damage>,
     state: Mutex<State>,
     freed: Condvar,
 }
 
 impl Pool {
-    pub(super) fn new(path: PathBuf, options: &IndexOptions) -> Self {
+    pub(super) fn new(path: PathBuf, options: &IndexOptions, damage: Arc<Damage>) -> Self {
         Self {
             path,
             max_open: options.max_open.max(1),
             max_idle: options.max_idle as usize,
             lifetime: options.lifetime,
-            state: Mutex::new(State { idle: Vec::new(), open: 0, hits: 0, misses: 0, waits: 0, refusals: 0 }),
+            damage,
+            state: Mutex::default(),
             freed: Condvar::new(),
         }
     }
@@ -71,6 +82,7 @@ impl Pool {
         let mut deadline = None;
         let mut state = self.state.lock();
         loop {
+            // None is idle while the files are being replaced.
             while let Some(pooled) = state.idle.pop() {
                 if pooled.born.elapsed() < self.lifetime {
                     state.hits += 1;
@@ -79,7 +91,7 @@ impl Pool {
                 state.open -= 1;
                 expired.push(pooled);
             }
-            if state.open < self.max_open {
+            if state.open < self.max_open && !state.suspended {
                 break;
             }
             let deadline = *deadline.get_or_insert_with(|| {
@@ -87,30 +99,65 @@ impl Pool {
                 Instant::now() + PATIENCE
             });
             let late = self.freed.wait_until(&mut state, deadline).timed_out();
-            if late && state.idle.is_empty() && state.open >= self.max_open {
+            if late && state.idle.is_empty() && (state.open >= self.max_open || state.suspended) {
                 state.refusals += 1;
                 return Err(Error::Busy { connections: self.max_open });
             }
         }
         state.open += 1;
+        state.opening += 1;
         state.misses += 1;
+        let generation = self.damage.generation();
         drop(state);
         // Closing and opening touch the disk: never under the lock.
         drop(expired);
-        match schema::open_reader(&self.path) {
-            Ok(conn) => Ok(Pooled { conn, born: Instant::now() }),
+        let opened = schema::open_reader(&self.path).map_err(|error| match self.path.try_exists() {
+            Ok(false) => damaged("its file is gone"),
+            _ => error,
+        });
+        self.state.lock().opening -= 1;
+        // Who replaces the files waits for it.
+        self.freed.notify_all();
+        match opened {
+            Ok(conn) => Ok(Pooled { conn, born: Instant::now(), generation }),
             Err(error) => {
-                self.forget();
+                self.forget(generation);
+                self.damage.note(generation, &error);
                 Err(error)
             }
         }
     }
 
+    /// What a read on this connection ran into.
+    pub(super) fn note(&self, pooled: &Pooled, error: &Error) {
+        self.damage.note(pooled.generation, error);
+    }
+
+    /// From now on nobody gets a connection, and none is being opened. What was idle is given back; connections that are
+    /// out are closed when they come back.
+    pub(super) fn suspend(&self) -> Vec<Connection> {
+        let mut state = self.state.lock();
+        state.suspended = true;
+        while state.opening > 0 {
+            self.freed.wait(&mut state);
+        }
+        self.damage.advance();
+        state.open = 0;
+        state.idle.drain(..).map(|pooled| pooled.conn).collect()
+    }
+
+    /// Connections are to the files that stand there now.
+    pub(super) fn resume(&self) {
+        self.state.lock().suspended = false;
+        self.freed.notify_all();
+    }
+
     pub(super) fn give_back(&self, pooled: Pooled) {
         // A transaction left open would pin the WAL for as long as the connection idles.
         let reusable = pooled.born.elapsed() < self.lifetime && pooled.conn.is_autocommit();
+        let generation = pooled.generation;
         let mut state = self.state.lock();
-        if reusable && state.idle.len() < self.max_idle {
+        if reusable && state.idle.len() < self.max_idle && self.damage.generation() == generation {
             state.idle.push(pooled);
             drop(state);
             self.freed.notify_one();
@@ -118,11 +165,15 @@ impl Pool {
         }
         drop(state);
         drop(pooled);
-        self.forget();
+        self.forget(generation);
     }
 
-    fn forget(&self) {
-        self.state.lock().open -= 1;
+    fn forget(&self, generation: u64) {
+        let mut state = self.state.lock();
+        if self.damage.generation() == generation {
+            state.open -= 1;
+        }
+        drop(state);
         self.freed.notify_one();
     }
 
@@ -143,7 +194,7 @@ impl Pool {
     }
 
     pub(super) fn connections(&self) -> Connections {
-        let State { ref idle, open, hits, misses, waits, refusals } = *self.state.lock();
+        let State { ref idle, open, hits, misses, waits, refusals, .. } = *self.state.lock();
         Connections { hits, misses, waits, refusals, open, idle: idle.len() as u32 }
     }
 }

@@ -70,7 +70,11 @@ impl<'i> Reader<'i> {
             Lease::Pooled(None, _) => return Err(super::failure("the reader was given back")),
             Lease::Shared(guard) => Lent::Shared(guard.borrow()),
         };
-        run(&lent)
+        let done = run(&lent);
+        if let (Err(error), Lease::Pooled(Some(pooled), pool)) = (&done, &self.lease) {
+            pool.note(pooled, error);
+        }
+        done
     }
 
     /// Starts a read transaction: until the snapshot is dropped, every read through it sees the same state. It holds

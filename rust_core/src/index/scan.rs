@@ -150,11 +150,11 @@ impl Index {
     /// Reads the whole database and checks its structure, and that its indexes say what its tables say.
     ///
     /// # Errors
-    /// `Index` with the first finding.
+    /// `IndexDamaged` with the first finding.
     pub fn integrity_check(&self) -> Result<()> {
         self.read()?.with(|conn| {
             let finding: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-            if finding == "ok" { Ok(()) } else { Err(failure(&finding)) }
+            if finding == "ok" { Ok(()) } else { Err(super::damaged(&finding)) }
         })
     }
 }

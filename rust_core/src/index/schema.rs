@@ -126,6 +126,8 @@ pub(super) fn open_reader(path: &Path) -> Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
     prepare(&conn, READER_CACHE_KIB)?;
+    // Opens the write-ahead log, which SQLite puts off: both files are of one moment.
+    conn.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
     Ok(conn)
 }
 

@@ -1,5 +1,6 @@
 //! The index against its promises: every record kind, exact numbers, order, batching, pools, damage.
 
+mod damage;
 mod history;
 mod model;
 mod rebuild;

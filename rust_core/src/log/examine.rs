@@ -10,7 +10,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use crate::block::field;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fs::{File, Open, read_around_faults};
 use crate::record::Sequence;
 
@@ -444,14 +444,7 @@ impl LogFiles {
     /// `Corrupt` or `Missing` when the file cannot be opened, and as `LogPiece::examine`.
     pub fn examine_head(&self, end: &LogPosition, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
         let place = self.place().clone();
-        let path = self.path(end.file);
-        let mut encoded = [0; super::header::HEADER_ENCODED];
-        place.fs.open(&path, Open::Read)?.read_at(0, &mut encoded)?;
-        let header = Header::decode(&encoded, &place.keys, &place.options.store_id, end.file);
-        let header = header.map_err(|fault| fault.into_error(&path))?;
-        if matches!(header, Header::Compacted(_)) {
-            return Err(Error::corrupt(&path, 0, "a position names a compacted file"));
-        }
+        let header = self.header(end.file)?;
         let (bytes, end) = (end.offset, Some(end.clone()));
         LogPiece { place, header, bytes, end, from_known: true, gap: None }.examine(0, meter, sink)
     }

@@ -161,6 +161,52 @@ impl LogFiles {
         link.replay(&mut scanner, visit)
     }
 
+    /// Visits every batch behind the record `after` up to the place `end`, which is durable, in order. Nothing is replaced
+    /// or removed meanwhile.
+    ///
+    /// # Errors
+    /// `Corrupt` when they are not all there, and what `visit` returns.
+    pub fn replay(
+        &self,
+        after: Sequence,
+        end: &LogPosition,
+        visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>,
+    ) -> Result<()> {
+        let wanted = |place: &LogPosition| after < place.sequence && place.sequence <= end.sequence;
+        let links = self.shared.state.lock().links.clone();
+        for link in links.iter().filter(|link| after < link.end.sequence) {
+            let mut scanner = self.shared.place.scanner(&link.header)?;
+            link.replay(&mut scanner, &mut |batch| if wanted(&batch.position) { visit(batch) } else { Ok(()) })?;
+        }
+        if links.last().is_some_and(|last| end.sequence <= last.end.sequence) || end.sequence <= after {
+            return Ok(());
+        }
+        // The file that is being written.
+        let mut scanner = self.shared.place.scanner(&self.header(end.file)?)?;
+        while scanner.position().sequence < end.sequence {
+            let Some(scanned) = scanner.next()? else {
+                return Err(scanner.corrupt("batches that had been applied are gone"));
+            };
+            if wanted(&scanned.batch.position) {
+                visit(scanned.batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The header of a plain file, which need not be sealed.
+    pub(super) fn header(&self, file: u64) -> Result<Header> {
+        let place = self.place();
+        let path = self.path(file);
+        let mut encoded = [0; super::header::HEADER_ENCODED];
+        place.fs.open(&path, Open::Read)?.read_at(0, &mut encoded)?;
+        let header = Header::decode(&encoded, &place.keys, &place.options.store_id, file);
+        match header.map_err(|fault| fault.into_error(&path))? {
+            Header::Compacted(_) => Err(Error::corrupt(&path, 0, "a position names a compacted file")),
+            header @ Header::Plain(_) => Ok(header),
+        }
+    }
+
     pub(super) fn link(&self, file: u64) -> Result<Link> {
         let found = self.shared.state.lock().links.iter().find(|link| link.header.number() == file).cloned();
         found.ok_or_else(|| Error::Missing { path: self.path(file) })

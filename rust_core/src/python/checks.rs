@@ -59,6 +59,16 @@ struct Finding {
 }
 
 #[derive(IntoPyObject)]
+struct Group {
+    kind: &'static str,
+    damage: bool,
+    area: String,
+    cause: String,
+    first: String,
+    count: u64,
+}
+
+#[derive(IntoPyObject)]
 struct Loss {
     bucket: String,
     key: Py<PyBytes>,
@@ -80,6 +90,9 @@ pub struct Report {
     clean: bool,
     findings: Vec<Finding>,
     findings_total: u64,
+    groups: Vec<Group>,
+    affected: Vec<String>,
+    affected_total: u64,
     losses: Vec<Loss>,
     losses_total: u64,
     blobs: u64,
@@ -119,6 +132,19 @@ impl From<engine::Finding> for Finding {
             damage: finding.kind.is_damage(),
             place: finding.place,
             detail: finding.detail,
+        }
+    }
+}
+
+impl From<engine::Group> for Group {
+    fn from(group: engine::Group) -> Self {
+        Self {
+            kind: group.kind.name(),
+            damage: group.kind.is_damage(),
+            area: group.area,
+            cause: group.cause,
+            first: group.first,
+            count: group.count,
         }
     }
 }
@@ -203,6 +229,9 @@ impl From<CheckReport> for Report {
             clean: report.is_clean(),
             findings: report.findings.into_iter().map(Finding::from).collect(),
             findings_total: report.findings_total,
+            groups: report.groups.into_iter().map(Group::from).collect(),
+            affected: report.affected,
+            affected_total: report.affected_total,
             losses: losses(report.losses),
             losses_total: report.losses_total,
             blobs: report.blobs,

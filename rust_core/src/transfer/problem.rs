@@ -61,6 +61,11 @@ impl From<Error> for Problem {
                  deletions go on; nothing else is stored until there is more room."
             )),
             Error::ReadOnly { cause } => unavailable(format!("The server is read-only: {}.", cause.reason)),
+            Error::IndexDamaged { .. } => unavailable(
+                "The server's index is damaged and is being built anew. This request needs its damaged part; repeat it in a \
+                 moment."
+                    .to_owned(),
+            ),
             Error::Closed => ErrorCode::ServiceUnavailable.into(),
             Error::Io { .. }
             | Error::Corrupt { .. }

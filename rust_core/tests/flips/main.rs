@@ -247,6 +247,7 @@ fn is_clear(error: &Error) -> bool {
             | Error::Foreign { .. }
             | Error::Version { .. }
             | Error::Index { .. }
+            | Error::IndexDamaged { .. }
     )
 }
 

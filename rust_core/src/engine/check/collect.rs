@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::{CheckOptions, CheckProgress, FINDINGS_MAX, Finding, FindingKind};
+use super::{AFFECTED_MAX, CheckOptions, CheckProgress, FINDINGS_MAX, Finding, FindingKind, GROUPS_MAX, Group};
 use crate::error::{Error, Result};
 use crate::log::LogFault;
 use crate::record::Sequence;
@@ -25,8 +25,27 @@ pub(super) struct Collector<'a> {
     started: Instant,
     bytes: AtomicU64,
     blobs: AtomicU64,
-    findings: Mutex<(Vec<Finding>, u64)>,
+    found: Mutex<Found>,
     damage: Mutex<Damage>,
+}
+
+#[derive(Default)]
+struct Found {
+    listed: Vec<Finding>,
+    total: u64,
+    groups: BTreeMap<(FindingKind, String, String), Group>,
+    affected: Vec<String>,
+    affected_total: u64,
+}
+
+/// What a check has found.
+#[derive(Default)]
+pub(super) struct Findings {
+    pub listed: Vec<Finding>,
+    pub total: u64,
+    pub groups: Vec<Group>,
+    pub affected: Vec<String>,
+    pub affected_total: u64,
 }
 
 /// What cannot be read.
@@ -80,7 +99,7 @@ impl<'a> Collector<'a> {
             started: Instant::now(),
             bytes: AtomicU64::new(0),
             blobs: AtomicU64::new(0),
-            findings: Mutex::default(),
+            found: Mutex::default(),
             damage: Mutex::default(),
         }
     }
@@ -122,12 +141,33 @@ impl<'a> Collector<'a> {
     }
 
     pub fn find(&self, kind: FindingKind, place: impl Into<String>, detail: impl Into<String>) {
-        let mut findings = self.findings.lock();
-        findings.1 += 1;
+        let detail = detail.into();
+        let cause = without_numbers(&detail);
+        self.find_by(kind, place.into(), detail, cause);
+    }
+
+    /// One of many findings that have this cause.
+    pub fn find_by(&self, kind: FindingKind, place: String, detail: String, cause: String) {
+        let found = &mut *self.found.lock();
+        found.total += 1;
+        let at = (kind, area(&place), cause);
+        if found.groups.len() < GROUPS_MAX || found.groups.contains_key(&at) {
+            let (area, cause, first) = (at.1.clone(), at.2.clone(), place.clone());
+            found.groups.entry(at).or_insert_with(|| Group { kind, area, cause, first, count: 0 }).count += 1;
+        }
         let by_row = matches!(kind, FindingKind::Index | FindingKind::Counts | FindingKind::Manifest);
-        let alike = || findings.0.iter().filter(|finding| finding.kind == kind).count();
-        if findings.0.len() < FINDINGS_MAX && !(by_row && alike() >= ROWS_MAX) {
-            findings.0.push(Finding { kind, place: place.into(), detail: detail.into() });
+        let alike = || found.listed.iter().filter(|finding| finding.kind == kind).count();
+        if found.listed.len() < FINDINGS_MAX && !(by_row && alike() >= ROWS_MAX) {
+            found.listed.push(Finding { kind, place, detail });
+        }
+    }
+
+    /// The index says something else of this object than the log.
+    pub fn affects(&self, object: String) {
+        let mut found = self.found.lock();
+        found.affected_total += 1;
+        if found.affected.len() < AFFECTED_MAX {
+            found.affected.push(object);
         }
     }
 
@@ -166,12 +206,43 @@ impl<'a> Collector<'a> {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// The findings, ordered by place within their kinds, and how many there are.
-    pub fn findings(&self) -> (Vec<Finding>, u64) {
-        let (mut findings, total) = self.findings.lock().clone();
-        findings.sort_by(|one, other| (one.kind, &one.place).cmp(&(other.kind, &other.place)));
-        (findings, total)
+    /// What was found so far, the findings ordered by place within their kinds.
+    pub fn findings(&self) -> Findings {
+        let found = self.found.lock();
+        let mut listed = found.listed.clone();
+        listed.sort_by(|one, other| (one.kind, &one.place).cmp(&(other.kind, &other.place)));
+        Findings {
+            listed,
+            total: found.total,
+            groups: found.groups.values().cloned().collect(),
+            affected: found.affected.clone(),
+            affected_total: found.affected_total,
+        }
     }
+}
+
+/// What kind of place it is.
+fn area(place: &str) -> String {
+    let place =
+        [", row ", ", byte ", ", pages "].iter().fold(place, |place, end| place.split(end).next().unwrap_or(place));
+    match std::path::Path::new(place).extension().and_then(|extension| extension.to_str()) {
+        Some("log") => "log".to_owned(),
+        Some("pack") => "chunks".to_owned(),
+        _ => without_numbers(place),
+    }
+}
+
+/// The same for everything that differs in its numbers alone.
+fn without_numbers(detail: &str) -> String {
+    let mut out = String::with_capacity(detail.len());
+    let mut in_number = false;
+    for character in detail.chars() {
+        if !(character.is_ascii_digit() && in_number) {
+            out.push(if character.is_ascii_digit() { '#' } else { character });
+        }
+        in_number = character.is_ascii_digit();
+    }
+    out
 }
 
 /// Says which records are gone.

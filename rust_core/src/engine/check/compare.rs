@@ -8,6 +8,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use super::collect::Collector;
 use crate::error::{Error, Result};
 use crate::index::Index;
+use crate::record::{self, Record};
 
 /// Rows that are handed over at a time.
 const ROWS: usize = 256;
@@ -20,6 +21,16 @@ type Row = (&'static str, String);
 pub(super) struct Difference {
     pub place: String,
     pub detail: String,
+    /// What is wrong with the row, without the row.
+    pub cause: &'static str,
+    /// Bucket and key, when the row is that of an object's newest version.
+    pub object: Option<String>,
+}
+
+/// The tables in their order, and what the log calls the buckets.
+struct Tables {
+    orders: HashMap<&'static str, (usize, usize)>,
+    buckets: HashMap<String, String>,
 }
 
 /// Shows every difference to `visit`, until it returns false.
@@ -32,8 +43,9 @@ pub(super) fn compare(
     present: &Index,
     visit: &mut dyn FnMut(Difference) -> bool,
 ) -> Result<(), (Option<Error>, Option<Error>)> {
-    let tables: HashMap<&'static str, (usize, usize)> =
-        Index::tables().iter().enumerate().map(|(order, (table, key))| (*table, (order, *key))).collect();
+    let orders = Index::tables().iter().enumerate().map(|(order, (table, key))| (*table, (order, *key))).collect();
+    let buckets = names(rebuilt).map_err(|error| (Some(error), None))?;
+    let tables = Tables { orders, buckets };
     std::thread::scope(|scope| {
         let (sender, theirs) = bounded(8);
         let of_rebuilt = scope.spawn(move || send_rows(collector, rebuilt, &sender));
@@ -102,12 +114,7 @@ impl Iterator for Rows {
     }
 }
 
-fn merge(
-    tables: &HashMap<&'static str, (usize, usize)>,
-    theirs: &mut Rows,
-    ours: &mut Rows,
-    visit: &mut dyn FnMut(Difference) -> bool,
-) {
+fn merge(tables: &Tables, theirs: &mut Rows, ours: &mut Rows, visit: &mut dyn FnMut(Difference) -> bool) {
     let (mut rebuilt, mut present) = (theirs.next(), ours.next());
     loop {
         let difference = match (&rebuilt, &present) {
@@ -138,8 +145,8 @@ fn merge(
 }
 
 /// By table, then by the columns of the key: numbers as numbers, bytes as `each_row` writes them.
-fn order(tables: &HashMap<&'static str, (usize, usize)>, one: &Row, other: &Row) -> Ordering {
-    let of = |row: &Row| tables.get(row.0).copied().unwrap_or_default();
+fn order(tables: &Tables, one: &Row, other: &Row) -> Ordering {
+    let of = |row: &Row| tables.orders.get(row.0).copied().unwrap_or_default();
     let ((table, columns), (other_table, _)) = (of(one), of(other));
     table.cmp(&other_table).then_with(|| {
         let columns = one.1.split(' ').zip(other.1.split(' ')).take(columns);
@@ -151,8 +158,8 @@ fn order(tables: &HashMap<&'static str, (usize, usize)>, one: &Row, other: &Row)
     })
 }
 
-fn place(tables: &HashMap<&'static str, (usize, usize)>, row: &Row) -> String {
-    let columns = tables.get(row.0).map_or(1, |(_, columns)| *columns);
+fn place(tables: &Tables, row: &Row) -> String {
+    let columns = tables.orders.get(row.0).map_or(1, |(_, columns)| *columns);
     let key: Vec<&str> = row.1.split(' ').take(columns).collect();
     format!("index.db, table {}, row {}", row.0, shown(&key.join(" ")))
 }
@@ -164,15 +171,46 @@ fn shown(row: &str) -> String {
     }
 }
 
-fn missing(tables: &HashMap<&'static str, (usize, usize)>, row: &Row) -> Difference {
-    Difference { place: place(tables, row), detail: format!("the row is not there; the log says: {}", shown(&row.1)) }
+fn missing(tables: &Tables, row: &Row) -> Difference {
+    let detail = format!("the row is not there; the log says: {}", shown(&row.1));
+    difference(tables, row, "the row is not there", detail)
 }
 
-fn surplus(tables: &HashMap<&'static str, (usize, usize)>, row: &Row) -> Difference {
-    Difference { place: place(tables, row), detail: format!("the log knows of no such row: {}", shown(&row.1)) }
+fn surplus(tables: &Tables, row: &Row) -> Difference {
+    let detail = format!("the log knows of no such row: {}", shown(&row.1));
+    difference(tables, row, "the log knows of no such row", detail)
 }
 
-fn changed(tables: &HashMap<&'static str, (usize, usize)>, rebuilt: &Row, present: &Row) -> Difference {
+fn changed(tables: &Tables, rebuilt: &Row, present: &Row) -> Difference {
     let detail = format!("the row is: {}; the log says: {}", shown(&present.1), shown(&rebuilt.1));
-    Difference { place: place(tables, rebuilt), detail }
+    difference(tables, rebuilt, "the row is another one than the log says", detail)
+}
+
+fn difference(tables: &Tables, row: &Row, cause: &'static str, detail: String) -> Difference {
+    let object = (row.0 == "heads").then(|| object(tables, &row.1)).flatten();
+    Difference { place: place(tables, row), detail, cause, object }
+}
+
+/// Bucket and key of a row that begins with them.
+fn object(tables: &Tables, row: &str) -> Option<String> {
+    let mut columns = row.split(' ');
+    let bucket = columns.next()?;
+    let key = columns.next()?.strip_prefix("x'")?.strip_suffix('\'')?;
+    let key: Option<Vec<u8>> =
+        (0..key.len()).step_by(2).map(|at| u8::from_str_radix(key.get(at..at + 2)?, 16).ok()).collect();
+    let bucket = tables.buckets.get(bucket).cloned().unwrap_or_else(|| format!("bucket {bucket}"));
+    Some(format!("{bucket}/{}", String::from_utf8_lossy(&key?)))
+}
+
+/// The names of all buckets, by their ids.
+fn names(index: &Index) -> Result<HashMap<String, String>> {
+    let mut names = HashMap::new();
+    for stored in index.read()?.buckets()? {
+        if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
+            record::decode(stored.kind, &stored.record)
+        {
+            names.insert(bucket.id.0.to_string(), String::from_utf8_lossy(&bucket.name).into_owned());
+        }
+    }
+    Ok(names)
 }

@@ -31,6 +31,10 @@ pub use store::check_store;
 
 /// Findings that a report lists.
 pub const FINDINGS_MAX: usize = 1_000;
+/// Causes that a report lists.
+pub const GROUPS_MAX: usize = 64;
+/// Objects that a report names of those of which the index does not say what the log says.
+pub const AFFECTED_MAX: usize = 1_000;
 /// Losses that a report lists.
 pub const LOSSES_MAX: usize = 100_000;
 
@@ -152,6 +156,19 @@ pub struct Finding {
     pub detail: String,
 }
 
+/// Findings that have one cause.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    pub kind: FindingKind,
+    /// What kind of place: a table, `log`, `chunks` or a file.
+    pub area: String,
+    /// What is wrong there, numbers as `#`.
+    pub cause: String,
+    /// The place of the first one.
+    pub first: String,
+    pub count: u64,
+}
+
 /// A version of an object, or a part of an upload, that cannot be read whole any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
@@ -181,6 +198,11 @@ pub struct CheckReport {
     /// The first `FINDINGS_MAX`.
     pub findings: Vec<Finding>,
     pub findings_total: u64,
+    /// All of them by their causes, of which the first `GROUPS_MAX` are counted.
+    pub groups: Vec<Group>,
+    /// Bucket and key of objects of which the index does not say what the log says: the first `AFFECTED_MAX`.
+    pub affected: Vec<String>,
+    pub affected_total: u64,
     /// The first `LOSSES_MAX`, ordered by the sequence of their records.
     pub losses: Vec<Loss>,
     pub losses_total: u64,

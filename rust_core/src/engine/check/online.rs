@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::super::Handle;
 use super::collect::Collector;
 use super::owners::Owners;
-use super::store::{COPY_NAME, open_copy, places};
+use super::store::{COPY_NAME, open_copy, places, unreadable};
 use super::subject::{PresentIndex, Subject};
 use super::{CheckOptions, CheckProgress, CheckReport, Phase, ScrubProgress};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fs::scratch::ScratchDir;
 use crate::log::LogPosition;
 
@@ -27,14 +27,18 @@ impl Handle {
         // Before the copy: whatever the copy leads to stays in its place.
         let _pin = shared.epochs.pin();
         let copy = scratch.path().join(COPY_NAME);
-        shared.index.copy_to(&copy)?;
-        let present = open_copy(collector, copy, shared.keys.store_id)?;
+        let applied = shared.applies.applied_to();
+        let present = match shared.index.copy_to(&copy) {
+            Ok(()) => open_copy(collector, copy, shared.keys.store_id)?,
+            Err(Error::IndexDamaged { reason }) => unreadable(collector, &reason),
+            Err(error) => return Err(error),
+        };
         // The index holds durable batches only, so the log up to its position does not change any more.
         let end = match &present {
-            PresentIndex::Copied(copied) => copied.position.clone(),
-            PresentIndex::Absent | PresentIndex::Unreadable(_) => None,
+            PresentIndex::Copied(copied) => copied.position.clone().unwrap_or(LogPosition::ORIGIN),
+            PresentIndex::Absent | PresentIndex::Unreadable(_) => applied,
         };
-        let end = Some(end.unwrap_or(LogPosition::ORIGIN));
+        let end = Some(end);
         let (log, packs) = places(data, &shared.keys);
         let (fs, owners) = (Arc::clone(&shared.fs), Owners::new(shared.keys.clone()));
         let live = Some(&shared.index);

@@ -12,10 +12,11 @@ use parking_lot::{Condvar, Mutex};
 use super::super::Shared;
 use super::owners::Owners;
 use super::packs::{check_chunk, is_condemned, length_of, offset_of};
-use super::store::places;
+use super::store::{INDEX_NAME, places};
 use crate::chunks::{PackExamination, PackOptions};
 use crate::error::{Error, Result};
-use crate::index::{BlobEntry, BlobLocation};
+use crate::fs::Open;
+use crate::index::{BlobEntry, BlobLocation, PAGE_BYTES};
 use crate::log::{CONTENT_PREFIX, LogFault, LogFiles, LogPosition, RecoveredRecord, Seen};
 use crate::record::{self, Identity, Sequence};
 
@@ -30,6 +31,8 @@ const DAMAGED_MAX: usize = 1_000;
 /// Chunks, and bytes of them, that are read under one pin.
 const STEP_CHUNKS: usize = 32;
 const STEP_BYTES: u64 = 8 << 20;
+/// Pages of the index that are read at a time.
+const STEP_PAGES: u64 = 256;
 
 /// Something damaged that the scrub came upon.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,7 +202,12 @@ impl<'a> Round<'a> {
         let log_bytes: u64 = sealed.iter().map(|log| log.bytes).sum();
         let head = end.filter(|end| sealed.iter().all(|log| log.file != end.file));
         let pack_bytes: u64 = packs.iter().map(|pack| pack.live_bytes + pack.dead_bytes).sum();
-        self.shared.scrub.begin(log_bytes + pack_bytes + head.as_ref().map_or(0, |head| head.offset));
+        // An index in memory has no file.
+        let index = self.shared.fs.open(&self.shared.options.data.join(INDEX_NAME), Open::Read);
+        let index_bytes = index.and_then(|file| file.len()).unwrap_or(0);
+        let head_bytes = head.as_ref().map_or(0, |head| head.offset);
+        self.shared.scrub.begin(index_bytes + log_bytes + pack_bytes + head_bytes);
+        self.index()?;
         for log in &sealed {
             self.log(log.file, None)?;
         }
@@ -207,6 +215,27 @@ impl<'a> Round<'a> {
             self.log(head.file, Some(head))?;
         }
         packs.iter().try_for_each(|usage| self.pack(usage.pack))
+    }
+
+    /// The pages of the index, as they stand in its file.
+    fn index(&self) -> Result<()> {
+        let index = &self.shared.index;
+        self.shared.scrub.at(INDEX_NAME.to_owned());
+        let mut next = 1;
+        loop {
+            let (pages, whole) = index.look_at_pages(next, STEP_PAGES)?;
+            if !whole && let Err(Error::IndexDamaged { reason }) = index.quick_check() {
+                // Whoever builds it anew has been told by that.
+                let place = format!("{INDEX_NAME}, pages {next} to {}", next + pages - 1);
+                self.damage(place, reason.to_string(), None);
+                return Ok(());
+            }
+            if pages == 0 {
+                return Ok(());
+            }
+            next += pages;
+            self.pay(pages * PAGE_BYTES)?;
+        }
     }
 
     fn learn(&self) {

@@ -109,10 +109,13 @@ fn check_keys(collector: &Collector<'_>, fs: &Arc<dyn FileSystem>, data: &Path) 
 
 /// Without keys nothing can be verified.
 fn without_keys(collector: &Collector<'_>) -> CheckReport {
-    let (findings, findings_total) = collector.findings();
+    let found = collector.findings();
     CheckReport {
-        findings,
-        findings_total,
+        findings: found.listed,
+        findings_total: found.total,
+        groups: found.groups,
+        affected: found.affected,
+        affected_total: found.affected_total,
         losses: Vec::new(),
         losses_total: 0,
         blobs: 0,
@@ -145,11 +148,15 @@ pub(super) fn open_copy(collector: &Collector<'_>, path: PathBuf, store_id: [u8;
     });
     match opened {
         Ok(copied) => Ok(PresentIndex::Copied(copied)),
-        Err(error @ (Error::Index { .. } | Error::Foreign { .. })) => {
-            let why = error.to_string();
-            collector.find(FindingKind::Index, INDEX_NAME, format!("the index cannot be read: {why}"));
-            Ok(PresentIndex::Unreadable(why))
+        Err(error @ (Error::Index { .. } | Error::IndexDamaged { .. } | Error::Foreign { .. })) => {
+            Ok(unreadable(collector, &error.to_string()))
         }
         Err(error) => Err(error),
     }
+}
+
+/// An index that is there and cannot be read.
+pub(super) fn unreadable(collector: &Collector<'_>, why: &str) -> PresentIndex {
+    collector.find(FindingKind::Index, INDEX_NAME, format!("the index cannot be read: {why}"));
+    PresentIndex::Unreadable(why.to_owned())
 }

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::census::Census;
 use super::collect::Collector;
-use super::compare::compare;
+use super::compare::{Difference, compare};
 use super::logs::{LogCheck, Suspect};
 use super::losses;
 use super::owners::Owners;
@@ -186,7 +186,12 @@ impl Subject<'_> {
     fn compare(&self, copied: &Copied, replayed: &Replayed, intact: bool) -> Result<IndexState> {
         self.collector.progress().enter(Phase::Index);
         if let Err(error) = copied.index.integrity_check() {
-            self.collector.find(FindingKind::Index, "index.db", error.to_string());
+            let why = error.to_string();
+            self.collector.find(FindingKind::Index, "index.db", why.clone());
+            if matches!(error, Error::IndexDamaged { .. }) {
+                // Its rows end where it cannot be read; that they are not there says nothing of them.
+                return Ok(IndexState::NotCompared { why });
+            }
         }
         if let Some(why) = &replayed.behind {
             let why = format!("the index cannot follow the log, the next start builds it anew: {why}");
@@ -197,7 +202,11 @@ impl Subject<'_> {
         let compared = compare(self.collector, &replayed.index, &copied.index, &mut |difference| {
             first.get_or_insert_with(|| format!("{}: {}", difference.place, difference.detail));
             if intact {
-                self.collector.find(FindingKind::Index, difference.place, difference.detail);
+                let Difference { place, detail, cause, object } = difference;
+                self.collector.find_by(FindingKind::Index, place, detail, cause.to_owned());
+                if let Some(object) = object {
+                    self.collector.affects(object);
+                }
             }
             // Behind damage the rows differ for a reason that is known already.
             intact
@@ -265,11 +274,14 @@ impl Subject<'_> {
     fn report(&self, truth: &Index, index: IndexState, log_files: u64, packs: u64) -> Result<CheckReport> {
         self.collector.progress().enter(Phase::Losses);
         let (losses, losses_total) = losses::find(self.collector, truth, LOSSES_MAX)?;
-        let (findings, findings_total) = self.collector.findings();
+        let found = self.collector.findings();
         self.collector.progress().enter(Phase::Done);
         Ok(CheckReport {
-            findings,
-            findings_total,
+            findings: found.listed,
+            findings_total: found.total,
+            groups: found.groups,
+            affected: found.affected,
+            affected_total: found.affected_total,
             losses,
             losses_total,
             blobs: self.collector.blobs(),

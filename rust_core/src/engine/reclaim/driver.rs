@@ -249,9 +249,11 @@ pub(in crate::engine) fn on_demand(
         match step {
             Step::Idle => break,
             Step::Worked { .. } => waiting_since = None,
-            // What is waited for is not going to be in the index before there is room.
-            Step::Waiting if shared.applies.is_stalled() => return Err(Error::StorageFull),
+            // What is waited for is not going to be in the index before there is room, or another index.
             Step::Waiting => {
+                if let Some(stall) = shared.applies.stalled() {
+                    return Err(stall);
+                }
                 if waiting_since.get_or_insert_with(Instant::now).elapsed() > READERS_MAX {
                     break;
                 }

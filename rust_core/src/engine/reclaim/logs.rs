@@ -228,7 +228,7 @@ fn rewrite(
 impl Reclaimer {
     pub(super) fn choose_logs(&mut self, policy: &Policy) -> Result<Option<Step>> {
         let mut sealed = self.logs.sealed();
-        let applied = self.shared.applies.applied_to();
+        let applied = self.shared.applies.applied_to().sequence;
         sealed.retain(|log| log.last <= applied && log.first <= self.limit);
         let now = self.shared.clock.monotonic();
         if self.estimates.refresh(&self.shared, &sealed, now)? {

@@ -5,6 +5,7 @@ mod full_disk;
 mod health;
 mod holds;
 mod listing;
+mod mend;
 mod reclaim;
 mod reclaim_failures;
 mod scopes;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use super::super::queue::Stall;
 use super::super::reclaim::on_demand;
 use super::super::{Effort, Engine, Policy, Step};
 use super::steps::{CHUNK, Steps};
@@ -46,7 +47,7 @@ fn the_limit_of_a_request_that_ended_early_ends_with_it() {
     steps.apply();
     let shared = Arc::clone(steps.shared());
     // For a moment the disk has no room for the index.
-    shared.applies.stall();
+    shared.applies.stall(Stall::Space);
     let answer = on_demand(&shared, &mut steps.stepper().reclaimer, Effort::Collect);
     assert!(matches!(answer, Err(Error::StorageFull)));
     steps.stepper().reclaimer.unlimited();

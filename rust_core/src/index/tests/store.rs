@@ -73,11 +73,11 @@ fn a_foreign_index_is_told_from_a_broken_one() {
 
     std::fs::write(&path, b"SQLite format 3\0 and then nothing of the kind, for more than a header's length ........")
         .expect("written");
-    assert!(matches!(opened(STORE), Err(Error::Index { .. })));
+    assert!(matches!(opened(STORE), Err(Error::IndexDamaged { .. })));
 
     Index::destroy(&path).expect("destroyed");
     Connection::open(&path).expect("opened").execute_batch("CREATE TABLE t (c)").expect("created");
-    assert!(matches!(opened(STORE), Err(Error::Index { .. })));
+    assert!(matches!(opened(STORE), Err(Error::IndexDamaged { .. })), "its pages have no checksums");
 
     Index::destroy(&path).expect("destroyed");
     Index::destroy(&path).expect("destroying nothing is fine");
@@ -102,7 +102,7 @@ fn a_damaged_page_is_found() {
     }
     std::fs::write(&path, bytes).expect("written");
     let found = Index::open(file_options(&path), STORE).and_then(|index| index.quick_check());
-    assert!(matches!(found, Err(Error::Index { .. })), "{found:?}");
+    assert!(matches!(found, Err(Error::IndexDamaged { .. })), "{found:?}");
 }
 
 #[test]
@@ -412,5 +412,5 @@ fn a_damaged_definition_is_found() {
     assert!(!copies.is_empty());
     copies.iter().for_each(|at| bytes[*at] ^= 1);
     std::fs::write(&path, bytes).expect("written");
-    assert!(matches!(Index::open(file_options(&path), STORE), Err(Error::Index { .. })));
+    assert!(matches!(Index::open(file_options(&path), STORE), Err(Error::IndexDamaged { .. })));
 }

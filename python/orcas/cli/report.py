@@ -1,0 +1,113 @@
+"""What a check found, for people: by cause, with the objects that it concerns, and what to do next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from orcas.cli.output import print_json, print_table, size
+from orcas.errors import OrcasError
+
+# Objects that are named; --json names more.
+_NAMED_MAX = 20
+# What the log alone can mend.
+_OF_INDEX = frozenset({"index", "counts"})
+# What can keep a store from starting.
+_IN_THE_WAY = frozenset({"log-file", "log-record", "pack", "manifest"})
+
+
+def show_report(report: dict[str, Any], *, as_json: bool) -> None:
+    """Print it.
+
+    Raises:
+        OrcasError: something is damaged; the message says what to do next.
+    """
+    if as_json:
+        print_json(report)
+    else:
+        _print_sums(report)
+        for group in report["groups"]:
+            worth = group["kind"] if group["damage"] else f"{group['kind']} (harmless)"
+            times = "" if group["count"] == 1 else f", {group['count']} times, the first"
+            typer.echo(f"{worth}: {group['area']}: {group['cause']}{times}: {group['first']}")
+        _print_objects("the index is wrong about", report["affected"], report["affected_total"])
+        lost = [
+            f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}" for loss in report["losses"]
+        ]
+        _print_objects("lost", lost, report["losses_total"])
+        _print_given_up(report.get("given_up"))
+    if not report["clean"]:
+        raise OrcasError(next_step(report))
+
+
+def _print_sums(report: dict[str, Any]) -> None:
+    index = report["index"]
+    # The first difference stands below, with all others of its cause.
+    told = index["detail"] if index["state"] == "not compared" else None
+    print_table(
+        ("", "check"),
+        [
+            ("contents and chunks", report["blobs"]),
+            ("bytes", size(report["bytes"])),
+            ("log files", report["log_files"]),
+            ("packs", report["packs"]),
+            ("index", f"{index['state']}: {told}" if told else index["state"]),
+            ("findings", report["findings_total"]),
+            ("objects lost", report["losses_total"]),
+            ("seconds", f"{report['seconds']:.1f}"),
+        ],
+        right=1,
+    )
+
+
+def _print_objects(what: str, objects: list[str], total: int) -> None:
+    for name in objects[:_NAMED_MAX]:
+        typer.echo(f"{what}: {name}")
+    if total > _NAMED_MAX:
+        typer.echo(f"{what}: {total - _NAMED_MAX} more; --json names up to {len(objects)}.")
+
+
+def _print_given_up(given_up: dict[str, Any] | None) -> None:
+    """What a repair went on without, which the report of the check behind it cannot know."""
+    if given_up is None:
+        return
+    objects = [f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])})" for loss in given_up["losses"]]
+    _print_objects("given up", objects, given_up["losses_total"])
+    records = sum(last - first + 1 for first, last in given_up["records"])
+    if records:
+        typer.echo(
+            f"{records} records of the log could not be read: what they changed and nothing else tells is as it was "
+            "before them, so that an object which one of them deleted may be there again."
+        )
+    for bucket in given_up["buckets"]:
+        typer.echo(f"The name of a bucket is lost: it is {bucket} now.")
+    if given_up["kept"]:
+        typer.echo(
+            f"The damaged files are kept: remove {', '.join(given_up['kept'])} when nobody wants to look at them."
+        )
+
+
+def next_step(report: dict[str, Any]) -> str:
+    """What is damaged, in a sentence that ends with the next command."""
+    lost = report["losses_total"]
+    kinds = {group["kind"] for group in report["groups"] if group["damage"]}
+    stuck = "; a store that does not start goes on without it after `orcas fsck --repair --accept-loss`"
+    without = stuck if kinds & _IN_THE_WAY else ""
+    if lost:
+        objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
+        return (
+            f"{objects} be read in full: `orcas restore` brings them back from a backup, and `orcas export --skip-lost` "
+            f"saves all others{without}."
+        )
+    if kinds <= _OF_INDEX:
+        return (
+            "The index is not what the log says. No object is lost by that: stop the server and run `orcas fsck --repair`, "
+            "which builds the index anew."
+        )
+    if kinds <= _OF_INDEX | {"keys"}:
+        return "A copy of the store's keys is damaged: stop the server and run `orcas fsck --repair`."
+    return (
+        "No object is lost, but parts of the store are damaged: look after the disk, and save everything with "
+        f"`orcas backup` or, where that ends early, `orcas export --skip-lost`{without}."
+    )

@@ -1,0 +1,67 @@
+"""What `orcas fsck` prints: causes instead of rows, names within bounds, and the next command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from orcas.cli.report import next_step, show_report
+from orcas.errors import OrcasError
+
+ROW = "index.db, table heads"
+
+
+def report(*kinds: str, lost: int = 0, affected: int = 0) -> dict[str, Any]:
+    groups = [
+        {
+            "kind": kind,
+            "damage": True,
+            "area": ROW,
+            "cause": "the row is not there",
+            "first": f"{ROW}, row 1",
+            "count": 5430,
+        }
+        for kind in kinds
+    ]
+    losses = [{"bucket": "b", "key": f"lost{at}", "bytes": 10, "reason": "gone"} for at in range(lost)]
+    return {
+        "clean": not kinds and not lost, "groups": groups, "findings": [], "findings_total": 5430 * len(groups),
+        "affected": [f"b/k{at}" for at in range(affected)], "affected_total": affected,
+        "losses": losses, "losses_total": lost, "blobs": 1, "bytes": 1, "log_files": 1, "packs": 0, "seconds": 1.0,
+        "index": {"state": "different", "detail": f"{ROW}, row 1 x'66': the row is not there"},
+    }  # fmt: skip
+
+
+def test_thousands_of_findings_of_one_cause_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(OrcasError) as raised:
+        show_report(report("index", affected=50), as_json=False)
+    assert "orcas fsck --repair" in str(raised.value)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "5430 times" in line] == [
+        f"index: {ROW}: the row is not there, 5430 times, the first: {ROW}, row 1"
+    ]
+    named = [line for line in lines if line.startswith("the index is wrong about: ")]
+    assert named[0].endswith("b/k0")
+    assert (len(named), named[-1]) == (21, "the index is wrong about: 30 more; --json names up to 50.")
+    assert not any("x'66'" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "lost", "command"),
+    [
+        (("index", "counts"), 0, "`orcas fsck --repair`"),
+        (("keys",), 0, "`orcas fsck --repair`"),
+        (("log-record",), 0, "`orcas backup`"),
+        (("log-record", "index"), 3, "`orcas restore`"),
+        ((), 1, "`orcas export --skip-lost`"),
+    ],
+)
+def test_the_last_sentence_names_the_next_command(kinds: tuple[str, ...], lost: int, command: str) -> None:
+    assert command in next_step(report(*kinds, lost=lost))
+
+
+def test_a_clean_report_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
+    show_report(report(), as_json=False)
+    show_report(report(), as_json=True)
+    assert '"clean": true' in capsys.readouterr().out

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use orcas_core::engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store, repair_store};
 use orcas_core::error::Error;
 use orcas_core::fs::sim::SimDisk;
-use orcas_core::fs::{FileSystem, Open};
+use orcas_core::fs::{File, FileSystem, Open};
 
 use crate::observe::{Seen, State, compare};
 use crate::store::{Built, INDEX, disk_with, environment, open, options};
@@ -121,9 +121,15 @@ impl<'a> Bench<'a> {
 
     /// Flips bits of one byte of a file of log, packs or keys.
     pub fn flip(&self, name: &str, offset: usize, mask: u8) -> Verdict {
+        let byte = self.built.files[name][offset] ^ mask;
+        self.change(name, &|file| file.write_at(offset as u64, &[byte]).unwrap())
+    }
+
+    /// Changes a file of log, packs or keys.
+    pub fn change(&self, name: &str, change: &dyn Fn(&dyn File)) -> Verdict {
         let disk = self.disk.snapshot();
         let file = disk.open(&self.place.path().join(name), Open::Write).unwrap();
-        file.write_at(offset as u64, &[self.built.files[name][offset] ^ mask]).unwrap();
+        change(&*file);
         file.sync_data().unwrap();
         let said = said(self.check(&disk.snapshot()), name);
         let show = |index| {
@@ -212,12 +218,12 @@ fn scratch(built: &Built) -> Scratch {
 }
 
 pub struct Scratch {
-    path: PathBuf,
-    disk: SimDisk,
+    pub path: PathBuf,
+    pub disk: SimDisk,
     _dir: tempfile::TempDir,
 }
 
-fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
+pub fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(dir.join(format!("{INDEX}{suffix}")));
     }
@@ -226,7 +232,7 @@ fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-fn check(disk: &SimDisk, data: &Path) -> Result<CheckReport, Error> {
+pub fn check(disk: &SimDisk, data: &Path) -> Result<CheckReport, Error> {
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let options = CheckOptions { read_content: true, threads: 1, bytes_per_sec: 0 };
     check_store(&fs, data, &options, &CheckProgress::default())

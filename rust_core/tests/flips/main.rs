@@ -4,8 +4,12 @@
 //! Some thousand flips are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes every byte,
 //! `ORCAS_FLIPS=N` other ones.
 
+mod disks;
 mod judge;
+mod mended;
 mod observe;
+#[cfg(feature = "planted")]
+mod planted;
 mod store;
 
 use std::collections::BTreeMap;
@@ -170,6 +174,10 @@ impl Outcome {
         for (index, effect) in [("kept", &kept), ("rebuilt", &rebuilt)] {
             let Some(effect) = effect else { continue };
             match effect {
+                // There are two of each header, and of the keys.
+                Effect::Refused(error) if flip.offset < header(&flip.file) => {
+                    self.fail(flip, format!("index {index}: refused for one copy of a header: {error}"));
+                }
                 Effect::Refused(error) if is_clear(error) => {}
                 Effect::Refused(error) => self.fail(flip, format!("index {index}: refused unclearly: {error}")),
                 Effect::Opened(seen) if effect.is_wrong() => {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_core::checksum::Etag;
-use orcas_core::engine::{Found, Handle, ListObjects, ListParts, ListUploads, Listed};
+use orcas_core::engine::{Condition, Found, Handle, ListObjects, ListParts, ListUploads, Listed};
 use orcas_core::error::Result;
 use orcas_core::record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
 
@@ -34,6 +34,8 @@ pub struct State {
 pub struct Seen {
     /// Answers that were errors.
     pub errors: u64,
+    /// Whether the store said that it is damaged before anything was asked.
+    pub told: bool,
     /// Of these, the first.
     pub first_error: Option<String>,
     /// Items that should be there and are not, without an error.
@@ -82,7 +84,8 @@ pub fn observe(handle: &Handle) -> State {
 
 /// Everything that `wanted` has, asked of a store that may be damaged.
 pub fn compare(handle: &Handle, wanted: &State) -> Seen {
-    let mut seen = Seen::default();
+    let told = matches!(handle.health().condition, Condition::Damaged(_));
+    let mut seen = Seen { told, ..Seen::default() };
     let buckets = bucket_lines(handle);
     if buckets != wanted.buckets {
         seen.wrong(|| format!("buckets: {buckets:?}"));

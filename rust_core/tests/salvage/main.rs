@@ -10,6 +10,8 @@ mod store;
 mod damage;
 mod judge;
 mod places;
+#[cfg(feature = "planted")]
+mod planted;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +40,18 @@ fn a_store_without_damage_is_whole() {
         }
         assert_eq!(tally.given, 2 * bench.objects());
     }
+}
+
+/// What compaction replaced counts no more, even where it is still there: what ended the objects in it was dropped.
+#[test]
+fn log_files_that_were_replaced_bring_nothing_back() {
+    let bench = Bench::new(store::with_replaced_files());
+    let mut tally = Tally::default();
+    for index in [damage::Index::Kept, damage::Index::Missing] {
+        let report = bench.run(&Plan { index, ..Plan::nothing() }, &mut tally).unwrap();
+        assert!(report.is_whole() && report.doubtful == 0 && report.made_up.is_empty(), "{report:#?}");
+    }
+    assert_eq!(tally.given, 2 * bench.objects());
 }
 
 /// Everything but what the objects stand in: headers of all files, both copies of the keys, the index.

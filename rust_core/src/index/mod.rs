@@ -58,6 +58,8 @@ pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
 use crate::error::{Error, Result};
 use crate::record::{Record, Sequence, head_of};
 use damage::Damage;
+#[cfg(test)]
+pub(crate) use frames::room;
 use pool::Pool;
 
 /// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.

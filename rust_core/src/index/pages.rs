@@ -303,8 +303,13 @@ unsafe extern "C" fn write_frames(
     // SAFETY: as `write` and `read_frames`.
     unsafe {
         let written = std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize);
+        let known = &*sums(layer, file).read_unaligned();
+        #[cfg(test)]
+        if frames::room::is_refused(&known.name) {
+            return ffi::SQLITE_FULL;
+        }
         // Nobody reads a frame before all of its transaction is there.
-        (*sums(layer, file).read_unaligned()).written(written, offset as usize);
+        known.written(written, offset as usize);
         let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
         write(file, from, bytes, offset)
     }

@@ -5,6 +5,7 @@ mod damage;
 mod fixture;
 mod index;
 mod online;
+mod repair;
 mod rewrite;
 mod speed;
 

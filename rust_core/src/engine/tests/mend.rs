@@ -413,7 +413,14 @@ fn a_start_that_meets_damage_while_it_compares_lengths_goes_on() {
         only_lengths_are_unknown(&store)
     });
     assert!(hit.is_some(), "none of {pages} pages");
+    let before = inode_of(&path);
+    let _held = open(&path);
     store.open();
+    let begun = Instant::now();
+    while [None, before].contains(&inode_of(&path)) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody was told");
+        std::thread::sleep(Duration::from_millis(2));
+    }
     check(&store, &bucket, &wanted);
     check_equal(&store);
 }

@@ -5,7 +5,6 @@ mod damage;
 mod fixture;
 mod index;
 mod online;
-mod repair;
 mod rewrite;
 mod speed;
 

@@ -17,7 +17,7 @@ from orcas.config import resolve
 from orcas.control import Credential, Snapshot
 from orcas.dispatch import Dispatcher
 from orcas.edge import close_core, open_core
-from orcas.exchange import RESPONSE
+from orcas.extensions import RESPONSE
 from processes import ACCESS_KEY, SECRET_KEY
 
 _OWNER = "0" * 64

@@ -17,7 +17,7 @@ from orcas.config import resolve
 from orcas.control import Credential, Snapshot
 from orcas.dispatch import Dispatcher
 from orcas.edge import Core, open_core
-from orcas.exchange import RESPONSE
+from orcas.extensions import RESPONSE
 
 OWNER = "0" * 64
 HOST = "localhost:9000"

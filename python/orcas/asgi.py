@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from orcas.config import KIB, MIB
-from orcas.extensions import MORE, RESPONSE, client_of
+from orcas.extensions import MORE, RESPONSE, client_of, taken_apart
 from orcas.refusals import SLOW_DOWN
 from orcas.reports import address, new_request_id, report
 
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
 
 # Bytes of a body that are handed on at once, in either direction.
 PIECE_MAX: Final = 256 * KIB
-# What a client may still send that sees its upload refused only when it has sent everything, in bytes and seconds: most
-# servers close at once behind an answer, which would reset the connection before the client has read it.
+# What a client may still send that sees its upload refused only when it has sent everything: bytes, seconds, and seconds
+# between two pieces. Servers close at once behind an answer, which would reset the connection before the client has read
+# it; some even know an answer's end by its length, so its body waits.
 DRAIN_BYTES_MAX: Final = 16 * MIB
 DRAIN_SECONDS_MAX: Final = 5
+_SILENT_SECONDS_MAX: Final = 1
 
 _DISCONNECT: Final[Message] = {"type": "http.disconnect"}
 
@@ -72,7 +74,8 @@ class HostedExchange:
                 async with asyncio.timeout(None) as self._waiting:
                     message = await self._receive()
             except TimeoutError:
-                if not self._shed:
+                # The server's own is passed on.
+                if self._waiting is None or not self._waiting.expired():
                     raise
                 return _DISCONNECT
             finally:
@@ -120,19 +123,15 @@ class HostedExchange:
             await self._send(message)
 
     async def _respond(self, response: ReadyResponse) -> None:
-        rest = response.rest
-        end = rest.index(b"\r\n\r\n")
-        headers = [(name, value) for name, _, value in (line.partition(b": ") for line in rest[:end].split(b"\r\n"))]
+        headers, body = taken_apart(response)
         # HTTP/2 knows no such header: streams end by themselves.
         if response.closes and self.scope["http_version"].startswith("1"):
             headers.append((b"connection", b"close"))
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
         if response.download is None:
-            drains = response.closes and self._more_body and not self._awaits_consent()
-            await self._send_body(memoryview(rest)[end + 4 :], more=drains)
-            if drains:
+            if response.closes and self._more_body and not self._awaits_consent():
                 await self._drain()
-                await self._send_body(b"", more=False)
+            await self._send_body(body, more=False)
 
     async def _send_body(self, body: bytes | memoryview, *, more: bool) -> None:
         view = memoryview(body)
@@ -151,7 +150,8 @@ class HostedExchange:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS_MAX):
                 while left > 0 and self._more_body:
-                    message = await self._receive()
+                    async with asyncio.timeout(_SILENT_SECONDS_MAX):
+                        message = await self._receive()
                     if message["type"] != "http.request":
                         break
                     self._more_body = message.get("more_body", False)
@@ -179,6 +179,10 @@ class HostedExchange:
 
 def _complete(scope: Scope) -> Scope:
     """`scope` with what ASGI lets a server leave out, and headers as Rust takes them."""
+    root = scope.get("root_path", "").rstrip("/")
+    if root:
+        # A client signs all of the path that it sends, and S3 takes the first segment for the bucket.
+        raise RuntimeError(f"the paths of S3 begin at the root of a host: mount Orcas at / or by host, not at {root}")
     raw_path = scope.get("raw_path")
     if raw_path is None:
         # How the client encoded it is lost; SDKs encode what S3 tells them to.

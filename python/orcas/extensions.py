@@ -85,6 +85,14 @@ class Pourable(Sender, Protocol):
         """
 
 
+def taken_apart(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], memoryview]:
+    """Headers and body of a response; the body is empty where it comes in pieces."""
+    rest = response.rest
+    end = rest.index(b"\r\n\r\n")
+    headers = [(name, value) for name, _, value in (line.partition(b": ") for line in rest[:end].split(b"\r\n"))]
+    return headers, memoryview(rest)[end + 4 :]
+
+
 def client_of(scope: Mapping[str, Any]) -> str:
     """`Sender.client` of a request."""
     host: str = (scope.get("client") or ("",))[0]

@@ -20,9 +20,9 @@ from typing import Any, Protocol
 
 from orcas.app import Lane, Orcas
 from orcas.config import resolve
-from orcas.dispatch import Dispatcher
 from orcas.edge import Request
-from orcas.extensions import RESPONSE
+from orcas.http.extensions import RESPONSE
+from orcas.s3.dispatch import Dispatcher
 from orcas.serve import run
 from plain_headers import (
     Headers,

@@ -2,7 +2,7 @@
 
 Every HTTP request outside `/_orcas/` goes straight to the S3 dispatcher, past FastAPI's middleware and router; the
 decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. Requests of another
-server than Orcas's own get there through `orcas.asgi`. The engine opens in the lifespan, never on import. Must not know
+server than Orcas's own get there through `orcas.http.asgi`. The engine opens in the lifespan, never on import. Must not know
 S3 operations.
 """
 
@@ -25,17 +25,17 @@ from starlette.types import Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.api import MOUNT, Tools, admin_app
-from orcas.asgi import HostedExchange
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
-from orcas.dispatch import Dispatcher
 from orcas.edge import Core, close_core, names_bucket, open_core, salvage_core
 from orcas.errors import ConfigurationError
-from orcas.extensions import RESPONSE
-from orcas.memory import private_directory
+from orcas.http.asgi import HostedExchange
+from orcas.http.extensions import RESPONSE
 from orcas.pages import POLICY
+from orcas.process.memory import private_directory
 from orcas.reports import reporting
+from orcas.s3.dispatch import Dispatcher
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from orcas.asgi import DRAIN_BYTES_MAX, PIECE_MAX, HostedExchange
-from orcas.extensions import MORE, RESPONSE, REST
+from orcas.http.asgi import DRAIN_BYTES_MAX, PIECE_MAX, HostedExchange
+from orcas.http.extensions import MORE, RESPONSE, REST
 
 KIB = 1024
 BODY = bytes(range(256)) * 4 * KIB

@@ -23,7 +23,7 @@ import botocore.config
 import pytest
 
 import orcas
-from orcas.memory import private_directory
+from orcas.process.memory import private_directory
 
 
 def alive(pid: int) -> bool:
@@ -242,7 +242,7 @@ def test_it_dies_with_its_parent(how: str) -> None:
 
 
 def test_directories_of_dead_processes_are_reaped(tmp_path: Path) -> None:
-    code = "import sys, os; from pathlib import Path; from orcas.memory import private_directory\n"
+    code = "import sys, os; from pathlib import Path; from orcas.process.memory import private_directory\n"
     code += "with private_directory(Path(sys.argv[1])) as path: (path / 'f').touch(); os._exit(0)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert len(list(tmp_path.iterdir())) == 2

@@ -21,7 +21,7 @@ from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
 from orcas.control.store import stored_root_pair
 from orcas.errors import UnavailableError
-from orcas.extensions import RESPONSE, taken_apart
+from orcas.http.extensions import RESPONSE, taken_apart
 from orcas.tools.session import Answer, Headers, Session
 
 # Messages of an answer that wait for whoever takes them: two pieces of a download.

@@ -1,4 +1,4 @@
-"""Requests that another server than Orcas's own brings: `orcas.extensions`, made of standard ASGI messages.
+"""Requests that another server than Orcas's own brings: `orcas.http.extensions`, made of standard ASGI messages.
 
 uvicorn, hypercorn, granian, httpx and test clients differ in how large their messages are, what they leave out of them
 and whether they wait for a client that is refused while it sends. All of that is evened out here, for nobody else pays
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from orcas.config import KIB, MIB
-from orcas.extensions import MORE, RESPONSE, client_of, taken_apart
-from orcas.refusals import SLOW_DOWN
+from orcas.http.extensions import MORE, RESPONSE, client_of, taken_apart
+from orcas.http.refusals import SLOW_DOWN
 from orcas.reports import address, new_request_id, report
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive, Scope, Send
 
-    from orcas.extensions import ReadyResponse
+    from orcas.http.extensions import ReadyResponse
 
 # Bytes of a body that are handed on at once, in either direction.
 PIECE_MAX: Final = 256 * KIB

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from orcas.config import MIB
 from orcas.edge import Request
-from orcas.extensions import RESPONSE
+from orcas.http.extensions import RESPONSE
 from orcas.pages import is_browser, welcome
 from orcas.reports import address, report
-from orcas.store import ClientDisconnectedError, Store
+from orcas.s3.store import ClientDisconnectedError, Store
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -32,7 +32,7 @@ log = logging.getLogger("orcas.s3")
 
 
 class Dispatcher:
-    """The application of S3 requests, for connections that have `orcas.extensions`.
+    """The application of S3 requests, for connections that have `orcas.http.extensions`.
 
     Made on the event loop that it serves.
     """

@@ -1,7 +1,7 @@
 """The ASGI extensions by which a connection and the application of S3 spare each other work.
 
-A connection that has them names them in `scope["extensions"]`; Orcas's own is `orcas.exchange`. For every other one
-`orcas.asgi` makes what they bring of standard messages. Knows nothing of S3 and nothing of sockets.
+A connection that has them names them in `scope["extensions"]`; Orcas's own is `orcas.http.exchange`. For every other one
+`orcas.http.asgi` makes what they bring of standard messages. Knows nothing of S3 and nothing of sockets.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from orcas.inflow import Sink
+    from orcas.http.inflow import Sink
 
 # The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
 # body comes in pieces, they follow as `http.response.body`; else the exchange is complete.

@@ -1,9 +1,9 @@
 """One request and its response: the ASGI `receive` and `send` of one exchange on a connection.
 
 Invariants: at most one task waits in `receive` or `pour`; a body piece is handed over without a copy where the socket
-gave one piece; head and first body leave in one write; a response never ends short of its Content-Length without ending the
-connection. Responses come as ASGI says, or ready made (`orcas.extensions`): then only what the connection decides is put
-before them. Knows nothing of S3; `orcas.protocol` owns the connection and its limits.
+gave one piece; head and first body leave in one write; a response never ends short of its Content-Length without ending
+the connection. Responses come as ASGI says, or ready made (`orcas.http.extensions`): then only what the connection decides
+is put before them. Knows nothing of S3; `orcas.http.protocol` owns the connection and its limits.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from orcas.config import KIB
-from orcas.extensions import MORE, RESPONSE, REST, client_of
-from orcas.refusals import FAILED, SLOW_DOWN, STOPPING
+from orcas.http.extensions import MORE, RESPONSE, REST, client_of
+from orcas.http.refusals import FAILED, SLOW_DOWN, STOPPING
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
     from uvicorn.protocols.http.flow_control import FlowControl
 
-    from orcas.extensions import ReadyResponse
-    from orcas.inflow import Sink
-    from orcas.refusals import Refusal
+    from orcas.http.extensions import ReadyResponse
+    from orcas.http.inflow import Sink
+    from orcas.http.refusals import Refusal
 
 # Bytes of a body that wait for the application before its sender is told to wait: one socket read fits beside it.
 HIGH_WATER: Final = 64 * KIB

@@ -11,8 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from orcas._core import FLOW_STOP, FLOW_WAIT
-from orcas.extensions import MORE, REST
-from orcas.pending import Pending
+from orcas.http.extensions import MORE, REST
+from orcas.s3.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
     from orcas._core import BodySink, Core, Download, Request, Response
-    from orcas.extensions import Pourable, Sender
+    from orcas.http.extensions import Pourable, Sender
 
 
 class ClientDisconnectedError(Exception):

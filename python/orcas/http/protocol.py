@@ -21,13 +21,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
-from orcas import refusals
 from orcas.config import MIB, Settings
-from orcas.exchange import HIGH_WATER, Exchange
-from orcas.extensions import EXTENSIONS
-from orcas.inflow import Inflow, Sink
-from orcas.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
-from orcas.refusals import Refusal
+from orcas.http import refusals
+from orcas.http.exchange import HIGH_WATER, Exchange
+from orcas.http.extensions import EXTENSIONS
+from orcas.http.inflow import Inflow, Sink
+from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
+from orcas.http.refusals import Refusal
 from orcas.reports import address, new_request_id, report
 
 TICK_SECONDS: Final = 1

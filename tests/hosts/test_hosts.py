@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import struct
@@ -213,8 +214,6 @@ def answers(host: Host, method: str, target: str, body: bytes = b"", length: int
     sent: list[Any] = []
 
     async def run() -> None:
-        import asyncio
-
         begun = asyncio.Event()
         incoming = [{"type": "http.request", "body": body, "more_body": bool(length)}]
 

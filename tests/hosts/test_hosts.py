@@ -142,6 +142,9 @@ def test_presigned(host: Host, bucket: str) -> None:
 
 
 def test_what_is_not_s3_is_there_as_well(host: Host) -> None:
+    page = host.wire("GET", "/", sign=False, headers={"Accept": "text/html"})
+    assert (page.status, page.headers["content-length"]) == (403, str(len(page.body)))
+    assert b"<h1>Orcas</h1>" in page.body
     for what in ("live", "ready"):
         answer = host.wire("GET", f"/_orcas/health/{what}", sign=False)
         assert (answer.status, b'"ok"' in answer.body) == (200, True)

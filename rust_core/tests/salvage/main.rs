@@ -98,5 +98,5 @@ fn what_was_not_hit_is_given_and_nothing_else() {
 }
 
 fn benches() -> [Bench; 2] {
-    [Bench::new(store::closed()), Bench::new(store::killed())]
+    [Bench::new(store::closed(store::LARGE)), Bench::new(store::killed(store::LARGE))]
 }

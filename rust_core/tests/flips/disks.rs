@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use orcas_core::fs::sim::SimRng;
 
 use crate::judge::{Bench, Effect, Said, Verdict};
-use crate::store::{self, Built};
+use crate::store::{self, Built, LARGE};
 use crate::{is_clear, kind};
 
 /// Of each store.
@@ -106,7 +106,7 @@ pub fn attempt(bench: &Bench<'_>, seed: u64) -> Option<String> {
 
 #[test]
 fn files_that_end_early_and_blocks_in_the_wrong_file() {
-    for built in [store::closed(), store::killed()] {
+    for built in [store::closed(LARGE), store::killed(LARGE)] {
         let bench = Bench::new(&built, true);
         let failures: Vec<String> = (1..=HARMS).filter_map(|seed| attempt(&bench, seed)).collect();
         failures.iter().for_each(|failure| println!("{failure}"));

@@ -101,7 +101,8 @@ impl<'a> Bench<'a> {
 
     fn observe(&self) -> State {
         let mut states = [None, Some(Arc::clone(&self.built.snapshot))].map(|index| {
-            let stepper = open(&self.disk.snapshot(), self.place.path(), IndexPlace::Memory(index)).unwrap();
+            let stepper =
+                open(&self.disk.snapshot(), self.place.path(), self.built.size, IndexPlace::Memory(index)).unwrap();
             crate::observe::observe(stepper.handle())
         });
         assert_eq!(states[0], states[1]);
@@ -133,7 +134,7 @@ impl<'a> Bench<'a> {
         file.sync_data().unwrap();
         let said = said(self.check(&disk.snapshot()), name);
         let show = |index| {
-            Some(match open(&disk.snapshot(), self.place.path(), IndexPlace::Memory(index)) {
+            Some(match open(&disk.snapshot(), self.place.path(), self.built.size, IndexPlace::Memory(index)) {
                 Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
                 Err(error) => Effect::Refused(error),
             })
@@ -149,7 +150,7 @@ impl<'a> Bench<'a> {
         }
         write_index(&scratch.path, &index);
         let said = said(check(&scratch.disk.snapshot(), &scratch.path), INDEX);
-        let kept = match open(&scratch.disk.snapshot(), &scratch.path, IndexPlace::File) {
+        let kept = match open(&scratch.disk.snapshot(), &scratch.path, self.built.size, IndexPlace::File) {
             Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
             Err(error) => Effect::Refused(error),
         };
@@ -174,12 +175,12 @@ impl<'a> Bench<'a> {
         let hit = told.losses.iter().map(|loss| String::from_utf8_lossy(&loss.key).into_owned()).collect();
         let disk = flipped(&self.disk, self.place.path());
         let repaired = repair_store(
-            options(self.place.path()),
+            options(self.place.path(), self.built.size),
             environment(&disk, IndexPlace::Memory(None)),
             &CheckProgress::default(),
             true,
         );
-        let opened = repaired.and_then(|_| open(&disk, self.place.path(), IndexPlace::Memory(None)));
+        let opened = repaired.and_then(|_| open(&disk, self.place.path(), self.built.size, IndexPlace::Memory(None)));
         let effect = match opened {
             Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
             Err(error) => Effect::Refused(error),

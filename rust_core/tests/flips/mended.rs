@@ -13,7 +13,7 @@ use orcas_core::fs::{FileSystem, Open};
 use crate::is_clear;
 use crate::judge::{Bench, Scratch, check, write_index};
 use crate::observe::{Seen, compare};
-use crate::store::{self, INDEX, environment, options};
+use crate::store::{self, INDEX, LARGE, environment, options};
 
 const PAGE: u64 = 4096;
 const RUNS: u64 = 8;
@@ -38,7 +38,7 @@ impl<'a, 'b> Run<'a, 'b> {
     }
 
     fn open(&self) -> Result<Engine, Error> {
-        Engine::open(options(&self.scratch.path), environment(&self.disk, IndexPlace::File))
+        Engine::open(options(&self.scratch.path, self.bench.built.size), environment(&self.disk, IndexPlace::File))
     }
 
     /// Writes rubbish into pages of the index, behind the roots of its tables, at which a start looks.
@@ -122,7 +122,7 @@ pub fn attempt(bench: &Bench<'_>, seed: u64) -> Option<String> {
 
 #[test]
 fn an_index_damaged_in_use_is_built_anew_or_given_up() {
-    let built = store::killed();
+    let built = store::killed(LARGE);
     let bench = Bench::new(&built, true);
     let failures: Vec<String> = (1..=RUNS).filter_map(|seed| attempt(&bench, seed)).collect();
     assert!(failures.is_empty(), "{failures:#?}");

@@ -12,6 +12,8 @@ use orcas_core::record::{Bucket, BucketId, Extent, Object, Part, Version, Versio
 
 /// Small, so that pages end in many places.
 const PAGE: usize = 17;
+/// Bytes that a read asks for.
+const PIECE: usize = 64 << 10;
 
 /// One object or part: what lists and heads say of it, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -240,7 +242,7 @@ fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
     let size = version.size.min(stored);
     let mut reader = handle.reader(found, 0, version.size.saturating_sub(1));
     let mut bytes = Vec::with_capacity(size.min(8 << 20) as usize);
-    let mut piece = vec![0; 1 << 20];
+    let mut piece = vec![0; PIECE];
     loop {
         match reader.read(&mut piece)? {
             0 => break,

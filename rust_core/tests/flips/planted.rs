@@ -9,7 +9,7 @@ use orcas_core::fs::sim::SimRng;
 use orcas_core::planted::{Bug, Suite, choose};
 
 use crate::judge::{Bench, Effect, Scratch};
-use crate::store::{self, Built};
+use crate::store::{self, Built, LARGE};
 use crate::{Flip, Outcome, disks, header, kind, mended};
 
 /// Attempts after which a defect counts as hidden.
@@ -100,7 +100,7 @@ fn random(rng: &mut SimRng, files: &std::collections::BTreeMap<String, Vec<u8>>)
 fn hunt(bug: Bug) -> Option<(u64, &'static str, String)> {
     choose(Some(bug));
     let caught = catch_unwind(AssertUnwindSafe(|| {
-        let (closed, killed) = (store::closed(), store::killed());
+        let (closed, killed) = (store::closed(LARGE), store::killed(LARGE));
         let benches = Benches::new(&closed, &killed);
         (1..=ATTEMPTS_MAX).find_map(|seed| benches.attempt(seed).map(|(by, words)| (seed, by, words)))
     }));

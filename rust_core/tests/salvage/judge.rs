@@ -88,7 +88,7 @@ impl Bench {
             random: Arc::new(SimRandom::new(7)),
             index: IndexPlace::File,
         };
-        salvage_store(options(home), environment, &Bytes::from_static(OWNER.as_bytes()))
+        salvage_store(options(home, self.built.size), environment, &Bytes::from_static(OWNER.as_bytes()))
     }
 
     fn write_index(&self, home: &Path, plan: &Plan) {
@@ -325,7 +325,7 @@ fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
     let size = found.object.version.size;
     let mut reader = handle.reader(found, 0, size.saturating_sub(1));
     let mut bytes = Vec::new();
-    let mut piece = vec![0; 1 << 20];
+    let mut piece = vec![0; 64 << 10];
     loop {
         match reader.read(&mut piece)? {
             0 => return Ok(bytes),

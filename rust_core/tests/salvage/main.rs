@@ -45,7 +45,7 @@ fn a_store_without_damage_is_whole() {
 /// What compaction replaced counts no more, even where it is still there: what ended the objects in it was dropped.
 #[test]
 fn log_files_that_were_replaced_bring_nothing_back() {
-    let bench = Bench::new(store::with_replaced_files());
+    let bench = Bench::new(store::with_replaced_files(store::LARGE));
     let mut tally = Tally::default();
     for index in [damage::Index::Kept, damage::Index::Missing] {
         let report = bench.run(&Plan { index, ..Plan::nothing() }, &mut tally).unwrap();
@@ -112,5 +112,5 @@ fn what_was_not_hit_is_given_and_nothing_else() {
 }
 
 fn benches() -> [Bench; 2] {
-    [Bench::new(store::closed()), Bench::new(store::killed())]
+    [Bench::new(store::closed(store::LARGE)), Bench::new(store::killed(store::LARGE))]
 }

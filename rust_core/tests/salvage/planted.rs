@@ -40,7 +40,7 @@ fn hunt(bug: Bug, benches: &[Bench], replaced: &Bench) -> Option<(String, String
 #[test]
 #[ignore = "takes minutes: make planted"]
 fn every_planted_defect_is_caught() {
-    let (benches, replaced) = (benches(), Bench::new(store::with_replaced_files()));
+    let (benches, replaced) = (benches(), Bench::new(store::with_replaced_files(store::LARGE)));
     // Panics are what is looked for here.
     std::panic::set_hook(Box::new(|_| {}));
     let mut hidden = Vec::new();

@@ -38,13 +38,10 @@ pub enum Bug {
     SalvageWithoutBlockChecksums,
     SalvageWithoutResync,
     SalvageOldestWins,
-    SalvageReplacedCounts,
     SalvageLossNotListed,
-    SalvageGoneNotSaid,
     SalvageDoubtNotSaid,
     SalvageWithoutBuckets,
     CommitNotAuthenticated,
-    SalvageWithoutEntityTag,
 }
 
 #[cfg(feature = "planted")]
@@ -66,7 +63,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 40] = [
+        pub const ALL: [Self; 37] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -100,13 +97,10 @@ mod chosen {
             Self::SalvageWithoutBlockChecksums,
             Self::SalvageWithoutResync,
             Self::SalvageOldestWins,
-            Self::SalvageReplacedCounts,
             Self::SalvageLossNotListed,
-            Self::SalvageGoneNotSaid,
             Self::SalvageDoubtNotSaid,
             Self::SalvageWithoutBuckets,
             Self::CommitNotAuthenticated,
-            Self::SalvageWithoutEntityTag,
         ];
 
         /// The suite that must catch it.
@@ -145,13 +139,10 @@ mod chosen {
                 Self::SalvageWithoutBlockChecksums
                 | Self::SalvageWithoutResync
                 | Self::SalvageOldestWins
-                | Self::SalvageReplacedCounts
                 | Self::SalvageLossNotListed
-                | Self::SalvageGoneNotSaid
                 | Self::SalvageDoubtNotSaid
                 | Self::SalvageWithoutBuckets
-                | Self::CommitNotAuthenticated
-                | Self::SalvageWithoutEntityTag => Suite::Salvage,
+                | Self::CommitNotAuthenticated => Suite::Salvage,
             }
         }
 

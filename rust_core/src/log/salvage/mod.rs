@@ -16,7 +16,6 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::fs::{File, FileSystem, Open, read_around_faults};
-use crate::planted::{self, Bug};
 use crate::record::Sequence;
 
 use super::format::{FILE_HEADER, FileSeal, LogKeys};
@@ -314,7 +313,7 @@ struct Whole {
 impl Whole {
     /// Whether it has everything that still counts of an older file's record.
     fn replaces(&self, file: u64, sequence: Sequence) -> bool {
-        file < self.number && self.from < sequence && sequence <= self.end && !planted::is(Bug::SalvageReplacedCounts)
+        file < self.number && self.from < sequence && sequence <= self.end
     }
 }
 

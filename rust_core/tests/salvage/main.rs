@@ -4,7 +4,7 @@
 //! A hundred stores by default; `ORCAS_SALVAGE=N` takes N, `ORCAS_SALVAGE_SEED=N` repeats one and tells what was done.
 
 #[path = "../flips/store.rs"]
-#[allow(dead_code, reason = "the store of another suite, of which not everything is wanted here")]
+#[allow(dead_code, unused_imports, reason = "the store of another suite, of which not everything is wanted here")]
 mod store;
 
 mod damage;

@@ -18,7 +18,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use orcas_core::record::Durability;
+use orcas_record::Durability;
 
 use arguments::Arguments;
 use pump::unique;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use orcas_core::checksum::Etag;
-use orcas_core::index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
-use orcas_core::record::{
+use orcas_checksum::Etag;
+use orcas_index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
+use orcas_record::{
     Bucket, BucketId, BucketSettings, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning, encode,
 };
 
@@ -258,7 +258,7 @@ fn pages(index: &Index) {
 
 fn page(reader: &Reader<'_>, bucket: u64, from: &[u8]) {
     let mut seen = 0;
-    let visit = &mut |_: orcas_core::index::HeadRow<'_>| {
+    let visit = &mut |_: orcas_index::HeadRow<'_>| {
         seen += 1;
         true
     };

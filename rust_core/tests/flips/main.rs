@@ -13,8 +13,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use orcas_core::error::Error;
-use orcas_core::fs::sim::SimRng;
+use orcas_base::error::Error;
+use orcas_fs::sim::SimRng;
 use parking_lot::Mutex;
 
 use judge::{Bench, Effect, Repair, Said, Verdict};

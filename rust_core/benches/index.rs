@@ -1,6 +1,7 @@
 //! How fast the index applies, lists and finds. Prints one line a figure; every load is bounded by `OBJECTS`.
 //!
 //! `cargo bench --bench index`, or `cargo test --bench index` for the optimisation level of the tests.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "files of databases are removed again")]
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -5,6 +5,7 @@
 //! again. A pack's name and header are durable before a chunk in it is. This module must not know records (but for what
 //! the head of a blob is), the log, the index or the engine. `docs/format.md` specifies every byte.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 #[cfg(test)]
 mod crash_tests;

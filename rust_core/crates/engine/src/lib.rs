@@ -4,6 +4,7 @@
 //! (`apply`). Reads see index and overlay together (`reads`, `list`, `uploads`). Threads only drive steps; clock,
 //! randomness, file system and index come from outside. The engine knows neither Python nor HTTP.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod apply;
 mod ballast;
@@ -165,6 +166,7 @@ impl SystemClock {
 }
 
 impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the clock that is handed to the engine")]
     fn now_ms(&self) -> u64 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         since.map_or(0, |since| since.as_millis() as u64)

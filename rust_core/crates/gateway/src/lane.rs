@@ -170,6 +170,7 @@ impl Lane {
 }
 
 /// Milliseconds since the Unix epoch.
+#[expect(clippy::disallowed_methods, reason = "where requests get their time")]
 pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)

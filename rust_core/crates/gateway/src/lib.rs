@@ -4,6 +4,7 @@
 //! `Answer`, at once or through `completions`. Bodies enter through `stream` or whole, checked by `intake`, and leave
 //! through `download`. A native HTTP server would call exactly this.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod accept;
 pub mod answer;

@@ -4,6 +4,11 @@
 //! and rebuilt. One writer; readers come from a bounded pool; no read transaction outlives a page. In memory one
 //! connection serves everybody. Knows neither the log, nor packs, nor the engine: positions and records are bytes to
 //! it. Tables and columns: `docs/format.md`, section Index.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "these files are SQLite's, and so is the way there"
+)]
 
 mod apply;
 mod blobs;

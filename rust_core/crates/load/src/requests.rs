@@ -74,6 +74,7 @@ pub struct Requests {
 }
 
 /// `None` when this machine's clock stands outside the years 1970 to 9999.
+#[expect(clippy::disallowed_methods, reason = "a client has no other time")]
 fn signer_now(target: &Target) -> Option<Signer> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     let now = i64::try_from(now).ok()?;

@@ -7,6 +7,7 @@
 //! nothing goes before `Log::keep` heard of it. Frames are opaque: this module must not know record types, packs, the
 //! index or the engine. `docs/format.md` specifies every byte.
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod compaction;
 #[cfg(test)]

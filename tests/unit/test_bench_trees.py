@@ -150,6 +150,13 @@ def test_a_checkout_gets_dependencies_and_not_the_crates(repository: Path) -> No
     assert [path.name for path in (tree / "target").iterdir()] == ["ci"]
 
 
+def test_the_crates_of_a_checkout_are_found_in_either_layout(tmp_path: Path) -> None:
+    put(tmp_path / "rust_core" / "Cargo.toml", '[package]\nname = "orcas_core"\n')
+    assert trees.crates(tmp_path) == ["orcas_core"]
+    put(tmp_path / "rust_core" / "crates" / "log" / "Cargo.toml", '[package]\nname = "orcas_log"\n')
+    assert trees.crates(tmp_path) == ["orcas_core", "orcas_log"]
+
+
 def test_what_a_checkout_has_built_stays(repository: Path) -> None:
     put(repository / "target" / "ci" / "deps" / "libbytes-1.rlib", "ours")
     put(repository / "target" / "compare" / "base" / "target" / "ci" / "deps" / "libbytes-1.rlib", "theirs")

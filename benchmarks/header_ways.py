@@ -20,10 +20,9 @@ from typing import Any, Protocol
 
 from orcas.app import Lane, Orcas
 from orcas.config import resolve
-from orcas.dispatch import Dispatcher
 from orcas.edge import Request
-from orcas.exchange import RESPONSE
-from orcas.handlers import HANDLERS
+from orcas.http.extensions import RESPONSE
+from orcas.s3.dispatch import Dispatcher
 from orcas.serve import run
 from plain_headers import (
     Headers,
@@ -157,7 +156,8 @@ class PlainDispatcher:
         if not isinstance(request, Request):
             await send({"type": RESPONSE, "response": request})
             return
-        response = await HANDLERS[request.operation](self._store, request, receive)
+        body = await self._store.collect(request, receive) if request.body_max else b""
+        response = await self._store.run(request, body)
         known = self._known[method].get(raw_path)
         if known is None:
             known = self._learn(method, raw_path, request, response.rest)

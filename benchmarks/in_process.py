@@ -15,9 +15,9 @@ from typing import Any
 
 from orcas.config import resolve
 from orcas.control import Credential, Snapshot
-from orcas.dispatch import Dispatcher
 from orcas.edge import close_core, open_core
-from orcas.exchange import RESPONSE
+from orcas.http.extensions import RESPONSE
+from orcas.s3.dispatch import Dispatcher
 from processes import ACCESS_KEY, SECRET_KEY
 
 _OWNER = "0" * 64

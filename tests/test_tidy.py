@@ -95,6 +95,59 @@ def test_python_sole_users(path: Path) -> None:
             assert path.name in ENVIRONMENT_USERS, "settings come from orcas.config"
 
 
+def python_module(path: Path) -> str:
+    """The name under which a file of the package is imported."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported(path: Path, modules: set[str]) -> set[str]:
+    """Which of `modules` a file imports, wherever in it and for whatever: also in functions and for types alone."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names} & modules
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{relative(path)} imports by a relative name"
+            module = node.module or ""
+            named = {f"{module}.{alias.name}" for alias in node.names}
+            found |= {name if name in modules else module for name in named} & modules
+    return found
+
+
+def circle(arrows: dict[str, set[str]]) -> list[str]:
+    """Names along a cycle, the first one again at the end; empty where there is none."""
+    done: set[str] = set()
+
+    def follow(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return [*way[way.index(name) :], name]
+        if name in done:
+            return []
+        for target in sorted(arrows[name]):
+            if found := follow(target, [*way, name]):
+                return found
+        done.add(name)
+        return []
+
+    for name in arrows:
+        if found := follow(name, []):
+            return found
+    return []
+
+
+def test_a_circle_is_found() -> None:
+    assert circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    assert circle({"a": {"b"}, "b": {"d", "c"}, "c": {"b"}, "d": set()}) == ["b", "c", "b"]
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    modules = {python_module(path): path for path in PYTHON}
+    arrows = {name: imported(path, set(modules)) - {name} for name, path in modules.items()}
+    assert sum(map(len, arrows.values())) > len(modules)
+    assert circle(arrows) == []
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_files_are_short(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())

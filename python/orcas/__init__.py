@@ -7,7 +7,8 @@
         s3.create_bucket(Bucket="photos")
         orcas.instant.upload(s3, "photos", "holiday.jpg", "picture.jpg")
 
-`orcas serve` runs the same server from a shell. The names below are the whole public interface of the package.
+`orcas serve` runs the same server from a shell, and `orcas.create_app` makes an ASGI application of it for any other
+server. The names below are the whole public interface of the package.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from orcas.errors import ConfigurationError, OrcasError, UnavailableError
 from orcas.server import Server
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from orcas import instant
+    from orcas.app import create_app
 
-__all__ = ["ConfigurationError", "OrcasError", "Server", "UnavailableError", "instant"]
+__all__ = ["ConfigurationError", "OrcasError", "Server", "UnavailableError", "create_app", "instant"]
 
 
-def __getattr__(name: str) -> ModuleType:
-    # Not imported with the package: most that import it upload nothing.
+def __getattr__(name: str) -> object:
+    # Not imported with the package: most that import it upload nothing, and have their server in another process.
     if name == "instant":
         return importlib.import_module("orcas.instant")
+    if name == "create_app":
+        return importlib.import_module("orcas.app").create_app
     raise AttributeError(f"module 'orcas' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The data path of Orcas, in Rust. Only `orcas.edge` and `orcas.store` import it."""
+"""The data path of Orcas, in Rust. Only `orcas.edge` and `orcas.s3.store` import it."""
 
 from os import PathLike
 from typing import Final, TypedDict, final, type_check_only
@@ -840,7 +840,7 @@ class BodySink:
 
 @final
 class Response:
-    """A whole response, ready for the wire: `orcas.exchange.ReadyResponse` says what its maker vouches for."""
+    """A whole response, ready for the wire: `orcas.http.extensions.ReadyResponse` says what its maker vouches for."""
 
     @property
     def status(self) -> int:

@@ -1,18 +1,22 @@
 """The composition root: settings in, ASGI application out; the only module that wires everything.
 
 Every HTTP request outside `/_orcas/` goes straight to the S3 dispatcher, past FastAPI's middleware and router; the
-decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. The engine opens in
-the lifespan, never on import. Must not know S3 operations.
+decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. Requests of another
+server than Orcas's own get there through `orcas.http.asgi`. The engine opens in the lifespan, never on import. Must not know
+S3 operations.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
@@ -21,13 +25,17 @@ from starlette.types import Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.api import MOUNT, Tools, admin_app
-from orcas.config import Settings
+from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
-from orcas.dispatch import Dispatcher
 from orcas.edge import Core, close_core, names_bucket, open_core, salvage_core
+from orcas.errors import ConfigurationError
+from orcas.http.asgi import HostedExchange
+from orcas.http.extensions import RESPONSE
 from orcas.pages import POLICY
+from orcas.process.memory import private_directory
 from orcas.reports import reporting
+from orcas.s3.dispatch import Dispatcher
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:
@@ -119,6 +127,47 @@ def _opening(core: Core, seconds: float) -> dict[str, object]:
     return done
 
 
+@asynccontextmanager
+async def _open_embedded(settings: Settings) -> AsyncIterator[Lane]:
+    """`open_lane`, and before it what `orcas serve` does for a store in memory."""
+    with contextlib.ExitStack() as stack:
+        if settings.memory:
+            settings = dataclasses.replace(settings, data=stack.enter_context(private_directory(owned=True)))
+        async with open_lane(settings) as lane:
+            yield lane
+
+
+def create_app(data: str | Path | None = None, *, memory: bool = False, **settings: object) -> Orcas:
+    """Orcas as an ASGI application, for a server, a test client or an application of your own.
+
+    Any ASGI server on asyncio runs it, as one process, for a store has one owner: `uvicorn --factory orcas:create_app`,
+    `hypercorn "orcas.app:create_app()"`, `granian --interface asgi --factory orcas:create_app`. So do httpx's
+    `ASGITransport` and FastAPI's `TestClient`. The lifespan opens the store and closes it; where nobody runs that of this
+    application, as where another one mounts it, pass it on: `FastAPI(lifespan=s3.lifespan)`.
+
+    The server it runs under keeps connections in bounds or does not: the limits of `orcas serve` on heads, on slow and
+    idle clients and on pipelines belong to its own connections, and so do its address, its signals and its log. Settings
+    of these have no effect here.
+
+    Args:
+        data: directory of the store, created when absent; give it one that only its user may enter.
+        memory: keep the store in memory instead, from the lifespan's begin to its end.
+        **settings: any other setting by its name, such as `root_access_key` and `root_secret_key`. Without any argument
+            all settings come from `ORCAS_*` variables and `orcas.toml`, as for `orcas serve`; with arguments none does.
+
+    Raises:
+        ConfigurationError: a setting is wrong.
+    """
+    if data is None and not memory:
+        if settings:
+            raise ConfigurationError("create_app needs a place for its store: either data=DIRECTORY or memory=True.")
+        return Orcas(resolve().settings, _open_embedded)
+    if data is not None and memory:
+        raise ConfigurationError("create_app has two places for its store: leave out data or memory.")
+    place: dict[str, object] = {"memory": True} if memory else {"data": str(data)}
+    return Orcas(resolve(place | settings, ambient=False).settings, _open_embedded)
+
+
 class Orcas(FastAPI):
     """The server as an ASGI application. `lane` is set while the lifespan is open, and only then."""
 
@@ -126,7 +175,7 @@ class Orcas(FastAPI):
         super().__init__(
             title="Orcas",
             version=orcas_version(),
-            lifespan=self._open,
+            lifespan=self.lifespan,
             # FastAPI's own page loads its scripts from elsewhere.
             docs_url=None,
             redoc_url=None,
@@ -136,6 +185,7 @@ class Orcas(FastAPI):
         self.settings = settings
         self.lane: Lane | None = None
         self._open_lane = open_lane
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         # A path that is not there is not there with a slash either.
@@ -147,12 +197,28 @@ class Orcas(FastAPI):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one ASGI scope."""
-        if scope["type"] == "http" and (not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope)):
+        if scope["type"] != "http":
+            await super().__call__(scope, receive, send)
+        elif RESPONSE not in scope.get("extensions", ()):
+            await self._host(scope, receive, send)
+        elif not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope):
             if self.lane is None:
                 raise RuntimeError("the application's lifespan is not open")
             await self.lane.dispatch(scope, receive, send)
         else:
-            await super().__call__(scope, receive, reporting(log, scope, send) if scope["type"] == "http" else send)
+            await super().__call__(scope, receive, reporting(log, scope, send))
+
+    async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of another server."""
+        exchange = HostedExchange(scope, receive, send)
+        if exchange.scope["raw_path"].startswith(RESERVED) and not self._names_bucket(exchange.scope):
+            await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
+            return
+        if self.lane is None:
+            raise RuntimeError("the application's lifespan is not open")
+        if self._loop is not asyncio.get_running_loop():
+            raise RuntimeError("the application's lifespan was opened on another event loop")
+        await exchange.run(self.lane.dispatch)
 
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""
@@ -176,9 +242,14 @@ class Orcas(FastAPI):
         return self.lane.tools
 
     @asynccontextmanager
-    async def _open(self, _: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+        """Open the store for as long as the context lasts; the argument is there for applications that pass themselves.
+
+        Raises:
+            UnavailableError: the store is locked or damaged.
+        """
         async with self._open_lane(self.settings) as lane:
-            self.lane = lane
+            self.lane, self._loop = lane, asyncio.get_running_loop()
             try:
                 yield
             finally:

@@ -22,11 +22,11 @@ from orcas.app import Lane, Orcas
 from orcas.config import KIB, Settings
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
+from orcas.http.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 from orcas.logs import report_suppressed
-from orcas.protocol import TICK_SECONDS, LimitedProtocol, limited_protocol
 from orcas.version import orcas_version
 
-# orcas.protocol builds on internals of this minor.
+# orcas.http.protocol builds on internals of this minor.
 UVICORN_MINOR: Final = "0.54."
 # uvicorn calls `on_tick` ten times a second.
 _TICKS: Final = 10 * TICK_SECONDS

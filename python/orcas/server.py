@@ -68,7 +68,7 @@ class Server:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by _close
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "orcas.child"],
+                [sys.executable, "-P", "-m", "orcas.cli.child"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,

@@ -15,9 +15,9 @@ from botocore.credentials import Credentials
 
 from orcas.config import resolve
 from orcas.control import Credential, Snapshot
-from orcas.dispatch import Dispatcher
 from orcas.edge import Core, open_core
-from orcas.exchange import RESPONSE
+from orcas.http.extensions import RESPONSE
+from orcas.s3.dispatch import Dispatcher
 
 OWNER = "0" * 64
 HOST = "localhost:9000"

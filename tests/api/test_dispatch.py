@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from orcas.store import DamagedObjectError, Store
+from orcas.s3.store import DamagedObjectError, Store
 
 from .conftest import App
 

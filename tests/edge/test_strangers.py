@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+from tests.fixtures.operations import IMPLEMENTED
 
 import orcas
-from orcas.handlers import _BY_NAME
 
 from ..wire import Header, Signer
 
@@ -154,7 +154,7 @@ def place(server: orcas.Server) -> Place:
 
 
 def test_every_operation_has_a_sample() -> None:
-    assert set(SAMPLES) == set(_BY_NAME)
+    assert set(SAMPLES) == set(IMPLEMENTED)
 
 
 @pytest.mark.parametrize("forge", FORGERIES.values(), ids=FORGERIES.keys())

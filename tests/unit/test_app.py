@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
+import orcas
+from orcas import edge
 from orcas.admin.health import watch
 from orcas.app import Lane, Orcas
-from orcas.config import Settings
+from orcas.config import Settings, environment
 from orcas.control.root import Root
+from orcas.errors import ConfigurationError
 
 
 async def to_s3(scope: Any, receive: Any, send: Any) -> None:
@@ -39,12 +43,14 @@ async def open_lane(_: Settings) -> AsyncIterator[Lane]:
     yield Lane(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False))
 
 
-async def get(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
-    async with (
-        app.router.lifespan_context(app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client,
-    ):
+async def get_within(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         return await client.get(path, headers={"host": host})
+
+
+async def get(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
+    async with app.router.lifespan_context(app):
+        return await get_within(app, path, host)
 
 
 @pytest.mark.parametrize(
@@ -143,3 +149,55 @@ async def test_s3_needs_the_lifespan() -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         with pytest.raises(RuntimeError, match="lifespan"):
             await client.get("/bucket")
+
+
+def test_without_arguments_the_settings_are_those_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orcas.toml").write_text('data = "from-file"')
+    with environment({"ORCAS_REGION": "eu-west-3"}):
+        ambient = orcas.create_app().settings
+        own = orcas.create_app(tmp_path / "own", durability="interval").settings
+    assert (ambient.data, ambient.region) == (tmp_path / "from-file", "eu-west-3")
+    assert (own.data, own.region, own.durability) == (tmp_path / "own", "us-east-1", "interval")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"region": "eu-west-3"}, "needs a place"),
+        ({"data": "x", "memory": True}, "two places"),
+        ({"memory": True, "regoin": "x"}, "did you mean region"),
+        ({"data": "x", "durability": "maybe"}, "durability must be one of"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        orcas.create_app(**arguments)
+
+
+async def test_a_store_in_memory_is_made_and_removed_with_the_lifespan(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Path] = []
+
+    def open_core(settings: Settings, snapshot: Any) -> Any:
+        opened.append(settings.data)
+        return edge.open_core(settings, snapshot)
+
+    monkeypatch.setattr("orcas.app.open_core", open_core)
+    app = orcas.create_app(memory=True)
+    for _ in range(2):
+        async with app.lifespan():
+            assert app.lane is not None
+            store = opened[-1]
+            assert (store / "log").is_dir()
+        assert app.lane is None
+        assert not store.exists()
+    assert len(set(opened)) == 2
+
+
+async def test_a_request_on_another_loop_is_refused() -> None:
+    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    async with app.lifespan():
+        with pytest.raises(RuntimeError, match="another event loop"):
+            await asyncio.to_thread(asyncio.run, get_within(app, "/bucket"))

@@ -43,6 +43,7 @@ NOT_RUN: Final = {
     "cargo bench .*": "compiles for minutes",
     "python benchmarks/.*": "takes minutes up to an hour",
     "orcas bench.*": "takes minutes; tests/bench runs the command on small workloads",
+    "(uvicorn|hypercorn|granian) .*": "other people's servers, until a signal; tests/hosts runs each",
     "orcas serve .*--host ::": "lets other machines in",
     "orcas serve --salvage": "needs a damaged store; tests/crash/test_salvage.py has some",
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",

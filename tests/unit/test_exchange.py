@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.fixtures.connections import CLOSE, DATE, HOST, Running, read_all, read_response
 
-from orcas.exchange import RESPONSE
+from orcas.http.extensions import RESPONSE
 
 ETAG = b'"d41d8cd98f00b204e9800998ecf8427e"'
 CLOSING = b"connection: close\r\n"

@@ -238,12 +238,12 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_a_child_without_a_parent_says_so() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "orcas.child"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "orcas.cli.child"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (69, "")
     assert done.stderr == "orcas: The process that wanted a server has ended.\n"
     done = subprocess.run(
-        [sys.executable, "-m", "orcas.child"], input="nonsense\n", capture_output=True, text=True, check=False
+        [sys.executable, "-m", "orcas.cli.child"], input="nonsense\n", capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("orcas: the server failed unexpectedly: JSONDecodeError")

@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from tests.fixtures.connections import CLOSE, HOST, TICK, Running, read_all, read_response
 
-from orcas.exchange import REST
+from orcas.http.extensions import REST
 
 LENGTH = 3_000_001
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from orcas.exchange import Exchange
-from orcas.pending import Pending
+from orcas.http.exchange import Exchange
+from orcas.s3.pending import Pending
 
 LIMIT = 1600
 

@@ -20,8 +20,8 @@ import uvloop
 from tests.fixtures.connections import CLOSE, HOST, LIMITS, Running, read_all
 from tests.fixtures.waiting import wait_until
 
-from orcas.parsers import FEED_BYTES
-from orcas.protocol import PIPELINE_MAX, LimitedProtocol
+from orcas.http.parsers import FEED_BYTES
+from orcas.http.protocol import PIPELINE_MAX, LimitedProtocol
 
 from .test_inflow import application as pouring
 from .test_protocol import application

@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.connections import CLOSE, HOST, TICK, Running, read_all, read_response
 from tests.fixtures.waiting import wait_until
 
-from orcas.protocol import DRAIN_BYTES_MAX
+from orcas.http.protocol import DRAIN_BYTES_MAX
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

@@ -23,7 +23,7 @@ import botocore.config
 import pytest
 
 import orcas
-from orcas.memory import private_directory
+from orcas.process.memory import private_directory
 
 
 def alive(pid: int) -> bool:
@@ -115,7 +115,7 @@ def test_proxies_are_not_asked_for_loopback(monkeypatch: pytest.MonkeyPatch) -> 
             for name in ("NO_PROXY", "no_proxy"):
                 assert {"example.org", "127.0.0.1"} <= set(os.environ[name].split(","))
                 assert variables[name] == os.environ[name]
-            with contextlib.closing(boto3.client("s3", config=once)) as client:
+            with contextlib.closing(boto3.session.Session().client("s3", config=once)) as client:
                 assert client.list_buckets()["Buckets"] == []
         assert "NO_PROXY" not in os.environ
         assert os.environ["no_proxy"] == "example.org"
@@ -242,7 +242,7 @@ def test_it_dies_with_its_parent(how: str) -> None:
 
 
 def test_directories_of_dead_processes_are_reaped(tmp_path: Path) -> None:
-    code = "import sys, os; from pathlib import Path; from orcas.memory import private_directory\n"
+    code = "import sys, os; from pathlib import Path; from orcas.process.memory import private_directory\n"
     code += "with private_directory(Path(sys.argv[1])) as path: (path / 'f').touch(); os._exit(0)"
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     assert len(list(tmp_path.iterdir())) == 2

@@ -9,8 +9,8 @@ import pytest
 import uvloop
 from uvicorn.server import ServerState
 
-from orcas.dispatch import _Turns
-from orcas.protocol import LimitedProtocol
+from orcas.http.protocol import LimitedProtocol
+from orcas.s3.dispatch import _Turns
 from orcas.serve import _Server, bound, listeners
 
 TURN = 1000

@@ -16,9 +16,9 @@ from orcas.bench.compare import ratio
 from orcas.bench.processes import cpu_seconds, settle
 from orcas.bench.servers import Reached, Wanted, machine, running
 from orcas.bench.workload import Case, Workload
-from orcas.descriptors import allow_files
 from orcas.edge import Load
 from orcas.errors import OrcasError
+from orcas.process.descriptors import allow_files
 from orcas.version import orcas_version
 
 if TYPE_CHECKING:

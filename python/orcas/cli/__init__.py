@@ -12,7 +12,7 @@ import os
 import sys
 from pathlib import Path
 
-from orcas.failures import EXIT_INTERRUPTED, explain
+from orcas.process.failures import EXIT_INTERRUPTED, explain
 
 
 def main() -> None:

@@ -105,7 +105,7 @@ def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[S
     from dataclasses import replace
 
     from orcas.control.address import running_at
-    from orcas.memory import private_directories
+    from orcas.process.memory import private_directories
 
     while True:
         found = {at: path for path in private_directories() if (at := running_at(path)) is not None}

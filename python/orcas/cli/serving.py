@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from orcas import logs
 from orcas.app import Lane, Orcas
 from orcas.config import DEV_SECRET_KEY, Settings, is_loopback
-from orcas.descriptors import allow_files
 from orcas.errors import UnavailableError
-from orcas.memory import private_directory
+from orcas.process.descriptors import allow_files
+from orcas.process.memory import private_directory
 from orcas.serve import Announce, run
 from orcas.tools.salvage import in_words, readable_salvage, write_report
 

@@ -21,7 +21,7 @@ from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
 from orcas.control.store import stored_root_pair
 from orcas.errors import UnavailableError
-from orcas.exchange import RESPONSE
+from orcas.http.extensions import RESPONSE, taken_apart
 from orcas.tools.session import Answer, Headers, Session
 
 # Messages of an answer that wait for whoever takes them: two pieces of a download.
@@ -46,10 +46,11 @@ class LocalTransport:
     def exchange(self, method: str, raw_path: str, query: str, headers: Headers, body: bytes) -> Iterator[Answer]:
         """Run one ASGI exchange; it ends with the block."""
         messages: asyncio.Queue[dict[str, Any] | BaseException | None] = asyncio.Queue(_WAITING_MAX)
-        scope = {
+        scope: dict[str, Any] = {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",
             "path": raw_path, "raw_path": raw_path.encode(), "query_string": query.encode(), "root_path": "",
             "headers": [*headers, (b"content-length", b"%d" % len(body))], "client": None, "server": None,
+            "extensions": {RESPONSE: {}},
         }  # fmt: skip
         running = asyncio.run_coroutine_threadsafe(self._serve(scope, body, messages), self._loop)
         try:
@@ -99,8 +100,7 @@ class LocalTransport:
 def _plain(message: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """A ready response as ASGI says it."""
     response = message["response"]
-    head, body = response.rest.split(b"\r\n\r\n", 1)
-    headers = [tuple(line.split(b": ", 1)) for line in head.split(b"\r\n")]
+    headers, body = taken_apart(response)
     return (
         {"type": "http.response.start", "status": response.status, "headers": headers},
         {"type": "http.response.body", "body": body, "more_body": response.download is not None},

@@ -66,6 +66,8 @@ pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
 
 use damage::Damage;
 use error::{IndexError, damaged, failure};
+#[cfg(any(test, feature = "testing"))]
+pub use frames::room;
 use orcas_base::error::{Error, Result};
 use orcas_record::{Record, Sequence, head_of};
 use pool::Pool;
@@ -143,9 +145,7 @@ impl Index {
     /// damaged as far as a look at its first pages tells, or has another schema: rebuild it.
     pub fn open(options: IndexOptions, store_id: [u8; 16]) -> Result<Self> {
         let Some(path) = options.path.clone() else {
-            let conn = schema::open_memory()?;
-            schema::create(&conn, store_id)?;
-            return Ok(Self::in_memory(options, conn));
+            return Ok(Self::in_memory(options, schema::create_in_memory(store_id)?));
         };
         if frames::is_broken(&path)? {
             return Err(damaged("its write-ahead log is damaged").into());

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::super::collect::Collector;
 use orcas_base::error::Result;
+use orcas_base::planted::{self, Bug};
 use orcas_index::{BlobLocation, Index};
 use orcas_log::{Inspection, RecoveredRecord, Seen};
 use orcas_record::{self as record, Bucket, BucketId, BucketSettings, Record, Sequence, Versioning};
@@ -110,7 +111,7 @@ impl<'a> Source<'a> {
     }
 
     fn read(&self, lost: &mut dyn FnMut((Sequence, Sequence)), visit: Visit<'_>) -> Result<()> {
-        let mut last = 0;
+        let (mut last, mut stopped) = (0, false);
         for piece in &self.inspection.pieces {
             if let Some(gap) = &piece.gap {
                 lost((last + 1, gap.until));
@@ -120,11 +121,12 @@ impl<'a> Source<'a> {
                     Seen::Batch(batch) => batch,
                     Seen::Fault(fault) => {
                         fault.lost.into_iter().for_each(&mut *lost);
+                        stopped = planted::is(Bug::RepairWithoutResync);
                         return Ok(());
                     }
                 };
                 for RecoveredRecord { sequence, kind, payload, .. } in &batch.records {
-                    if *sequence <= last {
+                    if *sequence <= last || stopped {
                         continue;
                     }
                     last = *sequence;

@@ -15,7 +15,7 @@ _FREED_SHARE: Final = 16
 
 
 class Body(Protocol):
-    """A body on its way in, as `orcas.exchange` has it."""
+    """A body on its way in, as `orcas.http.exchange` has it."""
 
     @property
     def client(self) -> Hashable:

@@ -21,12 +21,16 @@ class Refusal:
     code: str
     message: str
 
-    def response(self, date: bytes, request_id: str, *, bodiless: bool) -> bytes:
-        """The whole response. `date` is a header line with its end, or empty; `bodiless` answers HEAD."""
-        document = (
+    def document(self, request_id: str) -> bytes:
+        """The body of the response."""
+        return (
             '<?xml version="1.0" encoding="UTF-8"?>\n'
             f"<Error><Code>{self.code}</Code><Message>{self.message}</Message><RequestId>{request_id}</RequestId></Error>"
         ).encode()
+
+    def response(self, date: bytes, request_id: str, *, bodiless: bool) -> bytes:
+        """The whole response. `date` is a header line with its end, or empty; `bodiless` answers HEAD."""
+        document = self.document(request_id)
         lines = (
             STATUS_LINE[self.status] + date,
             b"content-type: application/xml\r\nconnection: close\r\n",

@@ -8,11 +8,7 @@ nothing of what it is.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from orcas.exchange import Exchange
-    from orcas.protocol import LimitedProtocol
+from typing import Protocol
 
 
 class Sink(Protocol):
@@ -28,12 +24,38 @@ class Sink(Protocol):
         """Take the memory back that was lent: nothing came."""
 
 
-class Inflow(asyncio.BufferedProtocol):
-    """The transport's protocol while a body comes in; all but the body is passed on to the connection."""
+class Body(Protocol):
+    """What is to come, and who counts it."""
 
-    def __init__(self, connection: LimitedProtocol, exchange: Exchange, sink: Sink) -> None:
-        self._connection = connection
-        self.exchange = exchange
+    @property
+    def missing(self) -> int:
+        """Bytes that have not come."""
+
+    def poured(self, count: int, *, admitted: bool) -> None:
+        """`count` bytes have come; `admitted`: the sink takes more at once."""
+
+
+class Connection(Protocol):
+    """Whose socket it is: what happens to it besides reading is passed on."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As in `asyncio.Protocol`, like what follows."""
+
+    def pause_writing(self) -> None:
+        """The transport has enough."""
+
+    def resume_writing(self) -> None:
+        """It has room again."""
+
+
+class Inflow(asyncio.BufferedProtocol):
+    """The transport's protocol while a body comes in."""
+
+    def __init__(self, connection: Connection, body: Body, sink: Sink) -> None:
+        self.body = body
+        self._loop = connection.loop
         self._sink = sink
         self._lent = 0
         self.connection_lost = connection.connection_lost  # type: ignore[method-assign]
@@ -42,7 +64,7 @@ class Inflow(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """What the next read fills."""
-        memory = self._sink.lend(self.exchange.missing)
+        memory = self._sink.lend(self.body.missing)
         self._lent = len(memory)
         return memory
 
@@ -54,15 +76,8 @@ class Inflow(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """So much was read."""
-        exchange = self.exchange
-        exchange.received += nbytes
         if nbytes == self._lent:
             # The transport tries to read on at once, and may find nothing.
-            self._connection.loop.call_soon(self.rest)
+            self._loop.call_soon(self.rest)
         self._lent = 0
-        admitted = self._sink.filled(nbytes)
-        if not exchange.missing:
-            self._connection.body_poured(exchange)
-        elif not admitted:
-            self._connection.flow.pause_reading()
-            exchange.wake()
+        self.body.poured(nbytes, admitted=self._sink.filled(nbytes))

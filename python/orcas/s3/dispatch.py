@@ -1,7 +1,8 @@
-"""The S3 side of the application: one ASGI exchange becomes a verified request, its handler's response, and its end.
+"""The S3 side of the application: one ASGI exchange becomes a verified request, its response, and its end.
 
-Nothing of a body is received before the verdict on the head. A response whose bytes turn out damaged is broken off, so
-that a client never takes it for complete. Must not know S3 operations, headers or documents.
+Nothing of a body is received before the verdict on the head; how it is taken in, the verified request says, whichever
+operation it is. A response whose bytes turn out damaged is broken off, so that a client never takes it for complete.
+Must not know S3 operations, headers or documents.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from typing import TYPE_CHECKING, Final
 
 from orcas.config import MIB
 from orcas.edge import Request
-from orcas.exchange import RESPONSE
-from orcas.handlers import HANDLERS
+from orcas.http.extensions import RESPONSE
 from orcas.pages import is_browser, welcome
 from orcas.reports import address, report
-from orcas.store import ClientDisconnectedError, Store
+from orcas.s3.store import ClientDisconnectedError, Store
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -32,7 +32,7 @@ log = logging.getLogger("orcas.s3")
 
 
 class Dispatcher:
-    """The application of S3 requests, ASGI but for the responses: `orcas.exchange` takes them as they are.
+    """The application of S3 requests, for connections that have `orcas.http.extensions`.
 
     Made on the event loop that it serves.
     """
@@ -49,7 +49,13 @@ class Dispatcher:
         verdict = self._accept(method, raw_path, scope["query_string"], scope["headers"])
         if isinstance(verdict, Request):
             try:
-                response = await HANDLERS[verdict.operation](self._store, verdict, receive)
+                if verdict.body_max:
+                    body = await self._store.collect(verdict, receive)
+                    response = await self._store.run(verdict, body)
+                elif verdict.streams:
+                    response = await self._store.store_body(verdict, receive)
+                else:
+                    response = await self._store.run(verdict)
             except ClientDisconnectedError:
                 return
             except Exception as error:  # noqa: BLE001 - `_fail` logs it

@@ -1,88 +1,93 @@
 """One request and its response: the ASGI `receive` and `send` of one exchange on a connection.
 
 Invariants: at most one task waits in `receive` or `pour`; a body piece is handed over without a copy where the socket
-gave one piece; head and first body leave in one write; a response never ends short of its Content-Length without ending the
-connection. Responses come as ASGI says, or ready made (`RESPONSE`): then only what the connection decides is put before
-them. Knows nothing of S3; `orcas.protocol` owns the connection and its limits.
+gave one piece; head and first body leave in one write; a response never ends short of its Content-Length without ending
+the connection. Responses come as ASGI says, or ready made (`orcas.http.extensions`): then only what the connection decides
+is put before them. Knows nothing of S3; `orcas.http.protocol` owns the connection and its limits.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from orcas.refusals import FAILED, SLOW_DOWN, STOPPING
+from orcas.config import KIB
+from orcas.http.extensions import MORE, RESPONSE, REST, client_of
+from orcas.http.refusals import FAILED, SLOW_DOWN, STOPPING
 
 if TYPE_CHECKING:
     from starlette.types import Message, Scope
+    from uvicorn.protocols.http.flow_control import FlowControl
 
-    from orcas.inflow import Sink
-    from orcas.protocol import LimitedProtocol
+    from orcas.http.extensions import ReadyResponse
+    from orcas.http.inflow import Sink
+    from orcas.http.refusals import Refusal
 
 # Bytes of a body that wait for the application before its sender is told to wait: one socket read fits beside it.
-HIGH_WATER: Final = 64 * 1024
+HIGH_WATER: Final = 64 * KIB
 # Up to here, copying a body behind its head is cheaper than a second write.
-_JOIN_BYTES: Final = 16 * 1024
+_JOIN_BYTES: Final = 16 * KIB
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE: Final = b"connection: close\r\n"
 _DISCONNECT: Final[Message] = {"type": "http.disconnect"}
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding", b"connection"))
-# The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
-# body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
-RESPONSE: Final = "orcas.response"
-# In a message of `receive`: the `Exchange`, if what is left of the body is known to be long, so that it may be poured.
-REST: Final = "orcas.rest"
-# In a message of `receive`: the `Exchange`, if more of the body is to come.
-MORE: Final = "orcas.more"
-# Clients with an IPv6 address have as many as they like: those of a network of this length are one.
-_IPV6_NETWORK_BITS: Final = 64
+# Slow senders (slowloris with a body): at least this rate, with some patience.
+BODY_BYTES_PER_SECOND: Final = KIB
 
 log = logging.getLogger("orcas.http")
 
 
-class ReadyResponse(Protocol):
-    """A response whose maker vouches for it: no header holds a line end, and the body is as long as its head says."""
+class Connection(Protocol):
+    """What an exchange needs of its connection."""
 
-    @property
-    def status(self) -> int:
-        """The HTTP status."""
+    app: Any
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    flow: FlowControl
 
-    @property
-    def rest(self) -> bytes:
-        """What follows Date: header lines, the empty line and, unless it comes in pieces, the body."""
+    def start_lines(self, status: int) -> bytes:
+        """Status line and Date header."""
 
-    @property
-    def closes(self) -> bool:
-        """Whether the connection ends behind it."""
+    def exchange_done(self, exchange: Exchange) -> None:
+        """The response is written."""
 
-    @property
-    def download(self) -> ReadyPieces | None:
-        """Whether its body comes in pieces."""
+    def fail(self, exchange: Exchange, refusal: Refusal) -> None:
+        """The application gave up: say so if nothing was said yet, else break the connection off."""
 
+    def refuse_body(self, exchange: Exchange, refusal: Refusal) -> None:
+        """End the exchange, whose body has not come whole."""
 
-class ReadyPieces(Protocol):
-    """A body in pieces."""
+    def begin_inflow(self, exchange: Exchange, sink: Sink) -> None:
+        """Read what is left of the body into memory of `sink`."""
 
-    @property
-    def length(self) -> int:
-        """Bytes in all."""
+    def end_inflow(self) -> None:
+        """Read no more of it, unless it has come whole."""
+
+    def body_poured(self, exchange: Exchange) -> None:
+        """It has come whole."""
 
 
 class Exchange:
     """Made when a request head is complete; runs the application once."""
 
     __slots__ = (
-        "allowance", "bodiless", "chunked", "disconnected", "ended", "expects", "head", "keep_alive", "length", "more_body",
-        "pieces", "protocol", "received", "remaining", "response_complete", "response_started", "scope", "seen", "size",
-        "waiter",
+        "allowance", "bodiless", "chunked", "connection", "disconnected", "ended", "expects", "head", "keep_alive", "length",
+        "more_body", "patience", "pieces", "received", "remaining", "response_complete", "response_started", "scope", "seen",
+        "size", "waiter",
     )  # fmt: skip
 
     def __init__(
-        self, protocol: LimitedProtocol, scope: Scope, *, length: int | None, expects: bool, keep_alive: bool
+        self,
+        connection: Connection,
+        scope: Scope,
+        *,
+        length: int | None,
+        expects: bool,
+        keep_alive: bool,
+        patience: float,
     ) -> None:
-        self.protocol = protocol
+        self.connection = connection
         self.scope = scope
         # Bytes of the body, if the head says how many.
         self.length = length
@@ -96,8 +101,8 @@ class Exchange:
         self.ended = False
         self.waiter: asyncio.Future[None] | None = None
         self.disconnected = False
-        # Seconds for which the sender may still fall behind the least rate, as of the first `seen` bytes.
-        self.allowance: float = protocol.limits.body_timeout_sec
+        # Seconds for which the sender may fall behind the least rate: at most, and still, as of the first `seen` bytes.
+        self.patience = self.allowance = patience
         self.seen = 0
         # Response.
         self.head: bytes | None = None
@@ -110,20 +115,25 @@ class Exchange:
     async def run(self) -> None:
         """Run the application, and make good what it leaves undone."""
         try:
-            await self.protocol.app(self.scope, self.receive, self.send)
+            await self.connection.app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
-            self.protocol.fail(self, STOPPING)
+            self._give_up(STOPPING)
             raise
         except Exception:
             if not self.disconnected:
                 log.exception("%s %r failed", self.scope["method"], self.scope["raw_path"])
-            self.protocol.fail(self, FAILED)
+            self._give_up(FAILED)
         else:
             if not self.response_complete and not self.disconnected:
                 log.error("%s %r was left without a complete response", self.scope["method"], self.scope["raw_path"])
-                self.protocol.fail(self, FAILED)
+                self._give_up(FAILED)
 
-    # Request side, called by the protocol.
+    def _give_up(self, refusal: Refusal) -> None:
+        if not self.disconnected and not self.response_complete:
+            self.disconnected = True
+            self.connection.fail(self, refusal)
+
+    # Request side, called by the connection.
 
     def feed(self, piece: bytes) -> bool:
         """Take a piece of the body. True: that is enough until the application has taken it."""
@@ -145,6 +155,15 @@ class Exchange:
         self.disconnected = True
         self.wake()
 
+    def poured(self, count: int, *, admitted: bool) -> None:
+        """So much of the body has gone past the parser; `admitted`: there is room for more."""
+        self.received += count
+        if not self.missing:
+            self.connection.body_poured(self)
+        elif not admitted:
+            self.connection.flow.pause_reading()
+            self.wake()
+
     def wake(self) -> None:
         """Let `receive` look again."""
         if self.waiter is not None and not self.waiter.done():
@@ -154,6 +173,23 @@ class Exchange:
     def awaits_body(self) -> bool:
         """Whether the application waits for the sender, and only for the sender."""
         return self.waiter is not None and self.more_body
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing of the body has come since `falls_behind` was last asked."""
+        return self.seen == self.received
+
+    def falls_behind(self, seconds: float) -> bool:
+        """Whether the sender, after so many more seconds, has used its patience up."""
+        # Each KiB buys a second, and what is saved up is capped, so that a fast start does not pay for a stall.
+        earned = (self.received - self.seen) / BODY_BYTES_PER_SECOND
+        self.seen = self.received
+        self.allowance = min(self.patience, self.allowance + earned) - seconds
+        return self.allowance < 0
+
+    def close_after(self) -> None:
+        """The connection ends behind the response."""
+        self.keep_alive = False
 
     async def receive(self) -> Message:
         """The ASGI callable."""
@@ -165,7 +201,7 @@ class Exchange:
                 break
             if self.waiter is not None:
                 raise RuntimeError("another task is waiting in receive()")
-            self.waiter = self.protocol.loop.create_future()
+            self.waiter = self.connection.loop.create_future()
             try:
                 await self.waiter
             finally:
@@ -173,7 +209,7 @@ class Exchange:
         message: Message = {"type": "http.request", "body": self._take_pieces(), "more_body": self.more_body}
         self.ended = not self.more_body
         if self.more_body:
-            self.protocol.flow.resume_reading()
+            self.connection.flow.resume_reading()
             message[MORE] = self
             if self.missing > HIGH_WATER:
                 message[REST] = self
@@ -181,15 +217,12 @@ class Exchange:
 
     @property
     def client(self) -> str:
-        """Whose connection this is: an IPv4 address or an IPv6 network, or nothing."""
-        host: str = (self.scope["client"] or ("",))[0]
-        if ":" not in host:
-            return host
-        return str(ipaddress.ip_network((host.partition("%")[0], _IPV6_NETWORK_BITS), strict=False))
+        """Whose connection this is, as in `Sender`."""
+        return client_of(self.scope)
 
     def shed(self) -> None:
         """End this body, if it has not come whole: others need its memory."""
-        self.protocol.refuse_body(self, SLOW_DOWN)
+        self.connection.refuse_body(self, SLOW_DOWN)
 
     @property
     def missing(self) -> int:
@@ -197,22 +230,15 @@ class Exchange:
         return 0 if self.length is None else self.length - self.received
 
     async def pour(self, sink: Sink) -> bool:
-        """Let more of the body go straight into memory of `sink`, which is ready for a read.
-
-        Returns:
-            Whether the body is complete. If not, `sink` must be ready again before this is called again.
-
-        Raises:
-            ConnectionError: the client went away, or was too slow.
-        """
+        """Let more of the body go straight into memory of `sink`, as in `Pourable`."""
         if self.more_body and not self.pieces and not self.disconnected:
-            self.waiter = self.protocol.loop.create_future()
-            self.protocol.begin_inflow(self, sink)
+            self.waiter = self.connection.loop.create_future()
+            self.connection.begin_inflow(self, sink)
             try:
                 await self.waiter
             finally:
                 self.waiter = None
-                self.protocol.end_inflow()
+                self.connection.end_inflow()
         if self.disconnected:
             raise ConnectionError
         self.ended = not self.more_body and not self.pieces
@@ -230,14 +256,14 @@ class Exchange:
         answer to the connection's next request too, so a connection that stays open must have seen the 100.
         """
         if self.expects and not self.response_started and not self.disconnected:
-            self.protocol.transport.write(_CONTINUE)
+            self.connection.transport.write(_CONTINUE)
         self.expects = False
 
     # Response side.
 
     async def send(self, message: Message) -> None:
         """The ASGI callable."""
-        flow = self.protocol.flow
+        flow = self.connection.flow
         if flow.write_paused and not self.disconnected:
             await flow.drain()
         if self.disconnected:
@@ -268,7 +294,7 @@ class Exchange:
         self._take_turn()
         if response.closes:
             self.keep_alive = False
-        start = self.protocol.start_lines(response.status)
+        start = self.connection.start_lines(response.status)
         if not self.keep_alive:
             start += _CLOSE
         rest = response.rest
@@ -277,7 +303,7 @@ class Exchange:
             self.head = start + rest
             self.remaining = response.download.length
             return
-        transport = self.protocol.transport
+        transport = self.connection.transport
         if len(rest) <= _JOIN_BYTES:
             transport.write(start + rest)
         else:
@@ -286,7 +312,7 @@ class Exchange:
         self._complete()
 
     def _make_head(self, status: int, headers: Any) -> bytes:
-        start = self.protocol.start_lines(status)
+        start = self.connection.start_lines(status)
         parts = [start]
         said_close = False
         for name, value in headers:
@@ -318,7 +344,7 @@ class Exchange:
         return head
 
     def _write(self, body: bytes | memoryview, *, more: bool) -> None:
-        transport = self.protocol.transport
+        transport = self.connection.transport
         if self.bodiless:
             body = b""
         elif self.remaining is not None:
@@ -344,4 +370,4 @@ class Exchange:
     def _complete(self) -> None:
         self.response_complete = True
         self.wake()
-        self.protocol.exchange_done(self)
+        self.connection.exchange_done(self)

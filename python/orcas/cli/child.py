@@ -18,7 +18,7 @@ from orcas.app import Lane
 from orcas.cli.serving import serve_with
 from orcas.config import resolve
 from orcas.errors import UnavailableError
-from orcas.failures import explain
+from orcas.process.failures import explain
 
 _POLL_SECONDS: Final = 1.0
 

@@ -11,8 +11,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from orcas._core import FLOW_STOP, FLOW_WAIT
-from orcas.exchange import MORE, REST
-from orcas.pending import Pending
+from orcas.http.extensions import MORE, REST
+from orcas.s3.pending import Pending
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
     from orcas._core import BodySink, Core, Download, Request, Response
-    from orcas.exchange import Exchange
+    from orcas.http.extensions import Pourable, Sender
 
 
 class ClientDisconnectedError(Exception):
@@ -83,7 +83,7 @@ class Store:
         """Receive what follows `message`."""
         pieces: list[bytes] = []
         room = request.body_max
-        exchange: Exchange | None = message.get(MORE)
+        sender: Sender | None = message.get(MORE)
         try:
             while True:
                 if message["type"] != "http.request":
@@ -96,12 +96,12 @@ class Store:
                     break
                 if room < 0:
                     break
-                if exchange is not None:
-                    self._pending.grow(exchange, len(piece))
+                if sender is not None:
+                    self._pending.grow(sender, len(piece))
                 message = await receive()
         finally:
-            if exchange is not None:
-                self._pending.forget(exchange)
+            if sender is not None:
+                self._pending.forget(sender)
         return b"".join(pieces)
 
     async def store_body(self, request: Request, receive: Receive) -> Response:
@@ -111,8 +111,8 @@ class Store:
             ClientDisconnectedError: the client went away; nothing was stored.
         """
         message = await receive()
-        exchange: Exchange | None = message.get(MORE)
-        sink = request.open_body("" if exchange is None else exchange.client)
+        sender: Sender | None = message.get(MORE)
+        sink = request.open_body("" if sender is None else sender.client)
         try:
             if await self._take_in(sink, message, receive):
                 request.body_read()
@@ -140,7 +140,7 @@ class Store:
             sink.push(message["body"])
             if not message["more_body"]:
                 return True
-            rest: Exchange | None = message.get(REST)
+            rest: Pourable | None = message.get(REST)
             # What the parser has brought meanwhile comes first.
             while rest is not None and not rest.pieces:
                 if not await self._granted(sink.ready):

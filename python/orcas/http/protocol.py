@@ -21,17 +21,16 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.protocols.utils import get_local_addr, get_remote_addr
 from uvicorn.server import ServerState
 
-from orcas import refusals
-from orcas.config import KIB, MIB, Settings
-from orcas.exchange import HIGH_WATER, Exchange
-from orcas.inflow import Inflow, Sink
-from orcas.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
-from orcas.refusals import Refusal
+from orcas.config import MIB, Settings
+from orcas.http import refusals
+from orcas.http.exchange import HIGH_WATER, Exchange
+from orcas.http.extensions import EXTENSIONS
+from orcas.http.inflow import Inflow, Sink
+from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
+from orcas.http.refusals import Refusal
 from orcas.reports import address, new_request_id, report
 
 TICK_SECONDS: Final = 1
-# Slow senders (slowloris with a body): at least this rate, with `body_timeout_sec` of patience.
-BODY_BYTES_PER_SECOND: Final = KIB
 # A client that sees its upload refused only after it has sent everything: closing at once would reset it.
 DRAIN_BYTES_MAX: Final = 16 * MIB
 DRAIN_SECONDS_MAX: Final = 5
@@ -233,11 +232,13 @@ class LimitedProtocol(HttpToolsProtocol):
                 "raw_path": raw_path,
                 "query_string": query,
                 "headers": headers,
+                "extensions": EXTENSIONS,
             },
             length=self.body_length,
             # In HTTP/1.0 it must be ignored (RFC 9110, section 10.1.1).
             expects=self.expect_100_continue and version == "1.1",
             keep_alive=keep_alive,
+            patience=self.limits.body_timeout_sec,
         )
         self.reading = exchange
         if parser.should_upgrade():
@@ -303,7 +304,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _leave_inflow(self) -> None:
         if self.inflow is not None:
-            self.unparsed = self.inflow.exchange.missing
+            self.unparsed = self.inflow.body.missing
             self.inflow = None
             if not self.transport.is_closing():
                 self.transport.set_protocol(self)
@@ -340,9 +341,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def fail(self, exchange: Exchange, refusal: Refusal) -> None:
         """The application gave up: say so if nothing was said yet, else break the connection off."""
-        if exchange.disconnected or exchange.response_complete or self.transport.is_closing():
+        if self.transport.is_closing():
             return
-        exchange.disconnected = True
         if exchange.response_started and exchange.head is None:
             self.transport.close()
         else:
@@ -370,7 +370,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """The server is stopping: finish what runs, then close."""
         if self.running is not None:
-            self.running.keep_alive = False
+            self.running.close_after()
         elif not self.draining:
             self.transport.close()
 
@@ -401,13 +401,9 @@ class LimitedProtocol(HttpToolsProtocol):
     # Inside.
 
     def _tick_body(self, exchange: Exchange) -> None:
-        # Each KiB buys a second, and what is saved up is capped, so that a fast start does not pay for a stall.
-        earned = (exchange.received - exchange.seen) / BODY_BYTES_PER_SECOND
-        if self.inflow is not None and exchange.seen == exchange.received:
+        if self.inflow is not None and exchange.silent:
             self.inflow.rest()
-        exchange.seen = exchange.received
-        exchange.allowance = min(self.limits.body_timeout_sec, exchange.allowance + earned) - TICK_SECONDS
-        if exchange.allowance < 0:
+        if exchange.falls_behind(TICK_SECONDS):
             self._refuse(refusals.SLOW_BODY)
 
     def _start(self, exchange: Exchange) -> None:

@@ -1,0 +1,191 @@
+"""Requests that another server than Orcas's own brings: `orcas.http.extensions`, made of standard ASGI messages.
+
+uvicorn, hypercorn, granian, httpx and test clients differ in how large their messages are, what they leave out of them
+and whether they wait for a client that is refused while it sends. All of that is evened out here, for nobody else pays
+for it: a request of Orcas's own connection never comes here. Must not know S3, nor which server it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from orcas.config import KIB, MIB
+from orcas.http.extensions import MORE, RESPONSE, client_of, taken_apart
+from orcas.http.refusals import SLOW_DOWN
+from orcas.reports import address, new_request_id, report
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.types import Message, Receive, Scope, Send
+
+    from orcas.http.extensions import ReadyResponse
+
+# Bytes of a body that are handed on at once, in either direction.
+PIECE_MAX: Final = 256 * KIB
+# What a client may still send that sees its upload refused only when it has sent everything: bytes, seconds, and seconds
+# between two pieces. Servers close at once behind an answer, which would reset the connection before the client has read
+# it; some even know an answer's end by its length, so its body waits.
+DRAIN_BYTES_MAX: Final = 16 * MIB
+DRAIN_SECONDS_MAX: Final = 5
+_SILENT_SECONDS_MAX: Final = 1
+
+_DISCONNECT: Final[Message] = {"type": "http.disconnect"}
+
+log = logging.getLogger("orcas.http")
+
+
+class HostedExchange:
+    """One request of another server, with `scope`, `receive` and `send` as on a connection that has the extensions."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = _complete(scope)
+        self._receive = receive
+        self._send = send
+        # What was received and is not handed on yet, and whether more is to come.
+        self._held = memoryview(b"")
+        self._more_body = True
+        self._shed = False
+        self._asked = self._started = False
+        # Of the wait for the server.
+        self._waiting: asyncio.Timeout | None = None
+
+    async def run(self, application: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
+        """Run an application that wants the extensions."""
+        # What such a server raises from `send` when the client has gone away: nobody is left to answer.
+        with contextlib.suppress(OSError):
+            await application(self.scope, self.receive, self.send)
+            if self._shed and not self._started:
+                await self._refuse()
+
+    # Request.
+
+    async def receive(self) -> Message:
+        """The ASGI callable."""
+        while not self._held:
+            if self._shed:
+                return _DISCONNECT
+            self._asked = True
+            try:
+                async with asyncio.timeout(None) as self._waiting:
+                    message = await self._receive()
+            except TimeoutError:
+                # The server's own is passed on.
+                if self._waiting is None or not self._waiting.expired():
+                    raise
+                return _DISCONNECT
+            finally:
+                self._waiting = None
+            if message["type"] != "http.request":
+                return message
+            self._more_body = message.get("more_body", False)
+            body = message.get("body", b"")
+            if len(body) <= PIECE_MAX:
+                if body or not self._more_body:
+                    return self._request(body, more=self._more_body)
+            else:
+                self._held = memoryview(body)
+        piece, self._held = bytes(self._held[:PIECE_MAX]), self._held[PIECE_MAX:]
+        return self._request(piece, more=bool(self._held) or self._more_body)
+
+    def _request(self, body: bytes, *, more: bool) -> Message:
+        message: Message = {"type": "http.request", "body": body, "more_body": more}
+        if more:
+            message[MORE] = self
+        return message
+
+    @property
+    def client(self) -> str:
+        """Whose connection this is, as in `Sender`."""
+        return client_of(self.scope)
+
+    def shed(self) -> None:
+        """End this body, if it has not come whole: others need its memory."""
+        self._shed = True
+        self._held = memoryview(b"")
+        if self._waiting is not None:
+            self._waiting.reschedule(asyncio.get_running_loop().time())
+
+    # Response.
+
+    async def send(self, message: Message) -> None:
+        """The ASGI callable."""
+        self._started = True
+        if message["type"] == RESPONSE:
+            await self._respond(message["response"])
+        elif message["type"] == "http.response.body":
+            await self._send_body(message.get("body", b""), more=message.get("more_body", False))
+        else:
+            await self._send(message)
+
+    async def _respond(self, response: ReadyResponse) -> None:
+        headers, body = taken_apart(response)
+        # HTTP/2 knows no such header: streams end by themselves.
+        if response.closes and self.scope["http_version"].startswith("1"):
+            headers.append((b"connection", b"close"))
+        await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
+        if response.download is None:
+            if response.closes and self._more_body and not self._awaits_consent():
+                await self._drain()
+            await self._send_body(body, more=False)
+
+    async def _send_body(self, body: bytes | memoryview, *, more: bool) -> None:
+        view = memoryview(body)
+        while len(view) > PIECE_MAX:
+            await self._send({"type": "http.response.body", "body": bytes(view[:PIECE_MAX]), "more_body": True})
+            view = view[PIECE_MAX:]
+        await self._send({"type": "http.response.body", "body": bytes(view), "more_body": more})
+
+    def _awaits_consent(self) -> bool:
+        """Whether the client sends its body only when told to, which it was not."""
+        return not self._asked and any(name == b"expect" for name, _ in self.scope["headers"])
+
+    async def _drain(self) -> None:
+        """Receive what is left of the body, within bounds."""
+        left = DRAIN_BYTES_MAX
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS_MAX):
+                while left > 0 and self._more_body:
+                    async with asyncio.timeout(_SILENT_SECONDS_MAX):
+                        message = await self._receive()
+                    if message["type"] != "http.request":
+                        break
+                    self._more_body = message.get("more_body", False)
+                    left -= len(message.get("body", b""))
+
+    async def _refuse(self) -> None:
+        """Say why the body was ended."""
+        request_id = new_request_id()
+        fields = {
+            "method": self.scope["method"], "path": self.scope["raw_path"], "client": address(self.scope.get("client")),
+            "request_id": request_id, "cause": SLOW_DOWN.message,
+        }  # fmt: skip
+        report(log, SLOW_DOWN.status, SLOW_DOWN.code, lambda: fields)
+        document = SLOW_DOWN.document(request_id)
+        headers = [
+            (b"content-type", b"application/xml"),
+            (b"x-amz-request-id", request_id.encode()),
+            (b"content-length", b"%d" % len(document)),
+        ]
+        if self.scope["http_version"].startswith("1"):
+            headers.append((b"connection", b"close"))
+        await self._send({"type": "http.response.start", "status": SLOW_DOWN.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": document})
+
+
+def _complete(scope: Scope) -> Scope:
+    """`scope` with what ASGI lets a server leave out, and headers as Rust takes them."""
+    root = scope.get("root_path", "").rstrip("/")
+    if root:
+        # A client signs all of the path that it sends, and S3 takes the first segment for the bucket.
+        raise RuntimeError(f"the paths of S3 begin at the root of a host: mount Orcas at / or by host, not at {root}")
+    raw_path = scope.get("raw_path")
+    if raw_path is None:
+        # How the client encoded it is lost; SDKs encode what S3 tells them to.
+        raw_path = quote(scope["path"], safe="/~").encode()
+    headers = [(bytes(name).lower(), bytes(value)) for name, value in scope["headers"]]
+    return {**scope, "raw_path": raw_path, "headers": headers, "query_string": scope.get("query_string", b"")}

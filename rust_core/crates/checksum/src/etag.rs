@@ -28,11 +28,13 @@ impl Etag {
     }
 
     /// The 32 hexadecimal digits of the MD5.
+    #[inline]
     pub fn hex(&self) -> [[u8; 2]; 16] {
         hex_pairs(&self.md5)
     }
 
     /// Appends the tag without quotes: 32 hexadecimal digits, and `-N` for a multipart object.
+    #[inline]
     pub fn write_hex(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.hex().as_flattened());
         if self.parts > 0 {

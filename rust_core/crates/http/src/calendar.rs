@@ -2,6 +2,7 @@
 //! Pure.
 
 /// Year, month and day of a count of days since 1970-01-01.
+#[inline]
 pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -25,16 +25,19 @@ impl<'a> Headers<'a> {
     }
 
     /// The first value of `name` (lower case), if any.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&'a [u8]> {
         self.get_all(name).next()
     }
 
     /// Every value of `name`, in the order sent.
+    #[inline]
     pub fn get_all<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         let list = self.list;
         list.iter().filter(move |(n, _)| *n == name.as_bytes()).map(|(_, v)| *v)
     }
 
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
         let list = self.list;
         list.iter().map(|(name, value)| (*name, *value))
@@ -130,14 +133,17 @@ impl Query {
     }
 
     /// The first value of `name`.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<&[u8]> {
         self.pairs.iter().find(|(n, _)| n == name.as_bytes()).map(|(_, v)| v.as_slice())
     }
 
+    #[inline]
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.pairs.iter().map(|(n, v)| (n.as_slice(), v.as_slice()))
     }

@@ -367,12 +367,21 @@ impl Apply<'_> {
         Ok(())
     }
 
+    /// Whether everything that is named is there.
+    ///
+    /// # Errors
+    /// `Index` with the first finding.
+    fn verify(&self, rebuild: &rebuild::Rebuild) -> error::Result<()> {
+        rebuild.finish()?;
+        reclaim::verify_log_files(self.conn)
+    }
+
     /// The last transaction of a rebuild.
     fn finish(&mut self, strict: bool) -> error::Result<Option<Error>> {
         self.gathered.write(self.conn)?;
         references::drop_unheld_segments(self.conn)?;
         let rebuild = self.gathered.ledger.rebuild.as_ref();
-        let lacking = rebuild.and_then(|rebuild| rebuild.finish(self.conn).err()).map(Error::from);
+        let lacking = rebuild.and_then(|rebuild| self.verify(rebuild).err()).map(Error::from);
         if let (Some(error), true) = (&lacking, strict) {
             return Err(error.clone().into());
         }

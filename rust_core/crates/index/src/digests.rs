@@ -4,6 +4,7 @@
 
 use rusqlite::Connection;
 
+use super::columns::{decoded, stored_version};
 use super::error::Result;
 use super::{Stored, beginning, failure};
 use orcas_record::{INSTANT_SIZE_MIN, Version};
@@ -36,9 +37,9 @@ pub(super) fn find(conn: &Connection, sha256: &[u8; 32], limit: usize) -> Result
     while found.len() < limit
         && let Some(row) = rows.next()?
     {
-        let stored = super::versions::stored_version(row)?;
+        let stored = stored_version(row)?;
         // Eight bytes are a hint, the digest is what was asked for.
-        if super::versions::decoded(stored.kind, &stored.record)?.sha256.as_ref() == Some(sha256) {
+        if decoded(stored.kind, &stored.record)?.sha256.as_ref() == Some(sha256) {
             found.push(stored);
         }
     }

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use super::pages::{CONTENT, PAGE};
+use super::layout::{CONTENT, PAGE};
 use orcas_base::error::{Error, Result};
 
 const HEADER: usize = 32;

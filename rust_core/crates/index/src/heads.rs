@@ -5,9 +5,10 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, Row, ToSql};
 
+use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
 use super::error::Result;
-use super::{failure, loaded_int, stored_int};
-use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use super::{loaded_int, stored_int};
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_record::{BucketId, Sequence, Version};
 
 /// What a listing shows of an object. Rows of a scan borrow their key from the page; others own it.
@@ -139,55 +140,6 @@ pub(super) fn columns(version: &Version, sequence: Sequence) -> Result<HeadColum
         size: stored_int(version.size)?,
         etag: StoredEtag::new(version.etag),
         checksum: version.checksum.as_ref().map(store_checksum),
-        version_id: super::versions::store_version_id(version.version_id),
+        version_id: store_version_id(version.version_id),
     })
-}
-
-/// The MD5 alone, followed by the number of parts (two bytes, little-endian) where there are parts.
-pub(super) struct StoredEtag {
-    bytes: [u8; 18],
-    length: usize,
-}
-
-impl StoredEtag {
-    pub(super) fn new(etag: Etag) -> Self {
-        let mut bytes = [0; 18];
-        bytes[..16].copy_from_slice(&etag.md5);
-        bytes[16..].copy_from_slice(&etag.parts.to_le_bytes());
-        Self { bytes, length: if etag.parts == 0 { 16 } else { 18 } }
-    }
-}
-
-impl ToSql for StoredEtag {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        Ok(self.bytes[..self.length].into())
-    }
-}
-
-pub(super) fn load_etag(bytes: &[u8]) -> Result<Etag> {
-    let (md5, parts) = bytes.split_first_chunk::<16>().ok_or_else(|| failure("a row holds a short ETag"))?;
-    let parts = match parts {
-        [] => 0,
-        [low, high] => u16::from_le_bytes([*low, *high]),
-        _ => return Err(failure("a row holds a long ETag")),
-    };
-    Ok(Etag { md5: *md5, parts })
-}
-
-/// Format: the algorithm's code in the upper byte; below it 0 for a full object, 1 for a composite checksum.
-pub(super) fn store_checksum(checksum: &ObjectChecksum) -> i64 {
-    let composite = checksum.kind() == ChecksumType::Composite;
-    i64::from(checksum.checksum.algorithm().code()) << 8 | i64::from(composite)
-}
-
-pub(super) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumType)> {
-    let [algorithm, kind] =
-        u16::try_from(stored).map_err(|_| failure("a row holds an unknown checksum code"))?.to_be_bytes();
-    let algorithm = ChecksumAlgorithm::from_code(algorithm);
-    let algorithm = algorithm.ok_or_else(|| failure("a row holds an unknown checksum algorithm"))?;
-    match kind {
-        0 => Ok((algorithm, ChecksumType::FullObject)),
-        1 => Ok((algorithm, ChecksumType::Composite)),
-        _ => Err(failure("a row holds an unknown checksum type")),
-    }
 }

@@ -4,12 +4,12 @@
 use rusqlite::Connection;
 
 use super::blobs::Placed;
-use super::buckets::Tallies;
 use super::error::Result;
 use super::loaded_int;
-use super::numbers::{gather, shift};
-use super::packs::{PackDelta, PackDeltas};
+use super::numbers::{PackDelta, gather, shift};
+use super::packs::PackDeltas;
 use super::rebuild::Rebuild;
+use super::tallies::Tallies;
 
 /// Numbers of the whole store, exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -13,12 +13,14 @@
 mod apply;
 mod blobs;
 mod buckets;
+mod columns;
 mod damage;
 mod digests;
 mod dump;
 mod error;
 mod frames;
 mod heads;
+mod layout;
 mod ledger;
 mod maintenance;
 mod numbers;
@@ -32,6 +34,7 @@ mod references;
 mod replace;
 mod scan;
 mod schema;
+mod tallies;
 #[cfg(test)]
 mod tests;
 mod uploads;
@@ -49,16 +52,16 @@ use rusqlite::{Connection, MAIN_DB};
 
 pub use apply::Writer;
 pub use blobs::BlobLocation;
-pub use buckets::Counts;
 pub use heads::HeadRow;
+pub use layout::PAGE_BYTES;
 pub use ledger::Totals;
 pub use maintenance::WalState;
 pub use packs::{PackUsage, PackedBlob};
-pub use pages::PAGE_BYTES;
 pub use pool::Connections;
 pub use reader::{Reader, Snapshot};
 pub use reclaim::{LogFileRow, LogUsage};
 pub use scan::{BlobEntry, RowCounts, UploadPart};
+pub use tallies::Counts;
 pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
 
 use damage::Damage;

@@ -3,7 +3,8 @@
 
 use rusqlite::{Connection, ErrorCode};
 
-use super::pages::{PAGE, find_damaged};
+use super::layout::PAGE;
+use super::pages::find_damaged;
 use super::{Backing, Index, Shared, damaged, dump, error};
 use orcas_base::error::{Error, Result};
 use std::time::Duration;

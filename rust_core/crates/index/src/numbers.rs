@@ -86,3 +86,19 @@ pub(super) fn gather(delta: &mut i64, by: i64) -> Result<()> {
     *delta = delta.checked_add(by).ok_or_else(|| failure("a number is too large for the index"))?;
     Ok(())
 }
+
+/// By how much the numbers of a pack change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PackDelta {
+    pub(super) blobs: i64,
+    pub(super) live: i64,
+    pub(super) dead: i64,
+}
+
+impl PackDelta {
+    pub(super) fn gather(&mut self, by: Self) -> Result<()> {
+        gather(&mut self.blobs, by.blobs)?;
+        gather(&mut self.live, by.live)?;
+        gather(&mut self.dead, by.dead)
+    }
+}

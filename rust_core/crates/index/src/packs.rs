@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::error::Result;
-use super::numbers::{NumberMap, gather};
+use super::numbers::{NumberMap, PackDelta};
 use super::rebuild::Rebuild;
 use super::{failure, loaded_int, stored_int};
 use orcas_record::Sequence;
@@ -89,22 +89,6 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<u64>> {
 
 pub(super) fn exists(conn: &Connection, pack: i64) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM packs WHERE pack = ?1")?.exists([pack])?)
-}
-
-/// By how much the numbers of a pack change.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct PackDelta {
-    pub(super) blobs: i64,
-    pub(super) live: i64,
-    pub(super) dead: i64,
-}
-
-impl PackDelta {
-    pub(super) fn gather(&mut self, by: Self) -> Result<()> {
-        gather(&mut self.blobs, by.blobs)?;
-        gather(&mut self.live, by.live)?;
-        gather(&mut self.dead, by.dead)
-    }
 }
 
 /// The changes of a transaction.

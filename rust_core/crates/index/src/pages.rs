@@ -21,20 +21,13 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::error::{IndexError, Result};
 use super::frames::{self, Sums};
+use super::layout::{CONTENT, PAGE, RESERVED};
 use super::{damaged, failure};
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
 
 /// The name under which SQLite knows this layer.
 pub(super) const NAME: &CStr = c"orcas-pages";
-/// Bytes of a page, SQLite's default.
-pub(super) const PAGE: usize = PAGE_BYTES as usize;
-/// The same, to count with.
-pub const PAGE_BYTES: u64 = 4096;
-/// Bytes at the end of each page that SQLite leaves alone: the checksum, big-endian.
-const RESERVED: usize = 8;
-/// Bytes of a page before them.
-pub(super) const CONTENT: usize = PAGE - RESERVED;
 /// SQLite reads less than this from places of its choice, and never content.
 const SMALLEST_PAGE: usize = 512;
 

@@ -4,10 +4,9 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 
+use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
 use super::error::Result;
-use super::heads::{StoredEtag, load_checksum, load_etag, store_checksum};
 use super::references::Gathered;
-use super::versions::store_version_id;
 use super::{Applied, Stored, failure, loaded_int, stored_int};
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};

@@ -5,14 +5,14 @@
 //! each version in either table, and of no other: a version that goes is read from there once more, so that what its
 //! manifest refers to is counted down.
 
-use bytes::Bytes;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
+use super::columns::{decoded, store_version_id, stored_version};
 use super::error::Result;
 use super::heads::{self, HeadColumns};
 use super::references::Gathered;
 use super::{Applied, Stored, digests, failure, loaded_int, stored_int};
-use orcas_record::{self as record, BucketId, Record, Sequence, Version, VersionId};
+use orcas_record::{BucketId, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
      WHERE h.bucket = ?1 AND h.key = ?2";
@@ -22,14 +22,6 @@ const VERSION: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOI
      WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3";
 
 const COLUMNS: &str = "bucket, key, sequence, modified_ms, size, etag, checksum, version_id";
-
-/// NULL for the null version.
-pub(super) fn store_version_id(id: VersionId) -> Option<[u8; 16]> {
-    match id {
-        VersionId::Null => None,
-        VersionId::Named(bytes) => Some(bytes),
-    }
-}
 
 pub(super) fn object(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached(OBJECT)?;
@@ -41,23 +33,6 @@ pub(super) fn version(conn: &Connection, bucket: BucketId, key: &[u8], id: Versi
     let mut statement = conn.prepare_cached(VERSION)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key, store_version_id(id)))?;
     rows.next()?.map(stored_version).transpose()
-}
-
-pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
-    // A head without its record is damage: reported as absence, it would be a lost object that nobody notices.
-    let kind: Option<u8> = row.get(1)?;
-    let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
-    super::stored(row, 0, kind, 2)
-}
-
-/// The version in a record that `versions` holds.
-pub(super) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
-    match record::decode(kind, record) {
-        Ok(
-            Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. },
-        ) => Ok(version),
-        _ => Err(failure("the record of a version cannot be read")),
-    }
 }
 
 pub(super) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {

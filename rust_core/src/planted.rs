@@ -24,6 +24,24 @@ pub enum Bug {
     RetirePackInFlight,
     SweepWithoutBarrier,
     MoveWithoutSync,
+    DamageTakenForATornEnd,
+    CleanEndNotWritten,
+    SecondHeaderIgnored,
+    LogBlocksNotCompared,
+    ChunkBlocksNotCompared,
+    PackSaltIgnored,
+    LengthsNotCompared,
+    RepairWithoutResync,
+    IndexPagesNotCompared,
+    IndexDamageIgnored,
+    MendWithoutMark,
+    SalvageWithoutBlockChecksums,
+    SalvageWithoutResync,
+    SalvageOldestWins,
+    SalvageLossNotListed,
+    SalvageDoubtNotSaid,
+    SalvageWithoutBuckets,
+    CommitNotAuthenticated,
 }
 
 #[cfg(feature = "planted")]
@@ -35,8 +53,17 @@ mod chosen {
     const UNKNOWN: u8 = u8::MAX;
     static CHOSEN: AtomicU8 = AtomicU8::new(UNKNOWN);
 
+    /// A suite in `tests/`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Suite {
+        Crash,
+        Races,
+        Flips,
+        Salvage,
+    }
+
     impl Bug {
-        pub const ALL: [Self; 19] = [
+        pub const ALL: [Self; 37] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -56,7 +83,78 @@ mod chosen {
             Self::RetirePackInFlight,
             Self::SweepWithoutBarrier,
             Self::MoveWithoutSync,
+            Self::DamageTakenForATornEnd,
+            Self::CleanEndNotWritten,
+            Self::SecondHeaderIgnored,
+            Self::LogBlocksNotCompared,
+            Self::ChunkBlocksNotCompared,
+            Self::PackSaltIgnored,
+            Self::LengthsNotCompared,
+            Self::RepairWithoutResync,
+            Self::IndexPagesNotCompared,
+            Self::IndexDamageIgnored,
+            Self::MendWithoutMark,
+            Self::SalvageWithoutBlockChecksums,
+            Self::SalvageWithoutResync,
+            Self::SalvageOldestWins,
+            Self::SalvageLossNotListed,
+            Self::SalvageDoubtNotSaid,
+            Self::SalvageWithoutBuckets,
+            Self::CommitNotAuthenticated,
         ];
+
+        /// The suite that must catch it.
+        pub fn suite(self) -> Suite {
+            match self {
+                Self::AcknowledgeBeforeSync
+                | Self::RetryFailedSync
+                | Self::PackWithoutDirectorySync
+                | Self::CompactedLogWithoutDirectorySync
+                | Self::CompactedLogWithoutSync
+                | Self::ReplaceLogBeforeDurable
+                | Self::ReplaceLogBeforeApplied
+                | Self::TombstonesDropped
+                | Self::CondemnWithoutCheck
+                | Self::CondemnWithoutReaders
+                | Self::UnlinkWithoutReaders
+                | Self::HitOnCondemned
+                | Self::CopyWithoutReference
+                | Self::PinForgotten
+                | Self::RetirePackInFlight
+                | Self::SweepWithoutBarrier
+                | Self::MoveWithoutSync => Suite::Crash,
+                // A reader must come in a narrow window.
+                Self::CondemnWithoutBarrier | Self::CondemnWithoutSecondLook => Suite::Races,
+                Self::DamageTakenForATornEnd
+                | Self::CleanEndNotWritten
+                | Self::SecondHeaderIgnored
+                | Self::LogBlocksNotCompared
+                | Self::ChunkBlocksNotCompared
+                | Self::PackSaltIgnored
+                | Self::LengthsNotCompared
+                | Self::RepairWithoutResync
+                | Self::IndexPagesNotCompared
+                | Self::IndexDamageIgnored
+                | Self::MendWithoutMark => Suite::Flips,
+                Self::SalvageWithoutBlockChecksums
+                | Self::SalvageWithoutResync
+                | Self::SalvageOldestWins
+                | Self::SalvageLossNotListed
+                | Self::SalvageDoubtNotSaid
+                | Self::SalvageWithoutBuckets
+                | Self::CommitNotAuthenticated => Suite::Salvage,
+            }
+        }
+
+        /// Those that `suite` must catch; of them only the one that `ORCAS_PLANTED` names, if it names any.
+        ///
+        /// # Panics
+        /// When there is none of that name.
+        pub fn asked_of(suite: Suite) -> impl Iterator<Item = Self> {
+            let asked = std::env::var("ORCAS_PLANTED").ok();
+            let asked = asked.map(|name| Self::by_name(&name).expect("ORCAS_PLANTED names a defect"));
+            Self::ALL.into_iter().filter(move |bug| bug.suite() == suite && asked.is_none_or(|asked| asked == *bug))
+        }
 
         /// By the name that `ORCAS_PLANTED` takes.
         pub fn by_name(name: &str) -> Option<Self> {
@@ -82,7 +180,7 @@ mod chosen {
 }
 
 #[cfg(feature = "planted")]
-pub use chosen::{choose, is};
+pub use chosen::{Suite, choose, is};
 
 #[cfg(not(feature = "planted"))]
 #[inline(always)]

@@ -244,7 +244,7 @@ def answers(host: Host, method: str, target: str, body: bytes = b"", length: int
 @pytest.mark.parametrize("name", SERVERS)
 def test_boto3_transfers(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     with HOSTS[name](name, tmp_path_factory.mktemp(name)) as host:
-        client = boto3.client(
+        client = boto3.session.Session().client(
             "s3", endpoint_url=host.wire.endpoint, aws_access_key_id=IDENTITY.access_key,
             aws_secret_access_key=IDENTITY.secret_key, region_name=IDENTITY.region,
             config=Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"}),

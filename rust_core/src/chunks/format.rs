@@ -4,6 +4,7 @@
 //! `docs/format.md` are the specification.
 
 use crate::block::{BLOCK_SIZE, block_count, block_crc, field};
+use crate::planted::{self, Bug};
 
 pub const FORMAT_VERSION: u32 = 1;
 /// Chunk frames begin at multiples of this, so that no page holds bytes of two chunks: a write never touches a page
@@ -96,6 +97,9 @@ impl PackHeader {
 
     /// What every checksum in the pack is mixed with.
     pub fn crc_salt(&self) -> u32 {
+        if planted::is(Bug::PackSaltIgnored) {
+            return 0;
+        }
         u32::from_le_bytes(field(&self.salt, 0))
     }
 }
@@ -181,4 +185,5 @@ pub const fn frame_length(length: u32) -> u64 {
 /// Checks consecutive blocks of content against their salted checksums.
 pub fn blocks_match(crcs: &[u32], blocks: &[u8], crc_salt: u32) -> bool {
     blocks.chunks(BLOCK_SIZE).zip(crcs).all(|(block, stored)| block_crc(block) ^ crc_salt == *stored)
+        || planted::is(Bug::ChunkBlocksNotCompared)
 }

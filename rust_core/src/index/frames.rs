@@ -32,6 +32,30 @@ const PIECES: usize = 1_024;
 /// What the pages in one file should be; 0 for a frame of which nothing is known.
 pub(super) struct Sums {
     pieces: [OnceLock<Box<[AtomicU64]>>; PIECES],
+    #[cfg(test)]
+    pub name: CString,
+}
+
+/// Disks on which tests leave no room.
+#[cfg(test)]
+pub(crate) mod room {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::{CStr, Mutex, Path, PoisonError};
+
+    type Rule = (std::path::PathBuf, Box<dyn Fn() -> bool + Send>);
+
+    static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
+
+    /// From now on nothing can be written to this write-ahead log while `full` says so.
+    pub fn refuse(wal: std::path::PathBuf, full: impl Fn() -> bool + Send + 'static) {
+        RULES.lock().unwrap_or_else(PoisonError::into_inner).push((wal, Box::new(full)));
+    }
+
+    pub fn is_refused(wal: &CStr) -> bool {
+        let wal = Path::new(std::ffi::OsStr::from_bytes(wal.to_bytes()));
+        RULES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(path, full)| path == wal && full())
+    }
 }
 
 /// The files that are open, by name.
@@ -47,7 +71,11 @@ pub(super) fn of(name: &CStr) -> Arc<Sums> {
         return known;
     }
     open.retain(|_, sums| sums.strong_count() > 0);
-    let made = Arc::new(Sums { pieces: [const { OnceLock::new() }; PIECES] });
+    let made = Arc::new(Sums {
+        pieces: [const { OnceLock::new() }; PIECES],
+        #[cfg(test)]
+        name: name.to_owned(),
+    });
     open.insert(name.to_owned(), Arc::downgrade(&made));
     made
 }

@@ -58,6 +58,8 @@ pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};
 use crate::error::{Error, Result};
 use crate::record::{Record, Sequence, head_of};
 use damage::Damage;
+#[cfg(test)]
+pub(crate) use frames::room;
 use pool::Pool;
 
 /// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
@@ -133,9 +135,7 @@ impl Index {
     /// damaged as far as a look at its first pages tells, or has another schema: rebuild it.
     pub fn open(options: IndexOptions, store_id: [u8; 16]) -> Result<Self> {
         let Some(path) = options.path.clone() else {
-            let conn = schema::open_memory()?;
-            schema::create(&conn, store_id)?;
-            return Ok(Self::in_memory(options, conn));
+            return Ok(Self::in_memory(options, schema::create_in_memory(store_id)?));
         };
         if frames::is_broken(&path)? {
             return Err(damaged("its write-ahead log is damaged"));

@@ -22,6 +22,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::frames::{self, Sums};
 use super::{damaged, failure};
 use crate::error::{Error, Result};
+use crate::planted::{self, Bug};
 
 /// The name under which SQLite knows this layer.
 pub(super) const NAME: &CStr = c"orcas-pages";
@@ -61,6 +62,11 @@ fn checksum(page: &[u8], offset: sqlite3_int64) -> [u8; RESERVED] {
     // An odd multiplier keeps numbers apart.
     let place = offset.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (content ^ place).to_be_bytes()
+}
+
+/// Whether a page is the one that was written there.
+fn matches(page: &[u8], offset: sqlite3_int64) -> bool {
+    page[CONTENT..] == checksum(page, offset) || planted::is(Bug::IndexPagesNotCompared)
 }
 
 /// What a file of this layer is.
@@ -147,7 +153,7 @@ fn is_whole(file: &File, number: u64) -> std::io::Result<bool> {
     let offset = (number - 1) * PAGE as u64;
     let mut page = [0; PAGE];
     match file.read_exact_at(&mut page, offset) {
-        Ok(()) => Ok(page[CONTENT..] == checksum(&page, offset as sqlite3_int64)),
+        Ok(()) => Ok(matches(&page, offset as sqlite3_int64)),
         Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(true),
         Err(error) => Err(error),
     }
@@ -236,8 +242,7 @@ unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, bytes: c_int
         }
         std::slice::from_raw_parts(to.cast::<u8>(), length)
     };
-    let is_whole = page.len() == PAGE && page[PAGE - RESERVED..] == checksum(page, offset);
-    if is_whole { SQLITE_OK } else { SQLITE_IOERR_DATA }
+    if page.len() == PAGE && matches(page, offset) { SQLITE_OK } else { SQLITE_IOERR_DATA }
 }
 
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
@@ -298,8 +303,13 @@ unsafe extern "C" fn write_frames(
     // SAFETY: as `write` and `read_frames`.
     unsafe {
         let written = std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize);
+        let known = &*sums(layer, file).read_unaligned();
+        #[cfg(test)]
+        if frames::room::is_refused(&known.name) {
+            return ffi::SQLITE_FULL;
+        }
         // Nobody reads a frame before all of its transaction is there.
-        (*sums(layer, file).read_unaligned()).written(written, offset as usize);
+        known.written(written, offset as usize);
         let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
         write(file, from, bytes, offset)
     }

@@ -5,6 +5,8 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Once;
 
+use parking_lot::Mutex;
+use rusqlite::backup::Backup;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
@@ -138,6 +140,25 @@ pub(super) fn open_memory() -> Result<Connection> {
     Ok(conn)
 }
 
+/// An index in memory without anything in it: a copy of the first one that the process made. Suites open hundreds of
+/// thousands of stores, and defining the tables took a fifth of their time.
+pub(super) fn create_in_memory(store_id: [u8; 16]) -> Result<Connection> {
+    static EMPTY: Mutex<Option<Connection>> = Mutex::new(None);
+    let mut conn = open_memory()?;
+    let mut empty = EMPTY.lock();
+    let empty = match &mut *empty {
+        Some(empty) => empty,
+        none => {
+            let made = open_memory()?;
+            define(&made)?;
+            none.insert(made)
+        }
+    };
+    Backup::new(empty, &mut conn)?.step(-1)?;
+    name_store(&conn, store_id)?;
+    Ok(conn)
+}
+
 /// What every connection gets before it looks at a page: a damaged or planted file must not run anything.
 fn prepare(conn: &Connection, cache_kib: u32) -> Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
@@ -172,13 +193,20 @@ pub(super) fn is_empty(conn: &Connection) -> Result<bool> {
 /// Creates all tables at once, so that a crash leaves either none or all of them.
 pub(super) fn create(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    let created = conn
-        .execute_batch(TABLES)
-        .and_then(|()| conn.pragma_update(None, "application_id", APPLICATION_ID))
-        .and_then(|()| conn.pragma_update(None, "user_version", SCHEMA))
-        .and_then(|()| conn.execute("INSERT INTO meta VALUES ('store_id', ?1)", [store_id]));
+    let created = define(conn).and_then(|()| name_store(conn, store_id));
     conn.execute_batch(if created.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    created?;
+    created
+}
+
+fn define(conn: &Connection) -> Result<()> {
+    conn.execute_batch(TABLES)?;
+    conn.pragma_update(None, "application_id", APPLICATION_ID)?;
+    conn.pragma_update(None, "user_version", SCHEMA)?;
+    Ok(())
+}
+
+fn name_store(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
+    conn.execute("INSERT INTO meta VALUES ('store_id', ?1)", [store_id])?;
     Ok(())
 }
 

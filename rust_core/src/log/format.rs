@@ -4,6 +4,7 @@
 //! `docs/format.md` are the specification.
 
 use crate::block::{BLOCK_SIZE, block_count, block_crc, field};
+use crate::planted::{self, Bug};
 use crate::record::Sequence;
 
 /// The first frame stands here; the header's sector is thus never rewritten by a batch.
@@ -167,6 +168,7 @@ pub fn blocks_match(seal: &FileSeal, table: &[u8], blocks: &[u8]) -> bool {
         .chunks(BLOCK_SIZE)
         .zip(table.chunks_exact(4))
         .all(|(block, stored)| u32::from_le_bytes(field(stored, 0)) == block_crc(block) ^ seal.crc_salt())
+        || planted::is(Bug::LogBlocksNotCompared)
 }
 
 /// Format of the payload: batch start u64 | highest sequence known durable u64 | records u32 | zero u32 | chain 32 |
@@ -211,7 +213,8 @@ impl Commit {
     pub fn decode(frame: &[u8; COMMIT_FRAME], keys: &LogKeys, seal: &FileSeal, offset: u64) -> Option<Self> {
         let header = FrameHeader::decode(&field(frame, 0), seal, offset)?;
         let stored = blake3::Hash::from_bytes(field(frame, FRAME_HEADER + COMMIT_SIGNED));
-        if header.class != FrameClass::Commit || seal.commit_mac(keys, frame, offset) != stored {
+        let genuine = seal.commit_mac(keys, frame, offset) == stored || planted::is(Bug::CommitNotAuthenticated);
+        if header.class != FrameClass::Commit || !genuine {
             return None;
         }
         Some(Self {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use orcas_core::engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store, repair_store};
 use orcas_core::error::Error;
 use orcas_core::fs::sim::SimDisk;
-use orcas_core::fs::{FileSystem, Open};
+use orcas_core::fs::{File, FileSystem, Open};
 
 use crate::observe::{Seen, State, compare};
 use crate::store::{Built, INDEX, disk_with, environment, open, options};
@@ -101,7 +101,8 @@ impl<'a> Bench<'a> {
 
     fn observe(&self) -> State {
         let mut states = [None, Some(Arc::clone(&self.built.snapshot))].map(|index| {
-            let stepper = open(&self.disk.snapshot(), self.place.path(), IndexPlace::Memory(index)).unwrap();
+            let stepper =
+                open(&self.disk.snapshot(), self.place.path(), self.built.size, IndexPlace::Memory(index)).unwrap();
             crate::observe::observe(stepper.handle())
         });
         assert_eq!(states[0], states[1]);
@@ -121,13 +122,19 @@ impl<'a> Bench<'a> {
 
     /// Flips bits of one byte of a file of log, packs or keys.
     pub fn flip(&self, name: &str, offset: usize, mask: u8) -> Verdict {
+        let byte = self.built.files[name][offset] ^ mask;
+        self.change(name, &|file| file.write_at(offset as u64, &[byte]).unwrap())
+    }
+
+    /// Changes a file of log, packs or keys.
+    pub fn change(&self, name: &str, change: &dyn Fn(&dyn File)) -> Verdict {
         let disk = self.disk.snapshot();
         let file = disk.open(&self.place.path().join(name), Open::Write).unwrap();
-        file.write_at(offset as u64, &[self.built.files[name][offset] ^ mask]).unwrap();
+        change(&*file);
         file.sync_data().unwrap();
         let said = said(self.check(&disk.snapshot()), name);
         let show = |index| {
-            Some(match open(&disk.snapshot(), self.place.path(), IndexPlace::Memory(index)) {
+            Some(match open(&disk.snapshot(), self.place.path(), self.built.size, IndexPlace::Memory(index)) {
                 Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
                 Err(error) => Effect::Refused(error),
             })
@@ -143,7 +150,7 @@ impl<'a> Bench<'a> {
         }
         write_index(&scratch.path, &index);
         let said = said(check(&scratch.disk.snapshot(), &scratch.path), INDEX);
-        let kept = match open(&scratch.disk.snapshot(), &scratch.path, IndexPlace::File) {
+        let kept = match open(&scratch.disk.snapshot(), &scratch.path, self.built.size, IndexPlace::File) {
             Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
             Err(error) => Effect::Refused(error),
         };
@@ -168,12 +175,12 @@ impl<'a> Bench<'a> {
         let hit = told.losses.iter().map(|loss| String::from_utf8_lossy(&loss.key).into_owned()).collect();
         let disk = flipped(&self.disk, self.place.path());
         let repaired = repair_store(
-            options(self.place.path()),
+            options(self.place.path(), self.built.size),
             environment(&disk, IndexPlace::Memory(None)),
             &CheckProgress::default(),
             true,
         );
-        let opened = repaired.and_then(|_| open(&disk, self.place.path(), IndexPlace::Memory(None)));
+        let opened = repaired.and_then(|_| open(&disk, self.place.path(), self.built.size, IndexPlace::Memory(None)));
         let effect = match opened {
             Ok(stepper) => Effect::Opened(compare(stepper.handle(), &self.state)),
             Err(error) => Effect::Refused(error),
@@ -212,12 +219,12 @@ fn scratch(built: &Built) -> Scratch {
 }
 
 pub struct Scratch {
-    path: PathBuf,
-    disk: SimDisk,
+    pub path: PathBuf,
+    pub disk: SimDisk,
     _dir: tempfile::TempDir,
 }
 
-fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
+pub fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
     for suffix in ["", "-wal", "-shm"] {
         let _ = std::fs::remove_file(dir.join(format!("{INDEX}{suffix}")));
     }
@@ -226,7 +233,7 @@ fn write_index(dir: &Path, index: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-fn check(disk: &SimDisk, data: &Path) -> Result<CheckReport, Error> {
+pub fn check(disk: &SimDisk, data: &Path) -> Result<CheckReport, Error> {
     let fs: Arc<dyn FileSystem> = Arc::new(disk.clone());
     let options = CheckOptions { read_content: true, threads: 1, bytes_per_sec: 0 };
     check_store(&fs, data, &options, &CheckProgress::default())

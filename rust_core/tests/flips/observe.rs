@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use orcas_core::checksum::Etag;
-use orcas_core::engine::{Found, Handle, ListObjects, ListParts, ListUploads, Listed};
+use orcas_core::engine::{Condition, Found, Handle, ListObjects, ListParts, ListUploads, Listed};
 use orcas_core::error::Result;
 use orcas_core::record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
 
 /// Small, so that pages end in many places.
 const PAGE: usize = 17;
+/// Bytes that a read asks for.
+const PIECE: usize = 64 << 10;
 
 /// One object or part: what lists and heads say of it, and its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,8 @@ pub struct State {
 pub struct Seen {
     /// Answers that were errors.
     pub errors: u64,
+    /// Whether the store said that it is damaged before anything was asked.
+    pub told: bool,
     /// Of these, the first.
     pub first_error: Option<String>,
     /// Items that should be there and are not, without an error.
@@ -82,7 +86,8 @@ pub fn observe(handle: &Handle) -> State {
 
 /// Everything that `wanted` has, asked of a store that may be damaged.
 pub fn compare(handle: &Handle, wanted: &State) -> Seen {
-    let mut seen = Seen::default();
+    let told = matches!(handle.health().condition, Condition::Damaged(_));
+    let mut seen = Seen { told, ..Seen::default() };
     let buckets = bucket_lines(handle);
     if buckets != wanted.buckets {
         seen.wrong(|| format!("buckets: {buckets:?}"));
@@ -237,7 +242,7 @@ fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
     let size = version.size.min(stored);
     let mut reader = handle.reader(found, 0, version.size.saturating_sub(1));
     let mut bytes = Vec::with_capacity(size.min(8 << 20) as usize);
-    let mut piece = vec![0; 1 << 20];
+    let mut piece = vec![0; PIECE];
     loop {
         match reader.read(&mut piece)? {
             0 => break,

@@ -1,5 +1,5 @@
-//! Builds the stores whose bytes are flipped: about a megabyte each, with one of everything in it, made step by step on
-//! a simulated disk, so that the bytes are the same each time.
+//! Builds the stores whose bytes are flipped: with one of everything in each, made step by step on a simulated disk, so
+//! that the bytes are the same each time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,22 +12,21 @@ use orcas_core::decide::{
     Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     SourceConditions,
 };
-use orcas_core::engine::{
-    Clock, CompletionSink, EngineOptions, Environment, Handle, IndexPlace, Policy, Step, Stepper, Waiter,
-};
+use orcas_core::engine::{Clock, CompletionSink, Environment, Handle, IndexPlace, Policy, Step, Stepper, Waiter};
 use orcas_core::error::Result;
 use orcas_core::fs::sim::{SimDisk, SimRandom};
 use orcas_core::fs::{FileSystem, Open};
-use orcas_core::record::{Bucket, BucketSettings, Chunking, Durability, RefLevel, UploadId};
+use orcas_core::record::{Bucket, BucketSettings, Chunking, INLINE_MAX, UploadId};
 use parking_lot::Mutex;
 
-const CHUNK_SIZE: u32 = 12 << 10;
-const LOG_FILE_SIZE: u64 = 48 << 10;
-const PACK_SIZE: u64 = 160 << 10;
+#[path = "size.rs"]
+mod size;
+pub use size::{LARGE, SMALL, Size, options};
+
 /// More than reclamation of such a store ever takes.
 const RECLAIM_STEPS_MAX: usize = 5_000;
 /// Everything that is dead goes, files are rewritten for little.
-const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true, hurry: false };
+const EAGER: Policy = Policy { live_max: 0.9, freed_min: 4_000, output_max: 1 << 40, compact: true, hurry: false };
 
 pub const INDEX: &str = "index.db";
 pub const WAL: &str = "index.db-wal";
@@ -53,32 +52,8 @@ impl CompletionSink for Answers {
     }
 }
 
-pub fn options(data: &Path) -> EngineOptions {
-    EngineOptions {
-        data: data.to_owned(),
-        batch_write_enabled: true,
-        write_buffer_window: Duration::from_secs(1),
-        max_write_buffer_size: 64 << 10,
-        max_write_buffer_count: 64,
-        chunk_size: CHUNK_SIZE,
-        durability: Durability::Sync,
-        ref_level: RefLevel::Full,
-        sync_interval: Duration::from_secs(1),
-        db_max_open: 2,
-        db_max_idle: 2,
-        db_lifetime: Duration::MAX,
-        log_file_size: LOG_FILE_SIZE,
-        pack_size: PACK_SIZE,
-        reclaim_rate: 0,
-        scrub_rate: 0,
-        reserve: 0,
-        ballast: 0,
-        pooling_enabled: true,
-    }
-}
-
-pub fn open(disk: &SimDisk, data: &Path, index: IndexPlace) -> Result<Stepper> {
-    Stepper::open(options(data), environment(disk, index))
+pub fn open(disk: &SimDisk, data: &Path, size: Size, index: IndexPlace) -> Result<Stepper> {
+    Stepper::open(options(data, size), environment(disk, index))
 }
 
 pub fn environment(disk: &SimDisk, index: IndexPlace) -> Environment {
@@ -103,6 +78,7 @@ fn noise(length: usize, seed: u64) -> Vec<u8> {
 
 /// A store at rest: every file, and what its users know of it.
 pub struct Built {
+    pub size: Size,
     /// Everything but the index, by the path inside of the store.
     pub files: BTreeMap<String, Vec<u8>>,
     /// The files of the index.
@@ -120,35 +96,53 @@ pub struct Built {
 }
 
 struct Builder {
+    size: Size,
     data: PathBuf,
     disk: SimDisk,
     stepper: Option<Stepper>,
     answers: Arc<Answers>,
     objects: BTreeMap<String, Vec<u8>>,
     former: BTreeMap<String, Vec<Vec<u8>>>,
+    /// Log files that are gone since others stand for them.
+    replaced: BTreeMap<String, Vec<u8>>,
 }
 
 /// A store that was closed: every batch has a successor's header behind it.
-pub fn closed() -> Built {
+pub fn closed(size: Size) -> Built {
     let place = tempfile::tempdir().unwrap();
-    let mut builder = Builder::with_everything(place.path());
-    builder.reopen();
-    builder.stepper = None;
+    let mut builder = Builder::with_everything(place.path(), size);
+    builder.close();
     builder.finish(None, Vec::new())
 }
 
-/// A store whose process was killed: the log ends somewhere, and the index has yet to follow.
-pub fn killed() -> Built {
+/// The same after a power cut that brought back the log files which compaction had replaced.
+#[allow(dead_code)] // Salvage asks for it; flips do not.
+pub fn with_replaced_files(size: Size) -> Built {
     let place = tempfile::tempdir().unwrap();
-    let mut builder = Builder::with_everything(place.path());
+    let mut builder = Builder::with_everything(place.path(), size);
+    builder.close();
+    let replaced = std::mem::take(&mut builder.replaced);
+    assert!(!replaced.is_empty());
+    let mut built = builder.finish(None, Vec::new());
+    built.files.extend(replaced);
+    built
+}
+
+/// A store whose process was killed: the log ends somewhere, and the index has yet to follow.
+pub fn killed(size: Size) -> Built {
+    let place = tempfile::tempdir().unwrap();
+    let mut builder = Builder::with_everything(place.path(), size);
+    // Otherwise the index's write-ahead log has all that was ever stored.
+    builder.stepper = None;
+    builder.open();
     let bucket = builder.handle().bucket(b"a").unwrap();
     for n in 0..6 {
-        builder.put(&bucket, &format!("tail/{n}"), noise(900 + 700 * n, 9_000 + n as u64));
+        builder.put(&bucket, &format!("tail/{n}"), builder.noise(900 + 700 * n, 9_000 + n as u64));
     }
     builder.delete(&bucket, "tail/2");
     // The index has a WAL.
     for n in 6..8 {
-        builder.submit_put(&bucket, &format!("tail/{n}"), noise(1_500, 9_000 + n as u64));
+        builder.submit_put(&bucket, &format!("tail/{n}"), builder.noise(1_500, 9_000 + n as u64));
         builder.commit();
     }
     let (disk, index) = (builder.disk.snapshot(), read_index(place.path()));
@@ -156,6 +150,18 @@ pub fn killed() -> Built {
     builder.stepper = None;
     builder.disk = disk;
     builder.finish(Some(index), vec!["a/tail/7".into()])
+}
+
+/// The files of a directory of the store, by the path inside of it.
+fn read_dir(disk: &SimDisk, data: &Path, dir: &str) -> Vec<(String, Vec<u8>)> {
+    let mut files = Vec::new();
+    for name in disk.list(&data.join(dir)).unwrap() {
+        let Ok(file) = disk.open(&data.join(dir).join(&name), Open::Read) else { continue };
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        files.push((if dir.is_empty() { name } else { format!("{dir}/{name}") }, bytes));
+    }
+    files
 }
 
 fn read_index(data: &Path) -> BTreeMap<String, Vec<u8>> {
@@ -170,17 +176,19 @@ fn in_memory(mut database: Vec<u8>) -> Arc<Vec<u8>> {
 }
 
 impl Builder {
-    fn with_everything(data: &Path) -> Self {
+    fn with_everything(data: &Path, size: Size) -> Self {
         let disk = disk_with(data);
         // First chunks move out of packs; later gaps are punched.
         disk.refuse_holes();
         let mut builder = Self {
+            size,
             data: data.to_owned(),
             disk,
             stepper: None,
             answers: Arc::default(),
             objects: BTreeMap::new(),
             former: BTreeMap::new(),
+            replaced: BTreeMap::new(),
         };
         builder.open();
         builder.first_life();
@@ -193,12 +201,17 @@ impl Builder {
     }
 
     fn open(&mut self) {
-        self.stepper = Some(open(&self.disk, &self.data, IndexPlace::File).unwrap());
+        self.stepper = Some(open(&self.disk, &self.data, self.size, IndexPlace::File).unwrap());
     }
 
-    fn reopen(&mut self) {
+    fn close(&mut self) {
+        self.stepper.as_mut().unwrap().close();
         self.stepper = None;
-        self.open();
+    }
+
+    /// `length` bytes of a large store, in proportion of a smaller one: within the record of the object in both or none.
+    fn noise(&self, length: usize, seed: u64) -> Vec<u8> {
+        noise(if length <= INLINE_MAX { length } else { (length / self.size.divisor).max(INLINE_MAX + 1) }, seed)
     }
 
     fn first_life(&mut self) {
@@ -208,22 +221,22 @@ impl Builder {
             BucketSettings { chunking: Some(Chunking::ContentDefined), keep_sha256: true, ..BucketSettings::default() };
         let other = self.bucket("other", "somebody else", cut);
         for (n, length) in [0, 100, 256, 257, 5_000, 20_000, 40_001].into_iter().enumerate() {
-            self.put(&a, &format!("of-{length}"), noise(length, n as u64));
-            self.put(&other, &format!("of-{length}"), noise(length, n as u64));
+            self.put(&a, &format!("of-{length}"), self.noise(length, n as u64));
+            self.put(&other, &format!("of-{length}"), self.noise(length, n as u64));
         }
-        self.put(&b, "shares-content", noise(5_000, 4));
-        self.put(&b, "shares-chunks", noise(40_001, 6));
+        self.put(&b, "shares-content", self.noise(5_000, 4));
+        self.put(&b, "shares-chunks", self.noise(40_001, 6));
         self.copy(&a, "of-20000", &b, "copied");
-        for n in 0..12 {
-            self.put(&b, &format!("chunks/{n}"), noise(30_000, 100 + n));
+        for n in 0..self.size.chunks {
+            self.put(&b, &format!("chunks/{n}"), self.noise(30_000, 100 + n));
         }
-        for n in 0..40 {
-            self.put(&a, &format!("many/{n:02}"), noise(1_500, 200 + n));
+        for n in 0..self.size.many {
+            self.put(&a, &format!("many/{n:02}"), self.noise(1_500, 200 + n));
         }
-        for n in (0..40).filter(|n| n % 7 != 0) {
+        for n in (0..self.size.many).filter(|n| n % 7 != 0) {
             self.delete(&a, &format!("many/{n:02}"));
         }
-        for n in (0..12).filter(|n| n % 4 != 0) {
+        for n in (0..self.size.chunks).filter(|n| n % 4 != 0) {
             self.delete(&b, &format!("chunks/{n}"));
         }
         self.reclaim(true);
@@ -236,35 +249,35 @@ impl Builder {
         let handle = self.handle();
         let (a, b) = (handle.bucket(b"a").unwrap(), handle.bucket(b"b").unwrap());
         // One chunk many times: more references than a manifest holds, and no room.
-        self.put(&b, "segments", vec![7; 70 * CHUNK_SIZE as usize]);
+        self.put(&b, "segments", vec![7; 70 * self.size.chunk as usize]);
         // The last part of an upload may be small, and a single one is the last.
         let upload = self.upload(&b, "multipart");
-        let bytes = noise(26_000, 300);
+        let bytes = self.noise(26_000, 300);
         let part = self.part(&b, "multipart", upload, 3, &bytes);
         self.complete(&b, "multipart", upload, vec![part], bytes);
         let upload = self.upload(&b, "open");
-        self.part(&b, "open", upload, 1, &noise(30_000, 301));
-        self.part(&b, "open", upload, 2, &noise(3_000, 302));
+        self.part(&b, "open", upload, 1, &self.noise(30_000, 301));
+        self.part(&b, "open", upload, 2, &self.noise(3_000, 302));
         let upload = self.upload(&b, "aborted");
-        self.part(&b, "aborted", upload, 1, &noise(3_000, 303));
+        self.part(&b, "aborted", upload, 1, &self.noise(3_000, 303));
         self.run(Intent::AbortUpload { bucket: b.id, key: "aborted".into(), upload });
         for n in 0..3 {
-            self.put(&a, &format!("gap/{n}"), noise(25_000, 400 + n));
+            self.put(&a, &format!("gap/{n}"), self.noise(25_000, 400 + n));
         }
-        self.put(&a, "renamed", noise(700, 410));
+        self.put(&a, "renamed", self.noise(700, 410));
         self.rename(&a, "renamed", "to");
         self.delete(&a, "gap/1");
         self.reclaim(false);
-        for n in 0..60 {
-            self.put(&a, &format!("later/{n:02}"), noise(2_000 + n, 500 + n as u64));
+        for n in 0..self.size.later {
+            self.put(&a, &format!("later/{n:02}"), self.noise(2_000 + n, 500 + n as u64));
         }
         // Replaced by others.
-        for n in (5..60).step_by(11) {
-            self.put(&a, &format!("later/{n:02}"), noise(1_000 + 300 * n, 700 + n as u64));
+        for n in (5..self.size.later).step_by(11) {
+            self.put(&a, &format!("later/{n:02}"), self.noise(1_000 + 300 * n, 700 + n as u64));
         }
         // Dead and not condemned.
-        self.delete(&a, "later/30");
-        self.put(&b, "last", noise(30_000, 600));
+        self.delete(&a, &format!("later/{:02}", self.size.later / 2));
+        self.put(&b, "last", self.noise(30_000, 600));
         self.delete(&b, "chunks/4");
     }
 
@@ -293,11 +306,14 @@ impl Builder {
         let stepper = self.stepper.as_mut().unwrap();
         stepper.refresh_reclamation(seal);
         for _ in 0..RECLAIM_STEPS_MAX {
+            let before = self.disk.snapshot();
             if stepper.reclaim(&EAGER).unwrap() == Step::Idle {
                 return;
             }
             stepper.commit();
             stepper.apply().unwrap();
+            let (old, new) = (read_dir(&before, &self.data, "log"), self.disk.list(&self.data.join("log")).unwrap());
+            self.replaced.extend(old.into_iter().filter(|(name, _)| !new.iter().any(|left| name.ends_with(left))));
         }
         panic!("reclamation does not end: {:?}", stepper.reclaiming());
     }
@@ -315,7 +331,7 @@ impl Builder {
     }
 
     fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Body {
-        if bytes.len() <= 20_000 {
+        if bytes.len() <= self.size.streamed {
             return self.handle().small_body(bucket, Bytes::copy_from_slice(bytes));
         }
         let mut writer = self.handle().body_writer(bucket, bytes.len() as u64);
@@ -450,18 +466,12 @@ impl Builder {
         assert!(self.stepper.is_none());
         let mut files = BTreeMap::new();
         for dir in ["", "log", "chunks"] {
-            for name in self.disk.list(&self.data.join(dir)).unwrap() {
-                let path = self.data.join(dir).join(&name);
-                let Ok(file) = self.disk.open(&path, Open::Read) else { continue };
-                let mut bytes = vec![0; file.len().unwrap() as usize];
-                file.read_at(0, &mut bytes).unwrap();
-                let name = if dir.is_empty() { name } else { format!("{dir}/{name}") };
-                files.insert(name, bytes);
-            }
+            files.extend(read_dir(&self.disk, &self.data, dir));
         }
         let at_rest = read_index(&self.data);
         let snapshot = in_memory(at_rest[INDEX].clone());
         Built {
+            size: self.size,
             files,
             index: index.unwrap_or(at_rest),
             snapshot,

@@ -11,13 +11,15 @@ use orcas_core::engine::{
 use orcas_core::error::Result;
 use orcas_core::fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_core::fs::{FileSystem, Open};
-use orcas_core::record::BucketId;
+use orcas_core::record::{BucketId, Sequence};
 
 use crate::damage::{Index, Plan};
-use crate::places::Places;
+use crate::places::{Frame, Places, Range};
 use crate::store::{Built, INDEX, WAL, disk_with, options};
 
 const OWNER: &str = "root";
+/// Bytes of a frame that say which record it is.
+const FRAME_HEADER: usize = 24;
 
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -30,6 +32,8 @@ pub struct Tally {
     pub lost: u64,
     /// What had been deleted or replaced by a record that is gone, said to be in doubt.
     pub stale: u64,
+    /// Objects that are missing or stale, which nobody can know: their records have left no trace.
+    pub traceless: u64,
     /// Stores of which not one record was left.
     pub nothing: u64,
     /// Stores that were served from their index.
@@ -38,12 +42,13 @@ pub struct Tally {
 
 impl Tally {
     pub fn add(&mut self, other: &Self) {
-        let Self { stores, given, untouched, lost, stale, nothing, from_index } = other;
+        let Self { stores, given, untouched, lost, stale, traceless, nothing, from_index } = other;
         self.stores += stores;
         self.given += given;
         self.untouched += untouched;
         self.lost += lost;
         self.stale += stale;
+        self.traceless += traceless;
         self.nothing += nothing;
         self.from_index += from_index;
     }
@@ -61,7 +66,7 @@ impl Bench {
         let home = tempfile::tempdir().unwrap();
         let disk = disk_with(home.path());
         write_files(&disk, home.path(), &built.files);
-        let places = Places::of(Arc::new(disk.clone()), home.path(), &built.files["store.keys"]);
+        let places = Places::of(Arc::new(disk.clone()), home.path(), &built.files);
         let mut bench = Self { built, places, names: BTreeMap::new() };
         let plan = Plan { index: Index::Missing, ..Plan::nothing() };
         let (engine, _) = bench.open(&disk, home.path(), &plan).unwrap();
@@ -83,7 +88,7 @@ impl Bench {
             random: Arc::new(SimRandom::new(7)),
             index: IndexPlace::File,
         };
-        salvage_store(options(home), environment, &Bytes::from_static(OWNER.as_bytes()))
+        salvage_store(options(home, self.built.size), environment, &Bytes::from_static(OWNER.as_bytes()))
     }
 
     fn write_index(&self, home: &Path, plan: &Plan) {
@@ -113,21 +118,27 @@ impl Bench {
     pub fn run(&self, plan: &Plan, tally: &mut Tally) -> Result<SalvageReport, String> {
         // The index is a real file, so every run has a directory of its own; the disk has the same names in it.
         let home = tempfile::tempdir().unwrap();
-        let disk = damaged(home.path(), &self.built.files, plan);
+        let files = damaged(&self.built.files, plan);
+        let disk = disk_with(home.path());
+        write_files(&disk, home.path(), &files);
         let before = disk.steps();
         let salvaged = self.open(&disk, home.path(), plan);
-        let left = |range: &(String, usize, usize)| !plan.hits(&self.built.files, &range.0, range.1, range.2);
+        let left = |range: &Range| self.is_left(plan, range);
+        let damage = Damage { plan, files: &files, known: self.known(plan) };
         tally.stores += 1;
         let (engine, report) = match salvaged {
             Ok(salvaged) => salvaged,
-            Err(error) if self.places.records.iter().any(left) => return Err(format!("not opened: {error}")),
+            Err(error) if self.places.records.iter().any(|frame| left(&frame.place)) => {
+                return Err(format!("not opened: {error}"));
+            }
             Err(_) => {
                 tally.nothing += 1;
                 return Ok(nothing());
             }
         };
         tally.from_index += u64::from(report.source == orcas_core::engine::SalvageSource::Index);
-        let seen = self.look(&engine.handle(), &report, plan, tally)?;
+        self.judge_proofs(plan, &report)?;
+        let seen = self.look(&engine.handle(), &report, &damage, tally)?;
         for ((bucket, key), ranges) in &self.places.objects {
             let whole = ranges.iter().all(left);
             tally.untouched += u64::from(whole);
@@ -138,8 +149,11 @@ impl Bench {
                 return Err(format!("{}/{key:?} is whole and was missed", self.names[bucket]));
             }
             tally.lost += 1;
-            if report.is_whole() && !self.nobody_can_know(plan) {
-                return Err(format!("{}/{key:?} is not there, and nothing is said", self.names[bucket]));
+            if report.is_whole() {
+                if !self.places.last.get(&(*bucket, key.clone())).is_some_and(|frame| damage.leaves_no_trace(frame)) {
+                    return Err(format!("{}/{key:?} is not there, and nothing is said", self.names[bucket]));
+                }
+                tally.traceless += 1;
             }
         }
         engine.close().map_err(|error| error.to_string())?;
@@ -150,16 +164,31 @@ impl Bench {
         Ok(report)
     }
 
-    /// Whether the end of the log is gone in a way that leaves no trace, and the index with it: nothing leads to the last
-    /// file, and zeros are what a file ends with. The last but one ends where the last one says.
-    fn nobody_can_know(&self, plan: &Plan) -> bool {
-        let gone = |name: &String| {
-            let zeroed =
-                |(file, _, bytes): &(String, usize, Vec<u8>)| file == name && bytes.iter().all(|byte| *byte == 0);
-            plan.removed.contains(name) || plan.cut.contains_key(name) || plan.written.iter().any(zeroed)
-        };
-        let logs: Vec<&String> = self.built.files.keys().filter(|name| name.starts_with("log/")).collect();
-        plan.index != Index::Kept && logs.into_iter().rev().take(2).any(gone)
+    fn is_left(&self, plan: &Plan, (file, from, until): &Range) -> bool {
+        !plan.hits(&self.built.files, file, *from, *until)
+    }
+
+    /// The last record of which anything is left that says that it was there: the header of its frame, or one of a file.
+    fn known(&self, plan: &Plan) -> Sequence {
+        let frames = self.places.records.iter().map(|Frame { sequence, place: (file, from, _) }| {
+            let header = (file.clone(), *from, from + FRAME_HEADER);
+            (*sequence, header)
+        });
+        let headers = self.places.headers.iter().map(|frame| (frame.sequence, frame.place.clone()));
+        let left = frames.chain(headers).filter(|(_, place)| self.is_left(plan, place));
+        left.map(|(sequence, _)| sequence).max().unwrap_or(0)
+    }
+
+    /// Records count as proven only where they, and the commit record of their batch, are as they were written.
+    fn judge_proofs(&self, plan: &Plan, report: &SalvageReport) -> Result<(), String> {
+        let whole = self.places.batches.iter().filter(|batch| self.is_left(plan, &batch.commit));
+        let proven: usize =
+            whole.map(|batch| batch.records.iter().filter(|place| self.is_left(plan, place)).count()).sum();
+        let most = if report.keys { proven as u64 } else { 0 };
+        match report.authenticated <= most {
+            true => Ok(()),
+            false => Err(format!("{} records are said to be proven, {most} are", report.authenticated)),
+        }
     }
 
     /// Reads every object that is shown; the names of those that are given as they were stored last.
@@ -167,10 +196,10 @@ impl Bench {
         &self,
         handle: &Handle,
         report: &SalvageReport,
-        plan: &Plan,
+        damage: &Damage<'_>,
         tally: &mut Tally,
     ) -> Result<BTreeSet<(BucketId, Bytes)>, String> {
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut doubtful) = (BTreeSet::new(), 0);
         for bucket in handle.buckets() {
             let shown = String::from_utf8_lossy(&bucket.name).into_owned();
             let Some(name) = self.names.get(&bucket.id) else { return Err(format!("bucket {shown} never was")) };
@@ -191,16 +220,39 @@ impl Bench {
                 if self.built.objects.get(&full) == Some(&bytes) {
                     tally.given += 1;
                     seen.insert((bucket.id, key));
-                } else if self.built.former.get(&full).is_some_and(|all| all.contains(&bytes))
-                    && (report.doubtful > 0 || self.nobody_can_know(plan))
-                {
+                } else if self.built.former.get(&full).is_some_and(|all| all.contains(&bytes)) {
                     tally.stale += 1;
+                    match self.places.last.get(&(bucket.id, key)).is_some_and(|frame| damage.leaves_no_trace(frame)) {
+                        true => tally.traceless += 1,
+                        false => doubtful += 1,
+                    }
+                    if doubtful > report.doubtful {
+                        return Err(format!("{full} is what it was before, and nothing is said"));
+                    }
                 } else {
-                    return Err(format!("{full}: wrong bytes (seed {})", plan.seed));
+                    return Err(format!("{full}: wrong bytes (seed {})", damage.plan.seed));
                 }
             }
         }
         Ok(seen)
+    }
+}
+
+/// What was done to a store, and what is left of it.
+struct Damage<'a> {
+    plan: &'a Plan,
+    files: &'a BTreeMap<String, Vec<u8>>,
+    /// The last record of which anything says that it was there.
+    known: Sequence,
+}
+
+impl Damage<'_> {
+    /// Whether nobody can tell that this record ever was: the index is gone, nothing leads to the last log file, and zeros
+    /// are what a file ends with.
+    fn leaves_no_trace(&self, frame: &Frame) -> bool {
+        let (file, from, _) = &frame.place;
+        let rest = self.files.get(file).and_then(|bytes| bytes.get(*from..)).unwrap_or_default();
+        self.plan.index != Index::Kept && frame.sequence > self.known && rest.iter().all(|byte| *byte == 0)
     }
 }
 
@@ -239,9 +291,8 @@ fn write_files(disk: &SimDisk, home: &Path, files: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// The store as the plan leaves it.
-fn damaged(home: &Path, files: &BTreeMap<String, Vec<u8>>, plan: &Plan) -> SimDisk {
-    let disk = disk_with(home);
+/// The files as the plan leaves them.
+fn damaged(files: &BTreeMap<String, Vec<u8>>, plan: &Plan) -> BTreeMap<String, Vec<u8>> {
     let mut left = files.clone();
     for (name, at, bytes) in &plan.written {
         if let Some(file) = left.get_mut(name) {
@@ -254,8 +305,7 @@ fn damaged(home: &Path, files: &BTreeMap<String, Vec<u8>>, plan: &Plan) -> SimDi
         }
     }
     left.retain(|name, _| !plan.removed.contains(name));
-    write_files(&disk, home, &left);
-    disk
+    left
 }
 
 fn keys(handle: &Handle, bucket: BucketId) -> Result<Vec<Bytes>, String> {
@@ -275,7 +325,7 @@ fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
     let size = found.object.version.size;
     let mut reader = handle.reader(found, 0, size.saturating_sub(1));
     let mut bytes = Vec::new();
-    let mut piece = vec![0; 1 << 20];
+    let mut piece = vec![0; 64 << 10];
     loop {
         match reader.read(&mut piece)? {
             0 => return Ok(bytes),

@@ -4,12 +4,14 @@
 //! A hundred stores by default; `ORCAS_SALVAGE=N` takes N, `ORCAS_SALVAGE_SEED=N` repeats one and tells what was done.
 
 #[path = "../flips/store.rs"]
-#[allow(dead_code, reason = "the store of another suite, of which not everything is wanted here")]
+#[allow(dead_code, unused_imports, reason = "the store of another suite, of which not everything is wanted here")]
 mod store;
 
 mod damage;
 mod judge;
 mod places;
+#[cfg(feature = "planted")]
+mod planted;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,6 +40,18 @@ fn a_store_without_damage_is_whole() {
         }
         assert_eq!(tally.given, 2 * bench.objects());
     }
+}
+
+/// What compaction replaced counts no more, even where it is still there: what ended the objects in it was dropped.
+#[test]
+fn log_files_that_were_replaced_bring_nothing_back() {
+    let bench = Bench::new(store::with_replaced_files(store::LARGE));
+    let mut tally = Tally::default();
+    for index in [damage::Index::Kept, damage::Index::Missing] {
+        let report = bench.run(&Plan { index, ..Plan::nothing() }, &mut tally).unwrap();
+        assert!(report.is_whole() && report.doubtful == 0 && report.made_up.is_empty(), "{report:#?}");
+    }
+    assert_eq!(tally.given, 2 * bench.objects());
 }
 
 /// Everything but what the objects stand in: headers of all files, both copies of the keys, the index.
@@ -98,5 +112,5 @@ fn what_was_not_hit_is_given_and_nothing_else() {
 }
 
 fn benches() -> [Bench; 2] {
-    [Bench::new(store::closed()), Bench::new(store::killed())]
+    [Bench::new(store::closed(store::LARGE)), Bench::new(store::killed(store::LARGE))]
 }

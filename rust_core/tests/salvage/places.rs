@@ -1,4 +1,5 @@
-//! Where every object of an undamaged store stands: the frames of its records, and the chunks in packs.
+//! Where every object of an undamaged store stands: the frames of its records, and the chunks in packs; and what else in
+//! its log says that a record ever was.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -13,12 +14,38 @@ use orcas_core::record::{self, BucketId, Extent, Record, Sequence, Version};
 /// File, first byte, and the byte behind the last.
 pub type Range = (String, usize, usize);
 
+/// Bytes of a log file before its first frame, of one copy of its header, and where the second one begins.
+const FILE_HEADER: usize = 4096;
+const HEADER_COPY: usize = 264;
+const SECOND_COPY: usize = 2048;
+const FRAME_HEADER: usize = 24;
+const COMMIT_FRAME: usize = 112;
+
+/// A record of the log.
+#[derive(Clone)]
+pub struct Frame {
+    pub sequence: Sequence,
+    pub place: Range,
+}
+
+/// What one commit record covers.
+pub struct Batch {
+    pub commit: Range,
+    pub records: Vec<Range>,
+}
+
 #[derive(Default)]
 pub struct Places {
     /// Of the current version of each key.
     pub objects: BTreeMap<(BucketId, Bytes), Vec<Range>>,
-    /// Of every record, so that it can be told whether one is left.
-    pub records: Vec<Range>,
+    /// To which each key owes its state: the record of its current version, or the one that ended the last.
+    pub last: BTreeMap<(BucketId, Bytes), Frame>,
+    /// All of them, so that it can be told whether one is left.
+    pub records: Vec<Frame>,
+    /// Copies of headers, and the last record of which each says that it was there.
+    pub headers: Vec<Frame>,
+    /// Of all log files, whether or not they count.
+    pub batches: Vec<Batch>,
 }
 
 #[derive(Default)]
@@ -26,12 +53,13 @@ struct Reading {
     blobs: HashMap<Sequence, Vec<Range>>,
     segments: HashMap<Sequence, (Range, Vec<Extent>)>,
     versions: HashMap<(BucketId, Bytes), (Range, Version)>,
-    records: Vec<Range>,
+    last: BTreeMap<(BucketId, Bytes), Frame>,
+    records: Vec<Frame>,
 }
 
 fn frame(record: &RecoveredRecord) -> Range {
     let from = record.frame_offset as usize;
-    let length = 24 + 4 * block_count(record.payload.len()) + record.payload.len();
+    let length = FRAME_HEADER + 4 * block_count(record.payload.len()) + record.payload.len();
     (format!("log/{:020}.log", record.file), from, from + length)
 }
 
@@ -42,8 +70,9 @@ fn chunk(pack: u64, offset: u64, length: u32) -> Range {
 }
 
 impl Places {
-    /// Of the store in `data`, with its id and key from `store.keys`.
-    pub fn of(fs: Arc<dyn FileSystem>, data: &Path, keys: &[u8]) -> Self {
+    /// Of the store in `data`, whose files are these.
+    pub fn of(fs: Arc<dyn FileSystem>, data: &Path, files: &BTreeMap<String, Vec<u8>>) -> Self {
+        let keys = &files["store.keys"];
         let (id, key) = (keys[12..28].try_into().unwrap(), keys[28..60].try_into().unwrap());
         let log = LogSalvage::survey(fs, &data.join("log"), id, Some(&key)).unwrap();
         let mut reading = Reading::default();
@@ -57,14 +86,52 @@ impl Places {
             Ok(())
         })
         .unwrap();
-        reading.end()
+        let mut places = reading.end();
+        for (name, bytes) in files.iter().filter(|(name, bytes)| name.starts_with("log/") && bytes.len() > FILE_HEADER)
+        {
+            places.headers.extend(headers(name, bytes));
+            places.batches.extend(batches(name, bytes));
+        }
+        places
     }
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
+}
+
+/// A plain file says with which record the one before it ends, a compacted one with which record its run does.
+fn headers(name: &str, bytes: &[u8]) -> impl Iterator<Item = Frame> {
+    let sequence = if bytes.starts_with(b"ORCASCMP") { number(bytes, 128) } else { number(bytes, 72) };
+    let copy = move |at| Frame { sequence, place: (name.to_owned(), at, at + HEADER_COPY) };
+    [0, SECOND_COPY].map(copy).into_iter()
+}
+
+fn batches(name: &str, bytes: &[u8]) -> Vec<Batch> {
+    let (mut batches, mut records) = (Vec::new(), Vec::new());
+    let mut at = FILE_HEADER;
+    while at + FRAME_HEADER <= bytes.len() {
+        let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+        let end = match bytes[at + 5] {
+            1 => at + FRAME_HEADER + 4 * block_count(length) + length,
+            2 => at + COMMIT_FRAME,
+            _ => break,
+        };
+        let place = (name.to_owned(), at, end);
+        match bytes[at + 5] {
+            1 => records.push(place),
+            _ => batches.push(Batch { commit: place, records: std::mem::take(&mut records) }),
+        }
+        at = end.next_multiple_of(8);
+    }
+    batches
 }
 
 impl Reading {
     fn take(&mut self, found: &RecoveredRecord) {
         let place = frame(found);
-        self.records.push(place.clone());
+        let last = Frame { sequence: found.sequence, place: place.clone() };
+        self.records.push(last.clone());
         match record::decode(found.kind, &found.payload).unwrap() {
             Record::Content { .. } => drop(self.blobs.insert(found.sequence, vec![place])),
             Record::Chunk { pack, offset, length, .. } => {
@@ -82,13 +149,21 @@ impl Reading {
             }
             Record::Segment { extents } => drop(self.segments.insert(found.sequence, (place, extents))),
             Record::PutVersion(version) | Record::CompleteUpload { version, .. } => {
-                self.versions.insert((version.bucket, version.key.clone()), (place, version));
+                let name = (version.bucket, version.key.clone());
+                self.last.insert(name.clone(), last);
+                self.versions.insert(name, (place, version));
             }
             Record::MoveVersion { from_bucket, from_key, version } => {
-                self.versions.remove(&(from_bucket, from_key));
-                self.versions.insert((version.bucket, version.key.clone()), (place, version));
+                let (from, to) = ((from_bucket, from_key), (version.bucket, version.key.clone()));
+                self.versions.remove(&from);
+                self.last.insert(from, last.clone());
+                self.last.insert(to.clone(), last);
+                self.versions.insert(to, (place, version));
             }
-            Record::DeleteVersion { bucket, key, .. } => drop(self.versions.remove(&(bucket, key))),
+            Record::DeleteVersion { bucket, key, .. } => {
+                self.versions.remove(&(bucket, key.clone()));
+                self.last.insert((bucket, key), last);
+            }
             _ => {}
         }
     }
@@ -100,7 +175,7 @@ impl Reading {
             self.add(&version.manifest, &mut ranges);
             objects.insert(name.clone(), ranges);
         }
-        Places { objects, records: self.records }
+        Places { objects, last: self.last, records: self.records, ..Places::default() }
     }
 
     fn add(&self, manifest: &[Extent], ranges: &mut Vec<Range>) {

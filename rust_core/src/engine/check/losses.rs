@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-
 use super::Loss;
 use super::collect::{Collector, Damage};
-use crate::engine::reads::{part_of, version_of};
+use super::manifests::{Losses, each_part, each_version};
 use crate::error::Result;
 use crate::index::Index;
-use crate::record::{self, BucketId, Extent, Record, Sequence, VersionId};
+use crate::record::{self, Extent, Sequence};
 
-/// Rows read at a time.
-const PAGE: usize = 2_048;
+/// Of a record that the log has lost.
+const RECORD_GONE: &str = "its record is gone from the log; the index has it";
 
 struct Search<'a> {
     collector: &'a Collector<'a>,
@@ -20,10 +18,6 @@ struct Search<'a> {
     damage: Damage,
     /// Segments that lead to something damaged.
     segments: BTreeMap<Sequence, &'static str>,
-    names: BTreeMap<BucketId, String>,
-    losses: Vec<Loss>,
-    total: u64,
-    listed_max: usize,
 }
 
 /// The first `listed_max` losses and the number of all.
@@ -35,27 +29,30 @@ pub(super) fn find(collector: &Collector<'_>, index: &Index, listed_max: usize) 
     if damage.is_empty() {
         return Ok((Vec::new(), 0));
     }
-    let (segments, names) = (BTreeMap::new(), BTreeMap::new());
-    let mut search = Search { collector, index, damage, segments, names, losses: Vec::new(), total: 0, listed_max };
-    search.names()?;
+    let mut search = Search { collector, index, damage, segments: BTreeMap::new() };
     search.segments()?;
-    search.versions()?;
-    search.parts()?;
-    Ok((search.losses, search.total))
+    let mut losses = Losses::new(index, listed_max)?;
+    let go_on = || collector.go_on();
+    each_version(index, &go_on, &mut |sequence, version| {
+        if let Ok(version) = version
+            && let Some(reason) = search.reason(sequence, &version.manifest)
+        {
+            losses.version(&version, reason);
+        }
+        Ok(())
+    })?;
+    each_part(index, &go_on, &mut |found, part| {
+        if let Ok(part) = part
+            && let Some(reason) = search.reason(found.part.part.sequence, &part.manifest)
+        {
+            losses.part(found, &part, reason);
+        }
+        Ok(())
+    })?;
+    Ok((losses.listed, losses.total))
 }
 
 impl Search<'_> {
-    fn names(&mut self) -> Result<()> {
-        for stored in self.index.read()?.buckets()? {
-            if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
-                record::decode(stored.kind, &stored.record)
-            {
-                self.names.insert(bucket.id, String::from_utf8_lossy(&bucket.name).into_owned());
-            }
-        }
-        Ok(())
-    }
-
     fn segments(&mut self) -> Result<()> {
         let mut after = 0;
         loop {
@@ -66,7 +63,7 @@ impl Search<'_> {
             for (segment, payload) in page {
                 let reason = match (self.damage.blob(segment), record::decode_extents(&payload)) {
                     (Some(reason), _) => Some(reason),
-                    (None, Ok(extents)) => self.reason(&extents),
+                    (None, Ok(extents)) => self.in_manifest(&extents),
                     (None, Err(_)) => Some("a segment of its manifest cannot be read"),
                 };
                 if let Some(reason) = reason {
@@ -76,47 +73,12 @@ impl Search<'_> {
         }
     }
 
-    fn versions(&mut self) -> Result<()> {
-        let mut after = 0;
-        loop {
-            self.collector.go_on()?;
-            let page = self.index.read()?.versions_after(after, PAGE)?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.sequence;
-            for stored in &page {
-                let Ok(version) = version_of(stored) else { continue };
-                let own =
-                    self.damage.record(stored.sequence).map(|_| "its record is gone from the log; the index has it");
-                let Some(reason) = own.or_else(|| self.reason(&version.manifest)) else { continue };
-                let version_id = match version.version_id {
-                    VersionId::Null => None,
-                    VersionId::Named(id) => Some(hexadecimal(&id)),
-                };
-                self.lose(version.bucket, version.key, (version_id, None), version.size, reason);
-            }
-        }
+    /// Why what this record brought cannot be read whole, if it cannot.
+    fn reason(&self, sequence: Sequence, manifest: &[Extent]) -> Option<&'static str> {
+        self.damage.record(sequence).map(|_| RECORD_GONE).or_else(|| self.in_manifest(manifest))
     }
 
-    fn parts(&mut self) -> Result<()> {
-        let mut after = None;
-        loop {
-            self.collector.go_on()?;
-            let page = self.index.read()?.parts_after(after, PAGE)?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = Some((last.upload, last.part.number));
-            for found in page {
-                let Ok(part) = part_of(&found.part.part) else { continue };
-                let own = self.damage.record(found.part.part.sequence);
-                let own = own.map(|_| "its record is gone from the log; the index has it");
-                let Some(reason) = own.or_else(|| self.reason(&part.manifest)) else { continue };
-                let upload = format!("{}/{}", hexadecimal(&found.upload.0), part.number);
-                self.lose(found.bucket, found.key, (None, Some(upload)), part.size, reason);
-            }
-        }
-    }
-
-    /// Why a manifest cannot be read whole, if it cannot.
-    fn reason(&self, manifest: &[Extent]) -> Option<&'static str> {
+    fn in_manifest(&self, manifest: &[Extent]) -> Option<&'static str> {
         manifest.iter().find_map(|extent| match extent {
             Extent::Inline(_) => None,
             Extent::Blob { blob, .. } => self.damage.blob(*blob),
@@ -125,29 +87,4 @@ impl Search<'_> {
             }
         })
     }
-
-    fn lose(
-        &mut self,
-        bucket: BucketId,
-        key: Bytes,
-        (version_id, upload): (Option<String>, Option<String>),
-        bytes: u64,
-        reason: &str,
-    ) {
-        self.total += 1;
-        if self.losses.len() < self.listed_max {
-            let bucket = self.names.get(&bucket).cloned().unwrap_or_else(|| format!("bucket {}", bucket.0));
-            let reason = reason.to_owned();
-            self.losses.push(Loss { bucket, key: Bytes::copy_from_slice(&key), version_id, upload, bytes, reason });
-        }
-    }
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
-        use std::fmt::Write as _;
-        // Writing to a string cannot fail.
-        let _ = write!(out, "{byte:02x}");
-        out
-    })
 }

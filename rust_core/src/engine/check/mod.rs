@@ -9,6 +9,7 @@ mod collect;
 mod compare;
 mod logs;
 mod losses;
+mod manifests;
 mod online;
 mod owners;
 mod packs;

@@ -10,6 +10,7 @@ use super::super::check::{Finding, FindingKind};
 use crate::error::Result;
 use crate::index::{Applied, BlobLocation, Index, Writer};
 use crate::log::{Counted, LogPosition, LogSalvage, RecoveredRecord, Salvaged};
+use crate::planted::{self, Bug};
 use crate::record::{
     self, Bucket, BucketId, BucketSettings, ContentMove, Record, Sequence, UploadId, Version, Versioning,
 };
@@ -277,7 +278,8 @@ impl Replay<'_> {
 
     /// Makes a bucket up whose record is gone. Ids are never used again, so one that was deleted stays so.
     fn ensure(&mut self, sequence: Sequence, id: BucketId, created_ms: u64) -> Result<()> {
-        if self.buckets.contains_key(&id) || self.deleted.contains(&id) {
+        let known = self.buckets.contains_key(&id) || self.deleted.contains(&id);
+        if known || planted::is(Bug::SalvageWithoutBuckets) {
             return Ok(());
         }
         let base = format!("lost-bucket-{}", id.0);
@@ -309,9 +311,16 @@ impl Replay<'_> {
 
     fn flush(&mut self) -> Result<()> {
         self.bytes = 0;
-        let entries = std::mem::take(&mut self.entries);
+        let mut entries = std::mem::take(&mut self.entries);
         if entries.is_empty() {
             return Ok(());
+        }
+        if planted::is(Bug::SalvageOldestWins) {
+            let mut seen = HashSet::new();
+            entries.retain(|entry| match &entry.record {
+                Record::PutVersion(version) => seen.insert((version.bucket, version.key.clone())),
+                _ => true,
+            });
         }
         let applied: Vec<Applied<'_>> = entries.iter().map(Entry::as_applied).collect();
         // Nobody follows this index.

@@ -15,6 +15,7 @@ use crate::engine::health::Condition;
 use crate::engine::mend::{MARK_NAME, REBUILT_NAME};
 use crate::engine::{Effort, Engine};
 use crate::error::Error;
+use crate::index::room;
 use crate::record::Bucket;
 
 const PAGE: u64 = 4096;
@@ -333,6 +334,104 @@ fn an_index_that_cannot_be_built_ends_writing() {
     assert!(store.path().join("index.db").exists() && store.path().join(MARK_NAME).exists());
     assert!(Engine::open(store.options.clone(), environment()).is_err());
     assert!(store.path().join("index.db").exists());
+}
+
+/// Without room on the disk the ballast goes, and what it gave is left to the new index.
+#[test]
+fn a_full_disk_has_the_ballast_for_the_new_index() {
+    let (mut store, bucket) = store(300);
+    store.change(|options| options.ballast = 16 << 20);
+    store.reopen();
+    store.handle().shared.fill_ballast();
+    let ballast = store.path().join("ballast");
+    assert!(ballast.exists());
+    let refused = std::sync::Arc::new(AtomicUsize::new(0));
+    let (counted, held) = (std::sync::Arc::clone(&refused), ballast.clone());
+    room::refuse(store.path().join(format!("{REBUILT_NAME}-wal")), move || {
+        let full = held.exists();
+        counted.fetch_add(usize::from(full), Ordering::Relaxed);
+        full
+    });
+    garble(&store.path().join("index.db"), 1, 1);
+    patiently(|| {
+        // Whoever looks at the store would have the ballast made again.
+        let condition = store.handle().health().condition;
+        assert!(!matches!(&condition, Condition::Damaged(cause) if cause.reason.contains("no room")), "{condition:?}");
+        store.handle().usage()
+    });
+    check(&store, &bucket, &objects(0..300));
+    assert!(refused.load(Ordering::Relaxed) > 0, "there was room");
+    assert!(ballast.exists(), "it comes back when there is room");
+}
+
+/// Without any room the store goes on as it is, says so, and tries again.
+#[test]
+fn a_disk_without_any_room_is_waited_for() {
+    let (mut store, bucket) = store(300);
+    store.reopen();
+    wait_until_mended(&store);
+    let full = std::sync::Arc::new(AtomicBool::new(true));
+    let rule = std::sync::Arc::clone(&full);
+    room::refuse(store.path().join(format!("{REBUILT_NAME}-wal")), move || rule.load(Ordering::Relaxed));
+    garble(&store.path().join("index.db"), 1, 1);
+    let begun = Instant::now();
+    loop {
+        let _ = store.handle().list_objects(&list(&bucket));
+        if matches!(store.handle().health().condition, Condition::Damaged(cause) if cause.reason.contains("no room")) {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", store.handle().health());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(store.handle().health().writable && store.path().join(MARK_NAME).exists());
+    assert!(!store.path().join(REBUILT_NAME).exists(), "what was begun gives its room back");
+    store.handle().shared.cache.clear();
+    assert!(matches!(store.handle().list_objects(&list(&bucket)), Err(Error::IndexDamaged { .. })));
+    full.store(false, Ordering::Relaxed);
+    check(&store, &bucket, &objects(0..300));
+    check_equal(&store);
+}
+
+/// A start looks for the last chunk of every pack; the page that has it may be the one that is damaged.
+#[test]
+fn a_start_that_meets_damage_while_it_compares_lengths_goes_on() {
+    let mut store = Store::with(|options| {
+        options.durability = crate::record::Durability::UnsafeNone;
+        options.chunk_size = 8 << 10;
+        options.pack_size = 1 << 20;
+    });
+    let bucket = store.bucket("b");
+    let wanted: BTreeMap<String, Vec<u8>> = (0..8).map(|number| (key(number), noise(600_000, number as u64))).collect();
+    wanted.iter().for_each(|(key, value)| store.put(&bucket, key, value).unwrap());
+    store.close();
+    let path = store.path().join("index.db");
+    let whole = std::fs::read(&path).unwrap();
+    let pages = whole.len() as u64 / PAGE;
+    let hit = (1..pages).find(|page| {
+        std::fs::write(&path, &whole).unwrap();
+        open(&path).write_all_at(&noise(64, *page), page * PAGE + 1_000).unwrap();
+        only_lengths_are_unknown(&store)
+    });
+    assert!(hit.is_some(), "none of {pages} pages");
+    let before = inode_of(&path);
+    let _held = open(&path);
+    store.open();
+    let begun = Instant::now();
+    while [None, before].contains(&inode_of(&path)) {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nobody was told");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    check(&store, &bucket, &wanted);
+    check_equal(&store);
+}
+
+/// Whether all that a start needs of the index can be read, but not the last chunk of some pack.
+fn only_lengths_are_unknown(store: &Store) -> bool {
+    let Ok(index) = store.index() else { return false };
+    let reader = index.read().unwrap();
+    let needed = reader.position().is_ok() && reader.log_files().is_ok() && reader.highest_pack().is_ok();
+    let (Ok(packs), true, true) = (reader.packs(), needed, reader.buckets().is_ok()) else { return false };
+    packs.into_iter().any(|pack| matches!(reader.last_chunk(pack), Err(Error::IndexDamaged { .. })))
 }
 
 /// A store that was killed, its write-ahead log damaged in front of what a checkpoint had moved already.

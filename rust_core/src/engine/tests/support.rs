@@ -128,6 +128,11 @@ impl Store {
 
     /// The canonical dump of a closed store's index.
     pub fn dump(&self) -> String {
+        self.index().unwrap().dump().unwrap()
+    }
+
+    /// The index of a closed store.
+    pub fn index(&self) -> Result<Index> {
         let keys = std::fs::read(self.path().join("store.keys")).unwrap();
         let options = IndexOptions {
             path: Some(self.path().join("index.db")),
@@ -136,7 +141,7 @@ impl Store {
             lifetime: Duration::MAX,
             synchronous_off: true,
         };
-        Index::open(options, keys[12..28].try_into().unwrap()).unwrap().dump().unwrap()
+        Index::open(options, keys[12..28].try_into().unwrap())
     }
 
     pub fn bucket(&self, name: &str) -> Arc<Bucket> {

@@ -6,22 +6,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::super::LOSSES_MAX;
-use super::super::Loss;
-use super::super::losses::hexadecimal;
+use super::super::collect::Collector;
+use super::super::manifests::{Losses, each_part, each_version};
+use super::super::{LOSSES_MAX, Loss};
 use super::source::Source;
 use crate::chunks::{PackExamination, PackOptions, packs_present};
-use crate::engine::reads::{part_of, version_of};
 use crate::error::{Error, Result};
 use crate::fs::FileSystem;
 use crate::index::{BlobLocation, Index};
-use crate::record::{self, BucketId, ChunkMove, Extent, Identity, MOVES_MAX, Record, Sequence, UploadId, VersionId};
+use crate::record::{self, ChunkMove, Extent, Identity, MOVES_MAX, Record, Sequence, UploadId};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
+const GONE: &str = "content of it is gone";
 
 /// What a rewritten log has to say in the end.
-#[derive(Default)]
 pub struct Corrections {
     pub records: Vec<Record>,
     pub losses: Vec<Loss>,
@@ -31,6 +30,7 @@ pub struct Corrections {
 }
 
 struct Search<'a> {
+    collector: &'a Collector<'a>,
     index: &'a Index,
     /// Packs that can be read.
     readable: BTreeSet<u64>,
@@ -38,8 +38,8 @@ struct Search<'a> {
     gone: BTreeSet<Sequence>,
     /// Whether all of a segment can be read.
     segments: BTreeMap<Sequence, bool>,
-    names: BTreeMap<BucketId, String>,
-    found: Corrections,
+    losses: Losses,
+    records: Vec<Record>,
 }
 
 /// `index` is one that was built of what the log still says.
@@ -61,33 +61,28 @@ pub fn corrections(
             Err(error) => return Err(error),
         };
     }
-    let found = Corrections { unreadable_packs: unreadable.into_iter().collect(), ..Corrections::default() };
-    let (segments, names) = (BTreeMap::new(), BTreeMap::new());
-    let mut search = Search { index, readable, gone: BTreeSet::new(), segments, names, found };
-    search.names()?;
+    let mut search = Search {
+        collector: source.collector,
+        index,
+        readable,
+        gone: BTreeSet::new(),
+        segments: BTreeMap::new(),
+        losses: Losses::new(index, LOSSES_MAX)?,
+        records: Vec::new(),
+    };
     search.chunks(source, (fs, packs))?;
     search.versions()?;
     search.parts()?;
-    let gone: Vec<Sequence> = search.gone.iter().copied().collect();
-    let condemned = gone.chunks(MOVES_MAX).map(|blobs| Record::CondemnBlobs { blobs: blobs.to_vec() });
-    search.found.records.extend(condemned);
-    let lacking = index.read()?.packs()?.into_iter().filter(|pack| !search.readable.contains(pack));
-    search.found.records.extend(lacking.map(|pack| Record::RetirePack { pack }));
-    Ok(search.found)
+    let Search { readable, gone, losses, mut records, .. } = search;
+    let gone: Vec<Sequence> = gone.into_iter().collect();
+    records.extend(gone.chunks(MOVES_MAX).map(|blobs| Record::CondemnBlobs { blobs: blobs.to_vec() }));
+    let lacking = index.read()?.packs()?.into_iter().filter(|pack| !readable.contains(pack));
+    records.extend(lacking.map(|pack| Record::RetirePack { pack }));
+    let unreadable_packs = unreadable.into_iter().collect();
+    Ok(Corrections { records, losses: losses.listed, losses_total: losses.total, unreadable_packs })
 }
 
 impl Search<'_> {
-    fn names(&mut self) -> Result<()> {
-        for stored in self.index.read()?.buckets()? {
-            if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
-                record::decode(stored.kind, &stored.record)
-            {
-                self.names.insert(bucket.id, String::from_utf8_lossy(&bucket.name).into_owned());
-            }
-        }
-        Ok(())
-    }
-
     /// Finds chunks whose place is gone, and looks for them in packs that can be read: a record that moved them may be
     /// what was lost. Packs whose birth was lost are born again.
     fn chunks(&mut self, source: &Source<'_>, place: (&Arc<dyn FileSystem>, &PackOptions)) -> Result<()> {
@@ -128,52 +123,38 @@ impl Search<'_> {
                 })?;
             }
         }
-        self.found.records.extend(unborn.into_iter().map(|pack| Record::CreatePack { pack }));
-        self.found.records.extend(moves.chunks(MOVES_MAX).map(|moves| Record::MoveChunks { moves: moves.to_vec() }));
+        self.records.extend(unborn.into_iter().map(|pack| Record::CreatePack { pack }));
+        self.records.extend(moves.chunks(MOVES_MAX).map(|moves| Record::MoveChunks { moves: moves.to_vec() }));
         Ok(())
     }
 
     fn versions(&mut self) -> Result<()> {
-        let mut after = 0;
-        loop {
-            let page = self.index.read()?.versions_after(after, PAGE)?;
-            let Some(last) = page.last() else { return Ok(()) };
-            after = last.sequence;
-            for stored in &page {
-                let version = version_of(stored)?;
-                if self.is_whole(&version.manifest)? {
-                    continue;
-                }
+        let (index, collector) = (self.index, self.collector);
+        each_version(index, &|| collector.go_on(), &mut |_, version| {
+            let version = version?;
+            if !self.is_whole(&version.manifest)? {
+                self.losses.version(&version, GONE);
                 let (bucket, version_id) = (version.bucket, version.version_id);
-                let shown = match version_id {
-                    VersionId::Null => None,
-                    VersionId::Named(id) => Some(hexadecimal(&id)),
-                };
                 let key = Bytes::copy_from_slice(&version.key);
-                self.lose(bucket, key.clone(), (shown, None), version.size);
-                self.found.records.push(Record::DeleteVersion { bucket, key, version_id });
+                self.records.push(Record::DeleteVersion { bucket, key, version_id });
             }
-        }
+            Ok(())
+        })
     }
 
     /// An upload that lacks a part cannot be completed as its client means to: it is aborted.
     fn parts(&mut self) -> Result<()> {
-        let mut after = None;
+        let (index, collector) = (self.index, self.collector);
         let mut aborted: BTreeSet<UploadId> = BTreeSet::new();
-        loop {
-            let page = self.index.read()?.parts_after(after, PAGE)?;
-            let Some(last) = page.last() else { break };
-            after = Some((last.upload, last.part.number));
-            for found in page {
-                let part = part_of(&found.part.part)?;
-                if !self.is_whole(&part.manifest)? {
-                    let name = format!("{}/{}", hexadecimal(&found.upload.0), part.number);
-                    self.lose(found.bucket, Bytes::copy_from_slice(&found.key), (None, Some(name)), part.size);
-                    aborted.insert(found.upload);
-                }
+        each_part(index, &|| collector.go_on(), &mut |found, part| {
+            let part = part?;
+            if !self.is_whole(&part.manifest)? {
+                self.losses.part(found, &part, GONE);
+                aborted.insert(found.upload);
             }
-        }
-        self.found.records.extend(aborted.into_iter().map(|upload| Record::AbortUpload { upload }));
+            Ok(())
+        })?;
+        self.records.extend(aborted.into_iter().map(|upload| Record::AbortUpload { upload }));
         Ok(())
     }
 
@@ -214,20 +195,5 @@ impl Search<'_> {
         };
         self.segments.insert(segment, whole);
         Ok(whole)
-    }
-
-    fn lose(
-        &mut self,
-        bucket: BucketId,
-        key: Bytes,
-        (version_id, upload): (Option<String>, Option<String>),
-        bytes: u64,
-    ) {
-        self.found.losses_total += 1;
-        if self.found.losses.len() < LOSSES_MAX {
-            let bucket = self.names.get(&bucket).cloned().unwrap_or_else(|| format!("bucket {}", bucket.0));
-            let reason = "content of it is gone".to_owned();
-            self.found.losses.push(Loss { bucket, key, version_id, upload, bytes, reason });
-        }
     }
 }

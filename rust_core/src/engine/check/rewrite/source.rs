@@ -9,6 +9,7 @@ use super::super::collect::Collector;
 use crate::error::Result;
 use crate::index::{BlobLocation, Index};
 use crate::log::{Inspection, RecoveredRecord, Seen};
+use crate::planted::{self, Bug};
 use crate::record::{self, Bucket, BucketId, BucketSettings, Record, Sequence, Versioning};
 
 /// Rows read at a time.
@@ -110,7 +111,7 @@ impl<'a> Source<'a> {
     }
 
     fn read(&self, lost: &mut dyn FnMut((Sequence, Sequence)), visit: Visit<'_>) -> Result<()> {
-        let mut last = 0;
+        let (mut last, mut stopped) = (0, false);
         for piece in &self.inspection.pieces {
             if let Some(gap) = &piece.gap {
                 lost((last + 1, gap.until));
@@ -120,11 +121,12 @@ impl<'a> Source<'a> {
                     Seen::Batch(batch) => batch,
                     Seen::Fault(fault) => {
                         fault.lost.into_iter().for_each(&mut *lost);
+                        stopped = planted::is(Bug::RepairWithoutResync);
                         return Ok(());
                     }
                 };
                 for RecoveredRecord { sequence, kind, payload, .. } in &batch.records {
-                    if *sequence <= last {
+                    if *sequence <= last || stopped {
                         continue;
                     }
                     last = *sequence;

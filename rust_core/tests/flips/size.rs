@@ -1,0 +1,71 @@
+//! How large the stores are whose bytes are flipped, and with which settings.
+
+use std::path::Path;
+use std::time::Duration;
+
+use orcas_core::engine::EngineOptions;
+use orcas_core::record::{Durability, RefLevel};
+
+/// How large a store is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    pub(super) chunk: u32,
+    pub(super) log_file: u64,
+    pub(super) pack: u64,
+    /// Larger bodies go to disk as they come, in chunks.
+    pub(super) streamed: usize,
+    /// What lengths of objects are divided by.
+    pub(super) divisor: usize,
+    /// Objects under `many/`, `chunks/` and `later/`.
+    pub(super) many: u64,
+    pub(super) chunks: u64,
+    pub(super) later: usize,
+}
+
+/// Most of a megabyte: what flips are drawn from.
+pub const LARGE: Size = Size {
+    chunk: 12 << 10,
+    log_file: 48 << 10,
+    pack: 160 << 10,
+    streamed: 20_000,
+    divisor: 1,
+    many: 40,
+    chunks: 12,
+    later: 60,
+};
+
+/// As little as still has one of everything: every byte of it can be tried.
+pub const SMALL: Size = Size {
+    chunk: 3 << 10,
+    log_file: 12 << 10,
+    pack: 20 << 10,
+    streamed: 2_000,
+    divisor: 10,
+    many: 15,
+    chunks: 9,
+    later: 12,
+};
+
+pub fn options(data: &Path, size: Size) -> EngineOptions {
+    EngineOptions {
+        data: data.to_owned(),
+        batch_write_enabled: true,
+        write_buffer_window: Duration::from_secs(1),
+        max_write_buffer_size: 64 << 10,
+        max_write_buffer_count: 64,
+        chunk_size: size.chunk,
+        durability: Durability::Sync,
+        ref_level: RefLevel::Full,
+        sync_interval: Duration::from_secs(1),
+        db_max_open: 2,
+        db_max_idle: 2,
+        db_lifetime: Duration::MAX,
+        log_file_size: size.log_file,
+        pack_size: size.pack,
+        reclaim_rate: 0,
+        scrub_rate: 0,
+        reserve: 0,
+        ballast: 0,
+        pooling_enabled: true,
+    }
+}

@@ -19,7 +19,7 @@ crash-long:   ## simulated power cuts and failing disks with new seeds, until Ct
 planted:      ## deliberate defects, each until a suite has caught it
 	bash .ci/run planted
 flips:        ## every byte of a store flipped, one at a time: takes hours
-	ORCAS_FLIPS=all cargo test --locked --profile ci --test flips -- --nocapture --test-threads=1
+	ORCAS_FLIPS=all cargo test --locked --profile ci --package orcas_core --test flips -- --nocapture --test-threads=1
 conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
 bench:        ## benchmarks, on a release build

@@ -22,8 +22,9 @@ from limits import Counts, Limits
 
 _LIMITS = Path(__file__).with_name("instructions.toml")
 _TOLERANCE_PERCENT = 2.0
-# The dependencies as the tests build them, so that CI has them already. The crate itself as a release has it, without the
-# assertions of the tests, and in one unit: how code falls into several changes with code that has nothing to do with it.
+# The dependencies as the tests build them, so that CI has them already. Our crates as a release has them, without the
+# assertions of the tests, and each in one unit: how code falls into several changes with code that has nothing to do
+# with it.
 _PROFILE = "ci"
 _CRATE = {"opt-level": "3", "codegen-units": "1", "debug-assertions": "false", "overflow-checks": "false"}
 BENCH = "instructions"
@@ -81,9 +82,10 @@ def count(executable: Path, tree: Path) -> Counts:
 
 def _count_tree(tree: Path) -> Counts:
     options = []
-    for name, value in _CRATE.items():
-        options += ["--config", f"profile.{_PROFILE}.package.orcas_core.{name}={value}"]
-    # Incremental builds cut the crate as it was edited.
+    for crate in trees.crates(tree):
+        for name, value in _CRATE.items():
+            options += ["--config", f"profile.{_PROFILE}.package.{crate}.{name}={value}"]
+    # Incremental builds cut a crate as it was edited.
     return count(trees.benches(tree, [BENCH], _PROFILE, *options, CARGO_INCREMENTAL="0")[BENCH], tree)
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -89,7 +90,7 @@ def describe(tree: Path) -> str:
 def _lend(tree: Path, profile: str) -> None:
     """Copies dependencies that this repository has built with a cargo profile to a checkout that has built nothing with it.
 
-    Cargo then compiles only the crate there. A target directory for both would not do: cargo names the crate's library
+    Cargo then compiles only the crates there. A target directory for both would not do: cargo names a crate's library
     after neither checkout nor content, so that one would be given the other's.
     """
     built, lent = (root / "target" / profile for root in (REPOSITORY, tree))
@@ -105,9 +106,9 @@ def _lend(tree: Path, profile: str) -> None:
 
 
 def _not_lent(directory: str, names: list[str]) -> set[str]:
-    """The crate itself, and what no other crate is linked with: tests and benchmarks."""
+    """The crates of the checkout, and what no crate is linked with: tests and benchmarks."""
     unlinked = [name for name in names if not name.startswith("lib")] if Path(directory).name == "deps" else []
-    return {name for name in names if "orcas_core" in name}.union(unlinked)
+    return {name for name in names if "orcas_" in name}.union(unlinked)
 
 
 def _build(command: list[str], tree: Path, profile: str, **variables: str) -> str:
@@ -115,6 +116,12 @@ def _build(command: list[str], tree: Path, profile: str, **variables: str) -> st
     _lend(tree, profile)
     chosen = os.environ | {"CARGO_TARGET_DIR": str(tree / "target")} | variables
     return subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, text=True, check=True, env=chosen).stdout
+
+
+def crates(tree: Path) -> list[str]:
+    """The names of a checkout's crates."""
+    manifests = [tree / "rust_core" / "Cargo.toml", *sorted((tree / "rust_core" / "crates").glob("*/Cargo.toml"))]
+    return [tomllib.loads(manifest.read_text())["package"]["name"] for manifest in manifests]
 
 
 def package(tree: Path, profile: str, target: Path) -> None:
@@ -128,7 +135,7 @@ def package(tree: Path, profile: str, target: Path) -> None:
 
 
 def benches(tree: Path, names: list[str], profile: str, *options: str, **variables: str) -> dict[str, Path]:
-    """Builds benchmarks of the crate with cargo's `options`, these `variables` set, and returns executables by name.
+    """Builds benchmarks with cargo's `options`, these `variables` set, and returns executables by name.
 
     Raises:
         CalledProcessError: they cannot be built; cargo has said why.

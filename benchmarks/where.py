@@ -32,17 +32,17 @@ _LARGE = 10 << 20
 _SAMPLES_A_SECOND = "4999"
 # The first whose pattern is found names the part: in that of the function, of those in the extension; else in the library's.
 _FUNCTIONS = (
-    ("SQLite", r"^sqlite3|^(wal|vdbe|pcache|btree|balance|cell|page|pager)[A-Z0-9_]|rusqlite|orcas_core::index"),
-    ("MD5", r"checksum::md5|^md5"),
+    ("SQLite", r"^sqlite3|^(wal|vdbe|pcache|btree|balance|cell|page|pager)[A-Z0-9_]|rusqlite|orcas_index"),
+    ("MD5", r"orcas_checksum::md5|^md5"),
     ("SHA-256, HMAC", r"sha2::|hmac::|digest::"),
     ("BLAKE3", r"blake3"),
     ("CRC", r"crc_fast|block_crc|blocks_match"),
-    ("signature", r"orcas_core::sigv4"),
-    ("Rust to Python", r"pyo3|orcas_core::python"),
-    ("S3 semantics", r"orcas_core::(s3|http)"),
-    ("lane", r"orcas_core::transfer"),
-    ("log and packs", r"orcas_core::(log|chunks|block|fs)"),
-    ("engine", r"orcas_core::(engine|decide|record|filter|sync)"),
+    ("signature", r"orcas_sigv4"),
+    ("Rust to Python", r"pyo3|orcas_core"),
+    ("S3 semantics", r"orcas_(s3|http)"),
+    ("lane", r"orcas_gateway"),
+    ("log and packs", r"orcas_(log|chunks|fs)|orcas_base::block"),
+    ("engine", r"orcas_(engine|decide|record|dedup)|orcas_base::sync"),
     ("Rust, other", r""),
 )
 _LIBRARIES = (

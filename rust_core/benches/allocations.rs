@@ -21,7 +21,7 @@ use std::time::Instant;
 use arguments::Arguments;
 use counting::{Allocated, Counting};
 use lane::{Server, Signed};
-use orcas_core::buffers::{Buffer, Buffers};
+use orcas_base::buffers::{Buffer, Buffers};
 use support::scatter;
 
 #[global_allocator]

@@ -12,7 +12,7 @@ mod pump;
 mod puts;
 mod support;
 
-use orcas_core::record::Durability;
+use orcas_record::Durability;
 
 use arguments::Arguments;
 use puts::Puts;

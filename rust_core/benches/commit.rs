@@ -4,6 +4,7 @@
 //! every round, because a disk's speed changes by the minute. `raw` overwrites a file of zeros, as the log does, so
 //! that a sync writes no metadata; `raw_growing` appends to a file that grows. With `--json` the only line on stdout
 //! is a document of operations a second, one number a round.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a bare file is measured beside the store")]
 
 #[path = "support/arguments.rs"]
 mod arguments;
@@ -18,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use orcas_core::record::Durability;
+use orcas_record::Durability;
 
 use arguments::Arguments;
 use pump::unique;

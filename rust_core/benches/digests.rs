@@ -6,7 +6,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use md5::{Digest as _, Md5};
-use orcas_core::checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
+use orcas_checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
 
 const MESSAGE: usize = 256 * 1024;
 

@@ -15,10 +15,8 @@ use std::time::Instant;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion};
-use orcas_core::s3::format::{
-    DAYS_MAX, format_content_length, format_content_range, format_etag, format_last_modified,
-};
-use orcas_core::s3::header_block::HeaderBlock;
+use orcas_s3::format::{DAYS_MAX, format_content_length, format_content_range, format_etag, format_last_modified};
+use orcas_s3::header_block::HeaderBlock;
 
 use counting::{Allocated, Counting};
 use objects::{CONTENT_TYPE, DAY_MS, OBJECTS, Object, Objects, object, small};

@@ -1,14 +1,15 @@
 //! How fast the index applies, lists and finds. Prints one line a figure; every load is bounded by `OBJECTS`.
 //!
 //! `cargo bench --bench index`, or `cargo test --bench index` for the optimisation level of the tests.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "files of databases are removed again")]
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use orcas_core::checksum::Etag;
-use orcas_core::index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
-use orcas_core::record::{
+use orcas_checksum::Etag;
+use orcas_index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
+use orcas_record::{
     Bucket, BucketId, BucketSettings, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning, encode,
 };
 
@@ -258,7 +259,7 @@ fn pages(index: &Index) {
 
 fn page(reader: &Reader<'_>, bucket: u64, from: &[u8]) {
     let mut seen = 0;
-    let visit = &mut |_: orcas_core::index::HeadRow<'_>| {
+    let visit = &mut |_: orcas_index::HeadRow<'_>| {
         seen += 1;
         true
     };

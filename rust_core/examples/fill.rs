@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use bytes::Bytes;
-use orcas_core::decide::{Intent, Precondition};
-use orcas_core::engine::{Handle, LAG_BYTES_MAX, LAG_RECORDS_MAX};
-use orcas_core::record::Durability;
+use orcas_decide::{Intent, Precondition};
+use orcas_engine::{Handle, LAG_BYTES_MAX, LAG_RECORDS_MAX};
+use orcas_record::Durability;
 use rustix::process::{Signal, getpid, kill_process};
 
 use pump::{Pump, bucket, put, unique};

@@ -1,36 +1,61 @@
-//! The data path of Orcas.
+//! The extension module `orcas._core`: the sole importer of pyo3. Converts, detaches, calls, converts back.
 //!
-//! `python` joins everything below it and is the only module that knows Python; `transfer` moves bodies between
-//! a request and the `engine`; `engine` joins `log`, `chunks` and `index` and owns the commit order (decide, append,
-//! sync, publish, acknowledge, apply), with the locks of `sync`; `s3`, `sigv4`, `record`, `decide`, `checksum`, `block`,
-//! `chunker` and `filter` are pure; `buffers` is memory that is used again. `load` asks servers instead of being one.
+//! Work that may take longer than about 20 µs runs without the GIL. Threads of Rust never hold or touch Python
+//! objects: they know a request by the number of its slot, and what they complete is converted in `Core.drain`.
+#![cfg(feature = "python")]
 
-#[cfg(all(feature = "planted", feature = "python"))]
-compile_error!("deliberate defects are never shipped");
+const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are never shipped");
 
-pub mod block;
-pub mod buffers;
-pub mod calendar;
-pub mod checksum;
-pub mod chunker;
-pub mod chunks;
-pub mod decide;
-pub mod engine;
-pub mod error;
-pub mod filter;
-pub mod fs;
-pub mod http;
-pub mod index;
-pub mod load;
-pub mod log;
-#[cfg(feature = "planted")]
-pub mod planted;
-#[cfg(not(feature = "planted"))]
-mod planted;
-#[cfg(feature = "python")]
-mod python;
-pub mod record;
-pub mod s3;
-pub mod sigv4;
-mod sync;
-pub mod transfer;
+mod answer;
+mod checks;
+mod core;
+mod describe;
+mod digests;
+mod format;
+mod load;
+mod piece;
+mod request;
+mod room;
+mod tools;
+
+use pyo3::prelude::*;
+
+use orcas_s3::Operation;
+
+pyo3::create_exception!(
+    _core,
+    StoreError,
+    pyo3::exceptions::PyException,
+    "The store cannot be opened, read or closed in order. The message is one sentence."
+);
+
+#[pymodule]
+fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<core::Core>()?;
+    module.add_class::<core::Health>()?;
+    module.add_class::<request::Request>()?;
+    module.add_class::<request::BodySink>()?;
+    module.add_class::<answer::Response>()?;
+    module.add_class::<answer::ErrorNote>()?;
+    module.add_class::<answer::Download>()?;
+    module.add_class::<tools::Hold>()?;
+    module.add_class::<checks::CheckProgress>()?;
+    module.add_class::<load::Load>()?;
+    module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
+    module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
+    module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
+    module.add_function(wrap_pyfunction!(request::names_bucket, module)?)?;
+    module.add_function(wrap_pyfunction!(digests::md5, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_etag, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_content_length, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_last_modified, module)?)?;
+    module.add_function(wrap_pyfunction!(format::format_content_range, module)?)?;
+    module.add_function(wrap_pyfunction!(format::set_object_headers, module)?)?;
+    module.add_function(wrap_pyfunction!(format::set_object_headers_with_content_type, module)?)?;
+    module.add("StoreError", module.py().get_type::<StoreError>())?;
+    module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
+    module.add("FLOW_MORE", request::FLOW_MORE)?;
+    module.add("FLOW_WAIT", request::FLOW_WAIT)?;
+    module.add("FLOW_STOP", request::FLOW_STOP)?;
+    Ok(())
+}

@@ -125,13 +125,14 @@ def put(path: Path, text: str, at_ns: int = 1_700_000_000_123_456_789) -> None:
     os.utime(path, ns=(at_ns, at_ns))
 
 
-def test_a_checkout_gets_dependencies_and_not_the_crate(repository: Path) -> None:
+def test_a_checkout_gets_dependencies_and_not_the_crates(repository: Path) -> None:
     built = repository / "target" / "ci"
     lent = ("deps/libbytes-1.rlib", "build/blake3-2/out/ours.a", ".fingerprint/bytes-1/lib-bytes")
     kept = (
         "deps/liborcas_core.so",
         "deps/races-3",
         "deps/bytes-1.d",
+        "deps/liborcas_engine-5.rlib",
         ".fingerprint/orcas_core-4/lib-orcas_core",
         "x.so",
     )
@@ -147,6 +148,13 @@ def test_a_checkout_gets_dependencies_and_not_the_crate(repository: Path) -> Non
         # Cargo goes by the time to the nanosecond.
         assert (path.read_text(), path.stat().st_mtime_ns) == (name, (built / name).stat().st_mtime_ns)
     assert [path.name for path in (tree / "target").iterdir()] == ["ci"]
+
+
+def test_the_crates_of_a_checkout_are_found_in_either_layout(tmp_path: Path) -> None:
+    put(tmp_path / "rust_core" / "Cargo.toml", '[package]\nname = "orcas_core"\n')
+    assert trees.crates(tmp_path) == ["orcas_core"]
+    put(tmp_path / "rust_core" / "crates" / "log" / "Cargo.toml", '[package]\nname = "orcas_log"\n')
+    assert trees.crates(tmp_path) == ["orcas_core", "orcas_log"]
 
 
 def test_what_a_checkout_has_built_stays(repository: Path) -> None:

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orcas_core::decide::Intent;
-use orcas_core::engine::{Engine, EngineOptions};
-use orcas_core::http::{Headers, RequestHead};
-use orcas_core::record::Durability;
-use orcas_core::sigv4::{Credential, Signer};
-use orcas_core::transfer::lane::{Reply, now_ms};
-use orcas_core::transfer::stream::Flow;
-use orcas_core::transfer::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Request};
+use orcas_decide::Intent;
+use orcas_engine::{Engine, EngineOptions};
+use orcas_gateway::lane::{Reply, now_ms};
+use orcas_gateway::stream::Flow;
+use orcas_gateway::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Request};
+use orcas_http::{Headers, RequestHead};
+use orcas_record::Durability;
+use orcas_sigv4::{Credential, Signer};
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 pub const HOST: &str = "localhost:9000";

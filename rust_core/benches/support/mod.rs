@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orcas_core::engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
-use orcas_core::fs::real::{RealFileSystem, SystemRandom};
-use orcas_core::record::{Durability, RefLevel};
+use orcas_engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
+use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_record::{Durability, RefLevel};
 
 pub fn open(options: EngineOptions) -> Engine {
     let environment = Environment {

@@ -1,6 +1,6 @@
 //! What the headers of responses are formatted from: objects of which no two are alike, the same in every run.
 
-use orcas_core::checksum::Etag;
+use orcas_checksum::Etag;
 
 /// Objects of which each call takes the next, so that no branch is learned by heart.
 pub const OBJECTS: usize = 256;

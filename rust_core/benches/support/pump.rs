@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use orcas_core::checksum::Md5Hasher;
-use orcas_core::decide::{Failure, Intent, Outcome, Precondition, PutObject};
-use orcas_core::engine::{CompletionSink, Handle, Waiter};
-use orcas_core::record::{Bucket, BucketSettings, ObjectHeaders};
+use orcas_checksum::Md5Hasher;
+use orcas_decide::{Failure, Intent, Outcome, Precondition, PutObject};
+use orcas_engine::{CompletionSink, Handle, Waiter};
+use orcas_record::{Bucket, BucketSettings, ObjectHeaders};
 
 use crate::support::scatter;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use orcas_core::decide::Intent;
-use orcas_core::engine::{Engine, EngineOptions, Handle};
-use orcas_core::record::Durability;
+use orcas_decide::Intent;
+use orcas_engine::{Engine, EngineOptions, Handle};
+use orcas_record::Durability;
 
 use crate::pump::{Pump, bucket, put, unique};
 use crate::support::{open, options, scatter};

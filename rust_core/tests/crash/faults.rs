@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orcas_core::decide::Precondition;
-use orcas_core::engine::Stepper;
-use orcas_core::fs::sim::{CrashPolicy, Fault, Operation};
-use orcas_core::record::{BucketSettings, Durability};
+use orcas_decide::Precondition;
+use orcas_engine::Stepper;
+use orcas_fs::sim::{CrashPolicy, Fault, Operation};
+use orcas_record::{BucketSettings, Durability};
 
 use crate::images::{Tally, reclaim_everything};
 use crate::model::{Op, Payload};

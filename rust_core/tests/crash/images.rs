@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use orcas_core::engine::{Policy, Stepper};
-use orcas_core::error::Result;
-use orcas_core::fs::sim::{CrashPolicy, SimDisk, SimRng};
+use orcas_base::error::Result;
+use orcas_engine::{Policy, Stepper};
+use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
 use parking_lot::Mutex;
 
 use crate::observe::observe;
@@ -79,7 +79,7 @@ impl Legal {
 pub fn reclaim_everything(stepper: &mut Stepper) -> Result<()> {
     stepper.refresh_reclamation(true);
     for _ in 0..RECLAIM_STEPS_MAX {
-        if stepper.reclaim(&EAGER)? == orcas_core::engine::Step::Idle {
+        if stepper.reclaim(&EAGER)? == orcas_engine::Step::Idle {
             return Ok(());
         }
         stepper.commit();

@@ -1,10 +1,8 @@
 //! Operations of the model as the intents that a front end would submit.
 
-use orcas_core::decide::{
-    Body, Complete, CompletePart, Copy, CopyPart, Intent, Move, PutObject, PutPart, SourceConditions,
-};
-use orcas_core::error::Result;
-use orcas_core::record::BucketId;
+use orcas_base::error::Result;
+use orcas_decide::{Body, Complete, CompletePart, Copy, CopyPart, Intent, Move, PutObject, PutPart, SourceConditions};
+use orcas_record::BucketId;
 
 use crate::model::{Op, Payload};
 use crate::run::Run;

@@ -25,8 +25,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use orcas_core::fs::sim::CrashPolicy;
-use orcas_core::record::Durability;
+use orcas_fs::sim::CrashPolicy;
+use orcas_record::Durability;
 
 use images::{POLICIES, Tally};
 use run::Run;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
-use orcas_core::checksum::{Etag, Md5Hasher};
-use orcas_core::decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
-use orcas_core::record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId};
+use orcas_checksum::{Etag, Md5Hasher};
+use orcas_decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
+use orcas_record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId};
 
 /// Bytes with their digests.
 #[derive(Clone, Debug)]

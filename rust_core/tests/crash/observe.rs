@@ -1,9 +1,9 @@
 //! Reads a store through its own interface, every list and every byte, into the same text as the model's.
 
-use orcas_core::checksum::Etag;
-use orcas_core::engine::{Found, Handle, ListObjects, ListParts, ListUploads};
-use orcas_core::error::Result;
-use orcas_core::record::{Bucket, Extent, Object, Part, Version, VersionId};
+use orcas_base::error::Result;
+use orcas_checksum::Etag;
+use orcas_engine::{Found, Handle, ListObjects, ListParts, ListUploads};
+use orcas_record::{Bucket, Extent, Object, Part, Version, VersionId};
 
 use crate::model::{bucket_line, object_line, part_line, upload_line};
 

@@ -1,4 +1,4 @@
-//! Each deliberate defect of `orcas_core::planted` that is this suite's until it has caught it: lives, failing disks and
+//! Each deliberate defect of `orcas_base::planted` that is this suite's until it has caught it: lives, failing disks and
 //! reclamation on failing disks in turn. `make planted` runs it; `ORCAS_PLANTED=Name` asks for one of them only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use orcas_core::planted::{Bug, Suite, choose};
+use orcas_base::planted::{Bug, Suite, choose};
 use parking_lot::Mutex;
 
 use crate::images::Tally;

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use orcas_core::engine::{Found, ObjectReader, Policy, Step};
-use orcas_core::fs::sim::SimRng;
+use orcas_engine::{Found, ObjectReader, Policy, Step};
+use orcas_fs::sim::SimRng;
 
 use crate::model::Payload;
 use crate::run::{Run, is_fault};

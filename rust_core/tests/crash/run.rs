@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orcas_core::decide::{Failure, Intent, Outcome, Refusal};
-use orcas_core::engine::{Clock, Condition, EngineOptions, Handle, Policy, Stepper, Waiter};
-use orcas_core::error::{Error, Result};
-use orcas_core::fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
-use orcas_core::record::Durability;
+use orcas_base::error::{Error, Result};
+use orcas_decide::{Failure, Intent, Outcome, Refusal};
+use orcas_engine::{Clock, Condition, EngineOptions, Handle, Policy, Stepper, Waiter};
+use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
+use orcas_record::Durability;
 
 use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
 use crate::model::{Model, Moment, Op, Verdict};

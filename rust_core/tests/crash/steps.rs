@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orcas_core::fs::sim::{Operation, SimDisk, StepInfo};
-use orcas_core::fs::{FileSystem, Open};
+use orcas_fs::sim::{Operation, SimDisk, StepInfo};
+use orcas_fs::{FileSystem, Open};
 use parking_lot::Mutex;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

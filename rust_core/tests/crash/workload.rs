@@ -1,10 +1,10 @@
 //! Random operations over few names, so that they meet each other.
 
 use bytes::Bytes;
-use orcas_core::checksum::Etag;
-use orcas_core::decide::{DeleteEntry, EtagMatch, Precondition};
-use orcas_core::fs::sim::SimRng;
-use orcas_core::record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders, RefLevel, UploadId};
+use orcas_checksum::Etag;
+use orcas_decide::{DeleteEntry, EtagMatch, Precondition};
+use orcas_fs::sim::SimRng;
+use orcas_record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders, RefLevel, UploadId};
 
 use crate::model::{Bucket, Op, Payload};
 use crate::run::Run;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use orcas_core::decide::{Failure, Outcome};
-use orcas_core::engine::{Clock, CompletionSink, EngineOptions, Environment, IndexPlace, Stepper};
-use orcas_core::error::Result;
-use orcas_core::fs::Random;
-use orcas_core::fs::sim::{SimDisk, SimRandom, SimRng};
-use orcas_core::record::{Durability, RefLevel, UploadId};
+use orcas_base::error::Result;
+use orcas_decide::{Failure, Outcome};
+use orcas_engine::{Clock, CompletionSink, EngineOptions, Environment, IndexPlace, Stepper};
+use orcas_fs::Random;
+use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
+use orcas_record::{Durability, RefLevel, UploadId};
 use parking_lot::Mutex;
 
 const EPOCH_MS: u64 = 1_700_000_000_000;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use orcas_core::engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store, repair_store};
-use orcas_core::error::Error;
-use orcas_core::fs::sim::SimDisk;
-use orcas_core::fs::{File, FileSystem, Open};
+use orcas_base::error::Error;
+use orcas_engine::{CheckOptions, CheckProgress, CheckReport, IndexPlace, check_store, repair_store};
+use orcas_fs::sim::SimDisk;
+use orcas_fs::{File, FileSystem, Open};
 
 use crate::observe::{Seen, State, compare};
 use crate::store::{Built, INDEX, disk_with, environment, open, options};

@@ -3,6 +3,7 @@
 //!
 //! Some thousand flips of large stores are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes
 //! every byte of small ones, `ORCAS_FLIPS=N` other bytes of the large ones.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the suite changes files by hand")]
 
 mod disks;
 mod judge;
@@ -17,8 +18,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use orcas_core::error::Error;
-use orcas_core::fs::sim::SimRng;
+use orcas_base::error::Error;
+use orcas_fs::sim::SimRng;
 use parking_lot::Mutex;
 
 use judge::{Bench, Effect, Repair, Said, Verdict};

@@ -5,10 +5,10 @@ use std::os::unix::fs::FileExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use orcas_core::engine::{Condition, Engine, IndexPlace, IndexState};
-use orcas_core::error::Error;
-use orcas_core::fs::sim::{SimDisk, SimRng};
-use orcas_core::fs::{FileSystem, Open};
+use orcas_base::error::Error;
+use orcas_engine::{Condition, Engine, IndexPlace, IndexState};
+use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_fs::{FileSystem, Open};
 
 use crate::is_clear;
 use crate::judge::{Bench, Scratch, check, write_index};

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orcas_core::checksum::Etag;
-use orcas_core::engine::{Condition, Found, Handle, ListObjects, ListParts, ListUploads, Listed};
-use orcas_core::error::Result;
-use orcas_core::record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
+use orcas_base::error::Result;
+use orcas_checksum::Etag;
+use orcas_engine::{Condition, Found, Handle, ListObjects, ListParts, ListUploads, Listed};
+use orcas_record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
 
 /// Small, so that pages end in many places.
 const PAGE: usize = 17;
@@ -47,7 +47,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    fn error(&mut self, error: &orcas_core::error::Error) {
+    fn error(&mut self, error: &orcas_base::error::Error) {
         self.errors += 1;
         self.first_error.get_or_insert_with(|| error.to_string());
     }

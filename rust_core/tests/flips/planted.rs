@@ -1,12 +1,12 @@
-//! Each deliberate defect of `orcas_core::planted` that is this suite's until it has caught it: flips in a store that was
+//! Each deliberate defect of `orcas_base::planted` that is this suite's until it has caught it: flips in a store that was
 //! closed, with its index and without, and in one that was killed, repairs, damage to files as a whole, and an index that
 //! is damaged in use, in turn. `ORCAS_PLANTED=Name` asks for one of them only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use orcas_core::fs::sim::SimRng;
-use orcas_core::planted::{Bug, Suite, choose};
+use orcas_base::planted::{Bug, Suite, choose};
+use orcas_fs::sim::SimRng;
 
 use crate::judge::{Bench, Effect, Scratch};
 use crate::store::{self, Built, LARGE};

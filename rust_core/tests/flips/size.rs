@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use orcas_core::engine::EngineOptions;
-use orcas_core::record::{Durability, RefLevel};
+use orcas_engine::EngineOptions;
+use orcas_record::{Durability, RefLevel};
 
 /// How large a store is.
 #[derive(Clone, Copy, Debug)]

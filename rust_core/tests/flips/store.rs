@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use orcas_core::checksum::Md5Hasher;
-use orcas_core::decide::{
+use orcas_base::error::Result;
+use orcas_checksum::Md5Hasher;
+use orcas_decide::{
     Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     SourceConditions,
 };
-use orcas_core::engine::{Clock, CompletionSink, Environment, Handle, IndexPlace, Policy, Step, Stepper, Waiter};
-use orcas_core::error::Result;
-use orcas_core::fs::sim::{SimDisk, SimRandom};
-use orcas_core::fs::{FileSystem, Open};
-use orcas_core::record::{Bucket, BucketSettings, Chunking, INLINE_MAX, UploadId};
+use orcas_engine::{Clock, CompletionSink, Environment, Handle, IndexPlace, Policy, Step, Stepper, Waiter};
+use orcas_fs::sim::{SimDisk, SimRandom};
+use orcas_fs::{FileSystem, Open};
+use orcas_record::{Bucket, BucketSettings, Chunking, INLINE_MAX, UploadId};
 use parking_lot::Mutex;
 
 #[path = "size.rs"]

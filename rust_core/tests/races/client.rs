@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orcas_core::checksum::Md5Hasher;
-use orcas_core::decide::{
+use orcas_checksum::Md5Hasher;
+use orcas_decide::{
     Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart, Refusal,
 };
-use orcas_core::engine::{CopyPartRequest, Found, Handle, ObjectReader};
-use orcas_core::fs::sim::SimRng;
-use orcas_core::record::{Bucket, ObjectHeaders, UploadId};
+use orcas_engine::{CopyPartRequest, Found, Handle, ObjectReader};
+use orcas_fs::sim::SimRng;
+use orcas_record::{Bucket, ObjectHeaders, UploadId};
 
 use crate::world::{SMALL_MAX, World, contents};
 

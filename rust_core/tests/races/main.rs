@@ -16,11 +16,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use orcas_core::decide::{Intent, Outcome};
-use orcas_core::engine::scheduled::{Reclamation, Scheduled, leftovers};
-use orcas_core::engine::{Handle, Reclaimed, Step};
-use orcas_core::fs::sim::{SimDisk, SimRng};
-use orcas_core::record::{Bucket, BucketSettings};
+use orcas_decide::{Intent, Outcome};
+use orcas_engine::scheduled::{Reclamation, Scheduled, leftovers};
+use orcas_engine::{Handle, Reclaimed, Step};
+use orcas_fs::sim::{SimDisk, SimRng};
+use orcas_record::{Bucket, BucketSettings};
 use shuttle::thread;
 
 use client::{Client, delete, put};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use orcas_core::engine::{Clock, EngineOptions, Environment, IndexPlace, Policy};
-use orcas_core::fs::sim::{SimDisk, SimRandom, SimRng};
-use orcas_core::record::{Durability, RefLevel};
+use orcas_engine::{Clock, EngineOptions, Environment, IndexPlace, Policy};
+use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
+use orcas_record::{Durability, RefLevel};
 
 const CHUNK: usize = 6 << 10;
 /// Chunks of which a manifest of its own does not hold enough for one object.

@@ -5,13 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orcas_core::engine::{
-    Environment, Found, Handle, IndexPlace, ListObjects, SalvageReport, SystemClock, salvage_store,
-};
-use orcas_core::error::Result;
-use orcas_core::fs::sim::{SimDisk, SimRandom, SimRng};
-use orcas_core::fs::{FileSystem, Open};
-use orcas_core::record::{BucketId, Sequence};
+use orcas_base::error::Result;
+use orcas_engine::{Environment, Found, Handle, IndexPlace, ListObjects, SalvageReport, SystemClock, salvage_store};
+use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
+use orcas_fs::{FileSystem, Open};
+use orcas_record::{BucketId, Sequence};
 
 use crate::damage::{Index, Plan};
 use crate::places::{Frame, Places, Range};
@@ -80,7 +78,7 @@ impl Bench {
         self.built.objects.len() as u64
     }
 
-    fn open(&self, disk: &SimDisk, home: &Path, plan: &Plan) -> Result<(orcas_core::engine::Engine, SalvageReport)> {
+    fn open(&self, disk: &SimDisk, home: &Path, plan: &Plan) -> Result<(orcas_engine::Engine, SalvageReport)> {
         self.write_index(home, plan);
         let environment = Environment {
             fs: Arc::new(disk.clone()),
@@ -136,7 +134,7 @@ impl Bench {
                 return Ok(nothing());
             }
         };
-        tally.from_index += u64::from(report.source == orcas_core::engine::SalvageSource::Index);
+        tally.from_index += u64::from(report.source == orcas_engine::SalvageSource::Index);
         self.judge_proofs(plan, &report)?;
         let seen = self.look(&engine.handle(), &report, &damage, tally)?;
         for ((bucket, key), ranges) in &self.places.objects {
@@ -260,7 +258,7 @@ impl Damage<'_> {
 fn nothing() -> SalvageReport {
     SalvageReport {
         keys: false,
-        source: orcas_core::engine::SalvageSource::Log,
+        source: orcas_engine::SalvageSource::Log,
         findings: Vec::new(),
         findings_total: 0,
         losses: Vec::new(),

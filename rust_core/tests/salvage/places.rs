@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use orcas_core::block::block_count;
-use orcas_core::fs::FileSystem;
-use orcas_core::log::{LogSalvage, RecoveredRecord, Salvaged};
-use orcas_core::record::{self, BucketId, Extent, Record, Sequence, Version};
+use orcas_base::block::block_count;
+use orcas_fs::FileSystem;
+use orcas_log::{LogSalvage, RecoveredRecord, Salvaged};
+use orcas_record::{self as record, BucketId, Extent, Record, Sequence, Version};
 
 /// File, first byte, and the byte behind the last.
 pub type Range = (String, usize, usize);

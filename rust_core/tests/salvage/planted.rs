@@ -1,10 +1,10 @@
-//! Each deliberate defect of `orcas_core::planted` that is this suite's until it has caught it: stores without damage, with
+//! Each deliberate defect of `orcas_base::planted` that is this suite's until it has caught it: stores without damage, with
 //! what compaction replaced still there, and damaged at random. `ORCAS_PLANTED=Name` asks for one of them only.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use orcas_core::planted::{Bug, Suite, choose};
+use orcas_base::planted::{Bug, Suite, choose};
 
 use crate::damage::{Index, Plan};
 use crate::judge::{Bench, Tally};

@@ -1,0 +1,192 @@
+//! Deliberate defects, to show that the suites find such ones. Only with the cargo feature `planted`, which no shipped
+//! build has; without it every question is a constant and costs nothing.
+
+/// Whether this is a build that may have defects.
+pub const PLANTED: bool = cfg!(feature = "planted");
+
+/// A rule of the engine that is broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Bug {
+    AcknowledgeBeforeSync = 1,
+    RetryFailedSync,
+    PackWithoutDirectorySync,
+    CompactedLogWithoutDirectorySync,
+    CompactedLogWithoutSync,
+    ReplaceLogBeforeDurable,
+    ReplaceLogBeforeApplied,
+    TombstonesDropped,
+    CondemnWithoutCheck,
+    CondemnWithoutBarrier,
+    CondemnWithoutSecondLook,
+    CondemnWithoutReaders,
+    UnlinkWithoutReaders,
+    HitOnCondemned,
+    CopyWithoutReference,
+    PinForgotten,
+    RetirePackInFlight,
+    SweepWithoutBarrier,
+    MoveWithoutSync,
+    DamageTakenForATornEnd,
+    CleanEndNotWritten,
+    SecondHeaderIgnored,
+    LogBlocksNotCompared,
+    ChunkBlocksNotCompared,
+    PackSaltIgnored,
+    LengthsNotCompared,
+    RepairWithoutResync,
+    IndexPagesNotCompared,
+    IndexDamageIgnored,
+    MendWithoutMark,
+    SalvageWithoutBlockChecksums,
+    SalvageWithoutResync,
+    SalvageOldestWins,
+    SalvageLossNotListed,
+    SalvageDoubtNotSaid,
+    SalvageWithoutBuckets,
+    CommitNotAuthenticated,
+}
+
+#[cfg(feature = "planted")]
+mod chosen {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    use super::Bug;
+
+    const UNKNOWN: u8 = u8::MAX;
+    static CHOSEN: AtomicU8 = AtomicU8::new(UNKNOWN);
+
+    /// A suite in `tests/`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Suite {
+        Crash,
+        Races,
+        Flips,
+        Salvage,
+    }
+
+    impl Bug {
+        pub const ALL: [Self; 37] = [
+            Self::AcknowledgeBeforeSync,
+            Self::RetryFailedSync,
+            Self::PackWithoutDirectorySync,
+            Self::CompactedLogWithoutDirectorySync,
+            Self::CompactedLogWithoutSync,
+            Self::ReplaceLogBeforeDurable,
+            Self::ReplaceLogBeforeApplied,
+            Self::TombstonesDropped,
+            Self::CondemnWithoutCheck,
+            Self::CondemnWithoutBarrier,
+            Self::CondemnWithoutSecondLook,
+            Self::CondemnWithoutReaders,
+            Self::UnlinkWithoutReaders,
+            Self::HitOnCondemned,
+            Self::CopyWithoutReference,
+            Self::PinForgotten,
+            Self::RetirePackInFlight,
+            Self::SweepWithoutBarrier,
+            Self::MoveWithoutSync,
+            Self::DamageTakenForATornEnd,
+            Self::CleanEndNotWritten,
+            Self::SecondHeaderIgnored,
+            Self::LogBlocksNotCompared,
+            Self::ChunkBlocksNotCompared,
+            Self::PackSaltIgnored,
+            Self::LengthsNotCompared,
+            Self::RepairWithoutResync,
+            Self::IndexPagesNotCompared,
+            Self::IndexDamageIgnored,
+            Self::MendWithoutMark,
+            Self::SalvageWithoutBlockChecksums,
+            Self::SalvageWithoutResync,
+            Self::SalvageOldestWins,
+            Self::SalvageLossNotListed,
+            Self::SalvageDoubtNotSaid,
+            Self::SalvageWithoutBuckets,
+            Self::CommitNotAuthenticated,
+        ];
+
+        /// The suite that must catch it.
+        pub fn suite(self) -> Suite {
+            match self {
+                Self::AcknowledgeBeforeSync
+                | Self::RetryFailedSync
+                | Self::PackWithoutDirectorySync
+                | Self::CompactedLogWithoutDirectorySync
+                | Self::CompactedLogWithoutSync
+                | Self::ReplaceLogBeforeDurable
+                | Self::ReplaceLogBeforeApplied
+                | Self::TombstonesDropped
+                | Self::CondemnWithoutCheck
+                | Self::CondemnWithoutReaders
+                | Self::UnlinkWithoutReaders
+                | Self::HitOnCondemned
+                | Self::CopyWithoutReference
+                | Self::PinForgotten
+                | Self::RetirePackInFlight
+                | Self::SweepWithoutBarrier
+                | Self::MoveWithoutSync => Suite::Crash,
+                // A reader must come in a narrow window.
+                Self::CondemnWithoutBarrier | Self::CondemnWithoutSecondLook => Suite::Races,
+                Self::DamageTakenForATornEnd
+                | Self::CleanEndNotWritten
+                | Self::SecondHeaderIgnored
+                | Self::LogBlocksNotCompared
+                | Self::ChunkBlocksNotCompared
+                | Self::PackSaltIgnored
+                | Self::LengthsNotCompared
+                | Self::RepairWithoutResync
+                | Self::IndexPagesNotCompared
+                | Self::IndexDamageIgnored
+                | Self::MendWithoutMark => Suite::Flips,
+                Self::SalvageWithoutBlockChecksums
+                | Self::SalvageWithoutResync
+                | Self::SalvageOldestWins
+                | Self::SalvageLossNotListed
+                | Self::SalvageDoubtNotSaid
+                | Self::SalvageWithoutBuckets
+                | Self::CommitNotAuthenticated => Suite::Salvage,
+            }
+        }
+
+        /// Those that `suite` must catch; of them only the one that `ORCAS_PLANTED` names, if it names any.
+        ///
+        /// # Panics
+        /// When there is none of that name.
+        pub fn asked_of(suite: Suite) -> impl Iterator<Item = Self> {
+            let asked = std::env::var("ORCAS_PLANTED").ok();
+            let asked = asked.map(|name| Self::by_name(&name).expect("ORCAS_PLANTED names a defect"));
+            Self::ALL.into_iter().filter(move |bug| bug.suite() == suite && asked.is_none_or(|asked| asked == *bug))
+        }
+
+        /// By the name that `ORCAS_PLANTED` takes.
+        pub fn by_name(name: &str) -> Option<Self> {
+            Self::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+        }
+    }
+
+    /// From now on this one, or none, whatever the environment says.
+    pub fn choose(bug: Option<Bug>) {
+        CHOSEN.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
+    }
+
+    /// Whether `bug` is planted: chosen, or else named by `ORCAS_PLANTED`.
+    pub fn is(bug: Bug) -> bool {
+        let mut chosen = CHOSEN.load(Ordering::Relaxed);
+        if chosen == UNKNOWN {
+            let named = std::env::var("ORCAS_PLANTED").ok().and_then(|name| Bug::by_name(&name));
+            chosen = named.map_or(0, |bug| bug as u8);
+            CHOSEN.store(chosen, Ordering::Relaxed);
+        }
+        chosen == bug as u8
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use chosen::{Suite, choose, is};
+
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub const fn is(_: Bug) -> bool {
+    false
+}

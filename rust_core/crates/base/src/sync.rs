@@ -1,0 +1,153 @@
+//! The locks, channels and atomics of the store's shared state: parking_lot's, crossbeam's and the standard library's in a
+//! product, shuttle's under the feature `shuttle`, where a scheduler decides at every one of them who goes on.
+//!
+//! Both have one interface, parking_lot's as far as it is used. Invariant: between two calls into this module nobody else
+//! runs under the scheduler, so a lock that is not from here must not be held across one.
+
+#[cfg(not(feature = "shuttle"))]
+mod native {
+    pub use crossbeam_channel::{Receiver, Sender, bounded};
+    pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+    pub use std::hash::RandomState;
+    pub use std::sync::atomic;
+
+    /// Where others may go on although nothing is shared that a lock or an atomic would show.
+    pub fn scheduling_point() {}
+}
+
+#[cfg(not(feature = "shuttle"))]
+pub use native::*;
+#[cfg(feature = "shuttle")]
+pub use scheduled::*;
+
+#[cfg(feature = "shuttle")]
+mod scheduled {
+    use std::ops::{Deref, DerefMut};
+    use std::sync::{PoisonError, TryLockError};
+    use std::time::Duration;
+
+    use shuttle::sync;
+
+    pub use shuttle::sync::atomic;
+    pub use shuttle::sync::mpsc::{Receiver, SyncSender as Sender, sync_channel as bounded};
+
+    /// Which of several locks a key has must follow from the seed too.
+    pub type RandomState = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
+
+    pub fn scheduling_point() {
+        atomic::AtomicBool::new(false).load(atomic::Ordering::SeqCst);
+    }
+
+    #[derive(Default)]
+    pub struct Mutex<T>(sync::Mutex<T>);
+
+    /// `inner` is `None` only while the lock is given up inside a call of this module.
+    pub struct MutexGuard<'a, T> {
+        mutex: &'a Mutex<T>,
+        inner: Option<sync::MutexGuard<'a, T>>,
+    }
+
+    impl<T> Mutex<T> {
+        pub fn new(value: T) -> Self {
+            Self(sync::Mutex::new(value))
+        }
+
+        fn acquire(&self) -> sync::MutexGuard<'_, T> {
+            // parking_lot knows no poison.
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub fn lock(&self) -> MutexGuard<'_, T> {
+            MutexGuard { mutex: self, inner: Some(self.acquire()) }
+        }
+    }
+
+    impl<'a, T> MutexGuard<'a, T> {
+        pub fn unlocked<R>(guard: &mut Self, run: impl FnOnce() -> R) -> R {
+            guard.inner = None;
+            let done = run();
+            guard.inner = Some(guard.mutex.acquire());
+            done
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+
+        #[expect(clippy::expect_used, reason = "never `None` outside this module")]
+        fn deref(&self) -> &T {
+            self.inner.as_ref().expect("the lock is held")
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        #[expect(clippy::expect_used, reason = "never `None` outside this module")]
+        fn deref_mut(&mut self) -> &mut T {
+            self.inner.as_mut().expect("the lock is held")
+        }
+    }
+
+    #[derive(Default)]
+    pub struct Condvar(sync::Condvar);
+
+    impl Condvar {
+        pub fn new() -> Self {
+            Self::default()
+        }
+
+        pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+            if let Some(held) = guard.inner.take() {
+                guard.inner = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
+            }
+        }
+
+        /// No clock runs under the scheduler: the time is over as soon as everybody else had a turn.
+        pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _at_most: Duration) {
+            MutexGuard::unlocked(guard, shuttle::thread::yield_now);
+        }
+
+        pub fn wait_while_for<T>(
+            &self,
+            guard: &mut MutexGuard<'_, T>,
+            mut condition: impl FnMut(&mut T) -> bool,
+            at_most: Duration,
+        ) {
+            if condition(guard) {
+                self.wait_for(guard, at_most);
+            }
+        }
+
+        pub fn notify_one(&self) {
+            self.0.notify_one();
+        }
+
+        pub fn notify_all(&self) {
+            self.0.notify_all();
+        }
+    }
+
+    #[derive(Default)]
+    pub struct RwLock<T>(sync::RwLock<T>);
+
+    impl<T> RwLock<T> {
+        pub fn new(value: T) -> Self {
+            Self(sync::RwLock::new(value))
+        }
+
+        pub fn read(&self) -> sync::RwLockReadGuard<'_, T> {
+            self.0.read().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub fn try_read(&self) -> Option<sync::RwLockReadGuard<'_, T>> {
+            match self.0.try_read() {
+                Ok(guard) => Some(guard),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            }
+        }
+
+        pub fn write(&self) -> sync::RwLockWriteGuard<'_, T> {
+            self.0.write().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Copying, punching and retiring packs on a disk that loses power and fails.
+
+use parking_lot::Mutex;
+
+use super::*;
+use crate::format::{content_start, frame_length};
+use orcas_base::error::Result;
+
+const POLICIES: [CrashPolicy; 4] = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
+
+#[derive(Clone)]
+struct Stored {
+    pack: u64,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// What the records of a log would say: which chunks count, and which packs.
+#[derive(Clone, Default)]
+struct Known {
+    live: Vec<Stored>,
+    /// Condemned; perhaps punched out.
+    dead: Vec<Stored>,
+    packs: Vec<u64>,
+}
+
+impl Known {
+    fn put(&mut self, packs: &Packs, seed: u64) -> Result<()> {
+        let (chunk, bytes) = put(packs, seed)?;
+        packs.sync(std::slice::from_ref(&chunk))?;
+        self.bear(packs);
+        self.live.push(Stored { pack: chunk.pack, offset: chunk.offset, bytes });
+        Ok(())
+    }
+
+    /// Chunks are named only in packs that the log knows.
+    fn bear(&mut self, packs: &Packs) {
+        for pack in packs.unborn() {
+            packs.born(pack);
+            self.packs.push(pack);
+        }
+    }
+
+    /// Moves a live chunk elsewhere; at its old place it is dead then.
+    fn move_one(&mut self, packs: &Packs, at: usize) -> Result<()> {
+        let Stored { pack, offset, bytes } = self.live[at].clone();
+        let copy = packs.copy(pack, offset)?;
+        assert!(copy.pack != pack && copy.identity == *blake3::keyed_hash(&KEY, &bytes).as_bytes());
+        packs.sync(std::slice::from_ref(&copy))?;
+        self.bear(packs);
+        let moved = Stored { pack: copy.pack, offset: copy.offset, bytes };
+        self.dead.push(std::mem::replace(&mut self.live[at], moved));
+        Ok(())
+    }
+
+    fn punch_one(&mut self, packs: &Packs, at: usize) -> Result<()> {
+        let Stored { pack, offset, .. } = self.dead[at];
+        packs.punch(pack, offset)?;
+        packs.sync_pack(pack)
+    }
+
+    /// A pack in which nothing is live.
+    fn empty_pack(&self) -> Option<u64> {
+        self.packs.iter().copied().find(|pack| self.live.iter().all(|stored| stored.pack != *pack))
+    }
+
+    /// First it counts no more, as its record would say, then it goes.
+    fn retire(&mut self, packs: &Packs, pack: u64) -> Result<()> {
+        packs.seal(pack);
+        self.dead.retain(|stored| stored.pack != pack);
+        self.packs.retain(|known| *known != pack);
+        packs.retire(pack)
+    }
+
+    /// One step of a run.
+    fn act(&mut self, packs: &Packs, action: u64, rng: &mut SimRng) -> Result<()> {
+        match action {
+            0 if !self.live.is_empty() => self.move_one(packs, rng.below(self.live.len() as u64) as usize),
+            1 | 2 if !self.dead.is_empty() => self.punch_one(packs, rng.below(self.dead.len() as u64) as usize),
+            3 if self.empty_pack().is_some() => self.empty_pack().map_or(Ok(()), |pack| self.retire(packs, pack)),
+            4 if self.live.len() > 2 => {
+                let dead = self.live.swap_remove(rng.below(self.live.len() as u64) as usize);
+                self.dead.push(dead);
+                Ok(())
+            }
+            _ => self.put(packs, rng.next()),
+        }
+    }
+
+    /// What is live reads right, and what is dead as it was or not at all. Returns how many dead chunks are gone.
+    fn check(&self, packs: &Packs) -> u64 {
+        let read = |stored: &Stored| {
+            let mut found = vec![0; stored.bytes.len()];
+            let read = packs.read(stored.pack, stored.offset, 0, &mut found);
+            read.map(|()| assert!(found == stored.bytes, "other bytes in pack {}", stored.pack))
+        };
+        self.live.iter().for_each(|stored| read(stored).unwrap());
+        let gone = self.dead.iter().map(read).filter(|read| match read {
+            Ok(()) => false,
+            Err(Error::Corrupt { .. }) => true,
+            Err(error) => panic!("{error}"),
+        });
+        gone.count() as u64
+    }
+}
+
+type Images = Arc<Mutex<Vec<(Operation, SimDisk)>>>;
+
+/// Keeps the disk as it is after each operation from now on.
+fn record(disk: &SimDisk) -> Images {
+    let images = Images::default();
+    let sink = Arc::clone(&images);
+    disk.on_step(move |step, disk| sink.lock().push((step.operation, disk.snapshot())));
+    images
+}
+
+#[test]
+fn whatever_upkeep_was_cut_short_all_that_counts_is_there() {
+    let (mut holes, mut lost, mut kept, mut retired) = (0, 0, 0, 0);
+    for seed in 0..40 {
+        println!("seed {seed}");
+        let mut rng = SimRng::new(seed);
+        let disk = new_disk();
+        let packs = open(&disk, &[]);
+        let images = record(&disk);
+        let mut known = Known::default();
+        for _ in 0..60 {
+            let before = known.clone();
+            let action = rng.below(7);
+            known.act(&packs, action, &mut rng).unwrap();
+            let retires = known.packs.len() < before.packs.len();
+            retired += u64::from(retires);
+            // The record of a pack that is retired comes before the operations, every other one behind them.
+            let counts = if retires { &known } else { &before };
+            for (operation, image) in std::mem::take(&mut *images.lock()) {
+                holes += u64::from(operation == Operation::Punch);
+                for policy in POLICIES {
+                    let gone = counts.check(&open(&image.crash(&mut rng, policy), &counts.packs));
+                    if operation == Operation::Punch {
+                        (lost, kept) = (lost + gone, kept + counts.dead.len() as u64 - gone);
+                    }
+                }
+            }
+            known.check(&packs);
+            let policy = POLICIES[rng.below(4) as usize];
+            let after = open(&disk.crash(&mut rng, policy), &known.packs);
+            known.check(&after);
+            assert!(after.files().unwrap().iter().map(|file| file.pack).eq(known.packs.iter().copied()));
+        }
+    }
+    println!("{holes} holes, dead chunks lost {lost} times and kept {kept} times, {retired} packs retired");
+    assert!(holes > 200 && lost > 1000 && kept > 1000 && retired > 40);
+}
+
+#[test]
+fn a_fault_in_upkeep_is_reported_and_harms_nothing_that_counts() {
+    let kinds = [
+        Operation::Create,
+        Operation::Write,
+        Operation::Read,
+        Operation::Punch,
+        Operation::Sync,
+        Operation::SyncDirectory,
+        Operation::Remove,
+    ];
+    for (kind, seed, fault) in kinds
+        .into_iter()
+        .flat_map(|kind| (0..12).flat_map(move |seed| [Fault::Io, Fault::NoSpace].map(|fault| (kind, seed, fault))))
+    {
+        let mut rng = SimRng::new(seed);
+        let disk = new_disk();
+        let packs = open(&disk, &[]);
+        let mut known = Known::default();
+        (0..8).for_each(|_| known.put(&packs, rng.next()).unwrap());
+        let (nth, before) = (1 + rng.below(6), disk.count(kind));
+        disk.fail(kind, nth, fault, false);
+        let mut failures = 0;
+        for step in 0..120 {
+            let action = [0, 4, 1, 3, 5, 4, 2, 3][step % 8];
+            if let Err(error) = known.act(&packs, action, &mut rng) {
+                assert!(matches!(error, Error::Io { .. } | Error::StorageFull), "{error}");
+                failures += 1;
+            }
+        }
+        assert!(disk.count(kind) >= before + nth, "seed {seed}: no {kind:?} to fail");
+        // A failed sync is told to all who ask for another one of the same pack.
+        assert!(
+            failures == 1 || kind == Operation::Sync && failures > 0,
+            "seed {seed}: {kind:?} failed {failures} times"
+        );
+        known.check(&packs);
+        for policy in POLICIES {
+            known.check(&open(&disk.crash(&mut rng, policy), &known.packs));
+        }
+    }
+}
+
+#[test]
+fn a_pack_is_never_synced_again_after_a_failed_sync() {
+    for earlier_process in [false, true] {
+        let disk = new_disk();
+        let mut packs = open(&disk, &[]);
+        let mut known = Known::default();
+        (0..3).for_each(|seed| known.put(&packs, seed).unwrap());
+        let pack = known.live[0].pack;
+        if earlier_process {
+            packs = open(&disk, &known.packs);
+        }
+        known.dead.push(known.live.remove(0));
+        packs.punch(pack, known.dead[0].offset).unwrap();
+        disk.fail(Operation::Sync, 1, Fault::Io, false);
+        assert!(matches!(packs.sync_pack(pack), Err(Error::Io { .. })));
+        // It takes no more chunks, and so is idle.
+        assert!(packs.is_idle(pack));
+        let syncs = disk.count(Operation::Sync);
+        packs.punch(pack, known.dead[0].offset).unwrap();
+        assert!(matches!(packs.sync_pack(pack), Err(Error::Io { .. })));
+        assert_eq!(disk.count(Operation::Sync), syncs, "earlier process: {earlier_process}");
+        known.put(&packs, 9).unwrap();
+        assert!(known.live.last().unwrap().pack > pack);
+        known.check(&open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs));
+    }
+}
+
+#[test]
+fn a_pack_whose_write_failed_can_still_be_punched_durably() {
+    let disk = new_disk();
+    let packs = open(&disk, &[]);
+    let mut known = Known::default();
+    (0..3).for_each(|seed| known.put(&packs, seed).unwrap());
+    known.dead.push(known.live.remove(0));
+    let Stored { pack, offset, .. } = known.dead[0];
+    let waiting = put(&packs, 3).unwrap().0;
+    disk.fail(Operation::Write, 1, Fault::NoSpace, false);
+    assert!(matches!(put(&packs, 4), Err(Error::StorageFull)));
+    assert!(packs.punch(pack, offset).unwrap() > 0);
+    packs.sync_pack(pack).unwrap();
+    assert_eq!(known.check(&open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs)), 1);
+    // The sync covered what had been finished before as well.
+    packs.sync(std::slice::from_ref(&waiting)).unwrap();
+    known.put(&packs, 5).unwrap();
+    assert!(known.live.last().unwrap().pack > pack);
+}
+
+#[test]
+fn without_holes_nothing_is_given_back_and_it_shows() {
+    let disk = new_disk();
+    let packs = open(&disk, &[]);
+    let (chunk, bytes) = put(&packs, 1).unwrap();
+    packs.sync(std::slice::from_ref(&chunk)).unwrap();
+    assert!(packs.has_holes());
+    disk.refuse_holes();
+    assert_eq!(packs.punch(chunk.pack, chunk.offset).unwrap(), 0);
+    assert!(!packs.has_holes());
+    assert!(frame_length(chunk.length) > content_start(chunk.length).next_multiple_of(4096));
+    check(&packs, &[(chunk, bytes)]);
+}
+
+#[test]
+fn what_upkeep_returned_from_survives_a_power_cut() {
+    for earlier_process in [false, true] {
+        let disk = new_disk();
+        let mut packs = open(&disk, &[]);
+        let mut known = Known::default();
+        (0..12).for_each(|seed| known.put(&packs, seed).unwrap());
+        if earlier_process {
+            packs = open(&disk, &known.packs);
+        }
+        let drop_all = |known: &Known| open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs);
+        let large = known.live.iter().position(|stored| stored.bytes.len() > 8192).unwrap();
+        known.dead.push(known.live.remove(large));
+        let Stored { pack, offset, .. } = known.dead[0];
+        assert!(packs.punch(pack, offset).unwrap() > 0);
+        assert_eq!((known.check(&packs), known.check(&drop_all(&known))), (1, 0));
+        packs.sync_pack(pack).unwrap();
+        assert_eq!(known.check(&drop_all(&known)), 1);
+        while let Some(at) = known.live.iter().position(|stored| stored.pack == pack) {
+            known.move_one(&packs, at).unwrap();
+        }
+        known.check(&drop_all(&known));
+        known.retire(&packs, pack).unwrap();
+        let after = disk.crash(&mut SimRng::new(1), CrashPolicy::Drop);
+        assert!(!after.list(Path::new("/chunks")).unwrap().iter().any(|name| pack_number(name) == Some(pack)));
+        known.check(&open(&after, &known.packs));
+    }
+}

@@ -1,0 +1,190 @@
+//! Reads the chunks of one pack in the order of the file, in large reads, verifying everything: for checks. Knows
+//! nothing of other readers' caches, and goes on behind what the disk cannot read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orcas_base::block::{BLOCK_SIZE, field};
+use orcas_base::error::{Error, Result};
+use orcas_fs::{File, FileSystem, Open, read_around_faults};
+
+use super::PackOptions;
+use super::format::{
+    CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length, table_length,
+};
+use super::reader::open_pack;
+
+/// Bytes read at a time.
+const WINDOW: usize = 2 * 1024 * 1024;
+
+/// What is to be found at a place.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedChunk {
+    /// Of the frame.
+    pub offset: u64,
+    /// Of the content, bytes.
+    pub length: u32,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChunkVerdict {
+    /// Every checksum holds; `computed` is the content's hash under the key that was given.
+    Whole {
+        stored: [u8; 32],
+        computed: Option<[u8; 32]>,
+    },
+    Damaged {
+        offset: u64,
+        reason: &'static str,
+    },
+}
+
+/// One pack, open for a check.
+pub struct PackExamination {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    crc_salt: u32,
+    lacks_a_copy: bool,
+    length: u64,
+    window: Vec<u8>,
+    start: u64,
+    /// Bytes of the window that are filled.
+    filled: usize,
+}
+
+impl PackExamination {
+    /// # Errors
+    /// `Missing`, or `Corrupt`, `Foreign` and `Version` for its header.
+    pub fn open(fs: &dyn FileSystem, options: &PackOptions, pack: u64) -> Result<Self> {
+        let opened = open_pack(fs, options, pack, Open::Read)?;
+        let length = opened.file.len()?;
+        let (file, path, crc_salt, lacks_a_copy) = (opened.file, opened.path, opened.crc_salt, opened.lacks_a_copy);
+        Ok(Self { file, path, crc_salt, lacks_a_copy, length, window: Vec::new(), start: 0, filled: 0 })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether one of the two copies of the header is damaged.
+    pub fn lacks_a_copy(&self) -> bool {
+        self.lacks_a_copy
+    }
+
+    /// Bytes of the file.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Verifies one chunk: header and table, and with `key` all of its content, hashed under that key. `meter` is told
+    /// of every read; an error from it ends the check.
+    ///
+    /// # Errors
+    /// What reading ran into, and `meter`'s; damage is no error.
+    pub fn chunk(
+        &mut self,
+        expected: ExpectedChunk,
+        key: Option<&[u8; 32]>,
+        meter: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<ChunkVerdict> {
+        let ExpectedChunk { offset, length } = expected;
+        let damaged = |offset, reason| Ok(ChunkVerdict::Damaged { offset, reason });
+        let front_length = CHUNK_HEADER + table_length(length);
+        let end = offset.checked_add(content_start(length) + u64::from(length));
+        if offset < FILE_HEADER || end.is_none_or(|end| end > self.length) {
+            return damaged(offset, "the pack ends before the chunk does");
+        }
+        let content = offset + content_start(length);
+        // Nothing behind the front is wanted when the content is not read.
+        let ahead = key.map(|_| (front_length + length as usize).min(WINDOW));
+        let front = self.view(offset, front_length, ahead.unwrap_or(front_length), meter)?.to_vec();
+        let Some(header) = ChunkHeader::decode(&field(&front, 0), self.crc_salt, offset) else {
+            return damaged(offset, "no chunk begins here");
+        };
+        if header.length != length {
+            return damaged(offset, "the chunk has another length");
+        }
+        let Some(crcs) = header.decode_table(&front[CHUNK_HEADER..], self.crc_salt) else {
+            return damaged(offset + CHUNK_HEADER as u64, "the checksum table does not match");
+        };
+        let Some(key) = key else { return Ok(ChunkVerdict::Whole { stored: header.identity, computed: None }) };
+        let mut hasher = blake3::Hasher::new_keyed(key);
+        let mut done = 0;
+        while done < length as usize {
+            let at = content + done as u64;
+            // Whole blocks, as many as the window has or can have at once.
+            let left = length as usize - done;
+            let present = self.present(at);
+            let take = if present >= BLOCK_SIZE.min(left) { present } else { WINDOW };
+            let piece = if take >= left { left } else { take - take % BLOCK_SIZE };
+            let salt = self.crc_salt;
+            let blocks = self.view(at, piece, WINDOW.min(left), meter)?;
+            let table = &crcs[done / BLOCK_SIZE..];
+            if !blocks_match(table, blocks, salt) {
+                let bad = blocks
+                    .chunks(BLOCK_SIZE)
+                    .zip(table)
+                    .position(|(block, crc)| !blocks_match(std::slice::from_ref(crc), block, salt));
+                let at = at + (bad.unwrap_or(0) * BLOCK_SIZE) as u64;
+                return damaged(at, "a block does not match its checksum");
+            }
+            hasher.update(blocks);
+            done += piece;
+        }
+        Ok(ChunkVerdict::Whole { stored: header.identity, computed: Some(hasher.finalize().into()) })
+    }
+
+    /// Shows every chunk header that holds: its place, the identity that it names, and the length of the content.
+    ///
+    /// # Errors
+    /// What reading ran into, and `meter`'s.
+    pub fn each_frame(
+        &mut self,
+        meter: &dyn Fn(u64) -> Result<()>,
+        visit: &mut dyn FnMut(u64, [u8; 32], u32),
+    ) -> Result<()> {
+        let mut at = FILE_HEADER;
+        while at + CHUNK_HEADER as u64 <= self.length {
+            let salt = self.crc_salt;
+            let header = ChunkHeader::decode(&field(self.view(at, CHUNK_HEADER, WINDOW, meter)?, 0), salt, at);
+            at += header.map_or(FRAME_ALIGN, |header| frame_length(header.length));
+            if let Some(header) = header {
+                visit(at - frame_length(header.length), header.identity, header.length);
+            }
+        }
+        Ok(())
+    }
+
+    /// These bytes are not needed in memory any more.
+    pub fn drop_cache(&self, offset: u64, length: u64) {
+        self.file.drop_cache(offset, length);
+    }
+
+    /// Bytes from `at` on that are in memory.
+    fn present(&self, at: u64) -> usize {
+        let end = self.start + self.filled as u64;
+        if at < self.start || at >= end { 0 } else { (end - at) as usize }
+    }
+
+    /// `length` bytes at `at`, read with as much behind them as fits if they are not in memory; at least `ahead` bytes
+    /// are wanted soon.
+    fn view(&mut self, at: u64, length: usize, ahead: usize, meter: &dyn Fn(u64) -> Result<()>) -> Result<&[u8]> {
+        if self.present(at) < length {
+            let wanted = (ahead.max(length) as u64).min(self.length.saturating_sub(at)) as usize;
+            if wanted < length {
+                return Err(Error::corrupt(&self.path, at, "the file ends too early"));
+            }
+            meter(wanted as u64)?;
+            self.filled = 0;
+            if self.window.len() < wanted {
+                self.window.resize(wanted, 0);
+            }
+            read_around_faults(&*self.file, at, &mut self.window[..wanted])?;
+            self.start = at;
+            self.filled = wanted;
+        }
+        let from = (at - self.start) as usize;
+        Ok(&self.window[from..from + length])
+    }
+}

@@ -1,0 +1,63 @@
+//! Packs: files of chunks, written in parallel at reserved places, never in the log's chain.
+//!
+//! Invariants. A chunk counts only if a committed manifest names it; its place is handed to the log only after a sync
+//! that began when all its bytes were written. A pack whose sync failed takes no more chunks and is never synced
+//! again. A pack's name and header are durable before a chunk in it is. This module must not know records (but for what
+//! the head of a blob is), the log, the index or the engine. `docs/format.md` specifies every byte.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
+
+#[cfg(test)]
+mod crash_tests;
+mod examine;
+mod format;
+mod pack;
+mod packs;
+mod reader;
+mod salvage;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orcas_fs::Random;
+
+pub use examine::{ChunkVerdict, ExpectedChunk, PackExamination};
+pub use format::frame_length;
+pub use packs::{Packs, packs_present, set_packs_aside};
+pub use salvage::{PackSalvage, store_ids};
+pub use upkeep::{ChunkInfo, PackFile};
+pub use writer::{ChunkWriter, WrittenChunk};
+
+/// Bytes at which a new pack is begun when the caller has no reason for another size.
+pub const PACK_SIZE: u64 = 1024 * 1024 * 1024;
+
+#[derive(Clone)]
+pub struct PackOptions {
+    pub dir: PathBuf,
+    pub store_id: [u8; 16],
+    /// Bytes; a pack grows beyond it only for a chunk that fits into none.
+    pub pack_size: u64,
+    pub random: Arc<dyn Random>,
+}
+
+/// Where the content of a chunk ends whose frame stands at `offset`.
+pub fn content_end(offset: u64, length: u32) -> u64 {
+    offset + format::content_start(length) + u64::from(length)
+}
+
+fn pack_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:020}.pack"))
+}
+
+/// The number in a pack's name; `None` for names this module does not make.
+pub fn pack_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".pack")?;
+    if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().filter(|number| *number > 0)
+}

@@ -1,0 +1,239 @@
+//! All packs of a store: opens them, hands out places in new ones, and knows which of them are in use.
+//!
+//! A pack is in use while it is open for chunks or while something that this process wrote into it may still be on its
+//! way to the log: all these hold its `Arc<Pack>`, and nothing else keeps one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+
+use orcas_base::block::CHUNK_LENGTH_MAX;
+use orcas_base::error::{Error, Result};
+use orcas_base::planted::{self, Bug};
+use orcas_base::sync::Mutex;
+use orcas_base::sync::atomic::AtomicBool;
+use orcas_fs::{FileSystem, Open};
+
+use super::format::{PackHeader, frame_length};
+use super::pack::{Pack, Unsyncable};
+use super::reader::{OpenPack, Reader, open_pack};
+use super::writer::{ChunkWriter, FrameWriter, WrittenChunk};
+use super::{PackOptions, pack_number, pack_path};
+
+/// All packs of a store.
+pub struct Packs {
+    pub(super) fs: Arc<dyn FileSystem>,
+    pub(super) options: Arc<PackOptions>,
+    pub(super) reader: Reader,
+    pub(super) unsyncable: Arc<Unsyncable>,
+    /// Packs in which holes were punched, open until their sync. Oldest first.
+    pub(super) punched: Mutex<VecDeque<Arc<OpenPack>>>,
+    pub(super) no_holes: AtomicBool,
+    state: Mutex<State>,
+}
+
+struct State {
+    next_number: u64,
+    open: Option<Arc<Pack>>,
+    unborn: BTreeSet<u64>,
+    /// Packs that this process made.
+    written: BTreeMap<u64, Weak<Pack>>,
+}
+
+/// The packs that stand in the directory, ascending, whatever they hold.
+///
+/// # Errors
+/// What listing the directory ran into.
+pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<u64>> {
+    Ok(fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect())
+}
+
+/// Renames packs, so that no start looks at them. Returns the new paths.
+///
+/// # Errors
+/// What renaming ran into; some may have been renamed.
+pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[u64]) -> Result<Vec<PathBuf>> {
+    let mut aside = Vec::new();
+    for number in packs {
+        let path = pack_path(&options.dir, *number);
+        let kept = path.with_extension("pack.damaged");
+        fs.rename(&path, &kept)?;
+        aside.push(kept);
+    }
+    if aside.is_empty() { Ok(aside) } else { fs.sync_dir(&options.dir).map(|()| aside) }
+}
+
+impl Packs {
+    /// `live` are the packs born per the log; other packs of this store hold nothing that counts and are removed.
+    /// New packs get numbers from `next_number` on, above every number seen.
+    pub fn open(fs: Arc<dyn FileSystem>, options: PackOptions, live: &[u64], next_number: u64) -> Result<Self> {
+        let options = Arc::new(options);
+        let present = packs_present(&*fs, &options)?;
+        for number in live {
+            if !present.contains(number) {
+                return Err(Error::Missing { path: pack_path(&options.dir, *number) });
+            }
+            open_pack(&*fs, &options, *number, Open::Read)?;
+        }
+        let unborn: Vec<u64> = present.iter().copied().filter(|number| !live.contains(number)).collect();
+        for number in &unborn {
+            // A pack of another store in this place is somebody's data: refuse, do not remove.
+            if let Err(error @ Error::Foreign { .. }) = open_pack(&*fs, &options, *number, Open::Read) {
+                return Err(error);
+            }
+        }
+        for number in &unborn {
+            fs.remove(&pack_path(&options.dir, *number))?;
+        }
+        if !unborn.is_empty() {
+            fs.sync_dir(&options.dir)?;
+        }
+        let highest = present.last().copied().max(live.iter().copied().max()).unwrap_or(0);
+        let next_number = next_number.max(highest + 1);
+        Ok(Self::with(fs, options, None, next_number))
+    }
+
+    /// Packs that are only read, with the salts of those that can be.
+    pub(super) fn salvaged(fs: Arc<dyn FileSystem>, options: PackOptions, salts: HashMap<u64, u32>) -> Self {
+        Self::with(fs, Arc::new(options), Some(salts), 1)
+    }
+
+    fn with(
+        fs: Arc<dyn FileSystem>,
+        options: Arc<PackOptions>,
+        salts: Option<HashMap<u64, u32>>,
+        next_number: u64,
+    ) -> Self {
+        Self {
+            reader: Reader::new(Arc::clone(&fs), Arc::clone(&options), salts),
+            fs,
+            options,
+            unsyncable: Arc::default(),
+            punched: Mutex::default(),
+            no_holes: AtomicBool::new(false),
+            state: Mutex::new(State { next_number, open: None, unborn: BTreeSet::new(), written: BTreeMap::new() }),
+        }
+    }
+
+    /// The bytes of the pack's file, and its path.
+    ///
+    /// # Errors
+    /// What opening it ran into.
+    pub fn length(&self, pack: u64) -> Result<(u64, PathBuf)> {
+        let path = pack_path(&self.options.dir, pack);
+        Ok((self.fs.open(&path, Open::Read)?.len()?, path))
+    }
+
+    /// Takes space for a chunk of `length` bytes, at most `CHUNK_LENGTH_MAX`, in a new pack if it must: then this
+    /// blocks for the sync of its header and directory entry.
+    pub fn reserve(&self, length: u32, scope_key: &[u8; 32]) -> Result<ChunkWriter> {
+        Ok(ChunkWriter::new(self.reserve_frame(length)?, scope_key))
+    }
+
+    pub(super) fn reserve_frame(&self, length: u32) -> Result<FrameWriter> {
+        if length > CHUNK_LENGTH_MAX {
+            return Err(Error::Record { reason: "a chunk is larger than a pack's frame may be" });
+        }
+        let (taken, pack_size) = (frame_length(length), self.options.pack_size);
+        let mut state = self.state.lock();
+        let open = state.open.take();
+        let found = open.and_then(|pack| pack.reserve(taken, pack_size).map(|offset| (pack, offset)));
+        let (pack, offset) = match found {
+            Some(found) => found,
+            None => {
+                let pack = self.create(&mut state)?;
+                let offset = pack.reserve(taken, pack_size);
+                (pack, offset.ok_or(Error::Record { reason: "a chunk does not fit into an empty pack" })?)
+            }
+        };
+        if !pack.is_full(pack_size) {
+            state.open = Some(Arc::clone(&pack));
+        }
+        Ok(FrameWriter::new(pack, offset, length))
+    }
+
+    /// Returns when all `chunks` are durable. An error says that at least one of them never will be.
+    pub fn sync(&self, chunks: &[WrittenChunk]) -> Result<()> {
+        let mut wanted: BTreeMap<u64, &WrittenChunk> = BTreeMap::new();
+        for chunk in chunks {
+            let last = wanted.entry(chunk.pack).or_insert(chunk);
+            if chunk.ticket > last.ticket {
+                *last = chunk;
+            }
+        }
+        wanted.values().try_for_each(|chunk| chunk.file.sync(chunk.ticket))
+    }
+
+    /// Packs whose birth the log does not know yet: it must, before or with the first chunk that names them.
+    pub fn unborn(&self) -> Vec<u64> {
+        self.state.lock().unborn.iter().copied().collect()
+    }
+
+    /// The log knows `pack`, durably.
+    pub fn born(&self, pack: u64) {
+        self.state.lock().unborn.remove(&pack);
+    }
+
+    /// `pack` takes no more chunks; places already handed out in it stay good.
+    pub fn seal(&self, pack: u64) {
+        self.state.lock().open.take_if(|open| open.number == pack);
+    }
+
+    /// Whether nothing in `pack` can still be on its way to the log: it is not open for chunks, and no writer, written
+    /// chunk or pin is left. Once true it stays true.
+    pub fn is_idle(&self, pack: u64) -> bool {
+        let mut state = self.state.lock();
+        // One that takes no more chunks is not open; the next reservation would notice as well.
+        state.open.take_if(|open| !open.takes_more());
+        state.written.get(&pack).is_none_or(|written| written.strong_count() == 0)
+    }
+
+    /// Fills `buf` with bytes of the chunk at `offset` of `pack`, from byte `start` of its content. `Error::Corrupt`
+    /// when a checksum does not hold.
+    pub fn read(&self, pack: u64, offset: u64, start: u32, buf: &mut [u8]) -> Result<()> {
+        self.reader.read(pack, offset, start, buf, &|file, at, buf| file.read_at(at, buf).map(|()| true)).map(|_| ())
+    }
+
+    /// Like `read`, but `false` (with `buf` undefined) when that would wait for the disk.
+    pub fn try_read(&self, pack: u64, offset: u64, start: u32, buf: &mut [u8]) -> Result<bool> {
+        self.reader.read(pack, offset, start, buf, &|file, at, buf| file.read_at_nowait(at, buf))
+    }
+
+    /// `pack` as this process writes it, while it is in use.
+    pub(super) fn in_use(&self, pack: u64) -> Option<Arc<Pack>> {
+        self.state.lock().written.get(&pack).and_then(Weak::upgrade)
+    }
+
+    /// `pack` is no more.
+    pub(super) fn forget(&self, pack: u64) {
+        let mut state = self.state.lock();
+        state.unborn.remove(&pack);
+        state.written.remove(&pack);
+    }
+
+    fn create(&self, state: &mut State) -> Result<Arc<Pack>> {
+        let number = state.next_number;
+        state.next_number += 1;
+        let mut salt = [0; 16];
+        self.options.random.fill(&mut salt)?;
+        let header = PackHeader { store_id: self.options.store_id, number, salt };
+        let path = pack_path(&self.options.dir, number);
+        let created = self.fs.open(&path, Open::Create).and_then(|file| {
+            file.write_at(0, &header.encode())?;
+            file.sync_data()?;
+            if !planted::is(Bug::PackWithoutDirectorySync) {
+                self.fs.sync_dir(&self.options.dir)?;
+            }
+            Ok(file)
+        });
+        if created.is_err() {
+            // A leftover is unborn and the next start removes it; this only gives its space back sooner.
+            let _ = self.fs.remove(&path);
+        }
+        let pack = Arc::new(Pack::new(number, created?, header.crc_salt(), Arc::clone(&self.unsyncable)));
+        state.unborn.insert(number);
+        state.written.retain(|_, written| written.strong_count() > 0);
+        state.written.insert(number, Arc::downgrade(&pack));
+        Ok(pack)
+    }
+}

@@ -1,0 +1,196 @@
+//! What reclamation needs of packs: whole chunks read and copied, dead ones punched out, empty packs retired.
+//!
+//! Nothing here decides what is dead. A chunk may be punched and a pack retired only when the record that says so is
+//! durable and no reader is left that could have looked its place up before.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use orcas_base::block::{BLOCK_SIZE, field};
+use orcas_base::error::{Error, Result};
+use orcas_base::sync::atomic::Ordering;
+use orcas_fs::{File, Open};
+
+use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length};
+use super::packs::Packs;
+use super::reader::{Front, OpenPack, open_pack};
+use super::writer::WrittenChunk;
+use super::{pack_number, pack_path};
+
+/// Bytes of a copy in memory at once; whole blocks.
+const COPY_PIECE: usize = 16 * BLOCK_SIZE;
+/// Packs with holes that wait for their sync with a descriptor kept; a sync works without one as well.
+const PUNCHED_MAX: usize = 16;
+
+/// What a chunk's frame says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkInfo {
+    /// Bytes of content.
+    pub length: u32,
+    /// As it was computed when the chunk was written first; its key is not known here.
+    pub identity: [u8; 32],
+}
+
+/// A pack as the file system has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackFile {
+    pub pack: u64,
+    pub length: u64,
+    /// Bytes of the disk that it takes.
+    pub allocated: u64,
+}
+
+impl Packs {
+    /// The whole content of the chunk at `offset` of `pack`, every block verified: up to `CHUNK_LENGTH_MAX` bytes.
+    pub fn read_whole(&self, pack: u64, offset: u64) -> Result<(ChunkInfo, Vec<u8>)> {
+        let (pack, front) = self.front(pack, offset)?;
+        let length = front.header.length;
+        let mut content = vec![0; length as usize];
+        read_verified(&pack, offset, &front, 0, &mut content)?;
+        Ok((ChunkInfo { length, identity: front.header.identity }, content))
+    }
+
+    /// Writes the chunk at `offset` of `pack` once more, into the open pack: same content, identity and table, each
+    /// block verified on the way. `pack` is sealed if it is the open one. The copy has no head: what moves a chunk does
+    /// not need it.
+    pub fn copy(&self, pack: u64, offset: u64) -> Result<WrittenChunk> {
+        self.seal(pack);
+        let (source, front) = self.front(pack, offset)?;
+        let length = front.header.length as usize;
+        let mut frame = self.reserve_frame(front.header.length)?;
+        let mut piece = vec![0; length.min(COPY_PIECE)];
+        for start in (0..length).step_by(COPY_PIECE) {
+            let piece = &mut piece[..COPY_PIECE.min(length - start)];
+            read_verified(&source, offset, &front, start, piece)?;
+            frame.write(piece)?;
+        }
+        // The checksums of the source, not new ones: what the memory changed meanwhile does not pass for right.
+        let crcs: Vec<u32> = front.crcs.iter().map(|crc| crc ^ source.crc_salt).collect();
+        frame.finish(front.header.identity, 0, &crcs)
+    }
+
+    /// Gives back the pages of the chunk at `offset` of `pack`, but those that its header and table stand in; with them
+    /// stays the beginning of the content. Returns the bytes of the hole, also when it was there before; 0 when the
+    /// chunk has no other pages or the file system has no holes (`has_holes` tells). Durable after `sync_pack`.
+    pub fn punch(&self, pack: u64, offset: u64) -> Result<u64> {
+        let (file, crc_salt) = self.writable(pack)?;
+        let mut encoded = [0; CHUNK_HEADER];
+        file.read_at(offset, &mut encoded)?;
+        let header = ChunkHeader::decode(&field(&encoded, 0), crc_salt, offset)
+            .ok_or_else(|| Error::corrupt(&self.path(pack), offset, "no chunk begins here"))?;
+        let kept = content_start(header.length).next_multiple_of(FRAME_ALIGN);
+        let hole = frame_length(header.length) - kept;
+        if hole == 0 {
+            return Ok(0);
+        }
+        if !file.punch(offset + kept, hole)? {
+            self.no_holes.store(true, Ordering::Relaxed);
+            return Ok(0);
+        }
+        Ok(hole)
+    }
+
+    /// Gives back the whole pages of an idle pack between `from` and `until`, in which no chunk that counts has a byte.
+    /// `u64::MAX` stands for the end of the file. Not durable by itself: it is about space only.
+    pub fn punch_range(&self, pack: u64, from: u64, until: u64) -> Result<()> {
+        if !self.is_idle(pack) {
+            return Err(Error::Record { reason: "a pack that is in use cannot be swept" });
+        }
+        let (file, _) = self.writable(pack)?;
+        let from = from.max(FILE_HEADER).next_multiple_of(FRAME_ALIGN);
+        let until = until.min(file.len()?) / FRAME_ALIGN * FRAME_ALIGN;
+        if from < until && !file.punch(from, until - from)? {
+            self.no_holes.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Bytes of the disk that a pack takes.
+    pub fn allocated(&self, pack: u64) -> Result<u64> {
+        self.fs.open(&self.path(pack), Open::Read)?.allocated()
+    }
+
+    /// `false` once a `punch` was refused because the file system cannot: then only copying the other chunks and
+    /// retiring the pack gives space back.
+    pub fn has_holes(&self) -> bool {
+        !self.no_holes.load(Ordering::Relaxed)
+    }
+
+    /// Makes the holes in `pack` durable. After a failed sync of the pack this fails as long as the process lives.
+    pub fn sync_pack(&self, pack: u64) -> Result<()> {
+        if let Some(pack) = self.in_use(pack) {
+            return pack.flush();
+        }
+        let (file, _) = self.writable(pack)?;
+        let synced = self.unsyncable.sync(pack, &*file);
+        self.punched.lock().retain(|open| open.number != pack);
+        synced
+    }
+
+    /// Removes an idle pack, durably, and forgets descriptors and tables of it. After an error it may be there or not;
+    /// the next start removes it.
+    pub fn retire(&self, pack: u64) -> Result<()> {
+        if !self.is_idle(pack) {
+            return Err(Error::Record { reason: "a pack that is in use cannot be retired" });
+        }
+        self.fs.remove(&self.path(pack))?;
+        self.reader.forget(pack);
+        self.punched.lock().retain(|open| open.number != pack);
+        self.unsyncable.forget(pack);
+        self.forget(pack);
+        self.fs.sync_dir(&self.options.dir)
+    }
+
+    /// Every pack file, ascending, born or not.
+    pub fn files(&self) -> Result<Vec<PackFile>> {
+        let mut files = Vec::new();
+        for pack in self.fs.list(&self.options.dir)?.iter().filter_map(|name| pack_number(name)) {
+            match self.fs.open(&self.path(pack), Open::Read) {
+                Ok(file) => files.push(PackFile { pack, length: file.len()?, allocated: file.allocated()? }),
+                // Retired meanwhile.
+                Err(Error::Missing { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(files)
+    }
+
+    pub fn path(&self, pack: u64) -> PathBuf {
+        pack_path(&self.options.dir, pack)
+    }
+
+    fn front(&self, pack: u64, offset: u64) -> Result<(Arc<OpenPack>, Front)> {
+        let pack = self.reader.open(pack)?;
+        let front = Front::read(&pack, offset, &|file, at, buf| file.read_at(at, buf).map(|()| true))?;
+        let front = front.ok_or_else(|| Error::corrupt(&pack.path, offset, "the chunk's front was not read"))?;
+        Ok((pack, front))
+    }
+
+    /// The file of `pack`, open for writing, and its salt.
+    fn writable(&self, pack: u64) -> Result<(Arc<dyn File>, u32)> {
+        if let Some(pack) = self.in_use(pack) {
+            return Ok((Arc::clone(&pack.file), pack.crc_salt));
+        }
+        let mut punched = self.punched.lock();
+        if let Some(found) = punched.iter().find(|open| open.number == pack) {
+            return Ok((Arc::clone(&found.file), found.crc_salt));
+        }
+        let opened = open_pack(&*self.fs, &self.options, pack, Open::Write)?;
+        if punched.len() == PUNCHED_MAX {
+            punched.pop_front();
+        }
+        let found = (Arc::clone(&opened.file), opened.crc_salt);
+        punched.push_back(Arc::new(opened));
+        Ok(found)
+    }
+}
+
+/// Whole blocks of the chunk's content from byte `start`, which begins one; up to the end of a block or the content.
+fn read_verified(pack: &OpenPack, offset: u64, front: &Front, start: usize, buf: &mut [u8]) -> Result<()> {
+    pack.file.read_at(offset + content_start(front.header.length) + start as u64, buf)?;
+    if blocks_match(&front.crcs[start / BLOCK_SIZE..], buf, pack.crc_salt) {
+        return Ok(());
+    }
+    buf.fill(0);
+    Err(Error::corrupt(&pack.path, offset, "a block does not match its checksum"))
+}

@@ -1,0 +1,143 @@
+//! Writes one chunk at its reserved place, identifying it on the way.
+//!
+//! The header goes last, so that an abandoned place never holds a chunk.
+
+use std::any::Any;
+use std::ops::Range;
+use std::sync::Arc;
+
+use orcas_base::block::{BlockCrcs, block_count};
+use orcas_base::error::{Error, Result};
+use orcas_record::{HEAD_LENGTH, head_of};
+
+use super::format::{ChunkHeader, content_start, frame_length};
+use super::pack::Pack;
+
+/// Write-back of a chunk starts each time this many more bytes stand in the page cache.
+const WRITEBACK: u64 = 1024 * 1024;
+
+/// A chunk whose bytes are all written; durable only after `Packs::sync`.
+#[derive(Clone)]
+pub struct WrittenChunk {
+    pub pack: u64,
+    /// Of the chunk's frame.
+    pub offset: u64,
+    /// Bytes of content.
+    pub length: u32,
+    /// BLAKE3 of the content, keyed with the scope's key.
+    pub identity: [u8; 32],
+    /// `record::head_of` the content's first `record::HEAD_LENGTH` bytes, keyed like the identity; 0 in a copy.
+    pub head: u64,
+    /// Which sync of the pack covers it.
+    pub(super) ticket: u64,
+    pub(super) file: Arc<Pack>,
+}
+
+impl WrittenChunk {
+    /// While it lives the pack is not idle.
+    pub fn pin(&self) -> Arc<dyn Any + Send + Sync> {
+        Arc::<Pack>::clone(&self.file)
+    }
+}
+
+impl std::fmt::Debug for WrittenChunk {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "WrittenChunk({} + {} in pack {})", self.offset, self.length, self.pack)
+    }
+}
+
+/// Writes one chunk at its reserved place. Dropped without `finish`, the place is free again if it is the last one in
+/// its pack, and dead space otherwise.
+pub struct ChunkWriter {
+    frame: FrameWriter,
+    hasher: blake3::Hasher,
+    /// Once as many bytes were seen as it covers.
+    head: Option<u64>,
+    crcs: BlockCrcs,
+}
+
+impl ChunkWriter {
+    pub(super) fn new(frame: FrameWriter, scope_key: &[u8; 32]) -> Self {
+        let crcs = BlockCrcs::with_capacity(block_count(frame.length as usize));
+        Self { frame, hasher: blake3::Hasher::new_keyed(scope_key), head: None, crcs }
+    }
+
+    /// The next bytes of the content, in pieces of any size; together not more than was reserved.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let before = self.frame.written;
+        self.frame.write(bytes)?;
+        self.crcs.update(bytes);
+        let mut rest = bytes;
+        if self.head.is_none() && self.frame.written >= HEAD_LENGTH as u64 {
+            let (first, later) = bytes.split_at(HEAD_LENGTH - before as usize);
+            self.head = Some(head_of(self.hasher.update(first).finalize().as_bytes()));
+            rest = later;
+        }
+        self.hasher.update(rest);
+        Ok(())
+    }
+
+    /// Writes the header. Exactly the reserved length must have been written.
+    pub fn finish(self) -> Result<WrittenChunk> {
+        let identity = self.hasher.finalize().into();
+        let head = self.head.unwrap_or_else(|| head_of(&identity));
+        self.frame.finish(identity, head, &self.crcs.finish())
+    }
+}
+
+/// Writes a frame whose identity and checksums somebody else knows.
+pub(super) struct FrameWriter {
+    pack: Arc<Pack>,
+    offset: u64,
+    length: u32,
+    written: u64,
+    /// Bytes whose write-back was started.
+    handed_over: u64,
+    finished: bool,
+}
+
+impl FrameWriter {
+    pub fn new(pack: Arc<Pack>, offset: u64, length: u32) -> Self {
+        Self { pack, offset, length, written: 0, handed_over: 0, finished: false }
+    }
+
+    /// The next bytes of the content.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.written + bytes.len() as u64 > u64::from(self.length) {
+            return Err(Error::Record { reason: "more bytes than were reserved for the chunk" });
+        }
+        let content = self.offset + content_start(self.length);
+        self.pack.write(content + self.written, bytes)?;
+        self.written += bytes.len() as u64;
+        if self.written - self.handed_over >= WRITEBACK {
+            self.pack.file.start_writeback(content + self.handed_over, self.written - self.handed_over);
+            self.handed_over = self.written;
+        }
+        Ok(())
+    }
+
+    /// Writes the header; `crcs` are the unsalted checksums of the content's blocks.
+    pub fn finish(mut self, identity: [u8; 32], head: u64, crcs: &[u32]) -> Result<WrittenChunk> {
+        if self.written != u64::from(self.length) {
+            return Err(Error::Record { reason: "fewer bytes than were reserved for the chunk" });
+        }
+        let header = ChunkHeader::encode(self.length, &identity, crcs, self.pack.crc_salt, self.offset);
+        self.pack.write(self.offset, &header)?;
+        self.finished = true;
+        let ticket = self.pack.finish(self.range());
+        let (file, pack, offset, length) = (Arc::clone(&self.pack), self.pack.number, self.offset, self.length);
+        Ok(WrittenChunk { pack, offset, length, identity, head, ticket, file })
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.offset..self.offset + frame_length(self.length)
+    }
+}
+
+impl Drop for FrameWriter {
+    fn drop(&mut self) {
+        if !self.finished {
+            self.pack.give_back(&self.range());
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Buckets: a name is free or taken, and only an empty bucket goes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{BUCKETS_MAX, Context, Decision, Failure, Outcome, Refusal, View, live_bucket};
+use orcas_record::{Bucket, BucketId, BucketSettings, Record, Versioning};
+
+pub(super) struct NewBucket {
+    pub name: Bytes,
+    pub owner: Bytes,
+    pub location: Bytes,
+    pub settings: BucketSettings,
+}
+
+pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
+    if let Some(existing) = view.bucket_by_name(&new.name) {
+        let mine = existing.owner == new.owner;
+        return Err(if mine { Refusal::BucketAlreadyOwnedByYou } else { Refusal::BucketAlreadyExists }.into());
+    }
+    if view.bucket_count() >= BUCKETS_MAX {
+        return Err(Refusal::TooManyBuckets.into());
+    }
+    let bucket = Bucket {
+        // Sequences are never reused, so neither is the id of a bucket.
+        id: BucketId(context.next_sequence),
+        name: new.name,
+        owner: new.owner,
+        created_ms: context.now_ms,
+        location: new.location,
+        versioning: Versioning::Unversioned,
+        settings: new.settings,
+    };
+    let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
+    Ok(Decision { outcome, records: vec![Record::CreateBucket(bucket)] })
+}
+
+pub(super) fn update(view: &dyn View, bucket: BucketId, settings: BucketSettings) -> Result<Decision, Failure> {
+    let bucket = Bucket { settings, ..Bucket::clone(&*live_bucket(view, bucket)?) };
+    let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
+    Ok(Decision { outcome, records: vec![Record::UpdateBucket(bucket)] })
+}
+
+pub(super) fn delete(view: &dyn View, bucket: BucketId) -> Result<Decision, Failure> {
+    live_bucket(view, bucket)?;
+    if !view.bucket_is_empty(bucket)? {
+        return Err(Refusal::BucketNotEmpty.into());
+    }
+    Ok(Decision { outcome: Outcome::Done, records: vec![Record::DeleteBucket { bucket }] })
+}

@@ -1,0 +1,357 @@
+//! What can be asked of the sequencer and what it answers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use orcas_record::{
+    Bucket, BucketId, BucketSettings, ChunkMove, ContentMove, Identity, ObjectHeaders, Sequence, UploadId,
+};
+
+/// A mutation. It carries the id of the bucket it was authorised for, never its name.
+#[derive(Clone, Debug)]
+pub enum Intent {
+    CreateBucket {
+        name: Bytes,
+        owner: Bytes,
+        location: Bytes,
+        settings: BucketSettings,
+    },
+    DeleteBucket {
+        bucket: BucketId,
+    },
+    /// Replaces all settings of the bucket.
+    UpdateBucket {
+        bucket: BucketId,
+        settings: BucketSettings,
+    },
+    PutObject(Box<PutObject>),
+    DeleteObject {
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    /// Each entry is decided on its own, in order.
+    DeleteObjects {
+        bucket: BucketId,
+        entries: Vec<DeleteEntry>,
+    },
+    CopyObject(Box<Copy>),
+    MoveObject(Box<Move>),
+    CreateUpload {
+        bucket: BucketId,
+        key: Bytes,
+        headers: ObjectHeaders,
+        checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    },
+    PutPart(Box<PutPart>),
+    CopyPart(Box<CopyPart>),
+    AbortUpload {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+    },
+    CompleteUpload(Box<Complete>),
+    /// Everything decided before becomes durable, or what failed of it void for good; with `seal` the log goes on in a new
+    /// file.
+    Barrier {
+        seal: bool,
+    },
+    /// Blobs that nothing seems to refer to.
+    CondemnBlobs {
+        blobs: Vec<Sequence>,
+    },
+    /// Chunks of one pack that are durable in others now.
+    MoveChunks {
+        from: u64,
+        moves: Vec<ChunkMove>,
+        pins: Vec<Pin>,
+    },
+    /// A pack that nothing seems to need.
+    RetirePack {
+        pack: u64,
+    },
+    ReplaceLog(Box<ReplaceLog>),
+}
+
+/// A compacted log file that stands for the records `first..=last`.
+#[derive(Clone, Debug)]
+pub struct ReplaceLog {
+    pub file: u64,
+    pub first: Sequence,
+    pub last: Sequence,
+    /// Where the contents stand in it.
+    pub moves: Vec<ContentMove>,
+}
+
+/// Stored bytes that a version or part will name.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// At most `record::INLINE_MAX` bytes, kept in the version record.
+    Inline(Bytes),
+    /// At most `record::CONTENT_MAX` bytes, kept as a record of its own.
+    Content { identity: Identity, sharing: Sharing, bytes: Bytes },
+    /// Durable in packs, in the order of the content.
+    Chunks(Vec<PlacedChunk>),
+}
+
+/// Whether a blob may be named by bodies that come later, and whether this body asks for an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// It stands for itself.
+    Off,
+    /// It is known to be new, as far as a hint can tell.
+    Offered,
+    /// A blob with the same identity is taken instead, if there is one.
+    Sought,
+}
+
+/// Keeps what it stands for in its place until the decision that needs it was made.
+pub type Pin = Arc<dyn std::any::Any + Send + Sync>;
+
+#[derive(Clone, Debug)]
+pub struct PlacedChunk {
+    pub identity: Identity,
+    pub sharing: Sharing,
+    /// Content bytes.
+    pub length: u32,
+    pub place: ChunkPlace,
+    pub pin: Option<Pin>,
+}
+
+impl PlacedChunk {
+    /// The pack that it was written to for this body.
+    pub fn new_pack(&self) -> Option<u64> {
+        match self.place {
+            ChunkPlace::New { pack, .. } => Some(pack),
+            ChunkPlace::Known { .. } => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChunkPlace {
+    /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`orcas_record::head_of`] its bytes.
+    New { head: u64, pack: u64, offset: u64 },
+    /// Not written: this blob holds the same bytes. It was found with a pin on its identity, so it is still there when
+    /// the body is decided, and is not looked up again.
+    Known { blob: Sequence },
+}
+
+#[derive(Clone, Debug)]
+pub struct PutObject {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub precondition: Precondition,
+    pub size: u64,
+    pub md5: [u8; 16],
+    pub sha256: Option<[u8; 32]>,
+    pub checksum: Option<Checksum>,
+    pub headers: ObjectHeaders,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug)]
+pub struct DeleteEntry {
+    pub key: Bytes,
+    pub precondition: Precondition,
+}
+
+/// CopyObject: refers to the source's blobs and copies no bytes.
+#[derive(Clone, Debug)]
+pub struct Copy {
+    pub source: (BucketId, Bytes),
+    pub source_conditions: SourceConditions,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub precondition: Precondition,
+    /// `Some` for the metadata directive REPLACE.
+    pub headers: Option<ObjectHeaders>,
+    /// A checksum computed for the copy, and the sequence of the source it was computed from.
+    pub checksum: Option<(Sequence, Checksum)>,
+}
+
+/// RenameObject and the move extension: metadata only, atomic, also across buckets.
+#[derive(Clone, Debug)]
+pub struct Move {
+    pub from_bucket: BucketId,
+    pub from_key: Bytes,
+    pub from_conditions: SourceConditions,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub precondition: Precondition,
+}
+
+#[derive(Clone, Debug)]
+pub struct PutPart {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub upload: UploadId,
+    pub number: u16,
+    pub size: u64,
+    pub md5: [u8; 16],
+    pub checksum: Option<Checksum>,
+    pub body: Body,
+}
+
+/// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.
+#[derive(Clone, Debug)]
+pub struct CopyPart {
+    pub source: (BucketId, Bytes),
+    pub source_sequence: Sequence,
+    pub source_conditions: SourceConditions,
+    /// First and last byte, both included; the whole object when `None`.
+    pub range: Option<(u64, u64)>,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub upload: UploadId,
+    pub number: u16,
+    pub md5: [u8; 16],
+    pub checksum: Option<Checksum>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletePart {
+    pub number: u16,
+    pub md5: [u8; 16],
+    /// When the client named one.
+    pub checksum: Option<Checksum>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Complete {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub upload: UploadId,
+    pub parts: Vec<CompletePart>,
+    /// Checksum of the whole object as the client expects it.
+    pub checksum: Option<ObjectChecksum>,
+    /// The type that the client says the upload's checksum has.
+    pub checksum_type: Option<ChecksumType>,
+    /// Size of the whole object as the client expects it, bytes.
+    pub size: Option<u64>,
+    pub precondition: Precondition,
+}
+
+/// `If-Match` or `If-None-Match` of a write or of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtagMatch {
+    /// `*`
+    Any,
+    List(Vec<Etag>),
+}
+
+impl EtagMatch {
+    pub fn matches(&self, etag: &Etag) -> bool {
+        match self {
+            Self::Any => true,
+            Self::List(list) => list.contains(etag),
+        }
+    }
+}
+
+/// What must hold of the destination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Precondition {
+    pub if_match: Option<EtagMatch>,
+    /// `If-None-Match: *`
+    pub if_none_match_any: bool,
+}
+
+impl Precondition {
+    pub fn is_none(&self) -> bool {
+        self.if_match.is_none() && !self.if_none_match_any
+    }
+}
+
+/// What must hold of the source of a copy or move.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourceConditions {
+    pub if_match: Option<EtagMatch>,
+    pub if_none_match: Option<EtagMatch>,
+    /// Milliseconds since the Unix epoch, whole seconds.
+    pub if_modified_since_ms: Option<u64>,
+    pub if_unmodified_since_ms: Option<u64>,
+}
+
+/// The answer to an intent that happened.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Done,
+    Bucket(Arc<Bucket>),
+    Put(Put),
+    Deleted(Vec<Result<(), Refusal>>),
+    Upload(UploadId),
+    Part(Put),
+    Completed(Completed),
+    Reclaimed {
+        /// The blobs, pack or file that were given up or moved.
+        entries: Vec<u64>,
+        /// Sequence of the last record, one less than the next when there was none.
+        last: Sequence,
+    },
+}
+
+/// A completed upload: what its answer says, and which request it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Digest of the part list.
+    pub request: [u8; 32],
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub etag: Etag,
+    pub checksum: Option<ObjectChecksum>,
+}
+
+/// A version or part as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    pub sequence: Sequence,
+    pub etag: Etag,
+    pub modified_ms: u64,
+    pub size: u64,
+    pub checksum: Option<ObjectChecksum>,
+}
+
+/// Why S3 says no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    NoSuchBucket,
+    BucketAlreadyOwnedByYou,
+    BucketAlreadyExists,
+    BucketNotEmpty,
+    TooManyBuckets,
+    NoSuchKey,
+    NoSuchUpload,
+    /// The header whose condition failed, as S3 names it.
+    PreconditionFailed {
+        condition: &'static str,
+    },
+    /// No part with this number and ETag.
+    InvalidPart {
+        number: u16,
+    },
+    InvalidPartOrder,
+    /// A part other than the last is under 5 MiB.
+    EntityTooSmall {
+        number: u16,
+        size: u64,
+    },
+    EntityTooLarge {
+        size: u64,
+    },
+    /// The checksum or size that the client expects of the whole object is not what the parts give.
+    BadDigest {
+        what: &'static str,
+    },
+    InvalidRequest {
+        reason: &'static str,
+    },
+    /// The range of a part copy lies outside its source.
+    InvalidRange {
+        size: u64,
+    },
+    /// The source was replaced after its digests were computed; compute and submit again.
+    SourceChanged,
+}

@@ -1,0 +1,234 @@
+//! Objects: put, delete, copy and move, with the preconditions of each.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use super::manifest::Draft;
+use super::{
+    Context, Copy, Decision, DeleteEntry, EtagMatch, Failure, Move, Outcome, PUT_SIZE_MAX, Precondition, Put,
+    PutObject, Refusal, SourceConditions, View, live_bucket,
+};
+use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_record::{BucketId, Object, Record, Version, VersionId};
+
+pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
+    live_bucket(view, put.bucket)?;
+    check_precondition(view, put.bucket, &put.key, &put.precondition)?;
+    let mut draft = Draft::new(context.next_sequence);
+    let manifest = draft.store(view, put.body)?;
+    let version = Version {
+        bucket: put.bucket,
+        key: put.key,
+        version_id: VersionId::Null,
+        delete_marker: false,
+        modified_ms: context.now_ms,
+        size: put.size,
+        etag: Etag { md5: put.md5, parts: 0 },
+        sha256: put.sha256,
+        checksum: put.checksum.map(ObjectChecksum::full),
+        headers: put.headers,
+        parts: Vec::new(),
+        manifest,
+    };
+    Ok(put_version(draft, version))
+}
+
+/// Closes a draft with the record that makes `version` the object.
+fn put_version(mut draft: Draft, version: Version) -> Decision {
+    let mut answer = answer(0, &version);
+    answer.sequence = draft.push(Record::PutVersion(version));
+    Decision { outcome: Outcome::Put(answer), records: draft.into_records() }
+}
+
+pub(super) fn answer(sequence: u64, version: &Version) -> Put {
+    Put {
+        sequence,
+        etag: version.etag,
+        modified_ms: version.modified_ms,
+        size: version.size,
+        checksum: version.checksum,
+    }
+}
+
+pub(super) fn delete(
+    view: &dyn View,
+    bucket: BucketId,
+    key: Bytes,
+    precondition: &Precondition,
+) -> Result<Decision, Failure> {
+    live_bucket(view, bucket)?;
+    // Deleting what is not there is a success without a record, unless a precondition names it.
+    let current = view.object(bucket, &key)?;
+    evaluate(current.as_deref(), precondition)?;
+    let records = current.map(|_| deletion(bucket, key)).into_iter().collect();
+    Ok(Decision { outcome: Outcome::Done, records })
+}
+
+pub(super) fn delete_many(view: &dyn View, bucket: BucketId, entries: Vec<DeleteEntry>) -> Result<Decision, Failure> {
+    live_bucket(view, bucket)?;
+    let mut records = Vec::new();
+    let mut outcomes = Vec::with_capacity(entries.len());
+    // A key named twice is deleted by its first entry; to the second it is gone.
+    let mut gone = HashSet::new();
+    for DeleteEntry { key, precondition } in entries {
+        let current = if gone.contains(&key) { None } else { view.object(bucket, &key)? };
+        match evaluate(current.as_deref(), &precondition) {
+            Ok(()) => {
+                outcomes.push(Ok(()));
+                if current.is_some() {
+                    gone.insert(key.clone());
+                    records.push(deletion(bucket, key));
+                }
+            }
+            Err(refusal) => outcomes.push(Err(refusal)),
+        }
+    }
+    Ok(Decision { outcome: Outcome::Deleted(outcomes), records })
+}
+
+fn deletion(bucket: BucketId, key: Bytes) -> Record {
+    Record::DeleteVersion { bucket, key, version_id: VersionId::Null }
+}
+
+/// The blobs are shared with the source: no bytes are read or written. The copy keeps the ETag and the checksum of its
+/// source, also one that was uploaded in parts.
+pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
+    live_bucket(view, copy.bucket)?;
+    let (source_bucket, source_key) = &copy.source;
+    let source = source(view, *source_bucket, source_key, &copy.source_conditions)?;
+    check_copy_size(&source.version)?;
+    let onto_itself = *source_bucket == copy.bucket && *source_key == copy.key;
+    if onto_itself && copy.headers.is_none() && copy.checksum.is_none() {
+        return Err(Refusal::InvalidRequest {
+            reason: "This copy request is illegal because it is trying to copy an object to itself without changing \
+                     the object's metadata, storage class, website redirect location or encryption attributes.",
+        }
+        .into());
+    }
+    check_precondition(view, copy.bucket, &copy.key, &copy.precondition)?;
+    let mut version = Version {
+        bucket: copy.bucket,
+        key: copy.key,
+        version_id: VersionId::Null,
+        modified_ms: context.now_ms,
+        ..source.version.clone()
+    };
+    if let Some(headers) = copy.headers {
+        version.headers = headers;
+    }
+    if let Some((sequence, checksum)) = copy.checksum {
+        if sequence != source.sequence {
+            return Err(Refusal::SourceChanged.into());
+        }
+        version.checksum = Some(ObjectChecksum::full(checksum));
+        version.parts.iter_mut().for_each(|part| part.checksum = None);
+    }
+    Ok(put_version(Draft::new(context.next_sequence), version))
+}
+
+/// Everything but the name stays, also the time of the last modification (RenameObject, Amazon S3 API reference).
+pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Failure> {
+    live_bucket(view, moved.bucket)?;
+    let source = source(view, moved.from_bucket, &moved.from_key, &moved.from_conditions)?;
+    if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
+        return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
+    }
+    check_precondition(view, moved.bucket, &moved.key, &moved.precondition)?;
+    let version =
+        Version { bucket: moved.bucket, key: moved.key, version_id: VersionId::Null, ..source.version.clone() };
+    let mut put = answer(0, &version);
+    let record = Record::MoveVersion { from_bucket: moved.from_bucket, from_key: moved.from_key, version };
+    // The sequence of a move is known to the sequencer alone; nobody names a moved version by it before it is found.
+    put.sequence = source.sequence;
+    Ok(Decision { outcome: Outcome::Put(put), records: vec![record] })
+}
+
+/// The source of a copy or move, if it is there and its conditions hold.
+pub(super) fn source(
+    view: &dyn View,
+    bucket: BucketId,
+    key: &[u8],
+    conditions: &SourceConditions,
+) -> Result<std::sync::Arc<Object>, Failure> {
+    live_bucket(view, bucket)?;
+    let object = view.object(bucket, key)?.ok_or(Refusal::NoSuchKey)?;
+    check_source(&object.version, conditions)?;
+    Ok(object)
+}
+
+fn check_copy_size(version: &Version) -> Result<(), Refusal> {
+    if version.size <= PUT_SIZE_MAX {
+        return Ok(());
+    }
+    Err(Refusal::InvalidRequest {
+        reason: "The specified copy source is larger than the maximum allowable size for a copy source: 5368709120",
+    })
+}
+
+/// Whether the whole of `version` may be copied in one request.
+///
+/// # Errors
+/// The rule of S3 that forbids it.
+pub fn check_copy(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
+    check_source(version, conditions)?;
+    check_copy_size(version)
+}
+
+/// Whether a copy may read `version`.
+///
+/// `If-Match` true wins over `If-Unmodified-Since` false, and `If-None-Match` false over `If-Modified-Since` true
+/// (CopyObject, Amazon S3 API reference). Times are compared in whole seconds, as HTTP dates carry them.
+///
+/// # Errors
+/// [`Refusal::PreconditionFailed`] with the header that failed.
+pub fn check_source(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
+    let failed = |condition| Err(Refusal::PreconditionFailed { condition });
+    let modified_s = version.modified_ms / 1000;
+    match &conditions.if_match {
+        Some(wanted) if !wanted.matches(&version.etag) => return failed("x-amz-copy-source-If-Match"),
+        Some(_) => {}
+        None => {
+            if conditions.if_unmodified_since_ms.is_some_and(|since_ms| modified_s > since_ms / 1000) {
+                return failed("x-amz-copy-source-If-Unmodified-Since");
+            }
+        }
+    }
+    match &conditions.if_none_match {
+        Some(unwanted) if unwanted.matches(&version.etag) => failed("x-amz-copy-source-If-None-Match"),
+        Some(_) => Ok(()),
+        None if conditions.if_modified_since_ms.is_some_and(|since_ms| modified_s <= since_ms / 1000) => {
+            failed("x-amz-copy-source-If-Modified-Since")
+        }
+        None => Ok(()),
+    }
+}
+
+/// Looks the object up only when a precondition asks for it.
+pub(super) fn check_precondition(
+    view: &dyn View,
+    bucket: BucketId,
+    key: &[u8],
+    precondition: &Precondition,
+) -> Result<(), Failure> {
+    if precondition.is_none() {
+        return Ok(());
+    }
+    let current = view.object(bucket, key)?;
+    evaluate(current.as_deref(), precondition)?;
+    Ok(())
+}
+
+fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
+    if let Some(wanted) = &precondition.if_match {
+        // A missing object answers 404, not 412 (PutObject, Amazon S3 user guide, conditional writes).
+        let current = current.ok_or(Refusal::NoSuchKey)?;
+        if !EtagMatch::matches(wanted, &current.version.etag) {
+            return Err(Refusal::PreconditionFailed { condition: "If-Match" });
+        }
+    }
+    if precondition.if_none_match_any && current.is_some() {
+        return Err(Refusal::PreconditionFailed { condition: "If-None-Match" });
+    }
+    Ok(())
+}

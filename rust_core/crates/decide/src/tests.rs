@@ -1,0 +1,500 @@
+//! The rules, over a state that is a handful of maps.
+
+use std::collections::{BTreeMap, HashMap};
+
+use bytes::Bytes;
+
+use super::*;
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
+use orcas_record::{BucketSettings, Identity, ObjectHeaders, Version, VersionId};
+
+const BUCKET: BucketId = BucketId(1);
+
+/// Applies what is decided, as the overlay would.
+#[derive(Default)]
+struct State {
+    buckets: HashMap<BucketId, Arc<Bucket>>,
+    objects: BTreeMap<(BucketId, Bytes), Arc<Object>>,
+    segments: HashMap<Sequence, Arc<[Extent]>>,
+    uploads: HashMap<UploadId, Arc<Upload>>,
+    parts: BTreeMap<(UploadId, u16), Arc<Part>>,
+    completed: HashMap<UploadId, Completed>,
+    shared: HashMap<Identity, (Sequence, u32)>,
+    sequence: Sequence,
+}
+
+impl View for State {
+    fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
+        self.buckets.get(&id).cloned()
+    }
+    fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.buckets.values().find(|bucket| bucket.name == name).cloned()
+    }
+    fn bucket_count(&self) -> usize {
+        self.buckets.len()
+    }
+    fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
+        Ok(!self.objects.keys().any(|(bucket, _)| *bucket == id))
+    }
+    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        Ok(self.objects.get(&(bucket, Bytes::copy_from_slice(key))).cloned())
+    }
+    fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
+        self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
+    }
+    fn shared_blob(&self, identity: &Identity, length: u32, _head: Option<u64>) -> Result<Option<Sequence>> {
+        Ok(self.shared.get(identity).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
+    }
+    fn condemn(&self, _blob: Sequence) -> Result<bool> {
+        Ok(false)
+    }
+    fn chunk_is_in(&self, _blob: Sequence, _pack: u64) -> Result<bool> {
+        Ok(false)
+    }
+    fn pack_is_free(&self, _pack: u64) -> Result<bool> {
+        Ok(false)
+    }
+    fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
+        Ok(self.uploads.get(&id).cloned())
+    }
+    fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>> {
+        Ok(self.parts.range((id, 0)..=(id, u16::MAX)).map(|((_, number), part)| (*number, part.clone())).collect())
+    }
+    fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
+        Ok(self.completed.get(&id).cloned())
+    }
+}
+
+impl State {
+    fn with_bucket() -> Self {
+        let mut state = Self::default();
+        state.run(create_bucket("photos")).unwrap();
+        state
+    }
+
+    fn run(&mut self, intent: Intent) -> Result<Outcome, Failure> {
+        let upload_id = UploadId([self.sequence as u8; 16]);
+        let context = Context { now_ms: 1_700_000_000_000, next_sequence: self.sequence + 1, upload_id };
+        let decision = decide(self, &context, intent)?;
+        for record in decision.records {
+            self.sequence += 1;
+            self.apply(record);
+        }
+        Ok(decision.outcome)
+    }
+
+    fn apply(&mut self, record: Record) {
+        let sequence = self.sequence;
+        match record {
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
+                drop(self.buckets.insert(bucket.id, Arc::new(bucket)));
+            }
+            Record::Content { identity, shared: true, bytes } => {
+                self.shared.insert(identity, (sequence, bytes.len() as u32));
+            }
+            Record::Chunk { identity, shared: true, length, .. } => {
+                self.shared.insert(identity, (sequence, length));
+            }
+            Record::DeleteBucket { bucket } => drop(self.buckets.remove(&bucket)),
+            Record::Segment { extents } => drop(self.segments.insert(sequence, extents.into())),
+            Record::PutVersion(version) => self.put(version),
+            Record::DeleteVersion { bucket, key, .. } => drop(self.objects.remove(&(bucket, key))),
+            Record::MoveVersion { from_bucket, from_key, version } => {
+                self.objects.remove(&(from_bucket, from_key));
+                self.put(version);
+            }
+            Record::CreateUpload(upload) => drop(self.uploads.insert(upload.id, Arc::new(upload))),
+            Record::PutPart(part) => drop(self.parts.insert((part.upload, part.number), Arc::new(part))),
+            Record::AbortUpload { upload } => drop(self.uploads.remove(&upload)),
+            Record::CompleteUpload { upload, request, version } => {
+                self.uploads.remove(&upload);
+                let (bucket, key, etag, checksum) =
+                    (version.bucket, version.key.clone(), version.etag, version.checksum);
+                self.completed.insert(upload, Completed { request, bucket, key, etag, checksum });
+                self.put(version);
+            }
+            // What decisions never ask about.
+            Record::Content { .. }
+            | Record::Chunk { .. }
+            | Record::CreatePack { .. }
+            | Record::RememberUpload { .. }
+            | Record::CondemnBlobs { .. }
+            | Record::MoveChunks { .. }
+            | Record::RetirePack { .. }
+            | Record::MoveContents { .. }
+            | Record::ReplaceLog { .. } => {}
+        }
+    }
+
+    fn put(&mut self, version: Version) {
+        let object = Object { sequence: self.sequence, version };
+        self.objects.insert((object.version.bucket, object.version.key.clone()), Arc::new(object));
+    }
+
+    fn version(&self, key: &'static str) -> Version {
+        self.objects[&(BUCKET, key.into())].version.clone()
+    }
+}
+
+fn create_bucket(name: &'static str) -> Intent {
+    let (name, owner, location) = (name.into(), "root".into(), Bytes::new());
+    Intent::CreateBucket { name, owner, location, settings: BucketSettings::default() }
+}
+
+fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent {
+    let identity = Identity([0; 32]);
+    let chunks = (0..size.div_ceil(4 << 20)).map(|at| PlacedChunk {
+        identity,
+        sharing: Sharing::Off,
+        length: (size - (at << 22)).min(4 << 20) as u32,
+        place: ChunkPlace::New { head: 0, pack: 1, offset: at * 8 },
+        pin: None,
+    });
+    Intent::PutObject(Box::new(PutObject {
+        bucket: BUCKET,
+        key: key.into(),
+        precondition,
+        size,
+        md5: [size as u8; 16],
+        sha256: None,
+        checksum: None,
+        headers: ObjectHeaders::default(),
+        body: Body::Chunks(chunks.collect()),
+    }))
+}
+
+fn put(key: &'static str, size: u64) -> Intent {
+    put_with(key, size, Precondition::default())
+}
+
+fn refused(answer: Result<Outcome, Failure>) -> Refusal {
+    match answer {
+        Err(Failure::Refused(refusal)) => refusal,
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+fn if_match(etag: Etag) -> Precondition {
+    Precondition { if_match: Some(EtagMatch::List(vec![etag])), if_none_match_any: false }
+}
+
+#[test]
+fn preconditions_of_a_put() {
+    let mut state = State::with_bucket();
+    let absent = Precondition { if_match: None, if_none_match_any: true };
+    // A missing object is 404 to If-Match, not 412.
+    assert_eq!(refused(state.run(put_with("k", 1, if_match(Etag::simple([1; 16]))))), Refusal::NoSuchKey);
+    state.run(put_with("k", 1, absent.clone())).unwrap();
+    let taken = refused(state.run(put_with("k", 2, absent)));
+    assert_eq!(taken, Refusal::PreconditionFailed { condition: "If-None-Match" });
+    let stale = refused(state.run(put_with("k", 2, if_match(Etag::simple([9; 16])))));
+    assert_eq!(stale, Refusal::PreconditionFailed { condition: "If-Match" });
+    state.run(put_with("k", 2, if_match(Etag::simple([1; 16])))).unwrap();
+    assert_eq!(state.version("k").size, 2);
+}
+
+#[test]
+fn a_bucket_made_again_is_another_bucket() {
+    let mut state = State::with_bucket();
+    assert_eq!(refused(state.run(create_bucket("photos"))), Refusal::BucketAlreadyOwnedByYou);
+    state.run(Intent::DeleteBucket { bucket: BUCKET }).unwrap();
+    state.run(create_bucket("photos")).unwrap();
+    assert_eq!(refused(state.run(put("k", 1))), Refusal::NoSuchBucket);
+}
+
+#[test]
+fn deletes_of_many_are_decided_one_by_one() {
+    let mut state = State::with_bucket();
+    state.run(put("a", 1)).unwrap();
+    state.run(put("b", 2)).unwrap();
+    let entry = |key: &'static str, precondition| DeleteEntry { key: key.into(), precondition };
+    let entries = vec![
+        entry("a", Precondition::default()),
+        entry("a", Precondition::default()),
+        entry("a", if_match(Etag::simple([1; 16]))),
+        entry("b", if_match(Etag::simple([9; 16]))),
+        entry("absent", Precondition::default()),
+    ];
+    let Ok(Outcome::Deleted(answers)) = state.run(Intent::DeleteObjects { bucket: BUCKET, entries }) else {
+        panic!("deleting failed");
+    };
+    let failed = Refusal::PreconditionFailed { condition: "If-Match" };
+    assert_eq!(answers, [Ok(()), Ok(()), Err(Refusal::NoSuchKey), Err(failed), Ok(())]);
+    assert_eq!(state.objects.len(), 1);
+}
+
+fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) -> Intent {
+    Intent::CopyObject(Box::new(Copy {
+        source: (BUCKET, from.into()),
+        source_conditions: SourceConditions::default(),
+        bucket: BUCKET,
+        key: to.into(),
+        precondition: Precondition::default(),
+        headers,
+        checksum: None,
+    }))
+}
+
+#[test]
+fn a_copy_shares_its_source_and_may_change_its_headers() {
+    let mut state = State::with_bucket();
+    state.run(put("a", 9 << 20)).unwrap();
+    state.run(copy("a", "b", None)).unwrap();
+    assert_eq!(state.version("b").manifest, state.version("a").manifest);
+    assert!(matches!(refused(state.run(copy("a", "a", None))), Refusal::InvalidRequest { .. }));
+    let headers = ObjectHeaders { content_type: Some("text/css".into()), ..ObjectHeaders::default() };
+    state.run(copy("a", "a", Some(headers.clone()))).unwrap();
+    assert_eq!(state.version("a").headers, headers);
+    assert_eq!(refused(state.run(copy("absent", "c", None))), Refusal::NoSuchKey);
+}
+
+#[test]
+fn a_move_keeps_everything_but_the_name() {
+    let mut state = State::with_bucket();
+    state.run(put("a", 7)).unwrap();
+    let before = state.version("a");
+    let moved = |from: &'static str, to: &'static str, if_none_match_any| {
+        Intent::MoveObject(Box::new(Move {
+            from_bucket: BUCKET,
+            from_key: from.into(),
+            from_conditions: SourceConditions::default(),
+            bucket: BUCKET,
+            key: to.into(),
+            precondition: Precondition { if_match: None, if_none_match_any },
+        }))
+    };
+    state.run(moved("a", "b", true)).unwrap();
+    assert_eq!(state.version("b"), Version { key: "b".into(), ..before });
+    assert_eq!(refused(state.run(moved("a", "c", false))), Refusal::NoSuchKey);
+    assert!(matches!(refused(state.run(moved("b", "b", false))), Refusal::InvalidRequest { .. }));
+    state.run(put("c", 1)).unwrap();
+    let taken = refused(state.run(moved("b", "c", true)));
+    assert_eq!(taken, Refusal::PreconditionFailed { condition: "If-None-Match" });
+}
+
+struct Multipart {
+    state: State,
+    upload: UploadId,
+    named: Vec<CompletePart>,
+}
+
+impl Multipart {
+    fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
+        let mut state = State::with_bucket();
+        let headers = ObjectHeaders::default();
+        let create = Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, checksum };
+        let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
+        Self { state, upload, named: Vec::new() }
+    }
+
+    fn part(&mut self, number: u16, size: u64, checksum: Option<Checksum>) -> Result<Outcome, Failure> {
+        let Intent::PutObject(put) = put("k", size) else { unreachable!("put makes a PutObject") };
+        let (upload, body, md5) = (self.upload, put.body, [number as u8; 16]);
+        let part = PutPart { bucket: BUCKET, key: "k".into(), upload, number, size, md5, checksum, body };
+        let answer = self.state.run(Intent::PutPart(Box::new(part)));
+        self.named.push(CompletePart { number, md5, checksum: None });
+        answer
+    }
+
+    fn complete(&mut self, parts: Vec<CompletePart>, checksum: Option<ObjectChecksum>) -> Result<Outcome, Failure> {
+        self.state.run(Intent::CompleteUpload(Box::new(Complete {
+            bucket: BUCKET,
+            key: "k".into(),
+            upload: self.upload,
+            parts,
+            checksum_type: None,
+            checksum,
+            size: None,
+            precondition: Precondition::default(),
+        })))
+    }
+}
+
+#[test]
+fn completion_names_existing_parts_in_order_and_of_size() {
+    let mut multipart = Multipart::begin(None);
+    for (number, size) in [(1, PART_SIZE_MIN), (2, 5), (9, 5)] {
+        multipart.part(number, size, None).unwrap();
+    }
+    let [one, two, nine] = [0, 1, 2].map(|at| multipart.named[at].clone());
+    let mut refusal =
+        |parts: &[&CompletePart]| refused(multipart.complete(parts.iter().copied().cloned().collect(), None));
+    assert_eq!(refusal(&[&two, &one]), Refusal::InvalidPartOrder);
+    assert_eq!(refusal(&[&one, &one]), Refusal::InvalidPartOrder);
+    assert_eq!(refusal(&[&one, &two, &nine]), Refusal::EntityTooSmall { number: 2, size: 5 });
+    let other = CompletePart { md5: [0; 16], ..one.clone() };
+    assert_eq!(refusal(&[&other]), Refusal::InvalidPart { number: 1 });
+    assert!(matches!(refusal(&[]), Refusal::InvalidRequest { .. }));
+    let Ok(Outcome::Completed(done)) = multipart.complete(vec![one.clone(), nine.clone()], None) else {
+        panic!("not completed");
+    };
+    assert_eq!(done.etag, Etag::multipart([&[1; 16], &[9; 16]]).unwrap());
+    assert_eq!(multipart.state.version("k").size, PART_SIZE_MIN + 5);
+    // The same request again has the same answer; another one finds no upload.
+    assert!(
+        matches!(multipart.complete(vec![one.clone(), nine], None), Ok(Outcome::Completed(again)) if again == done)
+    );
+    assert_eq!(refused(multipart.complete(vec![one], None)), Refusal::NoSuchUpload);
+}
+
+#[test]
+fn checksums_of_parts_give_the_checksum_of_the_object() {
+    let (algorithm, bodies) = (ChecksumAlgorithm::Crc32c, [vec![1u8; PART_SIZE_MIN as usize], vec![2u8; 10]]);
+    let digests = bodies.each_ref().map(|body| Hasher::digest(algorithm, body));
+    for kind in [ChecksumType::FullObject, ChecksumType::Composite] {
+        let mut multipart = Multipart::begin(Some((algorithm, kind)));
+        let other = Hasher::digest(ChecksumAlgorithm::Sha1, b"");
+        assert!(matches!(refused(multipart.part(1, 5, Some(other))), Refusal::InvalidRequest { .. }));
+        multipart.named.clear();
+        for (at, body) in bodies.iter().enumerate() {
+            multipart.part(at as u16 + 1, body.len() as u64, Some(digests[at])).unwrap();
+        }
+        let whole = match kind {
+            ChecksumType::FullObject => ObjectChecksum::full(Hasher::digest(algorithm, &bodies.concat())),
+            ChecksumType::Composite => ObjectChecksum::composite(algorithm, &digests).unwrap(),
+        };
+        let named = multipart.named.clone();
+        let wrong = ObjectChecksum::full(Hasher::digest(algorithm, b"something else"));
+        assert!(matches!(refused(multipart.complete(named.clone(), Some(wrong))), Refusal::BadDigest { .. }));
+        multipart.complete(named, Some(whole)).unwrap();
+        assert_eq!(multipart.state.version("k").checksum, Some(whole));
+    }
+}
+
+#[test]
+fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
+    let mut state = State::with_bucket();
+    let size = (4 << 20) * 100;
+    state.run(put("long", size)).unwrap();
+    let manifest = state.version("long").manifest;
+    assert!(matches!(manifest[..], [Extent::Segment { length, .. }] if length == size));
+    let sliced = manifest::slice(&state, &manifest, 10, (4 << 20) + 4).unwrap();
+    let [Extent::Blob { start: 10, length: first, .. }, Extent::Blob { start: 0, length: 5, .. }] = sliced[..] else {
+        panic!("{sliced:?}");
+    };
+    assert_eq!(first, (4 << 20) - 10);
+    assert_eq!(manifest::slice(&state, &manifest, 0, size - 1).unwrap(), manifest);
+    assert_eq!(state.version("long").version_id, VersionId::Null);
+}
+
+/// Completes an upload of `parts` parts with this manifest each.
+fn put_together(parts: u16, manifest: &[Extent]) -> Result<Vec<Extent>, Failure> {
+    let mut multipart = Multipart::begin(None);
+    let upload = multipart.upload;
+    for number in 1..=parts {
+        let (md5, manifest) = ([number as u8; 16], manifest.to_vec());
+        let part = Part { upload, number, size: PART_SIZE_MIN, md5, modified_ms: 0, checksum: None, manifest };
+        multipart.state.apply(Record::PutPart(part));
+        multipart.named.push(CompletePart { number, md5, checksum: None });
+    }
+    multipart.complete(multipart.named.clone(), None)?;
+    Ok(multipart.state.version("k").manifest)
+}
+
+#[test]
+fn parts_of_other_objects_fit_into_a_record_or_are_refused() {
+    let blob = |blob| Extent::Blob { blob, start: 0, length: 300 };
+    let inline = Extent::Inline(Bytes::from_static(&[7; 200]));
+    let length = |extents: &[Extent]| extents.iter().map(Extent::length).sum::<u64>();
+    // What stands in the way of one long segment stays between two.
+    let part: Vec<Extent> = (0..50).map(blob).chain([inline.clone()]).collect();
+    let manifest = put_together(10, &part).unwrap();
+    assert_eq!((manifest.len(), length(&manifest)), (20, 10 * length(&part)));
+    let segments = manifest.iter().filter(|extent| matches!(extent, Extent::Segment { .. })).count();
+    assert_eq!(segments, 10);
+    // A single blob is no segment.
+    let manifest = put_together(40, &[blob(1), inline.clone()]).unwrap();
+    assert!(manifest.iter().all(|extent| !matches!(extent, Extent::Segment { .. })));
+    assert_eq!(manifest.len(), 80);
+    let too_large: Vec<Extent> = (0..100).flat_map(|at| [blob(at), inline.clone()]).collect();
+    assert!(matches!(put_together(500, &too_large), Err(Failure::Refused(Refusal::InvalidRequest { .. }))));
+    let too_many: Vec<Extent> = (0..1_000).map(blob).collect();
+    assert!(matches!(put_together(1_100, &too_many), Err(Failure::Refused(Refusal::InvalidRequest { .. }))));
+    assert_eq!(put_together(1_000, &too_many).unwrap().len(), 1_000_000usize.div_ceil(16_384));
+}
+
+fn content(key: &'static str, of: u8, sharing: Sharing) -> Intent {
+    let Intent::PutObject(mut put) = put(key, 300) else { unreachable!("put makes a PutObject") };
+    put.body = Body::Content { identity: Identity([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]) };
+    Intent::PutObject(put)
+}
+
+fn chunk(of: u8, sharing: Sharing, place: ChunkPlace) -> PlacedChunk {
+    PlacedChunk { identity: Identity([of; 32]), sharing, length: 300, place, pin: None }
+}
+
+fn chunks(key: &'static str, chunks: Vec<PlacedChunk>) -> Intent {
+    let Intent::PutObject(mut put) = put(key, 300 * chunks.len() as u64) else { unreachable!("put makes a PutObject") };
+    put.body = Body::Chunks(chunks);
+    Intent::PutObject(put)
+}
+
+impl State {
+    fn blobs(&self, key: &'static str) -> Vec<Sequence> {
+        let manifest = self.version(key).manifest;
+        manifest
+            .iter()
+            .map(|extent| match extent {
+                Extent::Blob { blob, start: 0, length: 300 } => *blob,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
+    let mut state = State::with_bucket();
+    let mut stored = |sharing| {
+        state.run(content("k", 1, sharing)).unwrap();
+        state.blobs("k")[0]
+    };
+    let off = stored(Sharing::Off);
+    let first = stored(Sharing::Sought);
+    assert_ne!(first, off);
+    assert_eq!(stored(Sharing::Sought), first);
+    let offered = stored(Sharing::Offered);
+    assert_ne!(offered, first);
+    assert_ne!(stored(Sharing::Off), offered);
+    // What was offered is found as well; what stands for itself is not.
+    assert_eq!(stored(Sharing::Sought), offered);
+    state.run(content("other", 2, Sharing::Sought)).unwrap();
+    assert_ne!(state.blobs("other"), [offered]);
+    // An identity with another length is no match.
+    state.shared.insert(Identity([3; 32]), (offered, 299));
+    state.run(content("longer", 3, Sharing::Sought)).unwrap();
+    assert_ne!(state.blobs("longer"), [offered]);
+}
+
+#[test]
+fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
+    let mut state = State::with_bucket();
+    let place = |at: u64| ChunkPlace::New { head: 0, pack: 1, offset: at * 4096 };
+    let body = vec![
+        chunk(1, Sharing::Sought, place(1)),
+        chunk(2, Sharing::Offered, place(2)),
+        chunk(1, Sharing::Sought, place(1)),
+        chunk(2, Sharing::Sought, place(2)),
+        chunk(3, Sharing::Off, place(3)),
+        chunk(3, Sharing::Sought, place(4)),
+    ];
+    state.run(chunks("a", body)).unwrap();
+    let blobs = state.blobs("a");
+    assert_eq!(blobs, [blobs[0], blobs[1], blobs[0], blobs[1], blobs[4], blobs[5]]);
+    assert_eq!(blobs[0..2].iter().chain(&blobs[4..6]).collect::<std::collections::HashSet<_>>().len(), 4);
+    let sequence = state.sequence;
+    state.run(chunks("b", vec![chunk(1, Sharing::Sought, ChunkPlace::Known { blob: blobs[0] })])).unwrap();
+    assert_eq!(state.blobs("b"), [blobs[0]]);
+    assert_eq!(state.sequence, sequence + 1);
+}
+
+#[test]
+fn settings_of_a_bucket_are_replaced_and_nothing_else() {
+    let mut state = State::with_bucket();
+    let before = state.bucket(BUCKET).unwrap();
+    let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
+    state.run(Intent::UpdateBucket { bucket: BUCKET, settings }).unwrap();
+    assert_eq!(*state.bucket(BUCKET).unwrap(), Bucket { settings, ..Bucket::clone(&before) });
+    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), settings });
+    assert_eq!(refused(gone), Refusal::NoSuchBucket);
+}

@@ -1,0 +1,219 @@
+//! The ballast: a file that only takes space. It is given up when the disk has no room for what a store must do even then:
+//! start, delete, reclaim, let the index follow. It is made again from whatever becomes free.
+//!
+//! While it lacks bytes that it once had, no content is accepted: what it gave is for the way out of a full disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::Shared;
+use orcas_base::error::{Error, Result};
+use orcas_fs::{File, FileSystem, Open};
+
+const NAME: &str = "ballast";
+/// What a start and a small store need: two small log files, and the write-ahead log of the index for some transactions.
+const SMALLEST: u64 = 8 << 20;
+/// Taken at a time, so that whatever there is of room can be had.
+const STEP: u64 = 1 << 20;
+
+pub(super) struct Ballast {
+    fs: Arc<dyn FileSystem>,
+    data: PathBuf,
+    /// Bytes at most; 0 for none.
+    largest: u64,
+    held: AtomicU64,
+    /// Whoever changes the file. Not a lock of `orcas_base::sync`: what a scheduler drives has no ballast.
+    changing: Mutex<()>,
+    /// There was no room for something, and it is not whole again.
+    short: AtomicBool,
+}
+
+impl Ballast {
+    /// For a store in which nothing is written.
+    pub fn none(fs: Arc<dyn FileSystem>, data: &Path) -> Self {
+        Self {
+            fs,
+            data: data.to_owned(),
+            largest: 0,
+            held: AtomicU64::new(0),
+            changing: Mutex::default(),
+            short: AtomicBool::new(false),
+        }
+    }
+
+    /// Looks at what there is.
+    pub fn open(fs: Arc<dyn FileSystem>, data: &Path, largest: u64) -> Result<Self> {
+        let ballast = Self { largest, ..Self::none(fs, data) };
+        if largest == 0 {
+            return Ok(ballast);
+        }
+        match ballast.fs.open(&ballast.path(), Open::Read) {
+            Ok(file) => ballast.held.store(file.len()?, Ordering::Release),
+            Err(Error::Missing { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(ballast)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.data.join(NAME)
+    }
+
+    /// Bytes that it should have. A transaction of the index rewrites at most as many pages as there are.
+    fn wanted(&self) -> u64 {
+        let index = self.fs.open(&self.data.join("index.db"), Open::Read).and_then(|file| file.len());
+        SMALLEST.saturating_add(index.unwrap_or(0)).min(self.largest)
+    }
+
+    fn free(&self) -> u64 {
+        // A file system that cannot tell says so when it is written to.
+        self.fs.free_bytes(&self.data).unwrap_or(u64::MAX)
+    }
+
+    pub fn held(&self) -> u64 {
+        self.held.load(Ordering::Acquire)
+    }
+
+    pub fn is_short(&self) -> bool {
+        self.short.load(Ordering::Acquire)
+    }
+
+    /// Gives it up if less is free than the least that a start needs.
+    pub fn make_room_if_short(&self) {
+        if self.largest > 0 && self.free() < SMALLEST.min(self.largest) {
+            self.give_up();
+        }
+    }
+
+    /// True when there is more room than before.
+    pub fn give_up(&self) -> bool {
+        if self.largest == 0 {
+            return false;
+        }
+        let _changing = self.changing.lock();
+        self.short.store(true, Ordering::Release);
+        if self.held() == 0 {
+            return false;
+        }
+        let removed = self.fs.remove(&self.path()).is_ok();
+        if removed {
+            self.held.store(0, Ordering::Release);
+            // Some file systems give blocks out again only when it is durable that they are free.
+            let _ = self.fs.sync_dir(&self.data);
+        }
+        removed
+    }
+
+    /// Takes what is free beyond `left`, as far as it is wanted. Whatever fails is tried again another time.
+    pub fn fill(&self, left: u64) {
+        if self.largest == 0 {
+            return;
+        }
+        let wanted = self.wanted();
+        let _changing = self.changing.lock();
+        let most = wanted.saturating_sub(self.held()).min(self.free().saturating_sub(left));
+        if most >= STEP {
+            // What could not be had comes with another attempt.
+            let _ = self.grow(most);
+        }
+        if wanted.saturating_sub(self.held()) < STEP {
+            self.short.store(false, Ordering::Release);
+        }
+    }
+
+    fn grow(&self, by: u64) -> Result<()> {
+        let path = self.path();
+        let file: Arc<dyn File> = match self.fs.open(&path, Open::Write) {
+            Err(Error::Missing { .. }) => self.fs.open(&path, Open::Create)?,
+            opened => opened?,
+        };
+        let mut held = self.held();
+        let end = held + by;
+        while held < end {
+            let length = STEP.min(end - held);
+            if let Err(error) = file.allocate(held, length) {
+                let _ = file.set_len(held);
+                return Err(error);
+            }
+            held += length;
+            self.held.store(held, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl Shared {
+    /// Makes what room it can for something that has to go on and found none. True when there is more than before. The
+    /// spare log file goes last: the present one has room as well, and what finds none may be what gives space back.
+    pub(super) fn make_room(&self) -> bool {
+        self.ballast.give_up() || self.ballast.largest > 0 && self.spares.remove()
+    }
+
+    /// Makes the next log file ready, if it is not.
+    pub(super) fn make_spare(&self) -> Result<()> {
+        match self.spares.make() {
+            Err(Error::StorageFull) if self.ballast.give_up() => self.spares.make(),
+            made => made,
+        }
+    }
+
+    /// Takes the ballast from room that the store can spare at work. An index that is being built anew goes first.
+    pub(super) fn fill_ballast(&self) {
+        if !self.mending.is_wanted() {
+            self.ballast.fill(SMALLEST);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orcas_fs::sim::SimDisk;
+
+    const MIB: u64 = 1 << 20;
+
+    fn ballast(disk: &SimDisk, largest: u64) -> Ballast {
+        Ballast::open(Arc::new(disk.clone()), Path::new("/"), largest).unwrap()
+    }
+
+    #[test]
+    fn it_goes_when_there_is_no_room_and_comes_back_when_there_is() {
+        let disk = SimDisk::new();
+        let kept = ballast(&disk, 64 * MIB);
+        kept.fill(SMALLEST);
+        assert_eq!((kept.held(), kept.is_short()), (SMALLEST, false));
+        kept.make_room_if_short();
+        assert_eq!(kept.held(), SMALLEST);
+        disk.set_free_bytes(SMALLEST - 1);
+        kept.make_room_if_short();
+        assert!(!kept.give_up());
+        assert_eq!((kept.held(), kept.is_short()), (0, true));
+        // What is free by now is for the work that it was given up for.
+        disk.set_free_bytes(SMALLEST);
+        kept.fill(SMALLEST);
+        assert_eq!((kept.held(), kept.is_short()), (0, true));
+        disk.set_free_bytes(SMALLEST + 3 * MIB);
+        kept.fill(SMALLEST);
+        assert_eq!((kept.held(), kept.is_short()), (3 * MIB, true));
+        // The next start finds it.
+        let kept = ballast(&disk, 64 * MIB);
+        assert_eq!(kept.held(), 3 * MIB);
+        disk.set_free_bytes(1 << 40);
+        kept.fill(SMALLEST);
+        assert_eq!((kept.held(), kept.is_short()), (SMALLEST, false));
+    }
+
+    #[test]
+    fn a_store_that_shall_have_none_touches_nothing() {
+        let disk = SimDisk::new();
+        disk.set_free_bytes(0);
+        let none = ballast(&disk, 0);
+        none.make_room_if_short();
+        none.fill(0);
+        assert!(!none.give_up());
+        assert_eq!((none.held(), none.is_short(), disk.steps()), (0, false, 0));
+    }
+}

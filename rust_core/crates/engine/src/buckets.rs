@@ -1,0 +1,55 @@
+//! All buckets, in memory. Replaced whole when one comes or goes, so that readers never wait.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use orcas_record::{Bucket, BucketId, Record};
+
+#[derive(Clone, Default)]
+pub(super) struct BucketTable {
+    by_id: HashMap<BucketId, Arc<Bucket>>,
+    by_name: BTreeMap<Bytes, Arc<Bucket>>,
+}
+
+impl BucketTable {
+    /// Whether `record` changes this table.
+    pub fn concerns(record: &Record) -> bool {
+        matches!(record, Record::CreateBucket(_) | Record::UpdateBucket(_) | Record::DeleteBucket { .. })
+    }
+
+    pub fn apply(&mut self, record: &Record) {
+        match record {
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => self.insert(Arc::new(bucket.clone())),
+            Record::DeleteBucket { bucket } => {
+                if let Some(bucket) = self.by_id.remove(bucket) {
+                    self.by_name.remove(&bucket.name);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn insert(&mut self, bucket: Arc<Bucket>) {
+        self.by_name.insert(bucket.name.clone(), Arc::clone(&bucket));
+        self.by_id.insert(bucket.id, bucket);
+    }
+
+    pub fn by_id(&self, id: BucketId) -> Option<&Arc<Bucket>> {
+        self.by_id.get(&id)
+    }
+
+    pub fn by_name(&self, name: &[u8]) -> Option<&Arc<Bucket>> {
+        self.by_name.get(name)
+    }
+
+    /// In byte order of the names.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<Bucket>> {
+        self.by_name.values()
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+}

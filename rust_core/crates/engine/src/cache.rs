@@ -1,0 +1,130 @@
+//! Objects read from the index lately, so that a repeated read asks nobody. Bounded by entries and by the bytes of
+//! their records. An entry never outlives its object: a publication removes it, and a reader that looked the object
+//! up before that publication is refused when it comes to insert (the generation of the shard has moved on).
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+
+use bytes::Bytes;
+
+use super::reads::Placed;
+use orcas_base::sync::{Mutex, RandomState};
+use orcas_record::{BucketId, Object};
+
+const SHARDS: usize = 16;
+/// Bytes all shards together may hold.
+const CAPACITY_BYTES: usize = 32 << 20;
+/// An object with a larger record is not worth its place.
+const ENTRY_BYTES_MAX: usize = 64 << 10;
+
+pub(super) struct ObjectCache {
+    shards: Vec<Mutex<Shard>>,
+    hasher: RandomState,
+}
+
+#[derive(Default)]
+struct Shard {
+    generation: u64,
+    bytes: usize,
+    entries: HashMap<(BucketId, Bytes), Entry>,
+    /// Keys in the order of their insertion; an entry that was used since gets a second round.
+    order: std::collections::VecDeque<(BucketId, Bytes)>,
+}
+
+struct Entry {
+    placed: Placed,
+    bytes: usize,
+    used: bool,
+}
+
+/// What `insert` needs to know of the moment before the lookup, in the overlay as well as in the index.
+#[derive(Clone, Copy)]
+pub(super) struct Ticket {
+    shard: usize,
+    generation: u64,
+}
+
+impl ObjectCache {
+    pub fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), hasher: RandomState::default() }
+    }
+
+    fn shard(&self, bucket: BucketId, key: &[u8]) -> usize {
+        self.hasher.hash_one((bucket, key)) as usize % SHARDS
+    }
+
+    pub fn get(&self, bucket: BucketId, key: &Bytes) -> Result<Placed, Ticket> {
+        let at = self.shard(bucket, key);
+        let mut shard = self.shards[at].lock();
+        let generation = shard.generation;
+        match shard.entries.get_mut(&(bucket, key.clone())) {
+            Some(entry) => {
+                entry.used = true;
+                Ok(entry.placed.clone())
+            }
+            None => Err(Ticket { shard: at, generation }),
+        }
+    }
+
+    pub fn insert(&self, ticket: Ticket, placed: &Placed) {
+        let bytes = cost(&placed.object);
+        if bytes > ENTRY_BYTES_MAX {
+            return;
+        }
+        let mut shard = self.shards[ticket.shard].lock();
+        if shard.generation != ticket.generation {
+            return;
+        }
+        let at = (placed.object.version.bucket, placed.object.version.key.clone());
+        shard.bytes += bytes;
+        match shard.entries.insert(at.clone(), Entry { placed: placed.clone(), bytes, used: false }) {
+            Some(replaced) => shard.bytes -= replaced.bytes,
+            None => shard.order.push_back(at),
+        }
+        shard.evict();
+    }
+
+    /// Called when bytes have moved: every place in here may be an old one.
+    pub fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            *shard = Shard { generation: shard.generation + 1, ..Shard::default() };
+        }
+    }
+
+    /// Called for every key that a publication changes, after the overlay has the change.
+    pub fn remove(&self, bucket: BucketId, key: &Bytes) {
+        let mut shard = self.shards[self.shard(bucket, key)].lock();
+        shard.generation += 1;
+        if let Some(entry) = shard.entries.remove(&(bucket, key.clone())) {
+            shard.bytes -= entry.bytes;
+        }
+    }
+}
+
+impl Shard {
+    fn evict(&mut self) {
+        while self.bytes > CAPACITY_BYTES / SHARDS || self.order.len() > 2 * self.entries.len() + 64 {
+            let Some(at) = self.order.pop_front() else { return };
+            match self.entries.get_mut(&at) {
+                Some(entry) if entry.used => {
+                    entry.used = false;
+                    self.order.push_back(at);
+                }
+                Some(entry) => {
+                    self.bytes -= entry.bytes;
+                    self.entries.remove(&at);
+                }
+                // Removed by a publication since.
+                None => {}
+            }
+        }
+    }
+}
+
+/// Roughly the bytes an object keeps alive.
+fn cost(object: &Object) -> usize {
+    let version = &object.version;
+    let user: usize = version.headers.user.iter().map(|(name, value)| name.len() + value.len() + 64).sum();
+    512 + version.key.len() * 2 + user + version.parts.len() * 64 + version.manifest.len() * 48
+}

@@ -1,0 +1,346 @@
+//! Counts every reference anew, from the manifests of versions and parts and from segments alone, and compares the
+//! sums with what the index keeps. In bounded memory: so many blobs at a time, each time reading all manifests.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::collect::Collector;
+use super::packs::length_of;
+use super::{FindingKind, Phase};
+use crate::reads::{part_of, version_of};
+use orcas_base::error::Result;
+use orcas_index::{BlobEntry, BlobLocation, Counts, Index, PackUsage, Totals};
+use orcas_record::{self as record, BucketId, Extent, Record, Sequence};
+
+/// Blobs that are counted at a time.
+const WINDOW: usize = 2_000_000;
+/// Rows read at a time.
+const PAGE: usize = 2_048;
+
+pub(super) struct Census<'a> {
+    pub collector: &'a Collector<'a>,
+    pub index: &'a Index,
+    /// Log files that are there.
+    pub log_files: &'a BTreeSet<u64>,
+}
+
+/// What was counted of one blob.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    refs: u64,
+    /// The bucket whose references `refs` holds; those of others are in `Window::others`.
+    bucket: u64,
+}
+
+/// Some of the blobs, ascending, with what was counted of them.
+struct Window {
+    blobs: Vec<BlobEntry>,
+    counts: Vec<Count>,
+    others: HashMap<(usize, BucketId), u64>,
+    /// The blobs with sequences from `first` to `last`.
+    first: Sequence,
+    last: Sequence,
+}
+
+impl Window {
+    fn find(&self, blob: Sequence) -> Option<usize> {
+        self.blobs.binary_search_by_key(&blob, |entry| entry.sequence).ok()
+    }
+
+    fn count(&mut self, index: usize, bucket: BucketId, refs: u64) {
+        let count = &mut self.counts[index];
+        if count.refs == 0 || count.bucket == bucket.0 {
+            count.bucket = bucket.0;
+            count.refs += refs;
+        } else {
+            *self.others.entry((index, bucket)).or_default() += refs;
+        }
+    }
+}
+
+/// Sums over everything.
+#[derive(Default)]
+struct Sums {
+    buckets: BTreeMap<BucketId, Counts>,
+    totals: Totals,
+    packs: BTreeMap<u64, (u64, u64, u64)>,
+    /// Which bucket holds which segment.
+    segments: HashSet<(Sequence, BucketId)>,
+}
+
+impl Census<'_> {
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn run(&self) -> Result<()> {
+        self.collector.progress().enter(Phase::Packs);
+        let mut sums = Sums::default();
+        let mut after = 0;
+        let mut first_round = true;
+        loop {
+            let mut window = self.window(after, first_round)?;
+            let full = window.last < Sequence::MAX;
+            after = window.last;
+            self.count_manifests(&mut window, &mut sums, first_round)?;
+            self.count_segments(&mut window, &sums)?;
+            self.compare_blobs(&window, &mut sums);
+            first_round = false;
+            if !full {
+                break;
+            }
+        }
+        self.compare_sums(&mut sums)
+    }
+
+    fn window(&self, after: Sequence, first: bool) -> Result<Window> {
+        let mut blobs: Vec<BlobEntry> = Vec::new();
+        let mut last = Sequence::MAX;
+        loop {
+            let from = blobs.last().map_or(after, |entry| entry.sequence);
+            let page = self.index.read()?.blobs_after(from, PAGE)?;
+            let ended = page.len() < PAGE;
+            blobs.extend(page);
+            if ended {
+                break;
+            }
+            if blobs.len() >= WINDOW {
+                last = blobs.last().map_or(last, |entry| entry.sequence);
+                break;
+            }
+        }
+        let counts = vec![Count::default(); blobs.len()];
+        let first = if first { 0 } else { after + 1 };
+        Ok(Window { blobs, counts, others: HashMap::new(), first, last })
+    }
+
+    fn count_manifests(&self, window: &mut Window, sums: &mut Sums, first_round: bool) -> Result<()> {
+        self.each_manifest(&mut |holder, extents| {
+            for extent in extents {
+                if first_round {
+                    let counts = sums.buckets.entry(holder.bucket).or_default();
+                    counts.logical += extent.length();
+                    sums.totals.logical += extent.length();
+                    if let Extent::Inline(bytes) = extent {
+                        counts.stored += bytes.len() as u64;
+                        sums.totals.stored += bytes.len() as u64;
+                    }
+                    if let Extent::Segment { segment, .. } = extent {
+                        sums.segments.insert((*segment, holder.bucket));
+                    }
+                }
+                if let Extent::Blob { blob, start, length } = extent {
+                    self.refer(window, (*blob, *start, *length), (holder.bucket, 1), &|| holder.to_string());
+                }
+            }
+        })
+    }
+
+    /// Each bucket that holds a segment refers to its blobs.
+    fn count_segments(&self, window: &mut Window, sums: &Sums) -> Result<()> {
+        let mut holders: BTreeMap<Sequence, Vec<BucketId>> = BTreeMap::new();
+        for (segment, bucket) in &sums.segments {
+            holders.entry(*segment).or_default().push(*bucket);
+        }
+        let mut after = 0;
+        loop {
+            let page = self.index.read()?.segments_after(after, 16)?;
+            let Some((last, _)) = page.last() else { break };
+            after = *last;
+            for (segment, payload) in page {
+                let buckets = holders.remove(&segment).unwrap_or_default();
+                for extent in record::decode_extents(&payload).unwrap_or_default() {
+                    let Extent::Blob { blob, start, length } = extent else { continue };
+                    for bucket in &buckets {
+                        let name = || format!("segment {segment}");
+                        self.refer(window, (blob, start, length), (*bucket, 1), &name);
+                    }
+                }
+            }
+        }
+        if window.first == 0 {
+            for segment in holders.keys() {
+                let place = format!("segment {segment}");
+                self.collector.find(FindingKind::Manifest, place, "a manifest names it, but it is not there");
+                self.collector.damaged(*segment, "a segment of its manifest is not there");
+            }
+        }
+        Ok(())
+    }
+
+    fn refer(
+        &self,
+        window: &mut Window,
+        (blob, start, length): (Sequence, u32, u32),
+        (bucket, refs): (BucketId, u64),
+        by: &dyn Fn() -> String,
+    ) {
+        if !(window.first..=window.last).contains(&blob) {
+            return;
+        }
+        let Some(index) = window.find(blob) else {
+            let detail = format!("it names blob {blob}, which is not there");
+            self.collector.find(FindingKind::Manifest, by(), detail);
+            return self.collector.damaged(blob, "a blob of its manifest is not there");
+        };
+        if u64::from(start) + u64::from(length) > u64::from(length_of(&window.blobs[index])) {
+            let detail = format!("it reaches beyond the end of blob {blob}");
+            self.collector.find(FindingKind::Manifest, by(), detail);
+            self.collector.damaged(blob, "its manifest reaches beyond a blob");
+        }
+        window.count(index, bucket, refs);
+    }
+
+    fn compare_blobs(&self, window: &Window, sums: &mut Sums) {
+        let mut others: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
+        for ((index, bucket), refs) in &window.others {
+            others.entry(*index).or_default().push((bucket.0, *refs));
+        }
+        for (index, (entry, count)) in window.blobs.iter().zip(&window.counts).enumerate() {
+            let mut holders = others.remove(&index).unwrap_or_default();
+            if count.refs > 0 {
+                holders.push((count.bucket, count.refs));
+            }
+            let refs: u64 = holders.iter().map(|(_, refs)| refs).sum();
+            let home = holders.iter().map(|(bucket, _)| BucketId(*bucket)).min();
+            if (refs, home) != (entry.refs, entry.home) {
+                let place = format!("index.db, table blobs, row {}", entry.sequence);
+                let said = bucket_name(entry.home);
+                let detail = format!(
+                    "manifests refer to the blob {refs} times, first from {}; the row says {} times, first from {said}",
+                    bucket_name(home),
+                    entry.refs,
+                );
+                self.collector.find(FindingKind::Counts, place, detail);
+            }
+            sums.add_blob(entry, &holders);
+            if let BlobLocation::Log { file, .. } = entry.location
+                && !self.log_files.contains(&file)
+            {
+                self.collector.damaged(entry.sequence, "the log file that holds it cannot be read");
+            }
+        }
+    }
+
+    fn compare_sums(&self, sums: &mut Sums) -> Result<()> {
+        let reader = self.index.read()?;
+        let (rows, records) = reader.row_counts()?;
+        let mut versions = 0;
+        for (bucket, row) in rows {
+            let counts = sums.buckets.entry(bucket).or_default();
+            (counts.objects, counts.bytes, counts.history) = (row.objects, row.bytes, row.history);
+            versions += row.objects + row.history;
+        }
+        if versions != records {
+            let detail = format!("{records} records of versions, but {versions} rows in heads and history");
+            self.collector.find(FindingKind::Counts, "index.db, table versions", detail);
+        }
+        for stored in reader.buckets()? {
+            let (Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
+                record::decode(stored.kind, &stored.record)?
+            else {
+                continue;
+            };
+            let counted = sums.buckets.remove(&bucket.id).unwrap_or_default();
+            let said = reader.counts(bucket.id)?.unwrap_or_default();
+            self.compare_counts(&format!("index.db, table buckets, row {}", bucket.id.0), &counted, &said);
+        }
+        for bucket in sums.buckets.keys() {
+            let place = format!("index.db, table buckets, row {}", bucket.0);
+            self.collector.find(FindingKind::Counts, place, "versions belong to it, but it is not there");
+        }
+        self.compare_counts("index.db, table totals", &sums.totals, &reader.totals()?);
+        for PackUsage { pack, blobs, live_bytes, dead_bytes } in reader.pack_usage()? {
+            let counted = sums.packs.remove(&pack).unwrap_or_default();
+            let place = format!("index.db, table packs, row {pack}");
+            self.compare_counts(&place, &counted, &(blobs, live_bytes, dead_bytes));
+        }
+        for pack in sums.packs.keys() {
+            let place = format!("index.db, table packs, row {pack}");
+            self.collector.find(FindingKind::Counts, place, "chunks stand in it, but it is not there");
+        }
+        Ok(())
+    }
+
+    fn compare_counts<T: PartialEq + std::fmt::Debug>(&self, place: &str, counted: &T, said: &T) {
+        if counted != said {
+            let detail = format!("the manifests add up to {counted:?}; the row says {said:?}");
+            self.collector.find(FindingKind::Counts, place, detail);
+        }
+    }
+
+    /// Shows every manifest of a version or part.
+    fn each_manifest(&self, visit: &mut dyn FnMut(&Holder, &[Extent])) -> Result<()> {
+        let mut after = 0;
+        loop {
+            self.collector.go_on()?;
+            let page = self.index.read()?.versions_after(after, PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = last.sequence;
+            for stored in &page {
+                match version_of(stored) {
+                    Ok(version) => {
+                        let holder = Holder { bucket: version.bucket, part: None, sequence: stored.sequence };
+                        visit(&holder, &version.manifest);
+                    }
+                    Err(error) => self.unreadable("versions", stored.sequence, &error),
+                }
+            }
+        }
+        let mut after = None;
+        loop {
+            self.collector.go_on()?;
+            let page = self.index.read()?.parts_after(after, PAGE)?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some((last.upload, last.part.number));
+            for found in &page {
+                match part_of(&found.part.part) {
+                    Ok(part) => {
+                        let sequence = found.part.part.sequence;
+                        let holder = Holder { bucket: found.bucket, part: Some(part.number), sequence };
+                        visit(&holder, &part.manifest);
+                    }
+                    Err(error) => self.unreadable("parts", found.part.part.sequence, &error),
+                }
+            }
+        }
+    }
+
+    fn unreadable(&self, table: &str, sequence: Sequence, error: &orcas_base::error::Error) {
+        let place = format!("index.db, table {table}, record {sequence}");
+        self.collector.find(FindingKind::Index, place, error.to_string());
+    }
+}
+
+/// Whose manifest it is.
+struct Holder {
+    bucket: BucketId,
+    part: Option<u16>,
+    sequence: Sequence,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.part {
+            None => write!(out, "version {}", self.sequence),
+            Some(part) => write!(out, "part {part} of record {}", self.sequence),
+        }
+    }
+}
+
+fn bucket_name(bucket: Option<BucketId>) -> String {
+    bucket.map_or("no bucket".to_owned(), |bucket| format!("bucket {}", bucket.0))
+}
+
+impl Sums {
+    fn add_blob(&mut self, entry: &BlobEntry, holders: &[(u64, u64)]) {
+        let length = u64::from(length_of(entry));
+        for (bucket, _) in holders {
+            self.buckets.entry(BucketId(*bucket)).or_default().stored += length;
+        }
+        let (live, dead) = if holders.is_empty() { (0, length) } else { (length, 0) };
+        self.totals.stored += live;
+        self.totals.dead += dead;
+        if let BlobLocation::Pack { pack, .. } = entry.location {
+            let usage = self.packs.entry(pack).or_default();
+            *usage = (usage.0 + 1, usage.1 + live, usage.2 + dead);
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Every version and part that an index has, and a list of those that cannot be read whole.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use super::Loss;
+use crate::reads::{part_of, version_of};
+use orcas_base::error::Result;
+use orcas_index::{Index, UploadPart};
+use orcas_record::{self as record, BucketId, Part, Record, Sequence, Version, VersionId};
+
+/// Rows read at a time.
+const PAGE: usize = 2_048;
+
+/// Asked before each page; an error ends the walk.
+type GoOn<'a> = &'a dyn Fn() -> Result<()>;
+
+/// Shows every version in the order of the sequences.
+///
+/// # Errors
+/// When the index cannot be read, and what `go_on` and `visit` return.
+pub(super) fn each_version(
+    index: &Index,
+    go_on: GoOn<'_>,
+    visit: &mut dyn FnMut(Sequence, Result<Version>) -> Result<()>,
+) -> Result<()> {
+    let mut after = 0;
+    loop {
+        go_on()?;
+        let page = index.read()?.versions_after(after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = last.sequence;
+        page.iter().try_for_each(|stored| visit(stored.sequence, version_of(stored)))?;
+    }
+}
+
+/// Shows every part of an upload that is not completed.
+///
+/// # Errors
+/// As [`each_version`].
+pub(super) fn each_part(
+    index: &Index,
+    go_on: GoOn<'_>,
+    visit: &mut dyn FnMut(&UploadPart, Result<Part>) -> Result<()>,
+) -> Result<()> {
+    let mut after = None;
+    loop {
+        go_on()?;
+        let page = index.read()?.parts_after(after, PAGE)?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some((last.upload, last.part.number));
+        page.iter().try_for_each(|found| visit(found, part_of(&found.part.part)))?;
+    }
+}
+
+/// What is lost, by the names that users know.
+pub(super) struct Losses {
+    names: BTreeMap<BucketId, String>,
+    pub listed: Vec<Loss>,
+    pub total: u64,
+    listed_max: usize,
+}
+
+impl Losses {
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn new(index: &Index, listed_max: usize) -> Result<Self> {
+        let mut names = BTreeMap::new();
+        for stored in index.read()?.buckets()? {
+            if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
+                record::decode(stored.kind, &stored.record)
+            {
+                names.insert(bucket.id, String::from_utf8_lossy(&bucket.name).into_owned());
+            }
+        }
+        Ok(Self { names, listed: Vec::new(), total: 0, listed_max })
+    }
+
+    pub fn version(&mut self, version: &Version, reason: &str) {
+        let version_id = match version.version_id {
+            VersionId::Null => None,
+            VersionId::Named(id) => Some(hexadecimal(&id)),
+        };
+        self.add((version.bucket, &version.key), (version_id, None), version.size, reason);
+    }
+
+    pub fn part(&mut self, found: &UploadPart, part: &Part, reason: &str) {
+        let upload = format!("{}/{}", hexadecimal(&found.upload.0), part.number);
+        self.add((found.bucket, &found.key), (None, Some(upload)), part.size, reason);
+    }
+
+    fn add(
+        &mut self,
+        (bucket, key): (BucketId, &[u8]),
+        (version_id, upload): (Option<String>, Option<String>),
+        bytes: u64,
+        reason: &str,
+    ) {
+        self.total += 1;
+        if self.listed.len() < self.listed_max {
+            let bucket = self.names.get(&bucket).cloned().unwrap_or_else(|| format!("bucket {}", bucket.0));
+            let reason = reason.to_owned();
+            self.listed.push(Loss { bucket, key: Bytes::copy_from_slice(key), version_id, upload, bytes, reason });
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut out, byte| {
+        use std::fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}

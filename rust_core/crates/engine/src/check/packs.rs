@@ -1,0 +1,242 @@
+//! Reads every chunk that the index knows, pack by pack in the order of the files, on several threads.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::FindingKind;
+use super::collect::Collector;
+use super::owners::Owners;
+use orcas_base::error::{Error, Result};
+use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions, pack_number};
+use orcas_fs::FileSystem;
+use orcas_index::{BlobEntry, BlobLocation, Index};
+
+/// Chunks that a thread takes at a time, and bytes of them.
+const UNIT_CHUNKS: usize = 256;
+const UNIT_BYTES: u64 = 64 << 20;
+
+pub(super) struct PackCheck<'a> {
+    pub fs: Arc<dyn FileSystem>,
+    pub options: PackOptions,
+    /// Says which chunks there are.
+    pub index: &'a Index,
+    pub owners: &'a Owners,
+    pub collector: &'a Collector<'a>,
+    pub read_content: bool,
+    /// The index of the open store, when there is one: packs are made meanwhile and chunks condemned.
+    pub live: Option<&'a Index>,
+}
+
+/// Adjacent chunks of one pack.
+struct Unit {
+    pack: u64,
+    chunks: Vec<BlobEntry>,
+}
+
+struct Cursor {
+    packs: std::vec::IntoIter<u64>,
+    present: Option<(u64, u64)>,
+}
+
+impl PackCheck<'_> {
+    /// Returns the number of packs.
+    ///
+    /// # Errors
+    /// What reading ran into; damage is no error.
+    pub fn run(&self, threads: usize) -> Result<u64> {
+        let packs = self.index.read()?.packs()?;
+        self.look_for_others(&packs)?;
+        let cursor = Mutex::new(Cursor { packs: packs.clone().into_iter(), present: None });
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..threads).map(|_| scope.spawn(|| self.read(&cursor))).collect();
+            readers.into_iter().try_for_each(|reader| match reader.join() {
+                Ok(done) => done,
+                Err(_) => Err(Error::Record { reason: "a thread of the check ended early" }),
+            })
+        })?;
+        Ok(packs.len() as u64)
+    }
+
+    fn look_for_others(&self, born: &[u64]) -> Result<()> {
+        let born: BTreeSet<u64> = born.iter().copied().collect();
+        let dir = &self.options.dir;
+        for name in self.fs.list(dir)? {
+            let place = dir.join(&name).display().to_string();
+            match pack_number(&name) {
+                Some(pack) if born.contains(&pack) || self.live.is_some() => {}
+                Some(_) => self.collector.find(FindingKind::Leftover, place, "the log does not know this pack"),
+                None => self.collector.find(FindingKind::Suspicious, place, "this file is no pack"),
+            }
+        }
+        Ok(())
+    }
+
+    fn next(&self, cursor: &Mutex<Cursor>) -> Result<Option<Unit>> {
+        let cursor = &mut *cursor.lock();
+        loop {
+            let (pack, from) = match cursor.present {
+                Some(present) => present,
+                None => match cursor.packs.next() {
+                    Some(pack) => (pack, 0),
+                    None => return Ok(None),
+                },
+            };
+            let mut chunks = self.index.read()?.chunks_from(pack, from, UNIT_CHUNKS)?;
+            let mut bytes = 0;
+            let taken = chunks.iter().position(|chunk| {
+                bytes += u64::from(length_of(chunk));
+                bytes >= UNIT_BYTES
+            });
+            chunks.truncate(taken.map_or(chunks.len(), |last| last + 1));
+            cursor.present = chunks.last().map(|last| (pack, offset_of(last) + 1));
+            // A pack without any chunk is opened all the same.
+            if !chunks.is_empty() || from == 0 {
+                return Ok(Some(Unit { pack, chunks }));
+            }
+        }
+    }
+
+    fn read(&self, cursor: &Mutex<Cursor>) -> Result<()> {
+        let mut open: Option<(u64, Option<PackExamination>)> = None;
+        let mut hint = 0;
+        while let Some(unit) = self.next(cursor)? {
+            if open.as_ref().is_none_or(|(pack, _)| *pack != unit.pack) {
+                let first = unit.chunks.first().is_none_or(|first| self.is_first(unit.pack, first));
+                open = Some((unit.pack, self.open(unit.pack, first)?));
+            }
+            match &mut open {
+                Some((_, Some(pack))) => self.check(pack, &unit, &mut hint)?,
+                _ => self.all_lost(&unit),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this is the pack's first chunk: then what is wrong with the whole pack is told, once.
+    fn is_first(&self, pack: u64, chunk: &BlobEntry) -> bool {
+        let first = self.index.read().and_then(|reader| reader.chunks_from(pack, 0, 1));
+        first.is_ok_and(|found| found.first().is_none_or(|found| found.sequence == chunk.sequence))
+    }
+
+    fn open(&self, pack: u64, tell: bool) -> Result<Option<PackExamination>> {
+        match PackExamination::open(&*self.fs, &self.options, pack) {
+            Ok(open) => {
+                if tell && open.lacks_a_copy() {
+                    let detail = "one of the two copies of the pack's header is damaged";
+                    self.collector.find(FindingKind::Suspicious, open.path().display().to_string(), detail);
+                }
+                Ok(Some(open))
+            }
+            Err(error) => {
+                let (place, detail) = match &error {
+                    Error::Missing { path } => (path.display().to_string(), "the pack is missing".to_owned()),
+                    Error::Corrupt { path, offset, reason } => {
+                        (format!("{}, byte {offset}", path.display()), (*reason).to_owned())
+                    }
+                    Error::Foreign { path, .. } | Error::Version { path, .. } => {
+                        (format!("{}, byte 0", path.display()), error.to_string())
+                    }
+                    Error::Io { path, .. } => (path.display().to_string(), error.to_string()),
+                    _ => return Err(error),
+                };
+                if tell {
+                    self.collector.find(FindingKind::Pack, place, detail);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    fn all_lost(&self, unit: &Unit) {
+        for chunk in &unit.chunks {
+            self.collector.damaged(chunk.sequence, "the pack that holds it cannot be read");
+        }
+    }
+
+    fn check(&self, pack: &mut PackExamination, unit: &Unit, hint: &mut usize) -> Result<()> {
+        let meter = |bytes| self.collector.read(bytes);
+        for chunk in &unit.chunks {
+            if let Some((offset, reason)) = check_chunk(pack, chunk, self.owners, self.read_content, hint, &meter)? {
+                if self.live.map_or(Ok(false), |live| is_condemned(live, chunk))? {
+                    continue;
+                }
+                let place = format!("{}, byte {offset}", pack.path().display());
+                self.collector.find(FindingKind::Blob, place, format!("chunk {}: {reason}", chunk.sequence));
+                self.collector.damaged(chunk.sequence, reason);
+            }
+        }
+        self.collector.count_blobs(unit.chunks.len() as u64);
+        if let (Some(first), Some(last)) = (unit.chunks.first(), unit.chunks.last()) {
+            // Packs do not stay in memory when they are written, either.
+            let end = offset_of(last) + u64::from(length_of(last));
+            pack.drop_cache(offset_of(first), end - offset_of(first));
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a chunk, if anything is.
+///
+/// # Errors
+/// What reading ran into, and `meter`'s.
+pub(super) fn check_chunk(
+    pack: &mut PackExamination,
+    chunk: &BlobEntry,
+    owners: &Owners,
+    read_content: bool,
+    hint: &mut usize,
+    meter: &dyn Fn(u64) -> Result<()>,
+) -> Result<Option<(u64, &'static str)>> {
+    let expected = ExpectedChunk { offset: offset_of(chunk), length: length_of(chunk) };
+    let likely = owners.likely(chunk.home, *hint);
+    let first = likely.map(|(_, scope)| scope).unwrap_or_default();
+    let verdict = pack.chunk(expected, read_content.then_some(&first), meter)?;
+    let (stored, computed) = match verdict {
+        ChunkVerdict::Damaged { offset, reason } => return Ok(Some((offset, reason))),
+        ChunkVerdict::Whole { stored, computed } => (stored, computed),
+    };
+    if chunk.identity.is_some_and(|identity| identity.0 != stored) {
+        return Ok(Some((expected.offset, "the chunk has another identity than its record")));
+    }
+    let Some(computed) = computed else { return Ok(None) };
+    if computed == stored {
+        *hint = likely.map_or(*hint, |(index, _)| index);
+        return Ok(None);
+    }
+    for (index, scope) in (0..owners.count()).filter_map(|index| Some((index, owners.scope(index)?))) {
+        if scope == first {
+            continue;
+        }
+        if let ChunkVerdict::Whole { computed: Some(computed), .. } = pack.chunk(expected, Some(&scope), meter)?
+            && computed == stored
+        {
+            *hint = index;
+            return Ok(None);
+        }
+    }
+    // The owner of what nothing refers to may be gone with the last bucket.
+    let unknown_owner = chunk.refs == 0;
+    Ok((!unknown_owner).then_some((expected.offset, "the content is not the one that was stored")))
+}
+
+/// Whether a chunk was condemned since it was looked up: an epoch keeps what objects lead to, not what nothing does.
+///
+/// # Errors
+/// When the index cannot be read.
+pub(super) fn is_condemned(live: &Index, chunk: &BlobEntry) -> Result<bool> {
+    Ok(chunk.refs == 0 && live.read()?.blob(chunk.sequence)? != Some(chunk.location))
+}
+
+pub(super) fn offset_of(entry: &BlobEntry) -> u64 {
+    match entry.location {
+        BlobLocation::Log { offset, .. } | BlobLocation::Pack { offset, .. } => offset,
+    }
+}
+
+pub(super) fn length_of(entry: &BlobEntry) -> u32 {
+    match entry.location {
+        BlobLocation::Log { length, .. } | BlobLocation::Pack { length, .. } => length,
+    }
+}

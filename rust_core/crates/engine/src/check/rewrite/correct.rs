@@ -1,0 +1,199 @@
+//! The records that close a rewritten log: they take away every version and part that leads to something that is gone,
+//! then the chunks and packs that are, so that the log says nothing that is not so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::super::collect::Collector;
+use super::super::manifests::{Losses, each_part, each_version};
+use super::super::{LOSSES_MAX, Loss};
+use super::source::Source;
+use orcas_base::error::{Error, Result};
+use orcas_chunks::{PackExamination, PackOptions, packs_present};
+use orcas_fs::FileSystem;
+use orcas_index::{BlobLocation, Index};
+use orcas_record::{self as record, ChunkMove, Extent, Identity, MOVES_MAX, Record, Sequence, UploadId};
+
+/// Rows read at a time.
+const PAGE: usize = 2_048;
+const GONE: &str = "content of it is gone";
+
+/// What a rewritten log has to say in the end.
+pub struct Corrections {
+    pub records: Vec<Record>,
+    pub losses: Vec<Loss>,
+    pub losses_total: u64,
+    /// Packs that are there and cannot be read at all.
+    pub unreadable_packs: Vec<u64>,
+}
+
+struct Search<'a> {
+    collector: &'a Collector<'a>,
+    index: &'a Index,
+    /// Packs that can be read.
+    readable: BTreeSet<u64>,
+    /// Chunks that stand in no pack that can be read.
+    gone: BTreeSet<Sequence>,
+    /// Whether all of a segment can be read.
+    segments: BTreeMap<Sequence, bool>,
+    losses: Losses,
+    records: Vec<Record>,
+}
+
+/// `index` is one that was built of what the log still says.
+///
+/// # Errors
+/// What reading the index or the headers of packs ran into; damage is no error.
+pub fn corrections(
+    index: &Index,
+    source: &Source<'_>,
+    (fs, packs): (&Arc<dyn FileSystem>, &PackOptions),
+) -> Result<Corrections> {
+    let present = packs_present(&**fs, packs)?;
+    let (mut readable, mut unreadable) = (BTreeSet::new(), BTreeSet::new());
+    for pack in present {
+        match PackExamination::open(&**fs, packs, pack) {
+            Ok(_) => readable.insert(pack),
+            Err(Error::Corrupt { .. } | Error::Foreign { .. }) => unreadable.insert(pack),
+            // What could not be read just now, or is of a newer format, is not given up.
+            Err(error) => return Err(error),
+        };
+    }
+    let mut search = Search {
+        collector: source.collector,
+        index,
+        readable,
+        gone: BTreeSet::new(),
+        segments: BTreeMap::new(),
+        losses: Losses::new(index, LOSSES_MAX)?,
+        records: Vec::new(),
+    };
+    search.chunks(source, (fs, packs))?;
+    search.versions()?;
+    search.parts()?;
+    let Search { readable, gone, losses, mut records, .. } = search;
+    let gone: Vec<Sequence> = gone.into_iter().collect();
+    records.extend(gone.chunks(MOVES_MAX).map(|blobs| Record::CondemnBlobs { blobs: blobs.to_vec() }));
+    let lacking = index.read()?.packs()?.into_iter().filter(|pack| !readable.contains(pack));
+    records.extend(lacking.map(|pack| Record::RetirePack { pack }));
+    let unreadable_packs = unreadable.into_iter().collect();
+    Ok(Corrections { records, losses: losses.listed, losses_total: losses.total, unreadable_packs })
+}
+
+impl Search<'_> {
+    /// Finds chunks whose place is gone, and looks for them in packs that can be read: a record that moved them may be
+    /// what was lost. Packs whose birth was lost are born again.
+    fn chunks(&mut self, source: &Source<'_>, place: (&Arc<dyn FileSystem>, &PackOptions)) -> Result<()> {
+        let born: BTreeSet<u64> = self.index.read()?.packs()?.into_iter().collect();
+        let mut unborn = BTreeSet::new();
+        let mut wanted: BTreeMap<[u8; 32], (Sequence, u32)> = BTreeMap::new();
+        let mut after = 0;
+        loop {
+            source.collector.go_on()?;
+            let page = self.index.read()?.blobs_after(after, PAGE)?;
+            let Some(last) = page.last() else { break };
+            after = last.sequence;
+            for entry in &page {
+                let BlobLocation::Pack { pack, length, .. } = entry.location else { continue };
+                let retired = source.facts.packs_retired.contains(&pack);
+                if !self.readable.contains(&pack) || retired && !born.contains(&pack) {
+                    self.gone.insert(entry.sequence);
+                    wanted.extend(entry.identity.map(|Identity(identity)| (identity, (entry.sequence, length))));
+                } else if !born.contains(&pack) {
+                    unborn.insert(pack);
+                }
+            }
+        }
+        let mut moves: Vec<ChunkMove> = Vec::new();
+        if !wanted.is_empty() {
+            let (fs, options) = place;
+            for pack in self.readable.iter().filter(|pack| !source.facts.packs_retired.contains(pack)) {
+                let mut examination = PackExamination::open(&**fs, options, *pack)?;
+                let meter = |bytes| source.collector.read(bytes);
+                examination.each_frame(&meter, &mut |offset, identity, length| {
+                    if let Some((blob, _)) = wanted.get(&identity).filter(|(_, wanted)| *wanted == length) {
+                        moves.push(ChunkMove { blob: *blob, pack: *pack, offset });
+                        self.gone.remove(blob);
+                        if !born.contains(pack) {
+                            unborn.insert(*pack);
+                        }
+                    }
+                })?;
+            }
+        }
+        self.records.extend(unborn.into_iter().map(|pack| Record::CreatePack { pack }));
+        self.records.extend(moves.chunks(MOVES_MAX).map(|moves| Record::MoveChunks { moves: moves.to_vec() }));
+        Ok(())
+    }
+
+    fn versions(&mut self) -> Result<()> {
+        let (index, collector) = (self.index, self.collector);
+        each_version(index, &|| collector.go_on(), &mut |_, version| {
+            let version = version?;
+            if !self.is_whole(&version.manifest)? {
+                self.losses.version(&version, GONE);
+                let (bucket, version_id) = (version.bucket, version.version_id);
+                let key = Bytes::copy_from_slice(&version.key);
+                self.records.push(Record::DeleteVersion { bucket, key, version_id });
+            }
+            Ok(())
+        })
+    }
+
+    /// An upload that lacks a part cannot be completed as its client means to: it is aborted.
+    fn parts(&mut self) -> Result<()> {
+        let (index, collector) = (self.index, self.collector);
+        let mut aborted: BTreeSet<UploadId> = BTreeSet::new();
+        each_part(index, &|| collector.go_on(), &mut |found, part| {
+            let part = part?;
+            if !self.is_whole(&part.manifest)? {
+                self.losses.part(found, &part, GONE);
+                aborted.insert(found.upload);
+            }
+            Ok(())
+        })?;
+        self.records.extend(aborted.into_iter().map(|upload| Record::AbortUpload { upload }));
+        Ok(())
+    }
+
+    fn is_whole(&mut self, manifest: &[Extent]) -> Result<bool> {
+        for extent in manifest {
+            let whole = match extent {
+                Extent::Inline(_) => true,
+                Extent::Blob { blob, .. } => self.has_blob(*blob)?,
+                Extent::Segment { segment, .. } => self.has_segment(*segment)?,
+            };
+            if !whole {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn has_blob(&self, blob: Sequence) -> Result<bool> {
+        Ok(!self.gone.contains(&blob) && self.index.read()?.blob(blob)?.is_some())
+    }
+
+    fn has_segment(&mut self, segment: Sequence) -> Result<bool> {
+        if let Some(known) = self.segments.get(&segment) {
+            return Ok(*known);
+        }
+        let whole = match self.index.read()?.segment(segment)? {
+            // Segments hold extents of blobs only.
+            Some(payload) => {
+                let mut whole = true;
+                for extent in record::decode_extents(&payload)? {
+                    if let Extent::Blob { blob, .. } = extent {
+                        whole &= self.has_blob(blob)?;
+                    }
+                }
+                whole
+            }
+            None => false,
+        };
+        self.segments.insert(segment, whole);
+        Ok(whole)
+    }
+}

@@ -1,0 +1,274 @@
+//! The records of a damaged log as a rewrite takes them: all that can be read, in order, with those put in that the
+//! index still has or that others cannot do without. Nothing here writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::super::collect::Collector;
+use orcas_base::error::Result;
+use orcas_base::planted::{self, Bug};
+use orcas_index::{BlobLocation, Index};
+use orcas_log::{Inspection, RecoveredRecord, Seen};
+use orcas_record::{self as record, Bucket, BucketId, BucketSettings, Record, Sequence, Versioning};
+
+/// Rows read at a time.
+const PAGE: usize = 2_048;
+/// Records of the index that are put in at most: they are held in memory.
+const RESTORED_MAX: usize = 1 << 20;
+
+/// Told of each record: sequence, kind, payload, and what it says.
+pub type Visit<'a> = &'a mut dyn FnMut(Sequence, u8, &Bytes, &Record) -> Result<()>;
+
+/// What was learned in a first pass.
+#[derive(Default)]
+pub struct Facts {
+    /// The highest sequence that any record has or had.
+    pub last: Sequence,
+    /// Records that cannot be read, first to last, as the log's files say it.
+    pub lost: Vec<(Sequence, Sequence)>,
+    created: BTreeSet<BucketId>,
+    deleted: BTreeSet<BucketId>,
+    named: BTreeSet<BucketId>,
+    /// As later records show them.
+    updated: BTreeMap<BucketId, Bucket>,
+    owner: Bytes,
+    pub packs_created: BTreeSet<u64>,
+    pub packs_retired: BTreeSet<u64>,
+}
+
+pub struct Source<'a> {
+    pub collector: &'a Collector<'a>,
+    pub inspection: &'a Inspection,
+    /// The last record that is known to have been durable.
+    pub applied: Sequence,
+    pub facts: Facts,
+    /// Records to put in, by sequence.
+    inserted: BTreeMap<Sequence, (u8, Bytes)>,
+    /// Names of buckets that were made up.
+    pub made_up: Vec<String>,
+}
+
+impl<'a> Source<'a> {
+    /// Reads the log once. `index` is the store's, if it can be read.
+    ///
+    /// # Errors
+    /// What reading ran into; damage is no error.
+    pub fn learn(
+        collector: &'a Collector<'a>,
+        inspection: &'a Inspection,
+        (applied, index): (Sequence, Option<&Index>),
+    ) -> Result<Self> {
+        let (inserted, made_up) = (BTreeMap::new(), Vec::new());
+        let mut source = Self { collector, inspection, applied, facts: Facts::default(), inserted, made_up };
+        let mut facts = Facts { last: applied, ..Facts::default() };
+        let mut lost = Vec::new();
+        source.read(&mut |range| lost.push(range), &mut |sequence, _, _, record| {
+            facts.see(sequence, record);
+            Ok(())
+        })?;
+        // Where nobody knows how many records are gone, there are none behind the last one known.
+        facts.lost = lost.into_iter().map(|(first, last)| (first, last.min(facts.last))).collect();
+        facts.lost.retain(|(first, last)| first <= last);
+        source.facts = facts;
+        if let Some(index) = index {
+            source.restore(index)?;
+        }
+        source.make_up_buckets();
+        Ok(source)
+    }
+
+    /// Shows every record in order, but those that say where records stand in the files of the old log, and those of
+    /// buckets that were deleted later.
+    ///
+    /// # Errors
+    /// What reading ran into, and whatever `visit` returns.
+    pub fn each(&self, visit: Visit<'_>) -> Result<()> {
+        let mut inserted = self.inserted.iter().peekable();
+        let mut show = |sequence: Sequence, kind: u8, payload: &Bytes, record: &Record| {
+            if self.counts(record) { visit(sequence, kind, payload, record) } else { Ok(()) }
+        };
+        self.read(&mut |_| {}, &mut |sequence, kind, payload, record| {
+            while let Some((at, (kind, payload))) = inserted.next_if(|(at, _)| **at < sequence) {
+                show(*at, *kind, payload, &record::decode(*kind, payload)?)?;
+            }
+            // A record that is there is never replaced.
+            inserted.next_if(|(at, _)| **at == sequence);
+            show(sequence, kind, payload, record)
+        })?;
+        for (at, (kind, payload)) in inserted {
+            show(*at, *kind, payload, &record::decode(*kind, payload)?)?;
+        }
+        Ok(())
+    }
+
+    fn counts(&self, record: &Record) -> bool {
+        let gone = |bucket: &BucketId| self.facts.deleted.contains(bucket);
+        match record {
+            Record::MoveContents { .. } | Record::ReplaceLog { .. } => false,
+            record => !bucket_of(record).is_some_and(|bucket| gone(&bucket)),
+        }
+    }
+
+    fn read(&self, lost: &mut dyn FnMut((Sequence, Sequence)), visit: Visit<'_>) -> Result<()> {
+        let (mut last, mut stopped) = (0, false);
+        for piece in &self.inspection.pieces {
+            if let Some(gap) = &piece.gap {
+                lost((last + 1, gap.until));
+            }
+            let examined = piece.examine(self.applied, &|bytes| self.collector.read(bytes), &mut |seen| {
+                let batch = match seen {
+                    Seen::Batch(batch) => batch,
+                    Seen::Fault(fault) => {
+                        fault.lost.into_iter().for_each(&mut *lost);
+                        stopped = planted::is(Bug::RepairWithoutResync);
+                        return Ok(());
+                    }
+                };
+                for RecoveredRecord { sequence, kind, payload, .. } in &batch.records {
+                    if *sequence <= last || stopped {
+                        continue;
+                    }
+                    last = *sequence;
+                    match record::decode(*kind, payload) {
+                        Ok(record) => visit(*sequence, *kind, payload, &record)?,
+                        Err(_) => lost((*sequence, *sequence)),
+                    }
+                }
+                Ok(())
+            })?;
+            last = last.max(examined.last);
+        }
+        if let Some(gap) = &self.inspection.gap {
+            lost((last + 1, gap.until));
+        }
+        Ok(())
+    }
+
+    /// Takes what the index has of the lost records: all but the content of small bodies.
+    fn restore(&mut self, index: &Index) -> Result<()> {
+        for (first, last) in self.facts.lost.clone() {
+            self.restore_range(index, first, last.min(self.applied))?;
+        }
+        for stored in index.read()?.buckets()? {
+            if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
+                record::decode(stored.kind, &stored.record)
+            {
+                self.facts.updated.insert(bucket.id, bucket);
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_range(&mut self, index: &Index, first: Sequence, last: Sequence) -> Result<()> {
+        let mut after = first.saturating_sub(1);
+        while self.inserted.len() < RESTORED_MAX {
+            let page = index.read()?.versions_after(after, PAGE)?;
+            let Some(end) = page.last().map(|stored| stored.sequence) else { break };
+            let within = page.into_iter().filter(|stored| stored.sequence <= last);
+            self.inserted.extend(within.map(|stored| (stored.sequence, (stored.kind, stored.record))));
+            after = end;
+            if end >= last {
+                break;
+            }
+        }
+        after = first.saturating_sub(1);
+        while self.inserted.len() < RESTORED_MAX {
+            let page = index.read()?.segments_after(after, PAGE)?;
+            let Some(end) = page.last().map(|(sequence, _)| *sequence) else { break };
+            for (sequence, payload) in page.into_iter().filter(|(sequence, _)| *sequence <= last) {
+                let extents = record::decode_extents(&payload)?;
+                self.insert(sequence, &Record::Segment { extents });
+            }
+            after = end;
+            if end >= last {
+                break;
+            }
+        }
+        after = first.saturating_sub(1);
+        while self.inserted.len() < RESTORED_MAX {
+            let page = index.read()?.blobs_after(after, PAGE)?;
+            let Some(end) = page.last().map(|entry| entry.sequence) else { break };
+            for entry in page.iter().filter(|entry| entry.sequence <= last) {
+                if let (BlobLocation::Pack { pack, offset, length }, Some(identity)) = (entry.location, entry.identity)
+                {
+                    let (shared, head) = (true, record::head_of(&identity.0));
+                    self.insert(entry.sequence, &Record::Chunk { identity, shared, head, pack, offset, length });
+                }
+            }
+            after = end;
+            if end >= last {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Objects cannot do without their bucket: one whose record is gone comes back, under its name if anything tells it.
+    fn make_up_buckets(&mut self) {
+        let facts = &self.facts;
+        let lacking: Vec<BucketId> = facts
+            .named
+            .iter()
+            .filter(|id| !facts.created.contains(id) && !facts.deleted.contains(id))
+            .copied()
+            .collect();
+        for id in lacking {
+            let bucket = self.facts.updated.get(&id).cloned().unwrap_or_else(|| {
+                let name = format!("lost-bucket-{}", id.0);
+                self.made_up.push(name.clone());
+                Bucket {
+                    id,
+                    name: name.into(),
+                    owner: self.facts.owner.clone(),
+                    created_ms: 0,
+                    location: Bytes::new(),
+                    versioning: Versioning::Unversioned,
+                    settings: BucketSettings::default(),
+                }
+            });
+            // The id of a bucket is the sequence of its record.
+            self.insert(id.0, &Record::CreateBucket(bucket));
+        }
+    }
+
+    fn insert(&mut self, sequence: Sequence, record: &Record) {
+        let mut payload = Vec::new();
+        let kind = record::encode(record, &mut payload);
+        self.inserted.insert(sequence, (kind, payload.into()));
+    }
+}
+
+impl Facts {
+    fn see(&mut self, sequence: Sequence, record: &Record) {
+        self.last = self.last.max(sequence);
+        match record {
+            Record::CreateBucket(bucket) => {
+                self.created.insert(bucket.id);
+                self.owner = bucket.owner.clone();
+            }
+            Record::UpdateBucket(bucket) => {
+                self.named.insert(bucket.id);
+                self.owner = bucket.owner.clone();
+                self.updated.insert(bucket.id, bucket.clone());
+            }
+            Record::DeleteBucket { bucket } => drop(self.deleted.insert(*bucket)),
+            Record::CreatePack { pack } => drop(self.packs_created.insert(*pack)),
+            Record::RetirePack { pack } => drop(self.packs_retired.insert(*pack)),
+            record => self.named.extend(bucket_of(record)),
+        }
+    }
+}
+
+/// The bucket that the record puts something into or changes.
+fn bucket_of(record: &Record) -> Option<BucketId> {
+    match record {
+        Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => Some(bucket.id),
+        Record::DeleteBucket { bucket } | Record::DeleteVersion { bucket, .. } => Some(*bucket),
+        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
+            Some(version.bucket)
+        }
+        Record::CreateUpload(upload) => Some(upload.bucket),
+        _ => None,
+    }
+}

@@ -1,0 +1,390 @@
+//! The scrub: reads everything again and again, slowly, so that damage is known before somebody asks for the bytes.
+//!
+//! Invariants. It reads no more than its share of bytes a second. It holds a pin only while it reads a few chunks, never
+//! while it rests; a log file stays readable through its descriptor, whoever unlinks it. It ends within a moment.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+use super::super::Shared;
+use super::owners::Owners;
+use super::packs::{check_chunk, is_condemned, length_of, offset_of};
+use super::store::{INDEX_NAME, places};
+use orcas_base::error::{Error, Result};
+use orcas_chunks::{PackExamination, PackOptions};
+use orcas_fs::Open;
+use orcas_index::{BlobEntry, BlobLocation, PAGE_BYTES};
+use orcas_log::{CONTENT_PREFIX, LogFault, LogFiles, LogPosition, RecoveredRecord, Seen};
+use orcas_record::{self as record, Identity, Sequence};
+
+/// A round begins this long after the one before began, or when that one is over.
+const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
+/// Before the next attempt when a round ended with an error.
+const AFTER_ERROR: Duration = Duration::from_secs(600);
+/// The longest a rest is taken without looking at the clock.
+const REST_MAX: Duration = Duration::from_secs(60);
+/// Damaged places that are remembered.
+const DAMAGED_MAX: usize = 1_000;
+/// Chunks, and bytes of them, that are read under one pin.
+const STEP_CHUNKS: usize = 32;
+const STEP_BYTES: u64 = 8 << 20;
+/// Pages of the index that are read at a time.
+const STEP_PAGES: u64 = 256;
+
+/// Something damaged that the scrub came upon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrubDamage {
+    /// File and byte.
+    pub place: String,
+    pub detail: String,
+    /// The blob, when it is the bytes of one.
+    pub blob: Option<Sequence>,
+}
+
+/// How the scrub is doing.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubProgress {
+    /// Bytes a second; 0 when there is no scrub.
+    pub rate: u64,
+    /// Rounds that were completed since the store was opened.
+    pub rounds: u64,
+    /// Of the present round.
+    pub done_bytes: u64,
+    pub total_bytes: u64,
+    /// The file in hand; empty between two rounds.
+    pub position: String,
+    /// What this round and the one before found, at most a thousand places.
+    pub damaged: Vec<ScrubDamage>,
+    pub damaged_total: u64,
+    /// Why the last round ended early.
+    pub failed: Option<String>,
+}
+
+#[derive(Default)]
+struct State {
+    stopped: bool,
+    rounds: u64,
+    done_bytes: u64,
+    total_bytes: u64,
+    position: String,
+    /// By place, with the round that found it last.
+    damaged: BTreeMap<String, (u64, ScrubDamage)>,
+    unlisted: u64,
+    failed: Option<String>,
+}
+
+/// What the thread of the scrub shares with the rest of the engine.
+#[derive(Default)]
+pub(crate) struct Scrub {
+    state: Mutex<State>,
+    stopping: Condvar,
+}
+
+impl Scrub {
+    pub fn progress(&self, rate: u64) -> ScrubProgress {
+        let state = self.state.lock();
+        ScrubProgress {
+            rate,
+            rounds: state.rounds,
+            done_bytes: state.done_bytes,
+            total_bytes: state.total_bytes,
+            position: state.position.clone(),
+            damaged: state.damaged.values().map(|(_, damage)| damage.clone()).collect(),
+            damaged_total: state.damaged.len() as u64 + state.unlisted,
+            failed: state.failed.clone(),
+        }
+    }
+
+    /// Ends the thread soon.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.stopping.notify_all();
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.state.lock().stopped
+    }
+
+    /// False when the scrub is to end.
+    fn rest(&self, length: Duration) -> bool {
+        let mut state = self.state.lock();
+        if !state.stopped && !length.is_zero() {
+            self.stopping.wait_while_for(&mut state, |state| !state.stopped, length);
+        }
+        !state.stopped
+    }
+
+    fn begin(&self, total_bytes: u64) {
+        let mut state = self.state.lock();
+        (state.done_bytes, state.total_bytes, state.unlisted) = (0, total_bytes, 0);
+    }
+
+    fn end(&self, ended: &Result<()>) {
+        let mut state = self.state.lock();
+        state.position.clear();
+        match ended {
+            Ok(()) => {
+                let round = state.rounds;
+                // What was not found again was reclaimed, or mended.
+                state.damaged.retain(|_, (found, _)| *found == round);
+                state.rounds += 1;
+                state.done_bytes = state.total_bytes;
+                state.failed = None;
+            }
+            Err(error) => state.failed = Some(error.to_string()),
+        }
+    }
+
+    fn note(&self, damage: ScrubDamage) {
+        let state = &mut *self.state.lock();
+        if state.damaged.len() < DAMAGED_MAX || state.damaged.contains_key(&damage.place) {
+            state.damaged.insert(damage.place.clone(), (state.rounds, damage));
+        } else {
+            state.unlisted += 1;
+        }
+    }
+
+    fn at(&self, position: String) {
+        self.state.lock().position = position;
+    }
+}
+
+/// The thread, until `Scrub::stop`.
+pub(crate) fn run(shared: &Arc<Shared>, logs: &LogFiles) {
+    if shared.options.scrub_rate == 0 {
+        return;
+    }
+    loop {
+        let begun = shared.clock.monotonic();
+        let ended = Round::new(shared, logs).run();
+        if shared.scrub.is_stopped() {
+            return;
+        }
+        shared.scrub.end(&ended);
+        let pause = if ended.is_ok() { ROUND } else { AFTER_ERROR };
+        loop {
+            let left = pause.saturating_sub(shared.clock.monotonic().saturating_sub(begun));
+            if !shared.scrub.rest(left.min(REST_MAX)) {
+                return;
+            }
+            if left.is_zero() {
+                break;
+            }
+        }
+        // However long a round took, the next one does not follow on its heels for ever.
+        if !shared.scrub.rest(Duration::from_millis(10)) {
+            return;
+        }
+    }
+}
+
+struct Round<'a> {
+    shared: &'a Arc<Shared>,
+    logs: &'a LogFiles,
+    owners: Owners,
+    packs: PackOptions,
+}
+
+impl<'a> Round<'a> {
+    fn new(shared: &'a Arc<Shared>, logs: &'a LogFiles) -> Self {
+        let (_, packs) = places(&shared.options.data, &shared.keys);
+        Self { shared, logs, owners: Owners::new(shared.keys.clone()), packs }
+    }
+
+    fn run(&self) -> Result<()> {
+        self.learn();
+        let sealed = self.logs.sealed();
+        let end = self.shared.index.position()?.and_then(|position| LogPosition::decode(&position));
+        let packs = self.shared.index.read()?.pack_usage()?;
+        let log_bytes: u64 = sealed.iter().map(|log| log.bytes).sum();
+        let head = end.filter(|end| sealed.iter().all(|log| log.file != end.file));
+        let pack_bytes: u64 = packs.iter().map(|pack| pack.live_bytes + pack.dead_bytes).sum();
+        // An index in memory has no file.
+        let index = self.shared.fs.open(&self.shared.options.data.join(INDEX_NAME), Open::Read);
+        let index_bytes = index.and_then(|file| file.len()).unwrap_or(0);
+        let head_bytes = head.as_ref().map_or(0, |head| head.offset);
+        self.shared.scrub.begin(index_bytes + log_bytes + pack_bytes + head_bytes);
+        self.index()?;
+        for log in &sealed {
+            self.log(log.file, None)?;
+        }
+        if let Some(head) = &head {
+            self.log(head.file, Some(head))?;
+        }
+        packs.iter().try_for_each(|usage| self.pack(usage.pack))
+    }
+
+    /// The pages of the index, as they stand in its file.
+    fn index(&self) -> Result<()> {
+        let index = &self.shared.index;
+        self.shared.scrub.at(INDEX_NAME.to_owned());
+        let mut next = 1;
+        loop {
+            let (pages, whole) = index.look_at_pages(next, STEP_PAGES)?;
+            if !whole && let Err(Error::IndexDamaged { reason }) = index.quick_check() {
+                // Whoever builds it anew has been told by that.
+                let place = format!("{INDEX_NAME}, pages {next} to {}", next + pages - 1);
+                self.damage(place, reason.to_string(), None);
+                return Ok(());
+            }
+            if pages == 0 {
+                return Ok(());
+            }
+            next += pages;
+            self.pay(pages * PAGE_BYTES)?;
+        }
+    }
+
+    fn learn(&self) {
+        let buckets = Arc::clone(&self.shared.buckets.read());
+        buckets.all().for_each(|bucket| self.owners.learn(bucket));
+    }
+
+    /// Rests until so many bytes are paid for.
+    fn pay(&self, bytes: u64) -> Result<()> {
+        self.shared.scrub.state.lock().done_bytes += bytes;
+        let length = Duration::from_secs_f64(bytes as f64 / self.shared.options.scrub_rate as f64);
+        if self.shared.scrub.rest(length) { Ok(()) } else { Err(Error::Closed) }
+    }
+
+    /// One file of the log; `end` in the one that is being written.
+    fn log(&self, file: u64, end: Option<&LogPosition>) -> Result<()> {
+        let place = self.logs.path(file).display().to_string();
+        self.shared.scrub.at(place.clone());
+        let mut hint = 0;
+        let mut faults = Vec::new();
+        let mut sink = |seen: Seen| {
+            match seen {
+                Seen::Fault(fault) => faults.push(fault),
+                Seen::Batch(batch) => {
+                    for recovered in &batch.records {
+                        self.content(recovered, &place, &mut hint)?;
+                    }
+                }
+            }
+            if self.shared.scrub.is_stopped() { Err(Error::Closed) } else { Ok(()) }
+        };
+        let examined = match end {
+            None => self.logs.examine(file, &|bytes| self.pay(bytes), &mut sink),
+            Some(end) => self.logs.examine_head(end, &|bytes| self.pay(bytes), &mut sink),
+        };
+        let in_force = || end.is_some() || self.logs.sealed().iter().any(|log| log.file == file);
+        match examined {
+            // Replaced since the round began, or under its old name in the position.
+            Err(Error::Missing { .. }) if end.is_some() || !in_force() => return Ok(()),
+            Err(Error::Missing { path }) => {
+                self.damage(path.display().to_string(), "the file is missing".to_owned(), None);
+            }
+            Err(Error::Corrupt { path, offset, reason }) => {
+                self.damage(format!("{}, byte {offset}", path.display()), reason.to_owned(), None);
+            }
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+        if in_force() {
+            faults.iter().try_for_each(|fault| self.fault(fault))?;
+        }
+        Ok(())
+    }
+
+    fn fault(&self, fault: &LogFault) -> Result<()> {
+        let detail = match fault.lost {
+            Some((first, last)) => format!("{}; {}", fault.reason, super::collect::gone(first, last)),
+            None => fault.reason.to_owned(),
+        };
+        let blob = match fault.lost {
+            Some((first, last)) if first == last => self.shared.index.read()?.blob_entry(first)?,
+            _ => None,
+        };
+        let place = format!("{}, byte {}", fault.path.display(), fault.offset);
+        self.damage(place, detail, blob.map(|blob| blob.sequence));
+        Ok(())
+    }
+
+    fn content(&self, recovered: &RecoveredRecord, place: &str, hint: &mut usize) -> Result<()> {
+        if recovered.kind != record::content_kind(true) && recovered.kind != record::content_kind(false) {
+            return Ok(());
+        }
+        let Some((identity, content)) = recovered.payload.split_first_chunk::<CONTENT_PREFIX>() else { return Ok(()) };
+        let identity = Identity(*identity);
+        if self.owners.fits(&identity, content, None, hint) {
+            return Ok(());
+        }
+        let entry = self.shared.index.read()?.blob_entry(recovered.sequence)?;
+        let (file, offset) = (recovered.file, recovered.frame_offset);
+        let here = |entry: &BlobEntry| match entry.location {
+            BlobLocation::Log { file: f, offset: o, .. } => (f, o) == (file, offset) && entry.refs > 0,
+            BlobLocation::Pack { .. } => false,
+        };
+        let Some(entry) = entry.filter(here) else { return Ok(()) };
+        // Its bucket may have been made since the round began.
+        self.learn();
+        if !self.owners.fits(&identity, content, entry.home, hint) {
+            let detail = "the content is not the one that was stored".to_owned();
+            self.damage(format!("{place}, byte {offset}"), detail, Some(recovered.sequence));
+        }
+        Ok(())
+    }
+
+    fn pack(&self, pack: u64) -> Result<()> {
+        let mut from = 0;
+        let mut hint = 0;
+        loop {
+            let Some((next, bytes)) = self.chunks(pack, from, &mut hint)? else { return Ok(()) };
+            from = next;
+            self.pay(bytes)?;
+        }
+    }
+
+    /// A few chunks of a pack, under a pin; where the next ones begin, and the bytes that were read.
+    fn chunks(&self, pack: u64, from: u64, hint: &mut usize) -> Result<Option<(u64, u64)>> {
+        let _pin = self.shared.epochs.pin();
+        let chunks = self.shared.index.read()?.chunks_from(pack, from, STEP_CHUNKS)?;
+        if chunks.is_empty() {
+            return Ok(None);
+        }
+        let mut open = match PackExamination::open(&*self.shared.fs, &self.packs, pack) {
+            Ok(open) => open,
+            Err(error @ (Error::Missing { .. } | Error::Corrupt { .. } | Error::Foreign { .. })) => {
+                let place = self.shared.packs.path(pack).display().to_string();
+                self.damage(place, error.to_string(), None);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        self.shared.scrub.at(open.path().display().to_string());
+        let running = |_| if self.shared.scrub.is_stopped() { Err(Error::Closed) } else { Ok(()) };
+        let mut bytes = 0;
+        let mut next = from;
+        for chunk in &chunks {
+            if bytes > 0 && bytes + u64::from(length_of(chunk)) > STEP_BYTES {
+                break;
+            }
+            self.learn_home(chunk);
+            if let Some((offset, reason)) = check_chunk(&mut open, chunk, &self.owners, true, hint, &running)?
+                && !is_condemned(&self.shared.index, chunk)?
+            {
+                let place = format!("{}, byte {offset}", open.path().display());
+                self.damage(place, format!("chunk {}: {reason}", chunk.sequence), Some(chunk.sequence));
+            }
+            bytes += u64::from(length_of(chunk));
+            next = offset_of(chunk) + 1;
+        }
+        open.drop_cache(from, next.saturating_sub(from) + STEP_BYTES);
+        Ok(Some((next, bytes)))
+    }
+
+    /// The bucket of a chunk may have been made since the round began.
+    fn learn_home(&self, chunk: &BlobEntry) {
+        if let Some(bucket) = chunk.home.and_then(|home| self.shared.buckets.read().by_id(home).cloned()) {
+            self.owners.learn(&bucket);
+        }
+    }
+
+    fn damage(&self, place: String, detail: String, blob: Option<Sequence>) {
+        self.shared.scrub.note(ScrubDamage { place, detail, blob });
+    }
+}

@@ -1,0 +1,295 @@
+//! The check proper, the same for a store that is closed and one that runs: log, index, packs, counts, losses.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::census::Census;
+use super::collect::Collector;
+use super::compare::{Difference, compare};
+use super::logs::{LogCheck, Suspect};
+use super::losses;
+use super::owners::Owners;
+use super::packs::PackCheck;
+use super::replay::{Replayed, replay};
+use super::{CheckOptions, CheckReport, FindingKind, IndexState, LOSSES_MAX, Phase};
+use orcas_base::error::{Error, Result};
+use orcas_chunks::PackOptions;
+use orcas_fs::FileSystem;
+use orcas_fs::scratch::ScratchDir;
+use orcas_index::{BlobLocation, Index};
+use orcas_log::{ContentLocation, Inspection, LogFault, LogOptions, LogPosition, LogReader, inspect};
+use orcas_record::{self as record, Record, Sequence};
+
+/// A private copy of the store's index.
+pub(super) struct Copied {
+    pub index: Index,
+    pub position: Option<LogPosition>,
+}
+
+impl Copied {
+    /// The last record that it holds.
+    pub fn applied(&self) -> Sequence {
+        self.position.as_ref().map_or(0, |position| position.sequence)
+    }
+}
+
+pub(super) enum PresentIndex {
+    Copied(Copied),
+    Absent,
+    Unreadable(String),
+}
+
+/// What is checked, in a state that does not change meanwhile.
+pub(super) struct Subject<'a> {
+    pub fs: Arc<dyn FileSystem>,
+    pub log: LogOptions,
+    pub packs: PackOptions,
+    pub owners: Owners,
+    pub present: PresentIndex,
+    /// Where the log ends, when the store runs.
+    pub end: Option<LogPosition>,
+    /// Its index then.
+    pub live: Option<&'a Index>,
+    pub scratch: &'a ScratchDir,
+    pub options: &'a CheckOptions,
+    pub collector: &'a Collector<'a>,
+}
+
+impl Subject<'_> {
+    pub fn check(self) -> Result<CheckReport> {
+        let copied = match &self.present {
+            PresentIndex::Copied(copied) => Some(copied),
+            PresentIndex::Absent | PresentIndex::Unreadable(_) => None,
+        };
+        let in_force = self.learn(copied)?;
+        let inspection = inspect(Arc::clone(&self.fs), self.log.clone(), &in_force, self.end.as_ref())?;
+        self.estimate(&inspection)?;
+        let logs = LogCheck {
+            collector: self.collector,
+            owners: &self.owners,
+            read_content: self.options.read_content,
+            applied: copied.map_or(0, Copied::applied),
+            suspects: Mutex::default(),
+        };
+        let place = (self.scratch.path(), self.log.store_id);
+        let threads = self.options.threads();
+        let replayed = replay(&logs, &inspection, (threads, self.end.is_some()), place, copied)?;
+        self.tell_of_contradictions(copied, &replayed);
+        let intact = !self.collector.damage().log && replayed.incomplete.is_none();
+        // The log is the truth while all of it is there; behind damage the index still knows what stood there.
+        let truth = copied.filter(|_| !intact).map_or(&replayed.index, |copied| &copied.index);
+        let mut log_files: BTreeSet<u64> = inspection.pieces.iter().map(|piece| piece.file()).collect();
+        self.check_beside(&logs, &inspection, truth, &mut log_files)?;
+        let compared = || match copied {
+            Some(copied) => self.compare(copied, &replayed, intact),
+            None => Ok(match &self.present {
+                PresentIndex::Unreadable(why) => IndexState::NotCompared { why: why.clone() },
+                PresentIndex::Absent | PresentIndex::Copied(_) => IndexState::Absent,
+            }),
+        };
+        let census = Census { collector: self.collector, index: truth, log_files: &log_files };
+        let packs = self.packs(truth);
+        let (index, packs) = if truth.is_file() {
+            // In memory, an index has one connection, which they would wait for.
+            std::thread::scope(|scope| {
+                let packs = scope.spawn(|| packs.run(threads));
+                let index = compared().and_then(|state| census.run().map(|()| state));
+                let packs = packs.join();
+                let ended_early = Error::Record { reason: "a thread of the check ended early" };
+                index.and_then(|index| Ok((index, packs.unwrap_or(Err(ended_early))?)))
+            })?
+        } else {
+            let index = compared()?;
+            census.run()?;
+            (index, packs.run(threads)?)
+        };
+        self.resolve(logs.suspects.into_inner(), truth)?;
+        self.report(truth, index, log_files.len() as u64, packs)
+    }
+
+    /// Takes owners from the present index, and the compacted files that it says are in force.
+    fn learn(&self, copied: Option<&Copied>) -> Result<BTreeSet<u64>> {
+        let Some(copied) = copied else { return Ok(BTreeSet::new()) };
+        let reader = copied.index.read()?;
+        let learn = || -> Result<BTreeSet<u64>> {
+            for stored in reader.buckets()? {
+                if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) =
+                    record::decode(stored.kind, &stored.record)?
+                {
+                    self.owners.learn(&bucket);
+                }
+            }
+            Ok(reader.log_files()?.iter().map(|row| row.file).collect())
+        };
+        // A row that cannot be read is found in the comparison.
+        Ok(learn().unwrap_or_default())
+    }
+
+    fn estimate(&self, inspection: &Inspection) -> Result<()> {
+        let mut total: u64 = inspection.pieces.iter().map(|piece| piece.bytes).sum();
+        for name in self.fs.list(&self.packs.dir)? {
+            let opened = self.fs.open(&self.packs.dir.join(&name), orcas_fs::Open::Read);
+            total += opened.and_then(|file| file.allocated()).unwrap_or(0);
+        }
+        self.collector.progress().total_bytes.store(total, std::sync::atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn tell_of_contradictions(&self, copied: Option<&Copied>, replayed: &Replayed) {
+        if let Some(why) = &replayed.incomplete {
+            self.collector.find(FindingKind::Manifest, "log", format!("the log does not fit together: {why}"));
+        }
+        // The index holds only what was durable.
+        if let Some(position) = copied.and_then(|copied| copied.position.as_ref())
+            && position.sequence > replayed.last
+        {
+            let fault = LogFault {
+                file: position.file,
+                path: self.log.dir.join(format!("{:020}.log", position.file)),
+                offset: 0,
+                reason: "the log ends before what the index has applied of it",
+                lost: Some((replayed.last.saturating_add(1), position.sequence)),
+            };
+            self.collector.fault(FindingKind::LogFile, &fault);
+        }
+    }
+
+    /// Compacted files that the records say are in force, although the files that they stand for are there as well.
+    fn check_beside(
+        &self,
+        logs: &LogCheck<'_>,
+        inspection: &Inspection,
+        truth: &Index,
+        log_files: &mut BTreeSet<u64>,
+    ) -> Result<()> {
+        for row in truth.read()?.log_files()? {
+            if log_files.contains(&row.file) {
+                continue;
+            }
+            match inspection.beside.iter().find(|piece| piece.file() == row.file) {
+                Some(piece) => {
+                    logs.examine(piece, &mut |_| Ok(()))?;
+                    log_files.insert(row.file);
+                }
+                None => {
+                    let place = self.log.dir.join(format!("{:020}.log", row.file)).display().to_string();
+                    let detail = format!("the file that stands for records {} to {} is missing", row.first, row.last);
+                    self.collector.find(FindingKind::LogFile, place, detail);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn compare(&self, copied: &Copied, replayed: &Replayed, intact: bool) -> Result<IndexState> {
+        self.collector.progress().enter(Phase::Index);
+        if let Err(error) = copied.index.integrity_check() {
+            let why = error.to_string();
+            self.collector.find(FindingKind::Index, "index.db", why.clone());
+            if matches!(error, Error::IndexDamaged { .. }) {
+                // Its rows end where it cannot be read; that they are not there says nothing of them.
+                return Ok(IndexState::NotCompared { why });
+            }
+        }
+        if let Some(why) = &replayed.behind {
+            let why = format!("the index cannot follow the log, the next start builds it anew: {why}");
+            self.collector.find(FindingKind::Index, "index.db", why.clone());
+            return Ok(IndexState::NotCompared { why });
+        }
+        let mut first = None;
+        let compared = compare(self.collector, &replayed.index, &copied.index, &mut |difference| {
+            first.get_or_insert_with(|| format!("{}: {}", difference.place, difference.detail));
+            if intact {
+                let Difference { place, detail, cause, object } = difference;
+                self.collector.find_by(FindingKind::Index, place, detail, cause.to_owned());
+                if let Some(object) = object {
+                    self.collector.affects(object);
+                }
+            }
+            // Behind damage the rows differ for a reason that is known already.
+            intact
+        });
+        self.collector.go_on()?;
+        match compared {
+            Ok(()) => {}
+            Err((Some(error), _)) => return Err(error),
+            Err((None, error)) => {
+                let why = error.map_or_else(String::new, |error| error.to_string());
+                self.collector.find(FindingKind::Index, "index.db", why.clone());
+                return Ok(IndexState::NotCompared { why });
+            }
+        }
+        Ok(match first {
+            None => IndexState::Equal,
+            Some(first) if intact => IndexState::Different { first },
+            Some(_) => IndexState::NotCompared { why: "the log is damaged".to_owned() },
+        })
+    }
+
+    fn packs<'a>(&'a self, truth: &'a Index) -> PackCheck<'a> {
+        PackCheck {
+            fs: Arc::clone(&self.fs),
+            options: self.packs.clone(),
+            index: truth,
+            owners: &self.owners,
+            collector: self.collector,
+            read_content: self.options.read_content,
+            live: self.live,
+        }
+    }
+
+    /// Looks again at contents that fitted no scope when they were read: by now every owner is known.
+    fn resolve(&self, suspects: Vec<Suspect>, truth: &Index) -> Result<()> {
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        let reader = LogReader::of(Arc::clone(&self.fs), self.log.clone());
+        let mut hint = 0;
+        let mut content = Vec::new();
+        for Suspect { blob, file, offset, length } in suspects {
+            let entry = truth.read()?.blob_entry(blob)?;
+            let here = |location| location == BlobLocation::Log { file, offset, length };
+            let Some(entry) = entry.filter(|entry| here(entry.location)) else { continue };
+            self.collector.read(u64::from(length))?;
+            content.resize(length as usize, 0);
+            let location = ContentLocation { file, offset, length };
+            let whole = reader.read_content(&location, 0, &mut content).is_ok();
+            let identity = reader.read_identity(&location).ok().map(record::Identity);
+            let fits =
+                whole && identity.is_some_and(|identity| self.owners.fits(&identity, &content, entry.home, &mut hint));
+            // The owner of what nothing refers to may be gone with the last bucket.
+            if !fits && entry.refs > 0 {
+                let reason = "the content is not the one that was stored";
+                let place = self.log.dir.join(format!("{file:020}.log"));
+                let place = format!("{}, byte {offset}", place.display());
+                self.collector.find(FindingKind::Blob, place, format!("content {blob}: {reason}"));
+                self.collector.damaged(blob, reason);
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self, truth: &Index, index: IndexState, log_files: u64, packs: u64) -> Result<CheckReport> {
+        self.collector.progress().enter(Phase::Losses);
+        let (losses, losses_total) = losses::find(self.collector, truth, LOSSES_MAX)?;
+        let found = self.collector.findings();
+        self.collector.progress().enter(Phase::Done);
+        Ok(CheckReport {
+            findings: found.listed,
+            findings_total: found.total,
+            groups: found.groups,
+            affected: found.affected,
+            affected_total: found.affected_total,
+            losses,
+            losses_total,
+            blobs: self.collector.blobs(),
+            bytes: self.collector.bytes(),
+            log_files,
+            packs,
+            index,
+            seconds: self.collector.seconds(),
+        })
+    }
+}

@@ -1,0 +1,500 @@
+//! The committer: decide, append, sync, publish, acknowledge. One thread owns it; a test drives it step by step.
+//!
+//! Invariants: records enter the log in the order of their sequences. A manifest is decided only when its chunks are
+//! durable. Nothing is acknowledged before it is published, and in `sync` mode nothing is published before the sync
+//! that covers it returned. The index is given durable batches only. After a failed write or sync nothing is retried
+//! on that file.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::overlay::Overlay;
+use super::queue::{AppendedBatch, Sequenced};
+use super::view::SequencerView;
+use super::{CompletionSink, Shared, Task, Waiter};
+use orcas_base::error::{Error, Result};
+use orcas_base::planted::{self, Bug};
+use orcas_decide::{Body, Context, Decision, Failure, Intent, Outcome, PlacedChunk, decide};
+use orcas_log::{Batch, Log, LogPosition};
+use orcas_record::{self as record, BucketId, Durability, Record, Sequence, UploadId};
+
+use super::buckets::BucketTable;
+
+/// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered` one
+/// because it is read again, to be chained and written, and would no longer be in the processor's cache.
+const BATCH_BYTES_MAX: u64 = 1 << 20;
+/// Nor is a larger part of the buffer held back, so that its end is near when its flush is due.
+const BUFFER_PARTS: u64 = 8;
+/// Bytes that `unsafe-none` and `interval` may append before they sync all the same, so that the index can follow.
+const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
+/// Failed batches in a row after which the store stops writing.
+const FAILURES_MAX: u32 = 2;
+
+pub(super) struct Committer {
+    shared: Arc<Shared>,
+    log: Log,
+    /// End of the last batch that a sync covered.
+    durable: LogPosition,
+    next_sequence: Sequence,
+    /// Decided, not appended. Several rounds long in `buffered` mode.
+    batch: Batch,
+    records: Vec<Arc<Sequenced>>,
+    objects: usize,
+    /// Appended, not synced.
+    unsynced: Vec<AppendedBatch>,
+    unsynced_bytes: u64,
+    unsynced_objects: usize,
+    /// Decided, not published.
+    fresh: Vec<Arc<Sequenced>>,
+    /// Something was acknowledged that no sync has covered (`interval`, `buffered`, `unsafe-none`).
+    promised: bool,
+    /// Decided, not published.
+    pending: Overlay,
+    buckets: Arc<BucketTable>,
+    /// Packs whose birth is decided but not durable.
+    births: Vec<u64>,
+    /// Ids given to uploads since the store was opened.
+    upload_ids: u32,
+    /// When buffered or unsynced records must be durable, on the monotonic clock.
+    deadline: Option<Duration>,
+    failures: u32,
+    /// What a look at the free space said in this round.
+    space: Option<Result<()>>,
+    /// Why nothing is taken on: the index cannot follow and is far behind, or the disk has no room and the log no file.
+    stuck: Option<Error>,
+    taken: Vec<(Intent, Waiter)>,
+    answers: Vec<(Waiter, Result<Outcome, Failure>)>,
+    /// Have answers and do not know it yet.
+    asleep: Vec<Arc<dyn CompletionSink>>,
+}
+
+impl Committer {
+    pub fn new(shared: Arc<Shared>, log: Log) -> Self {
+        let durable = log.position();
+        let buckets = Arc::clone(&shared.buckets.read());
+        Self {
+            next_sequence: durable.sequence + 1,
+            shared,
+            log,
+            durable,
+            batch: Batch::new(),
+            records: Vec::new(),
+            objects: 0,
+            unsynced: Vec::new(),
+            unsynced_bytes: 0,
+            unsynced_objects: 0,
+            fresh: Vec::new(),
+            promised: false,
+            pending: Overlay::default(),
+            buckets,
+            births: Vec::new(),
+            upload_ids: 0,
+            deadline: None,
+            failures: 0,
+            space: None,
+            stuck: None,
+            taken: Vec::new(),
+            answers: Vec::new(),
+            asleep: Vec::new(),
+        }
+    }
+
+    /// The thread: until the queue is closed and everything in it is durable.
+    pub fn run(mut self) {
+        loop {
+            let now = self.shared.clock.monotonic();
+            let closed = self.shared.intents.wait(self.deadline.map(|deadline| deadline.saturating_sub(now)));
+            if closed {
+                return self.close();
+            }
+            self.shared.applies.wait_for_room();
+            self.step();
+        }
+    }
+
+    /// The last round: makes everything durable.
+    pub fn close(&mut self) {
+        self.flush_or_stop();
+        self.log.close(&self.durable);
+    }
+
+    /// One round: the intents that wait, or a flush that is due.
+    pub fn step(&mut self) {
+        let (count, bytes) = self.round_limits();
+        let mut taken = std::mem::take(&mut self.taken);
+        self.shared.intents.take(count, bytes, &mut taken);
+        self.space = None;
+        self.stuck = self.what_keeps_back();
+        let (mut barrier, mut seal) = (false, false);
+        let mut durability = Durability::UnsafeNone;
+        let mut patience = None;
+        for (intent, waiter) in taken.drain(..) {
+            if let Intent::Barrier { seal: sealing } = intent {
+                (barrier, seal) = (true, seal || sealing);
+            }
+            let asked = self.durability(&intent);
+            let before = self.fresh.len();
+            let answer = self.decide(intent);
+            if self.fresh.len() > before {
+                durability = durability.max(asked);
+                patience = [patience, self.patience(asked)].into_iter().flatten().min();
+                self.objects += 1;
+            }
+            self.answers.push((waiter, answer));
+        }
+        self.taken = taken;
+        self.close_round(durability, patience, barrier);
+        if seal {
+            self.seal();
+        }
+        self.answer();
+    }
+
+    /// Why this round takes nothing on, if there is a reason.
+    fn what_keeps_back(&self) -> Option<Error> {
+        let full = || self.shared.ballast.is_short() && !self.log_has_room();
+        self.shared.applies.stuck().or_else(|| full().then_some(Error::StorageFull))
+    }
+
+    /// Whether what this round brings can do no harm on a full disk. What finds no place in the log fails with its round,
+    /// and with what was promised before in a weaker mode than `sync`: so as long as there is such a promise, what may not
+    /// find a place is refused before it is decided.
+    fn log_has_room(&self) -> bool {
+        !self.promised
+            || self.log.room() >= self.batch.len() as u64 + BATCH_BYTES_MAX
+            // Whatever else is wrong shows when it is written to.
+            || !matches!(self.shared.make_spare(), Err(Error::StorageFull))
+    }
+
+    /// How long a write of this mode may be acknowledged without a sync.
+    fn patience(&self, durability: Durability) -> Option<Duration> {
+        match durability {
+            Durability::Sync | Durability::UnsafeNone => None,
+            Durability::Interval => Some(self.shared.options.sync_interval),
+            Durability::Buffered => Some(self.shared.options.write_buffer_window),
+        }
+    }
+
+    /// How many intents one round takes, and after how many bytes of bodies it ends.
+    fn round_limits(&self) -> (usize, u64) {
+        let options = &self.shared.options;
+        if !options.batch_write_enabled {
+            return (1, 1);
+        }
+        let (count, bytes) = (options.max_write_buffer_count as usize, options.max_write_buffer_size);
+        match options.durability {
+            Durability::Sync | Durability::Interval | Durability::UnsafeNone => (count, bytes.min(BATCH_BYTES_MAX)),
+            Durability::Buffered => {
+                // What is left of the buffer. It is not full, or it would have been flushed.
+                let held = self.unsynced_bytes + self.batch.len() as u64;
+                let objects = self.unsynced_objects + self.objects;
+                let left = bytes.saturating_sub(held).min(self.append_size());
+                (count.saturating_sub(objects).max(1), left.max(1))
+            }
+        }
+    }
+
+    /// Bytes at which a `buffered` batch is appended.
+    fn append_size(&self) -> u64 {
+        BATCH_BYTES_MAX.min(self.shared.options.max_write_buffer_size / BUFFER_PARTS)
+    }
+
+    fn durability(&self, intent: &Intent) -> Durability {
+        let of_bucket = |bucket: BucketId| {
+            self.buckets
+                .by_id(bucket)
+                .and_then(|bucket| bucket.settings.durability)
+                .unwrap_or(self.shared.options.durability)
+        };
+        let of_body = |bucket, body: &Body| match body {
+            Body::Chunks(_) => Durability::Sync,
+            Body::Inline(_) | Body::Content { .. } => of_bucket(bucket),
+        };
+        match intent {
+            Intent::CreateBucket { .. }
+            | Intent::DeleteBucket { .. }
+            | Intent::UpdateBucket { .. }
+            | Intent::CompleteUpload(_)
+            | Intent::Barrier { .. }
+            | Intent::CondemnBlobs { .. }
+            | Intent::MoveChunks { .. }
+            | Intent::RetirePack { .. }
+            | Intent::ReplaceLog(_) => Durability::Sync,
+            Intent::PutObject(put) => of_body(put.bucket, &put.body),
+            Intent::PutPart(put) => of_body(put.bucket, &put.body),
+            Intent::DeleteObject { bucket, .. }
+            | Intent::DeleteObjects { bucket, .. }
+            | Intent::CreateUpload { bucket, .. }
+            | Intent::AbortUpload { bucket, .. } => of_bucket(*bucket),
+            Intent::CopyObject(copy) => of_bucket(copy.bucket),
+            Intent::CopyPart(copy) => of_bucket(copy.bucket),
+            Intent::MoveObject(moved) => of_bucket(moved.from_bucket).max(of_bucket(moved.bucket)),
+        }
+    }
+
+    fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
+        self.shared.check_writable()?;
+        if let Some(stuck) = &self.stuck {
+            return Err(Failure::Engine(stuck.clone()));
+        }
+        if adds_content(&intent) {
+            // Once a round: what a round brings is far less than the reserve.
+            self.space.get_or_insert_with(|| self.shared.check_space()).clone()?;
+        }
+        let births = self.unborn_packs(&intent);
+        let context = Context {
+            now_ms: self.shared.clock.now_ms(),
+            next_sequence: self.next_sequence + births.len() as u64,
+            upload_id: match &intent {
+                Intent::CreateUpload { .. } => self.upload_id()?,
+                // Randomness costs a system call.
+                _ => UploadId([0; 16]),
+            },
+        };
+        let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
+        let Decision { outcome, records } = decide(&view, &context, intent)?;
+        for pack in births {
+            self.births.push(pack);
+            self.push(Record::CreatePack { pack });
+        }
+        for record in records {
+            self.push(record);
+        }
+        Ok(outcome)
+    }
+
+    /// Packs of the intent's chunks that no record has named yet.
+    fn unborn_packs(&self, intent: &Intent) -> Vec<u64> {
+        let chunks = |body: &Body| match body {
+            Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
+            Body::Inline(_) | Body::Content { .. } => Vec::new(),
+        };
+        let named: Vec<u64> = match intent {
+            Intent::PutObject(put) => chunks(&put.body),
+            Intent::PutPart(put) => chunks(&put.body),
+            Intent::MoveChunks { moves, .. } => moves.iter().map(|entry| entry.pack).collect(),
+            _ => return Vec::new(),
+        };
+        if named.is_empty() {
+            return Vec::new();
+        }
+        let mut unborn = self.shared.packs.unborn();
+        unborn.retain(|pack| named.contains(pack) && !self.births.contains(pack));
+        unborn
+    }
+
+    /// Ordered by time and, within a millisecond, by number: listing uploads by id lists them by initiation.
+    fn upload_id(&mut self) -> Result<UploadId> {
+        let mut id = [0; 16];
+        id[..6].copy_from_slice(&self.shared.clock.now_ms().to_be_bytes()[2..]);
+        id[6..10].copy_from_slice(&self.upload_ids.to_be_bytes());
+        self.upload_ids = self.upload_ids.wrapping_add(1);
+        self.shared.random.fill(&mut id[10..])?;
+        Ok(UploadId(id))
+    }
+
+    fn push(&mut self, record: Record) {
+        let sequence = self.next_sequence;
+        self.next_sequence += 1;
+        let (kind, payload, frame) = match &record {
+            Record::Content { identity, shared, bytes } => {
+                let kind = record::content_kind(*shared);
+                (kind, Bytes::new(), self.batch.push(sequence, kind, &[&identity.0, bytes]))
+            }
+            _ => {
+                let mut payload = Vec::with_capacity(256);
+                let kind = record::encode(&record, &mut payload);
+                let frame = self.batch.push(sequence, kind, &[&payload]);
+                (kind, Bytes::from(payload), frame)
+            }
+        };
+        self.shared.candidates.mentioned(&record);
+        if BucketTable::concerns(&record) {
+            Arc::make_mut(&mut self.buckets).apply(&record);
+        }
+        self.pending.insert(sequence, &record);
+        let sequenced = Arc::new(Sequenced { sequence, kind, record, payload, frame });
+        self.records.push(Arc::clone(&sequenced));
+        self.fresh.push(sequenced);
+    }
+
+    /// Makes the round as durable as it has to be and publishes it. `patience` is that of its least patient write,
+    /// which need not be the one with the strongest mode.
+    fn close_round(&mut self, durability: Durability, patience: Option<Duration>, barrier: bool) {
+        let now = self.shared.clock.monotonic();
+        let decided = !self.fresh.is_empty();
+        let due = self.deadline.is_some_and(|deadline| deadline <= now);
+        // What failed may come back with a restart until a later sync: no barrier leaves it in doubt.
+        let open = !self.batch.is_empty() || !self.unsynced.is_empty() || self.failures > 0;
+        if !(decided || due || barrier && open) {
+            return;
+        }
+        let options = &self.shared.options;
+        let buffers = durability == Durability::Buffered && options.batch_write_enabled;
+        let unsynced = self.unsynced_bytes + self.batch.len() as u64;
+        let full = self.batch.len() as u64 >= options.max_write_buffer_size
+            || self.objects >= options.max_write_buffer_count as usize
+            || unsynced >= UNSYNCED_BYTES_MAX.max(options.max_write_buffer_size)
+            // What was appended early is still part of the buffer.
+            || buffers && unsynced >= options.max_write_buffer_size
+            || buffers && self.unsynced_objects + self.objects >= options.max_write_buffer_count as usize;
+        // On a full disk nothing is promised that has yet to find room.
+        let short = self.shared.ballast.is_short();
+        let outcome = if durability == Durability::Sync && decided || due || full || barrier || short {
+            self.flush()
+        } else if buffers && (self.batch.len() as u64) < self.append_size() {
+            self.promise(patience.map(|patience| now + patience));
+            Ok(())
+        } else {
+            self.append().map(|()| self.promise(patience.map(|patience| now + patience)))
+        };
+        if let Err(error) = outcome {
+            self.fail_round(&error);
+        }
+    }
+
+    /// Continues in a new log file; everything so far is durable. Should that fail, it goes on in the present one or,
+    /// when that one was given up, in a third.
+    fn seal(&mut self) {
+        if self.log.needs_fail_over() || self.log.position() != self.durable {
+            return;
+        }
+        match self.log.roll().and_then(|()| self.log.sync()) {
+            Ok(()) => self.durable = self.log.position(),
+            Err(_) if self.log.needs_fail_over() && self.log.fail_over(&self.durable).is_err() => {
+                self.stop("writing the log failed and no new file could be made");
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Publishes what no sync has covered and must be durable by `deadline`.
+    fn promise(&mut self, deadline: Option<Duration>) {
+        self.publish();
+        self.promised = true;
+        self.deadline = [self.deadline, deadline].into_iter().flatten().min();
+    }
+
+    /// Gives a round's answers, and wakes nobody before the last: an event loop then finds them all at once.
+    fn answer(&mut self) {
+        for (waiter, answer) in self.answers.drain(..) {
+            self.asleep.extend(waiter.tell_quietly(answer));
+        }
+        self.asleep.drain(..).for_each(|sink| sink.wake());
+    }
+
+    /// Appends, syncs, publishes, and hands the batches to the index.
+    fn flush(&mut self) -> Result<()> {
+        self.append()?;
+        if !planted::is(Bug::AcknowledgeBeforeSync) {
+            self.log.sync()?;
+        }
+        self.durable = self.log.position();
+        self.failures = 0;
+        self.deadline = None;
+        self.promised = false;
+        self.unsynced_bytes = 0;
+        self.unsynced_objects = 0;
+        for pack in self.births.drain(..) {
+            self.shared.packs.born(pack);
+        }
+        self.publish();
+        for batch in self.unsynced.drain(..) {
+            self.shared.applies.push(batch);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let appended = self.log.append(&mut self.batch, self.durable.sequence)?;
+        let bytes = self.batch.len() as u64;
+        let records = std::mem::take(&mut self.records);
+        self.batch.clear();
+        self.unsynced_objects += std::mem::take(&mut self.objects);
+        self.unsynced_bytes += bytes;
+        self.unsynced.push(AppendedBatch {
+            records,
+            file: appended.file,
+            start: appended.start,
+            position: appended.position,
+            bytes,
+        });
+        if self.log.wants_spare() {
+            self.shared.request(Task::Spare);
+        }
+        Ok(())
+    }
+
+    /// Shows everybody what was decided and not shown yet.
+    fn publish(&mut self) {
+        self.shared.publish(&self.fresh, &self.buckets);
+        self.fresh.clear();
+        self.pending.clear();
+    }
+
+    /// A batch that could not be written or synced fails as a whole. If others were promised what it held, or it is
+    /// the second in a row, or there is no file to go on with, the store stops writing.
+    fn fail_round(&mut self, error: &Error) {
+        for (_, answer) in &mut self.answers {
+            // A refusal may rest on a record of this batch; nobody can tell it from one that does not.
+            *answer = Err(Failure::Engine(error.clone()));
+        }
+        self.failures += 1;
+        let promised = std::mem::take(&mut self.promised);
+        self.batch.clear();
+        self.records.clear();
+        self.unsynced.clear();
+        self.births.clear();
+        self.unsynced_bytes = 0;
+        self.unsynced_objects = 0;
+        self.fresh.clear();
+        self.objects = 0;
+        self.deadline = None;
+        self.pending.clear();
+        self.buckets = Arc::clone(&self.shared.buckets.read());
+        if promised {
+            return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");
+        }
+        if matches!(error, Error::StorageFull) {
+            // The upkeep thread makes room and the next log file, for the next attempt.
+            self.shared.request(Task::Spare);
+        }
+        // In a new file without a batch there is nothing to give up.
+        if self.log.needs_fail_over() || self.log.position().chain != self.durable.chain {
+            if self.failures >= FAILURES_MAX {
+                return self.stop("writing the log failed twice in a row");
+            }
+            if self.log.fail_over(&self.durable).is_err() {
+                self.stop("writing the log failed and no new file could be made");
+            }
+        }
+    }
+
+    fn stop(&self, reason: &'static str) {
+        self.shared.stop_writing(reason.into());
+    }
+
+    /// At shutdown.
+    fn flush_or_stop(&mut self) {
+        if (!self.batch.is_empty() || !self.unsynced.is_empty())
+            && let Err(error) = self.flush()
+        {
+            self.fail_round(&error);
+        }
+        self.answer();
+    }
+}
+
+/// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
+/// nearly full: they bring records of a few hundred bytes into space that is reserved.
+fn adds_content(intent: &Intent) -> bool {
+    matches!(
+        intent,
+        Intent::PutObject(_) | Intent::PutPart(_) | Intent::CreateBucket { .. } | Intent::CreateUpload { .. }
+    )
+}

@@ -1,0 +1,273 @@
+//! Copies that need a digest which nobody has stored: the source is read and hashed first, then the copy is submitted
+//! with the sequence of what was read. Should the source have changed meanwhile, it is read again. Blocking.
+//!
+//! No blob is shared between owners: a copy into another owner's bucket is a new body, made of what was read.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{BodyWriter, Found, Handle};
+use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
+use orcas_decide::{
+    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal,
+    SourceConditions,
+};
+use orcas_record::{Bucket, BucketId, UploadId};
+
+/// Times a source that keeps changing is read again.
+const ATTEMPTS_MAX: usize = 8;
+const READ_SIZE: usize = 256 * 1024;
+/// Bytes up to which a copied body is one content.
+const SMALL_MAX: u64 = 64 * 1024;
+
+/// UploadPartCopy as the client asked for it.
+#[derive(Clone, Debug)]
+pub struct CopyPartRequest {
+    pub source: (BucketId, Bytes),
+    pub source_conditions: SourceConditions,
+    /// First and last byte, both included.
+    pub range: Option<(u64, u64)>,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub upload: UploadId,
+    pub number: u16,
+}
+
+/// CopyObject as the client asked for it. `copy.checksum` is computed here.
+#[derive(Clone, Debug)]
+pub struct CopyRequest {
+    pub copy: Copy,
+    /// The algorithm the copy's checksum shall have.
+    pub algorithm: Option<ChecksumAlgorithm>,
+}
+
+impl Handle {
+    /// # Errors
+    /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
+    pub fn copy_part(&self, request: &CopyPartRequest) -> Result<Outcome, Failure> {
+        let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
+        let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
+        retry(|| {
+            let source = self.source(&request.source)?;
+            let size = source.object.version.size;
+            let (first, last) = request.range.unwrap_or((0, size.saturating_sub(1)));
+            if request.range.is_some() && (first > last || last >= size) {
+                return Err(Refusal::InvalidRange { size }.into());
+            }
+            if let Some(bucket) = self.across_owners(request.source.0, request.bucket) {
+                return self.copy_part_across(request, &bucket, &source, (first, last), algorithm);
+            }
+            let (md5, checksum) = self.digests(&source, first, last, algorithm)?;
+            self.execute(Intent::CopyPart(Box::new(CopyPart {
+                source: request.source.clone(),
+                source_sequence: source.object.sequence,
+                source_conditions: request.source_conditions.clone(),
+                range: request.range,
+                bucket: request.bucket,
+                key: request.key.clone(),
+                upload: request.upload,
+                number: request.number,
+                md5,
+                checksum,
+            })))
+        })
+    }
+
+    /// # Errors
+    /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
+    pub fn copy_object(&self, request: &CopyRequest) -> Result<Outcome, Failure> {
+        retry(|| {
+            if let Some(bucket) = self.across_owners(request.copy.source.0, request.copy.bucket) {
+                return self.copy_object_across(request, &bucket);
+            }
+            let mut copy = request.copy.clone();
+            if let Some(algorithm) = request.algorithm {
+                let source = self.source(&copy.source)?;
+                let stored = source.object.version.checksum.filter(|whole| whole.parts == 0);
+                copy.checksum = Some(match stored.filter(|whole| whole.checksum.algorithm() == algorithm) {
+                    Some(whole) => (source.object.sequence, whole.checksum),
+                    None => {
+                        let last = source.object.version.size.saturating_sub(1);
+                        let (_, checksum) = self.digests(&source, 0, last, Some(algorithm))?;
+                        (source.object.sequence, checksum.ok_or(Refusal::SourceChanged)?)
+                    }
+                });
+            }
+            self.execute(Intent::CopyObject(Box::new(copy)))
+        })
+    }
+
+    fn source(&self, (bucket, key): &(BucketId, Bytes)) -> Result<Found, Failure> {
+        Ok(self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?)
+    }
+
+    /// The destination, when it is there and belongs to somebody else than the source.
+    fn across_owners(&self, source: BucketId, destination: BucketId) -> Option<Arc<Bucket>> {
+        let buckets = self.shared.buckets.read();
+        let (from, to) = (buckets.by_id(source)?, buckets.by_id(destination)?);
+        (from.owner != to.owner).then(|| Arc::clone(to))
+    }
+
+    /// The copy has the MD5 of the whole content as its ETag, also when the source was uploaded in parts.
+    fn copy_object_across(&self, request: &CopyRequest, bucket: &Bucket) -> Result<Outcome, Failure> {
+        let copy = &request.copy;
+        let source = self.source(&copy.source)?;
+        let version = &source.object.version;
+        decide::check_copy(version, &copy.source_conditions)?;
+        let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
+        let last = version.size.saturating_sub(1);
+        let again = self.store_again(bucket, &source, (0, last), request.algorithm.or(of_source))?;
+        self.still_stands(&copy.source, &source)?;
+        self.execute(Intent::PutObject(Box::new(PutObject {
+            bucket: copy.bucket,
+            key: copy.key.clone(),
+            precondition: copy.precondition.clone(),
+            size: version.size,
+            md5: again.md5,
+            sha256: version.sha256,
+            checksum: again.checksum,
+            headers: copy.headers.clone().unwrap_or_else(|| version.headers.clone()),
+            body: again.body,
+        })))
+    }
+
+    fn copy_part_across(
+        &self,
+        request: &CopyPartRequest,
+        bucket: &Bucket,
+        source: &Found,
+        (first, last): (u64, u64),
+        algorithm: Option<ChecksumAlgorithm>,
+    ) -> Result<Outcome, Failure> {
+        decide::check_source(&source.object.version, &request.source_conditions)?;
+        let size = if source.object.version.size == 0 { 0 } else { last - first + 1 };
+        if size > PUT_SIZE_MAX {
+            return Err(Refusal::EntityTooLarge { size }.into());
+        }
+        let again = self.store_again(bucket, source, (first, last), algorithm)?;
+        self.still_stands(&request.source, source)?;
+        self.execute(Intent::PutPart(Box::new(PutPart {
+            bucket: request.bucket,
+            key: request.key.clone(),
+            upload: request.upload,
+            number: request.number,
+            size,
+            md5: again.md5,
+            checksum: again.checksum,
+            body: again.body,
+        })))
+    }
+
+    fn still_stands(&self, place: &(BucketId, Bytes), source: &Found) -> Result<(), Failure> {
+        if self.source(place)?.object.sequence == source.object.sequence {
+            Ok(())
+        } else {
+            Err(Refusal::SourceChanged.into())
+        }
+    }
+
+    /// Reads a range of the source into a body for `bucket`.
+    fn store_again(
+        &self,
+        bucket: &Bucket,
+        source: &Found,
+        (first, last): (u64, u64),
+        algorithm: Option<ChecksumAlgorithm>,
+    ) -> Result<StoredAgain, Failure> {
+        let mut reader = self.reader(source, first, last);
+        let mut body = GrowingBody::new(self, bucket, reader.remaining());
+        let mut md5 = Md5Hasher::new();
+        let mut hasher = algorithm.map(Hasher::new);
+        let mut buf = self.buffers().take(READ_SIZE);
+        buf.resize(READ_SIZE, 0);
+        loop {
+            let read = reader.read(&mut buf)?;
+            if read == 0 {
+                let (md5, checksum) = (md5.finish(), hasher.map(Hasher::finish));
+                return Ok(StoredAgain { body: body.finish(self, bucket)?, md5, checksum });
+            }
+            md5.update(&buf[..read]);
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&buf[..read]);
+            }
+            body.write(&buf[..read])?;
+        }
+    }
+
+    /// MD5, and the checksum if one is asked for, of a range; not computed again where they are stored.
+    fn digests(
+        &self,
+        source: &Found,
+        first: u64,
+        last: u64,
+        algorithm: Option<ChecksumAlgorithm>,
+    ) -> Result<([u8; 16], Option<Checksum>), Failure> {
+        let version = &source.object.version;
+        let whole = version.size == 0 || (first == 0 && last + 1 == version.size);
+        if whole && algorithm.is_none() && version.etag.parts == 0 {
+            return Ok((version.etag.md5, None));
+        }
+        let mut md5 = Md5Hasher::new();
+        let mut hasher = algorithm.map(Hasher::new);
+        let mut reader = self.reader(source, first, last);
+        let mut buf = self.buffers().take(READ_SIZE);
+        buf.resize(READ_SIZE, 0);
+        loop {
+            let read = reader.read(&mut buf)?;
+            if read == 0 {
+                return Ok((md5.finish(), hasher.map(Hasher::finish)));
+            }
+            md5.update(&buf[..read]);
+            if let Some(hasher) = &mut hasher {
+                hasher.update(&buf[..read]);
+            }
+        }
+    }
+}
+
+fn retry(mut attempt: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+    for _ in 1..ATTEMPTS_MAX {
+        match attempt() {
+            Err(Failure::Refused(Refusal::SourceChanged)) => {}
+            answer => return answer,
+        }
+    }
+    attempt()
+}
+
+/// A body that was read from one scope and stored in another.
+struct StoredAgain {
+    body: Body,
+    md5: [u8; 16],
+    checksum: Option<Checksum>,
+}
+
+enum GrowingBody {
+    Small(Vec<u8>),
+    Large(Box<BodyWriter>),
+}
+
+impl GrowingBody {
+    fn new(handle: &Handle, bucket: &Bucket, length: u64) -> Self {
+        if length <= SMALL_MAX {
+            return Self::Small(Vec::with_capacity(length as usize));
+        }
+        Self::Large(Box::new(handle.body_writer(bucket, length)))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::Small(held) => held.extend_from_slice(bytes),
+            Self::Large(writer) => writer.write(bytes, &mut ())?,
+        }
+        Ok(())
+    }
+
+    fn finish(self, handle: &Handle, bucket: &Bucket) -> Result<Body, Failure> {
+        match self {
+            Self::Small(held) => Ok(handle.small_body(bucket, held.into())),
+            Self::Large(writer) => Ok(writer.finish()?),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which stored object an instant upload can be made of.
+
+use bytes::Bytes;
+
+use super::reads::version_of;
+use super::{Found, Shared};
+use orcas_base::error::Result;
+use orcas_record::{Bucket, BucketId, INSTANT_SIZE_MIN, RefLevel};
+
+/// Versions with the same SHA-256 that are looked at: any that is current will do.
+const CANDIDATES_MAX: usize = 64;
+
+impl Shared {
+    /// A current object of `owner` with `size` bytes of this SHA-256, in a bucket that shares what it holds.
+    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Found>> {
+        if size < INSTANT_SIZE_MIN {
+            return Ok(None);
+        }
+        // The overlay first: what it loses meanwhile is in the index by then.
+        let recent = self.overlay.read().with_sha256(sha256).cloned();
+        if let Some((bucket, key)) = recent
+            && let Some(found) = self.instant_candidate(owner, sha256, size, bucket, &key)?
+        {
+            return Ok(Some(found));
+        }
+        let stored = self.index.read()?.versions_by_sha256(sha256, CANDIDATES_MAX)?;
+        for stored in &stored {
+            let version = version_of(stored)?;
+            if let Some(found) = self.instant_candidate(owner, sha256, size, version.bucket, &version.key)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The object at this place, if it is what is wanted: what was found there may have been replaced since.
+    fn instant_candidate(
+        &self,
+        owner: &Bytes,
+        sha256: &[u8; 32],
+        size: u64,
+        bucket: BucketId,
+        key: &Bytes,
+    ) -> Result<Option<Found>> {
+        let offers =
+            |bucket: &std::sync::Arc<Bucket>| bucket.owner == *owner && self.ref_level(bucket) != RefLevel::Off;
+        if !self.buckets.read().by_id(bucket).is_some_and(offers) {
+            return Ok(None);
+        }
+        let wanted = |found: &Found| {
+            let version = &found.object.version;
+            version.sha256.as_ref() == Some(sha256) && version.size == size
+        };
+        Ok(self.object(bucket, key)?.filter(wanted))
+    }
+}

@@ -1,0 +1,129 @@
+//! Segments that have left the index while somebody may still be reading an object that names them.
+//!
+//! Invariants. A segment is here before the transaction that removes it commits, and until every reader is gone who
+//! may have found its object. In memory only: with the process its readers go. Bounded: beyond `KEPT_MAX` the oldest
+//! go, and a reader who comes to one of them fails instead of getting wrong bytes.
+
+use std::collections::{HashMap, VecDeque};
+
+use bytes::Bytes;
+// Not the one that a scheduler can drive: inside a transaction of the index nobody else may run, because an index in
+// memory would show what is not committed. So nothing that a scheduler drives is called while it is held.
+use parking_lot::Mutex;
+
+use super::epochs::Epochs;
+use orcas_record::Sequence;
+
+/// Bytes of segments: those of 1 TiB of objects in chunks of the usual size.
+const KEPT_MAX: usize = 64 << 20;
+
+#[derive(Default)]
+pub(super) struct Leaving {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    segments: HashMap<Sequence, Bytes>,
+    /// Oldest first, with the epoch in which they went; none while their transaction is open.
+    order: VecDeque<(Sequence, Option<u64>)>,
+    bytes: usize,
+}
+
+impl State {
+    fn drop_oldest(&mut self) {
+        if let Some((segment, _)) = self.order.pop_front()
+            && let Some(payload) = self.segments.remove(&segment)
+        {
+            self.bytes -= payload.len();
+        }
+    }
+}
+
+impl Leaving {
+    /// The transaction under way removes the segment.
+    pub fn keep(&self, segment: Sequence, payload: &[u8]) {
+        let mut state = self.state.lock();
+        // A transaction that found no room is tried again.
+        if state.segments.contains_key(&segment) {
+            return;
+        }
+        state.bytes += payload.len();
+        state.order.push_back((segment, None));
+        state.segments.insert(segment, Bytes::copy_from_slice(payload));
+        while state.bytes > KEPT_MAX && state.order.len() > 1 {
+            state.drop_oldest();
+        }
+    }
+
+    /// The transaction is committed: who comes from now on finds no object that names what it removed.
+    pub fn committed(&self, epochs: &Epochs) {
+        let some_left = self.state.lock().order.back().is_some_and(|(_, epoch)| epoch.is_none());
+        if some_left {
+            let ended = epochs.end();
+            let mut state = self.state.lock();
+            state.order.iter_mut().rev().take_while(|(_, epoch)| epoch.is_none()).for_each(|(_, epoch)| {
+                *epoch = Some(ended);
+            });
+        }
+        loop {
+            let oldest = self.state.lock().order.front().and_then(|(_, epoch)| *epoch);
+            match oldest {
+                Some(epoch) if epochs.is_over(epoch) => self.state.lock().drop_oldest(),
+                _ => return,
+            }
+        }
+    }
+
+    pub fn segment(&self, segment: Sequence) -> Option<Bytes> {
+        self.state.lock().segments.get(&segment).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_segment_stays_until_its_readers_are_gone() {
+        let (leaving, epochs) = (Leaving::default(), Arc::new(Epochs::default()));
+        let reader = epochs.pin();
+        leaving.keep(7, b"extents");
+        leaving.committed(&epochs);
+        let later = epochs.pin();
+        leaving.committed(&epochs);
+        assert_eq!(leaving.segment(7).as_deref(), Some(&b"extents"[..]));
+        drop(reader);
+        leaving.committed(&epochs);
+        assert_eq!(leaving.segment(7), None);
+        assert_eq!(leaving.state.lock().bytes, 0);
+        drop(later);
+    }
+
+    #[test]
+    fn a_transaction_that_is_tried_again_keeps_its_segments_once() {
+        let (leaving, epochs) = (Leaving::default(), Arc::new(Epochs::default()));
+        let reader = epochs.pin();
+        (0..3).for_each(|_| leaving.keep(7, b"extents"));
+        let sizes = || {
+            let state = leaving.state.lock();
+            (state.order.len(), state.bytes)
+        };
+        assert_eq!(sizes(), (1, 7));
+        leaving.committed(&epochs);
+        drop(reader);
+        leaving.committed(&epochs);
+        assert_eq!(sizes(), (0, 0));
+    }
+
+    #[test]
+    fn the_oldest_go_when_there_are_too_many() {
+        let leaving = Leaving::default();
+        let payload = vec![1; KEPT_MAX / 2];
+        (1..=3).for_each(|segment| leaving.keep(segment, &payload));
+        assert_eq!((leaving.segment(1), leaving.state.lock().bytes), (None, KEPT_MAX));
+        assert!(leaving.segment(2).is_some() && leaving.segment(3).is_some());
+    }
+}

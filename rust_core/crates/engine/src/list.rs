@@ -1,0 +1,402 @@
+//! Pages of objects: the index and the overlay merged in byte order of the keys, common prefixes rolled up. A page
+//! costs what it holds: a prefix is left behind with one seek, however many keys it covers, and what only the index has
+//! goes from its rows to the taker of the page.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use super::Shared;
+use orcas_base::error::{Error, Result};
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
+use orcas_index::{HeadRow, Reader};
+use orcas_log::LogPosition;
+use orcas_record::{BucketId, Object, Sequence};
+
+/// What a page of ListObjects, in either version, is asked for.
+#[derive(Clone, Debug)]
+pub struct ListObjects {
+    pub bucket: BucketId,
+    pub prefix: Bytes,
+    pub delimiter: Option<Bytes>,
+    /// Keys after this one; as the end of an earlier page it may also be a common prefix, whose keys are all skipped.
+    pub after: Option<Bytes>,
+    /// Keys and prefixes together, at most 1,000.
+    pub max_keys: usize,
+}
+
+/// What an entry shows beside its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub modified_ms: u64,
+    pub size: u64,
+    pub etag: Etag,
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+}
+
+/// Takes a page while it is read: entries and common prefixes in byte order.
+pub trait PageSink {
+    fn entry(&mut self, key: &[u8], listed: &Listed);
+    fn prefix(&mut self, prefix: &[u8]);
+    /// What came so far is void, and the page comes again.
+    fn restart(&mut self);
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListEntry {
+    pub key: Bytes,
+    pub listed: Listed,
+}
+
+/// A page as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPage {
+    pub entries: Vec<ListEntry>,
+    pub prefixes: Vec<Bytes>,
+    /// The last key or common prefix of a page after which there is more.
+    pub next: Option<Bytes>,
+}
+
+impl PageSink for ListPage {
+    fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.entries.push(ListEntry { key: Bytes::copy_from_slice(key), listed: *listed });
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.prefixes.push(Bytes::copy_from_slice(prefix));
+    }
+
+    fn restart(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// Rows that a cursor fetches after a seek; doubled with every further fetch, since a seek is often followed by the
+/// next one.
+const FETCH_FIRST: usize = 4;
+const FETCH_MAX: usize = 1_024;
+/// Times a page starts over because the applier moved records out of the overlay between the two looks.
+const RESTARTS_MAX: usize = 16;
+
+/// One key as a cursor sees it; `listed` is `None` for a deletion that the index does not know yet.
+struct Row {
+    key: Bytes,
+    sequence: Sequence,
+    listed: Option<Listed>,
+}
+
+enum Read {
+    /// The page, with the last key or prefix when there is more.
+    Done(Option<Bytes>),
+    /// The overlay lost records that the snapshot of the index does not have.
+    Moved,
+}
+
+impl Shared {
+    pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
+        let mut page = ListPage::default();
+        let next = self.list_objects_to(list, &mut page)?;
+        Ok(ListPage { next, ..page })
+    }
+
+    /// Returns the last key or common prefix when there is more after it.
+    pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
+        if list.max_keys == 0 {
+            return Ok(None);
+        }
+        for _ in 0..RESTARTS_MAX {
+            let mut reader = self.index.read()?;
+            let snapshot = reader.begin()?;
+            let applied = match snapshot.position()? {
+                None => 0,
+                Some(position) => {
+                    LogPosition::decode(&position)
+                        .ok_or(Error::Record { reason: "the index holds a position that cannot be read" })?
+                        .sequence
+                }
+            };
+            let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
+            let overlay = Cursor::new(OverlayRows { shared: self, bucket: list.bucket, applied });
+            let page = Page { list, sink, count: 0, last: None };
+            if let Read::Done(next) = (Merge { page, index, overlay }).read()? {
+                return Ok(next);
+            }
+            sink.restart();
+        }
+        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+    }
+}
+
+/// Keys in order, fetched a few at a time.
+trait Rows {
+    /// Up to `limit` rows from `from` on. `None` when the source has moved on under the reader.
+    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>>;
+}
+
+struct IndexRows<'r, 'i> {
+    reader: &'r Reader<'i>,
+    bucket: BucketId,
+}
+
+impl IndexRows<'_, '_> {
+    fn scan(&self, from: Bound<&[u8]>, limit: usize, visit: &mut dyn FnMut(HeadRow<'_>) -> bool) -> Result<()> {
+        let (key, inclusive) = match from {
+            Bound::Included(key) => (key, true),
+            Bound::Excluded(key) => (key, false),
+            Bound::Unbounded => (&b""[..], true),
+        };
+        self.reader.scan_heads(self.bucket, key, inclusive, None, limit, visit)
+    }
+}
+
+impl Rows for IndexRows<'_, '_> {
+    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
+        self.scan(from, limit, &mut |head| {
+            let (key, listed) = (Bytes::copy_from_slice(&head.key), Some(of_head(&head)));
+            out.push_back(Row { key, sequence: head.sequence, listed });
+            true
+        })?;
+        Ok(Some(()))
+    }
+}
+
+fn of_head(head: &HeadRow<'_>) -> Listed {
+    Listed { modified_ms: head.modified_ms, size: head.size, etag: head.etag, checksum: head.checksum }
+}
+
+struct OverlayRows<'s> {
+    shared: &'s Shared,
+    bucket: BucketId,
+    /// What the snapshot of the index has.
+    applied: Sequence,
+}
+
+impl Rows for OverlayRows<'_> {
+    fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
+        let overlay = self.shared.overlay.read();
+        if overlay.trimmed() > self.applied {
+            return Ok(None);
+        }
+        for (key, change) in overlay.range(self.bucket, from).take(limit) {
+            let listed = change.value.as_deref().map(of_object);
+            out.push_back(Row { key: key.clone(), sequence: change.sequence, listed });
+        }
+        Ok(Some(()))
+    }
+}
+
+fn of_object(object: &Object) -> Listed {
+    let version = &object.version;
+    Listed {
+        modified_ms: version.modified_ms,
+        size: version.size,
+        etag: version.etag,
+        checksum: version.checksum.map(|whole| (whole.checksum.algorithm(), whole.kind())),
+    }
+}
+
+struct Cursor<R> {
+    rows: R,
+    fetched: VecDeque<Row>,
+    /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.
+    from: Option<Bound<Bytes>>,
+    fetch: usize,
+}
+
+impl<R: Rows> Cursor<R> {
+    fn new(rows: R) -> Self {
+        Self { rows, fetched: VecDeque::new(), from: Some(Bound::Unbounded), fetch: FETCH_FIRST }
+    }
+
+    /// Leaves everything before `to` behind.
+    fn seek(&mut self, to: Bound<Bytes>) {
+        let before = |key: &Bytes| match &to {
+            Bound::Included(to) => key < to,
+            Bound::Excluded(to) => key <= to,
+            Bound::Unbounded => false,
+        };
+        while self.fetched.front().is_some_and(|row| before(&row.key)) {
+            self.fetched.pop_front();
+        }
+        if self.fetched.is_empty() && self.from.is_some() {
+            self.from = Some(to);
+            self.fetch = FETCH_FIRST;
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.fetched.is_empty() && self.from.is_none()
+    }
+
+    /// Makes sure that the next row is fetched if there is one.
+    fn fill(&mut self) -> Result<Option<()>> {
+        if !self.fetched.is_empty() {
+            return Ok(Some(()));
+        }
+        let Some(from) = &self.from else { return Ok(Some(())) };
+        let from = from.as_ref().map(|key| key.as_ref());
+        if self.rows.fetch(from, self.fetch, &mut self.fetched)?.is_none() {
+            return Ok(None);
+        }
+        let complete = self.fetched.len() < self.fetch;
+        self.from = self.fetched.back().filter(|_| !complete).map(|row| Bound::Excluded(row.key.clone()));
+        self.fetch = (self.fetch * 4).min(FETCH_MAX);
+        Ok(Some(()))
+    }
+}
+
+/// The page as far as it was read.
+struct Page<'l> {
+    list: &'l ListObjects,
+    sink: &'l mut dyn PageSink,
+    /// Entries and common prefixes.
+    count: usize,
+    /// The last of them, once the page is full.
+    last: Option<Bytes>,
+}
+
+/// What a key makes of a page.
+enum Step {
+    More,
+    /// A common prefix was taken.
+    Rolled(Bytes),
+    /// No key after this one belongs to the list.
+    Over,
+    /// The page is full, and there is more.
+    Full,
+}
+
+impl Page<'_> {
+    fn offer(&mut self, key: &[u8], listed: &Listed) -> Step {
+        if !key.starts_with(&self.list.prefix) {
+            return Step::Over;
+        }
+        if self.count == self.list.max_keys {
+            return Step::Full;
+        }
+        self.count += 1;
+        let rolled = self.list.common_prefix(key);
+        match &rolled {
+            Some(prefix) => self.sink.prefix(prefix),
+            None => self.sink.entry(key, listed),
+        }
+        let shown = rolled.unwrap_or(key);
+        if self.count == self.list.max_keys {
+            self.last = Some(Bytes::copy_from_slice(shown));
+        }
+        rolled.map_or(Step::More, |prefix| Step::Rolled(Bytes::copy_from_slice(prefix)))
+    }
+}
+
+impl ListObjects {
+    /// The part of a key that stands for all keys with it.
+    fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
+        let delimiter = self.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
+        let rest = key.strip_prefix(self.prefix.as_ref())?;
+        let at = memchr::memmem::find(rest, delimiter)?;
+        Some(&key[..self.prefix.len() + at + delimiter.len()])
+    }
+}
+
+struct Merge<'l, I, O> {
+    page: Page<'l>,
+    index: Cursor<I>,
+    overlay: Cursor<O>,
+}
+
+impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
+    fn read(mut self) -> Result<Read> {
+        self.seek(self.start());
+        loop {
+            if self.overlay.fill()?.is_none() {
+                return Ok(Read::Moved);
+            }
+            let step = if self.overlay.is_over() { self.read_index()? } else { self.read_next()? };
+            match step {
+                Step::More => {}
+                Step::Rolled(prefix) => match successor(&prefix) {
+                    Some(beyond) => self.seek(Bound::Included(beyond)),
+                    None => return Ok(Read::Done(None)),
+                },
+                Step::Over => return Ok(Read::Done(None)),
+                Step::Full => return Ok(Read::Done(self.page.last)),
+            }
+        }
+    }
+
+    /// One key, while the overlay has any.
+    fn read_next(&mut self) -> Result<Step> {
+        self.index.fill()?;
+        let Some(row) = self.next() else { return Ok(Step::Over) };
+        // A deletion that the index does not know yet has nothing to show.
+        Ok(row.listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)))
+    }
+
+    /// What is left in the index, as far as nothing has to be skipped. Never `Step::More`.
+    fn read_index(&mut self) -> Result<Step> {
+        while let Some(row) = self.index.fetched.pop_front() {
+            match row.listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)) {
+                Step::More => {}
+                step => return Ok(step),
+            }
+        }
+        let Self { page, index, .. } = self;
+        let Some(from) = &index.from else { return Ok(Step::Over) };
+        let from = from.as_ref().map(|key| key.as_ref());
+        let limit = page.list.max_keys - page.count + 1;
+        let mut stopped = None;
+        index.rows.scan(from, limit, &mut |head| match page.offer(&head.key, &of_head(&head)) {
+            Step::More => true,
+            step => {
+                stopped = Some(step);
+                false
+            }
+        })?;
+        Ok(stopped.unwrap_or(Step::Over))
+    }
+
+    fn seek(&mut self, to: Bound<Bytes>) {
+        self.index.seek(to.clone());
+        self.overlay.seek(to);
+    }
+
+    /// The first key that may be on the page.
+    fn start(&self) -> Bound<Bytes> {
+        let list = self.page.list;
+        let prefix = &list.prefix;
+        let Some(after) = list.after.as_ref().filter(|after| *after >= prefix) else {
+            return Bound::Included(prefix.clone());
+        };
+        // A page that ended with a common prefix is followed by what comes after all of its keys.
+        match list.common_prefix(after).filter(|rolled| rolled == after).and_then(successor) {
+            Some(beyond) => Bound::Included(beyond),
+            None => Bound::Excluded(after.clone()),
+        }
+    }
+
+    /// The next key in order; where both have it, the newer record speaks.
+    fn next(&mut self) -> Option<Row> {
+        let order = match (self.index.fetched.front(), self.overlay.fetched.front()) {
+            (Some(index), Some(overlay)) => index.key.cmp(&overlay.key),
+            (Some(_), None) => std::cmp::Ordering::Less,
+            (None, _) => std::cmp::Ordering::Greater,
+        };
+        match order {
+            std::cmp::Ordering::Less => self.index.fetched.pop_front(),
+            std::cmp::Ordering::Greater => self.overlay.fetched.pop_front(),
+            std::cmp::Ordering::Equal => {
+                let (index, overlay) = (self.index.fetched.pop_front()?, self.overlay.fetched.pop_front()?);
+                Some(if overlay.sequence > index.sequence { overlay } else { index })
+            }
+        }
+    }
+}
+
+/// The smallest byte string that is greater than every string with this prefix; `None` when there is none.
+pub(super) fn successor(prefix: &[u8]) -> Option<Bytes> {
+    let end = prefix.iter().rposition(|&byte| byte != 0xff)?;
+    let mut out = prefix[..=end].to_vec();
+    out[end] += 1;
+    Some(out.into())
+}

@@ -1,0 +1,397 @@
+//! Opening a store and closing it: lock, keys, index, log, packs, threads, in this order. Everything that was
+//! acknowledged is in the index or replayed into it before anybody is served.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::apply::Applier;
+use super::ballast::Ballast;
+use super::buckets::BucketTable;
+use super::cache::ObjectCache;
+use super::check;
+use super::commit::Committer;
+use super::health::{Part, Troubles};
+use super::keys::StoreKeys;
+use super::mend::{self, Mending};
+use super::overlay::Overlay;
+use super::queue::{ApplyQueue, IntentQueue};
+use super::reclaim::{self, Candidates, Requests};
+use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
+use super::salvage::ReadOnlyParts;
+use super::sharing::{Heads, fill};
+use super::{Clock, EngineOptions, Environment, Handle, Shared, Task};
+use orcas_base::buffers::Buffers;
+use orcas_base::error::{Cause, Error, Result};
+use orcas_base::planted::{self, Bug};
+use orcas_base::sync::atomic::AtomicU64;
+use orcas_base::sync::{Mutex, RwLock};
+use orcas_chunks::{PackOptions, Packs, content_end};
+use orcas_fs::scratch::ScratchDir;
+use orcas_fs::{FileSystem, Random};
+use orcas_index::Index;
+use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
+
+/// The parts of an open store, before anything runs.
+pub(super) struct Opened {
+    pub shared: Arc<Shared>,
+    pub committer: Committer,
+    pub applier: Applier,
+    pub logs: LogFiles,
+    pub tasks: crossbeam_channel::Receiver<Task>,
+    pub lock: Box<dyn Send + Sync>,
+    pub replayed: Replayed,
+}
+
+/// An open store with its threads. Closed when dropped.
+pub struct Engine {
+    handle: Handle,
+    replayed: Replayed,
+    threads: Vec<JoinHandle<()>>,
+    maintenance: Option<JoinHandle<()>>,
+    reclamation: Option<JoinHandle<()>>,
+    mending: Option<JoinHandle<()>>,
+    scrub: Option<JoinHandle<()>>,
+    lock: Option<Box<dyn Send + Sync>>,
+    /// Where the index of a store is that was opened for salvage.
+    scratch: Option<ScratchDir>,
+}
+
+/// Tells those who wait for a thread when it panics, so that nobody waits for ever.
+struct Watch {
+    shared: Arc<Shared>,
+    died: fn(&Shared),
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.died)(&self.shared);
+        }
+    }
+}
+
+impl Engine {
+    /// Opens or creates the store. Blocking: it replays what the index does not have.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another process has it, [`Error::Corrupt`], [`Error::Missing`] and [`Error::Foreign`]
+    /// when something acknowledged could be lost by going on, [`Error::Version`] for another format.
+    pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
+        let opened = open(options, environment)?;
+        let Opened { shared, committer, applier, logs, tasks, lock, replayed } = opened;
+        let spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
+            let spawned = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+            spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))
+        };
+        let for_tasks = Arc::clone(&shared);
+        let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean())))?;
+        let watched = |died: fn(&Shared), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
+            let watch = Watch { shared: Arc::clone(&shared), died };
+            Box::new(move || {
+                let _watch = watch;
+                run();
+            })
+        };
+        let threads = vec![
+            spawn("orcas-commit", watched(Shared::writing_died, Box::new(move || committer.run())))?,
+            spawn("orcas-apply", watched(Shared::writing_died, Box::new(move || applier.run())))?,
+        ];
+        let for_reclamation = Arc::clone(&shared);
+        let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
+        let scrub = spawn("orcas-scrub", Box::new(move || check::run_scrub(&for_scrub, &scrubbed)))?;
+        let (for_mending, mended) = (Arc::clone(&shared), logs.clone());
+        let mending = spawn("orcas-mend", watched(mend::died, Box::new(move || mend::run(&for_mending, &mended))))?;
+        let reclaim = Box::new(move || reclaim::run(&for_reclamation, logs));
+        let reclamation = spawn("orcas-reclaim", watched(|shared| shared.reclaim.died(), reclaim))?;
+        if shared.ballast.is_short() {
+            // Before anybody else takes the room that was just made.
+            let _ = shared.make_spare();
+            shared.fill_ballast();
+        }
+        shared.request(Task::Spare);
+        shared.request(Task::Ballast);
+        shared.request(Task::Heads);
+        Ok(Self {
+            handle: Handle { shared },
+            replayed,
+            threads,
+            maintenance: Some(maintenance),
+            reclamation: Some(reclamation),
+            mending: Some(mending),
+            scrub: Some(scrub),
+            lock: Some(lock),
+            scratch: None,
+        })
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    pub fn replayed(&self) -> Replayed {
+        self.replayed
+    }
+
+    /// Refuses new work, makes everything queued durable, brings the index up to date and gives the lock back.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] when something acknowledged in a weaker mode than `sync` could not be written.
+    pub fn close(mut self) -> Result<()> {
+        self.shut();
+        match self.scratch {
+            // One that was opened for salvage never took a write.
+            Some(_) => Ok(()),
+            None => self.handle.shared.check_writable(),
+        }
+    }
+
+    fn shut(&mut self) {
+        let shared = &self.handle.shared;
+        shared.scrub.stop();
+        if let Some(scrub) = self.scrub.take() {
+            let _ = scrub.join();
+        }
+        // It waits for the applier, so it ends before that does.
+        shared.mending.stop();
+        if let Some(mending) = self.mending.take() {
+            let _ = mending.join();
+        }
+        // It waits for commits, so it ends before they do.
+        shared.reclaim.stop();
+        if let Some(reclamation) = self.reclamation.take() {
+            let _ = reclamation.join();
+        }
+        shared.intents.close();
+        // The committer is first in the list: the applier's queue is complete when it has ended.
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+            shared.applies.close();
+        }
+        if let Some(maintenance) = self.maintenance.take() {
+            let _ = shared.tasks.send(Task::Stop);
+            let _ = maintenance.join();
+            // Without it the next start replays nothing either: the index is complete. With it everything stands in one file,
+            // whose pages a start can look at.
+            let _ = shared.index.truncate_wal();
+            // From what the log has just given back: the next start may find nothing else.
+            shared.ballast.fill(0);
+        }
+        self.lock = None;
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.shut();
+    }
+}
+
+/// The upkeep thread: what may take long and nobody waits for.
+fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean: bool) {
+    if unclean {
+        // What is found is told to whoever builds it anew.
+        let _ = shared.index.quick_check();
+    }
+    for task in tasks {
+        match task {
+            // Without a spare file the next roll makes one itself, or fails its batch.
+            Task::Spare => drop(shared.make_spare()),
+            Task::Ballast => shared.fill_ballast(),
+            // A later one will do as well; meanwhile the WAL grows.
+            Task::Checkpoint => drop(shared.index.checkpoint()),
+            // Without the filter everything counts as maybe known.
+            Task::Heads => drop(fill(shared)),
+            Task::Stop => return,
+        }
+    }
+}
+
+pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<Opened> {
+    let Environment { fs, clock, random, index: place } = environment;
+    let data = options.data.clone();
+    fs.create_dir(&data)?;
+    let lock = fs.lock(&data.join("store.lock"))?;
+    let ballast = Ballast::open(Arc::clone(&fs), &data, options.ballast)?;
+    ballast.make_room_if_short();
+    let (log_dir, chunk_dir) = (data.join("log"), data.join("chunks"));
+    fs.create_dir(&log_dir)?;
+    fs.create_dir(&chunk_dir)?;
+    fs.sync_dir(&data)?;
+    let new = fs.list(&log_dir)?.is_empty();
+    if new {
+        // Before the first log file: a store whose own name is lost in a power cut is lost whole.
+        let parent = data.parent().filter(|parent| !parent.as_os_str().is_empty());
+        fs.sync_dir(parent.unwrap_or(Path::new(".")))?;
+    }
+    let keys = StoreKeys::open(&fs, &data, &*random, new)?;
+    let store_id = keys.store_id;
+    let log_options = LogOptions {
+        // Packs too are made only once there is a log, and without it all of them would be removed as unborn.
+        established: keys.established || !fs.list(&chunk_dir)?.is_empty(),
+        dir: log_dir,
+        store_id,
+        commit_key: keys.commit_key,
+        file_size: options.log_file_size,
+        random: Arc::clone(&random),
+    };
+    let opener = IndexOpener { options: &options, place, store_id };
+    let recovered = match recover_index(&fs, &log_options, &opener) {
+        Err(Error::StorageFull) if ballast.give_up() => recover_index(&fs, &log_options, &opener),
+        done => done,
+    };
+    let Recovery { index, writer, mut log, replayed } = recovered?;
+    let compacted = index.read()?.log_files()?;
+    let cut_short = log.keep(&compacted.iter().map(|row| (row.file, row.first, row.last)).collect::<Vec<_>>())?;
+    keys.establish(&fs, &data)?;
+    let packs = {
+        let options =
+            PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };
+        let next_number = index.read()?.highest_pack()? + 1;
+        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
+    };
+    let (sender, tasks) = crossbeam_channel::bounded(64);
+    let shared = assemble(
+        options,
+        Assembly {
+            buckets: load_buckets(&index)?,
+            log_reader: log.reader(),
+            spares: log.spare_maker(),
+            position: log.position(),
+            fs,
+            clock,
+            random,
+            keys,
+            index,
+            packs,
+            ballast,
+            tasks: sender,
+        },
+    );
+    if !planted::is(Bug::LengthsNotCompared) {
+        note_lengths(&shared, &cut_short)?;
+    }
+    let logs = log.files();
+    let committer = Committer::new(Arc::clone(&shared), log);
+    let applier = Applier::new(Arc::clone(&shared), writer);
+    Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
+}
+
+/// Says so if a file is shorter than what stands in it: whoever asks for that gets an error, and the operator should not
+/// hear of it from them.
+fn note_lengths(shared: &Shared, logs_cut_short: &[PathBuf]) -> Result<()> {
+    let reason = "a file is shorter than what was stored in it: run orcas fsck";
+    if let Some(path) = logs_cut_short.first() {
+        shared.note_damage(Part::Log, Cause::new(reason, path.display().to_string()));
+    }
+    let reader = shared.index.read()?;
+    for pack in reader.packs()? {
+        let (offset, length) = match reader.last_chunk(pack) {
+            Ok(Some(last)) => last,
+            Ok(None) => continue,
+            // Whoever builds it anew has been told.
+            Err(Error::IndexDamaged { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let (bytes, path) = shared.packs.length(pack)?;
+        if bytes < content_end(offset, length) {
+            shared.note_damage(Part::Packs, Cause::new(reason, path.display().to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// What a store is made of, before anything runs.
+struct Assembly {
+    fs: Arc<dyn FileSystem>,
+    clock: Arc<dyn Clock>,
+    random: Arc<dyn Random>,
+    keys: StoreKeys,
+    index: Index,
+    log_reader: LogReader,
+    spares: SpareMaker,
+    packs: Packs,
+    ballast: Ballast,
+    buckets: BucketTable,
+    /// The end of the log.
+    position: LogPosition,
+    tasks: crossbeam_channel::Sender<Task>,
+}
+
+fn assemble(options: EngineOptions, parts: Assembly) -> Arc<Shared> {
+    let buffers = Buffers::new(options.pooling_enabled);
+    let mending = Arc::new(Mending::default());
+    let asked = Arc::clone(&mending);
+    parts.index.on_damage(move |reason| asked.request(reason));
+    Arc::new(Shared {
+        buckets: RwLock::new(Arc::new(parts.buckets)),
+        log_reader: parts.log_reader.using(Arc::clone(&buffers)),
+        spares: parts.spares,
+        fs: parts.fs,
+        clock: parts.clock,
+        random: parts.random,
+        keys: parts.keys,
+        scopes: Mutex::new(HashMap::new()),
+        intents: IntentQueue::default(),
+        applies: ApplyQueue::new(parts.position),
+        candidates: Candidates::default(),
+        pins: Arc::default(),
+        reclaim: Requests::default(),
+        scrub: check::Scrub::default(),
+        overlay: RwLock::new(Overlay::default()),
+        cache: ObjectCache::new(),
+        epochs: Arc::default(),
+        leaving: Arc::default(),
+        holds: Arc::default(),
+        mending,
+        heads: Heads::default(),
+        held: Arc::default(),
+        buffers,
+        index: parts.index,
+        packs: parts.packs,
+        ballast: parts.ballast,
+        troubles: Troubles::default(),
+        tasks: parts.tasks,
+        since_checkpoint: AtomicU64::new(0),
+        options,
+    })
+}
+
+/// An engine that only reads, without threads: whatever is asked of one is refused.
+pub(super) fn read_only(options: EngineOptions, environment: Environment, parts: ReadOnlyParts) -> Engine {
+    let (tasks, _) = crossbeam_channel::bounded(1);
+    let ballast = Ballast::none(Arc::clone(&parts.fs), &options.data);
+    let shared = assemble(
+        options,
+        Assembly {
+            fs: parts.fs,
+            clock: environment.clock,
+            random: environment.random,
+            keys: parts.keys,
+            index: parts.index,
+            log_reader: parts.log_reader,
+            spares: parts.spares,
+            packs: parts.packs,
+            ballast,
+            buckets: parts.buckets,
+            position: LogPosition::ORIGIN,
+            tasks,
+        },
+    );
+    shared.stop_writing(parts.reason.into());
+    shared.intents.close();
+    shared.applies.close();
+    shared.reclaim.stop();
+    Engine {
+        handle: Handle { shared },
+        threads: Vec::new(),
+        maintenance: None,
+        reclamation: None,
+        mending: None,
+        scrub: None,
+        lock: Some(parts.lock),
+        replayed: Replayed::default(),
+        scratch: Some(parts.scratch),
+    }
+}

@@ -1,0 +1,290 @@
+//! What is sequenced but not yet in the index. The committer keeps one for the records of a batch that is not
+//! published, everybody reads the published one. Newer entries replace older ones; trimming removes an entry only if
+//! the record that made it is the one that was applied.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::mentions::Mentions;
+use orcas_decide::Completed;
+use orcas_index::BlobLocation;
+use orcas_record::{BucketId, Extent, Identity, Object, Part, Record, Sequence, Upload, UploadId, Version};
+
+/// The newest change to something; `None` when it is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Change<T> {
+    pub sequence: Sequence,
+    pub value: Option<T>,
+}
+
+/// Where the bytes of a blob are found.
+#[derive(Clone, Debug)]
+pub(super) enum BlobPlace {
+    Memory(Bytes),
+    At(BlobLocation),
+}
+
+type Keys = BTreeMap<Bytes, Change<Arc<Object>>>;
+
+#[derive(Default)]
+pub(super) struct Overlay {
+    heads: HashMap<BucketId, Keys>,
+    blobs: HashMap<Sequence, BlobPlace>,
+    segments: HashMap<Sequence, Arc<[Extent]>>,
+    uploads: HashMap<UploadId, Change<Arc<Upload>>>,
+    parts: BTreeMap<(UploadId, u16), Change<Arc<Part>>>,
+    completed: HashMap<UploadId, Change<Completed>>,
+    mentions: Mentions,
+    /// Everything up to here may have left, and is in the index.
+    trimmed: Sequence,
+}
+
+impl Overlay {
+    pub fn insert(&mut self, sequence: Sequence, record: &Record) {
+        self.mentions.insert(sequence, record);
+        match record {
+            // Buckets and packs have tables of their own, complete in memory.
+            Record::CreateBucket(_)
+            | Record::UpdateBucket(_)
+            | Record::DeleteBucket { .. }
+            | Record::CreatePack { .. }
+            | Record::RememberUpload { .. }
+            | Record::CondemnBlobs { .. }
+            | Record::MoveChunks { .. }
+            | Record::RetirePack { .. }
+            | Record::MoveContents { .. }
+            | Record::ReplaceLog { .. } => {}
+            Record::Content { bytes, .. } => {
+                self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
+            }
+            Record::Chunk { pack, offset, length, .. } => {
+                let location = BlobLocation::Pack { pack: *pack, offset: *offset, length: *length };
+                self.blobs.insert(sequence, BlobPlace::At(location));
+            }
+            Record::Segment { extents } => {
+                self.segments.insert(sequence, extents.as_slice().into());
+            }
+            Record::PutVersion(version) => self.put(sequence, version),
+            Record::DeleteVersion { bucket, key, .. } => self.change(*bucket, key, Change { sequence, value: None }),
+            Record::MoveVersion { from_bucket, from_key, version } => {
+                self.change(*from_bucket, from_key, Change { sequence, value: None });
+                self.put(sequence, version);
+            }
+            Record::CreateUpload(upload) => {
+                self.uploads.insert(upload.id, Change { sequence, value: Some(Arc::new(upload.clone())) });
+            }
+            Record::PutPart(part) => {
+                let value = Some(Arc::new(part.clone()));
+                self.parts.insert((part.upload, part.number), Change { sequence, value });
+            }
+            Record::AbortUpload { upload } => self.close_upload(sequence, *upload),
+            Record::CompleteUpload { upload, request, version } => {
+                self.close_upload(sequence, *upload);
+                let completed = Completed {
+                    request: *request,
+                    bucket: version.bucket,
+                    key: version.key.clone(),
+                    etag: version.etag,
+                    checksum: version.checksum,
+                };
+                self.completed.insert(*upload, Change { sequence, value: Some(completed) });
+                self.put(sequence, version);
+            }
+        }
+    }
+
+    fn put(&mut self, sequence: Sequence, version: &Version) {
+        let object = Arc::new(Object { sequence, version: version.clone() });
+        self.change(version.bucket, &version.key, Change { sequence, value: Some(object) });
+    }
+
+    fn change(&mut self, bucket: BucketId, key: &Bytes, change: Change<Arc<Object>>) {
+        self.heads.entry(bucket).or_default().insert(key.clone(), change);
+    }
+
+    /// Parts need no entries of their own: nothing asks for the parts of an upload that is gone.
+    fn close_upload(&mut self, sequence: Sequence, upload: UploadId) {
+        self.uploads.insert(upload, Change { sequence, value: None });
+        let parts: Vec<_> = self.parts.range((upload, 0)..=(upload, u16::MAX)).map(|(at, _)| *at).collect();
+        for at in parts {
+            self.parts.remove(&at);
+        }
+    }
+
+    /// Removes what `record` put here, unless something newer stands in its place.
+    pub fn trim(&mut self, sequence: Sequence, record: &Record) {
+        self.trimmed = self.trimmed.max(sequence);
+        self.mentions.trim(sequence, record);
+        match record {
+            Record::CreateBucket(_)
+            | Record::UpdateBucket(_)
+            | Record::CreatePack { .. }
+            | Record::RememberUpload { .. }
+            | Record::CondemnBlobs { .. }
+            | Record::MoveChunks { .. }
+            | Record::RetirePack { .. }
+            | Record::MoveContents { .. }
+            | Record::ReplaceLog { .. } => {}
+            Record::DeleteBucket { bucket } => {
+                self.heads.remove(bucket);
+            }
+            Record::Content { .. } | Record::Chunk { .. } => {
+                self.blobs.remove(&sequence);
+            }
+            Record::Segment { .. } => {
+                self.segments.remove(&sequence);
+            }
+            Record::PutVersion(version) => self.trim_key(sequence, version.bucket, &version.key),
+            Record::DeleteVersion { bucket, key, .. } => self.trim_key(sequence, *bucket, key),
+            Record::MoveVersion { from_bucket, from_key, version } => {
+                self.trim_key(sequence, *from_bucket, from_key);
+                self.trim_key(sequence, version.bucket, &version.key);
+            }
+            Record::CreateUpload(upload) => self.trim_upload(sequence, upload.id),
+            Record::AbortUpload { upload } => self.trim_upload(sequence, *upload),
+            Record::PutPart(part) => {
+                let at = (part.upload, part.number);
+                if self.parts.get(&at).is_some_and(|change| change.sequence == sequence) {
+                    self.parts.remove(&at);
+                }
+            }
+            Record::CompleteUpload { upload, version, .. } => {
+                self.trim_upload(sequence, *upload);
+                self.completed.remove(upload);
+                self.trim_key(sequence, version.bucket, &version.key);
+            }
+        }
+    }
+
+    fn trim_key(&mut self, sequence: Sequence, bucket: BucketId, key: &[u8]) {
+        let Some(keys) = self.heads.get_mut(&bucket) else { return };
+        if keys.get(key).is_some_and(|change| change.sequence == sequence) {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.heads.remove(&bucket);
+            }
+        }
+    }
+
+    fn trim_upload(&mut self, sequence: Sequence, upload: UploadId) {
+        if self.uploads.get(&upload).is_some_and(|change| change.sequence == sequence) {
+            self.uploads.remove(&upload);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        *self = Self { trimmed: self.trimmed, ..Self::default() };
+    }
+
+    pub fn trimmed(&self) -> Sequence {
+        self.trimmed
+    }
+
+    pub fn object(&self, bucket: BucketId, key: &[u8]) -> Option<&Change<Arc<Object>>> {
+        self.heads.get(&bucket)?.get(key)
+    }
+
+    pub fn blob(&self, blob: Sequence) -> Option<&BlobPlace> {
+        self.blobs.get(&blob)
+    }
+
+    /// The newest shared blob with this identity that a record here brings, and its length; perhaps condemned.
+    pub fn shared_blob(&self, identity: &Identity) -> Option<(Sequence, u32)> {
+        self.mentions.shared_blob(identity)
+    }
+
+    /// The heads of all shared blobs that records here bring.
+    pub fn shared_heads(&self) -> impl Iterator<Item = u64> {
+        self.mentions.shared_heads()
+    }
+
+    /// Whether a record here condemns the blob.
+    pub fn is_condemned(&self, blob: Sequence) -> bool {
+        self.mentions.is_condemned(blob)
+    }
+
+    /// Whether a record here brings the blob or names it. Whoever also asks the index for its references asks here
+    /// first: what leaves this meanwhile is counted there by then.
+    pub fn mentions(&self, blob: Sequence) -> bool {
+        self.mentions.mentions(blob)
+    }
+
+    /// Whether a record here places a chunk in the pack.
+    pub fn pack_in_use(&self, pack: u64) -> bool {
+        self.mentions.pack_in_use(pack)
+    }
+
+    /// Where the newest version with this SHA-256 that a record here brings was put; perhaps replaced since.
+    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<&(BucketId, Bytes)> {
+        self.mentions.with_sha256(sha256)
+    }
+
+    pub fn segment(&self, segment: Sequence) -> Option<&Arc<[Extent]>> {
+        self.segments.get(&segment)
+    }
+
+    pub fn upload(&self, id: UploadId) -> Option<&Change<Arc<Upload>>> {
+        self.uploads.get(&id)
+    }
+
+    pub fn uploads(&self, bucket: BucketId) -> impl Iterator<Item = (UploadId, &Change<Arc<Upload>>)> {
+        let of_bucket = move |upload: &Arc<Upload>| upload.bucket == bucket;
+        self.uploads
+            .iter()
+            .filter(move |(_, change)| change.value.as_ref().is_none_or(of_bucket))
+            .map(|(id, change)| (*id, change))
+    }
+
+    /// Parts of an upload with numbers above `after`, ascending.
+    pub fn parts(&self, upload: UploadId, after: u16) -> impl Iterator<Item = &Arc<Part>> {
+        let from = (Bound::Excluded((upload, after)), Bound::Included((upload, u16::MAX)));
+        self.parts.range(from).filter_map(|(_, change)| change.value.as_ref())
+    }
+
+    pub fn completed(&self, upload: UploadId) -> Option<&Completed> {
+        self.completed.get(&upload)?.value.as_ref()
+    }
+
+    /// Changes of a bucket from `from` (or after it), in byte order of their keys.
+    pub fn range(&self, bucket: BucketId, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &Change<Arc<Object>>)> {
+        self.heads.get(&bucket).into_iter().flat_map(move |keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
+    }
+
+    /// Whether a bucket has keys here (`Some(true)`), or every change here is a deletion.
+    pub fn live_keys(&self, bucket: BucketId) -> bool {
+        self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|change| change.value.is_some()))
+    }
+}
+
+/// The keys whose object a record changes.
+pub(super) fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes)> {
+    let (first, second) = match record {
+        Record::PutVersion(version) | Record::CompleteUpload { version, .. } => {
+            (Some((version.bucket, &version.key)), None)
+        }
+        Record::DeleteVersion { bucket, key, .. } => (Some((*bucket, key)), None),
+        Record::MoveVersion { from_bucket, from_key, version } => {
+            (Some((*from_bucket, from_key)), Some((version.bucket, &version.key)))
+        }
+        Record::CreateBucket(_)
+        | Record::UpdateBucket(_)
+        | Record::RememberUpload { .. }
+        | Record::CondemnBlobs { .. }
+        | Record::MoveChunks { .. }
+        | Record::RetirePack { .. }
+        | Record::MoveContents { .. }
+        | Record::ReplaceLog { .. }
+        | Record::DeleteBucket { .. }
+        | Record::CreatePack { .. }
+        | Record::Content { .. }
+        | Record::Chunk { .. }
+        | Record::Segment { .. }
+        | Record::CreateUpload(_)
+        | Record::PutPart(_)
+        | Record::AbortUpload { .. } => (None, None),
+    };
+    first.into_iter().chain(second)
+}

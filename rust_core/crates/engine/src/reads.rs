@@ -1,0 +1,312 @@
+//! Looking objects up and reading their bytes. Reads see the index and the published overlay. A lookup asks the
+//! overlay first: an entry leaves it only after the index has it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Shared;
+use super::epochs::EpochPin;
+use super::overlay::{BlobPlace, Overlay};
+use orcas_base::error::{Error, Result};
+use orcas_decide::Completed;
+use orcas_index::{BlobLocation, Stored};
+use orcas_log::ContentLocation;
+use orcas_record::{self as record, BucketId, Extent, Object, Part, Record, Sequence, Upload, UploadId, Version};
+
+/// An object as it was found. While this lives, everything that the object refers to stays readable.
+#[derive(Clone)]
+pub struct Found {
+    pub object: Arc<Object>,
+    place: Option<BlobPlace>,
+    pin: EpochPin,
+}
+
+/// An object with the place of its content when that is a single blob.
+#[derive(Clone)]
+pub(super) struct Placed {
+    pub object: Arc<Object>,
+    pub place: Option<BlobPlace>,
+}
+
+impl Placed {
+    fn pinned(self, pin: EpochPin) -> Found {
+        Found { object: self.object, place: self.place, pin }
+    }
+}
+
+impl Found {
+    /// An object that was looked up some other way while `pin` was held.
+    pub fn new(object: Arc<Object>, pin: EpochPin) -> Self {
+        Self { object, place: None, pin }
+    }
+}
+
+/// The blob that holds all of a small object's content.
+fn single_blob(version: &Version) -> Option<Sequence> {
+    match version.manifest.as_slice() {
+        [Extent::Blob { blob, .. }] => Some(*blob),
+        _ => None,
+    }
+}
+
+fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> Placed {
+    let place = single_blob(&object.version).and_then(|blob| overlay.blob(blob)).cloned();
+    Placed { object: Arc::clone(object), place }
+}
+
+/// The version in any record that brings one.
+pub(super) fn version_of(stored: &Stored) -> Result<Version> {
+    match record::decode(stored.kind, &stored.record)? {
+        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
+            Ok(version)
+        }
+        _ => Err(Error::Record { reason: "the record of a version is of another type" }),
+    }
+}
+
+pub(super) fn part_of(stored: &Stored) -> Result<Part> {
+    match record::decode(stored.kind, &stored.record)? {
+        Record::PutPart(part) => Ok(part),
+        _ => Err(Error::Record { reason: "the record of a part is of another type" }),
+    }
+}
+
+pub(super) fn upload_of(kind: u8, payload: &Bytes) -> Result<Upload> {
+    match record::decode(kind, payload)? {
+        Record::CreateUpload(upload) => Ok(upload),
+        _ => Err(Error::Record { reason: "the record of an upload is of another type" }),
+    }
+}
+
+impl Shared {
+    /// From memory, or `None` when the index must be asked or a publication is under way.
+    pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
+        let pin = self.epochs.pin();
+        {
+            let overlay = self.overlay.try_read()?;
+            if let Some(change) = overlay.object(bucket, key) {
+                return Some(change.value.as_ref().map(|object| in_overlay(&overlay, object).pinned(pin)));
+            }
+        }
+        self.cache.get(bucket, key).ok().map(|placed| Some(placed.pinned(pin)))
+    }
+
+    /// May read the index from the disk.
+    pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+        let pin = self.epochs.pin();
+        Ok(self.lookup(bucket, key)?.map(|placed| placed.pinned(pin)))
+    }
+
+    fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Placed>> {
+        // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
+        // the index still has would stay in the cache when the change has left the overlay.
+        let cached = self.cache.get(bucket, key);
+        {
+            let overlay = self.overlay.read();
+            if let Some(change) = overlay.object(bucket, key) {
+                return Ok(change.value.as_ref().map(|object| in_overlay(&overlay, object)));
+            }
+        }
+        let ticket = match cached {
+            Ok(placed) => return Ok(Some(placed)),
+            Err(ticket) => ticket,
+        };
+        let reader = self.index.read()?;
+        let Some(stored) = reader.object(bucket, key)? else { return Ok(None) };
+        let version = version_of(&stored)?;
+        let place = match single_blob(&version) {
+            Some(blob) => reader.blob(blob)?.map(BlobPlace::At),
+            None => None,
+        };
+        let placed = Placed { object: Arc::new(Object { sequence: stored.sequence, version }), place };
+        self.cache.insert(ticket, &placed);
+        Ok(Some(placed))
+    }
+
+    pub fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
+        if let Some(extents) = self.overlay.read().segment(segment) {
+            return Ok(Arc::clone(extents));
+        }
+        // In this order: it is kept before it leaves the index.
+        let indexed = self.index.read()?.segment(segment)?;
+        let payload = indexed.or_else(|| self.leaving.segment(segment));
+        let payload = payload.ok_or(Error::Record { reason: "a manifest names a segment that is not there" })?;
+        Ok(record::decode_extents(&payload)?.into())
+    }
+
+    pub fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
+        if let Some(change) = self.overlay.read().upload(id) {
+            return Ok(change.value.clone());
+        }
+        let stored = self.index.read()?.upload(id)?;
+        stored.map(|stored| upload_of(stored.kind, &stored.record).map(Arc::new)).transpose()
+    }
+
+    pub fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
+        if let Some(completed) = self.overlay.read().completed(id) {
+            return Ok(Some(completed.clone()));
+        }
+        let completed = self.index.read()?.completed(id)?;
+        Ok(completed.map(|row| Completed {
+            request: row.request,
+            bucket: row.bucket,
+            key: row.key,
+            etag: row.etag,
+            checksum: row.checksum,
+        }))
+    }
+
+    fn place(&self, blob: Sequence) -> Result<BlobPlace> {
+        if let Some(place) = self.overlay.read().blob(blob) {
+            return Ok(place.clone());
+        }
+        let location = self.index.read()?.blob(blob)?;
+        location.map(BlobPlace::At).ok_or(Error::Record { reason: "a manifest names a blob that is not there" })
+    }
+
+    /// Bytes of a blob from `start`, verified.
+    fn read_blob(&self, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<()> {
+        match place {
+            BlobPlace::Memory(bytes) => copy_from(bytes, start, buf),
+            BlobPlace::At(BlobLocation::Log { file, offset, length }) => {
+                let location = ContentLocation { file: *file, offset: *offset, length: *length };
+                self.log_reader.read_content(&location, start, buf)
+            }
+            BlobPlace::At(BlobLocation::Pack { pack, offset, .. }) => self.packs.read(*pack, *offset, start, buf),
+        }
+    }
+
+    /// Remembers that a read of `blob` has met damage.
+    fn noted<T>(&self, blob: Sequence, read: Result<T>) -> Result<T> {
+        if matches!(read, Err(Error::Corrupt { .. })) {
+            self.pins.note_damage(blob);
+        }
+        read
+    }
+
+    /// Like `read_blob`, but `false` when that would wait for the disk.
+    fn try_read_blob(&self, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<bool> {
+        match place {
+            BlobPlace::Memory(bytes) => copy_from(bytes, start, buf).map(|()| true),
+            BlobPlace::At(BlobLocation::Log { file, offset, length }) => {
+                let location = ContentLocation { file: *file, offset: *offset, length: *length };
+                self.log_reader.try_read_content(&location, start, buf)
+            }
+            BlobPlace::At(BlobLocation::Pack { pack, offset, .. }) => self.packs.try_read(*pack, *offset, start, buf),
+        }
+    }
+
+    /// Fills `buf` with the object's bytes from `first`; `false` when that would wait, or the content is in several
+    /// pieces.
+    pub fn try_read_small(&self, found: &Found, first: u64, buf: &mut [u8]) -> Result<bool> {
+        if buf.is_empty() {
+            return Ok(true);
+        }
+        match (found.object.version.manifest.as_slice(), &found.place) {
+            ([Extent::Inline(bytes)], _) => copy_from(bytes, first as u32, buf).map(|()| true),
+            ([Extent::Blob { blob, start, .. }], Some(place)) => {
+                self.noted(*blob, self.try_read_blob(place, start + first as u32, buf))
+            }
+            _ => Ok(false),
+        }
+    }
+}
+
+fn copy_from(bytes: &Bytes, start: u32, buf: &mut [u8]) -> Result<()> {
+    let wanted = bytes.get(start as usize..).and_then(|rest| rest.get(..buf.len()));
+    buf.copy_from_slice(wanted.ok_or(Error::Record { reason: "a manifest reaches beyond its blob" })?);
+    Ok(())
+}
+
+/// Reads a range of an object in order. Blocking; every byte it gives was verified.
+pub struct ObjectReader {
+    shared: Arc<Shared>,
+    levels: Vec<Level>,
+    remaining: u64,
+    /// The blob in hand, so that its place is looked up once.
+    blob: Option<(Sequence, BlobPlace)>,
+    /// Held until the last byte.
+    _pin: EpochPin,
+}
+
+struct Level {
+    extents: Arc<[Extent]>,
+    next: usize,
+    /// Bytes to skip at the start of the next extent.
+    skip: u64,
+}
+
+impl ObjectReader {
+    pub(super) fn new(shared: Arc<Shared>, found: &Found, first: u64, last: u64) -> Self {
+        let version = &found.object.version;
+        let extents: Arc<[Extent]> = version.manifest.as_slice().into();
+        let remaining = if version.size == 0 { 0 } else { last - first + 1 };
+        let levels = vec![Level { extents, next: 0, skip: first }];
+        Self { shared, levels, remaining, blob: None, _pin: found.pin.clone() }
+    }
+
+    /// Bytes still to come.
+    pub fn remaining(&self) -> u64 {
+        self.remaining
+    }
+
+    /// Fills the front of `buf` with the next bytes and returns how many: 0 only at the end of the range or for an
+    /// empty `buf`. One call reads from one blob.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the bytes are not the ones that were stored; nothing may be sent after that.
+    pub fn read(&mut self, buf: &mut [u8]) -> Result<usize> {
+        if self.remaining == 0 || buf.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            let level =
+                self.levels.last_mut().ok_or(Error::Record { reason: "a manifest is shorter than its object" })?;
+            let Some(extent) = level.extents.get(level.next) else {
+                self.levels.pop();
+                continue;
+            };
+            let length = extent.length();
+            if level.skip >= length {
+                level.skip -= length;
+                level.next += 1;
+                continue;
+            }
+            let skip = level.skip;
+            let wanted = (length - skip).min(self.remaining).min(buf.len() as u64);
+            let extent = extent.clone();
+            match extent {
+                Extent::Segment { segment, .. } => {
+                    level.next += 1;
+                    level.skip = 0;
+                    if self.levels.len() > 1 {
+                        return Err(Error::Record { reason: "a segment names a segment" });
+                    }
+                    let extents = self.shared.segment(segment)?;
+                    self.levels.push(Level { extents, next: 0, skip });
+                    continue;
+                }
+                Extent::Inline(bytes) => copy_from(&bytes, skip as u32, &mut buf[..wanted as usize])?,
+                Extent::Blob { blob, start, .. } => {
+                    self.read_from(blob, start + skip as u32, &mut buf[..wanted as usize])?;
+                }
+            }
+            if let Some(level) = self.levels.last_mut() {
+                level.skip += wanted;
+            }
+            self.remaining -= wanted;
+            return Ok(wanted as usize);
+        }
+    }
+
+    fn read_from(&mut self, blob: Sequence, start: u32, buf: &mut [u8]) -> Result<()> {
+        if self.blob.as_ref().is_none_or(|(held, _)| *held != blob) {
+            self.blob = Some((blob, self.shared.place(blob)?));
+        }
+        match &self.blob {
+            Some((_, place)) => self.shared.noted(blob, self.shared.read_blob(place, start, buf)),
+            None => Err(Error::Record { reason: "a blob has no place" }),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Dead blobs: their choice and their condemnation.
+//!
+//! Invariants. A blob is chosen when the index counts no reference to it, and again when the index has everything that was
+//! decided before the choice. Then everybody who may have found it through an object is waited for, then the sequencer
+//! condemns it if nothing has referred to it since.
+
+use std::collections::HashSet;
+
+use super::{After, Grave, Reclaimer, State, Step};
+use orcas_base::error::Result;
+use orcas_base::planted::{self, Bug};
+use orcas_decide::Intent;
+use orcas_index::BlobLocation;
+use orcas_record::Sequence;
+
+/// Blobs that one decision condemns: a few milliseconds of the sequencer's time.
+const CONDEMN_AT_A_TIME: usize = 1_024;
+/// Blobs chosen at a time.
+const CHOSEN_AT_A_TIME: usize = 16_384;
+
+impl Reclaimer {
+    /// Blobs without references become candidates. What refers to them from now on takes them off; what was decided
+    /// before is waited for, so that the index knows of it.
+    pub(super) fn choose_blobs(&mut self) -> Result<Option<Step>> {
+        let mut dead = self.shared.index.read()?.dead_blobs(self.cursor, CHOSEN_AT_A_TIME)?;
+        dead.retain(|(blob, _)| *blob <= self.limit);
+        let Some((last, _)) = dead.last() else {
+            // From the beginning next time: what was passed over may be free by then.
+            self.cursor = 0;
+            return Ok(None);
+        };
+        self.cursor = *last;
+        self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
+        if planted::is(Bug::CondemnWithoutBarrier) {
+            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
+            return Ok(Some(Step::Worked { bytes: 0 }));
+        }
+        Ok(Some(self.submit(Intent::Barrier { seal: false }, After::Settled(dead), State::Idle)))
+    }
+
+    pub(super) fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
+        if !self.shared.epochs.is_over(epoch) && !planted::is(Bug::CondemnWithoutReaders) {
+            self.state = State::Chosen { epoch, blobs };
+            return Step::Waiting;
+        }
+        let rest = blobs.split_off(blobs.len().min(CONDEMN_AT_A_TIME));
+        let then = if rest.is_empty() { State::Idle } else { State::Chosen { epoch, blobs: rest } };
+        let intent = Intent::CondemnBlobs { blobs: blobs.iter().map(|(blob, _)| *blob).collect() };
+        self.submit(intent, After::Condemned(blobs), then)
+    }
+
+    /// What was decided before the choice is in the index. A blob that is referred to now was mentioned too early to be
+    /// taken off the candidates: should its object go too, that object's readers are none of the epoch that ends here.
+    pub(super) fn settled(&mut self, mut blobs: Vec<(Sequence, BlobLocation)>) -> Result<()> {
+        let referred = match self.referred(&blobs) {
+            Ok(referred) => referred,
+            Err(error) => {
+                self.give_up(&After::Settled(blobs));
+                return Err(error);
+            }
+        };
+        blobs.retain(|(blob, _)| !referred.contains(blob));
+        self.shared.candidates.drop(referred.into_iter());
+        if !blobs.is_empty() {
+            // Who found an object that led to them did so in this epoch at the latest.
+            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs };
+        }
+        Ok(())
+    }
+
+    /// Those to which the index counts references.
+    fn referred(&self, blobs: &[(Sequence, BlobLocation)]) -> Result<HashSet<Sequence>> {
+        let mut referred = HashSet::new();
+        if planted::is(Bug::CondemnWithoutSecondLook) {
+            return Ok(referred);
+        }
+        let reader = self.shared.index.read()?;
+        for (blob, _) in blobs {
+            if reader.blob_refs(*blob)? != Some(0) {
+                referred.insert(*blob);
+            }
+        }
+        Ok(referred)
+    }
+
+    pub(super) fn condemned(&mut self, blobs: &[(Sequence, BlobLocation)], entries: &[u64]) {
+        let mut done = self.done.lock();
+        for (_, location) in blobs.iter().filter(|(blob, _)| entries.binary_search(blob).is_ok()) {
+            done.blobs += 1;
+            match *location {
+                BlobLocation::Log { file, length, .. } => {
+                    done.condemned_bytes += u64::from(length);
+                    self.estimates.condemned(file, u64::from(length));
+                }
+                BlobLocation::Pack { pack, length, .. } => {
+                    done.condemned_bytes += u64::from(length);
+                    self.swept.remove(&pack);
+                    self.passed.remove(&pack);
+                }
+            }
+        }
+        drop(done);
+        self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
+        self.dig([Grave::Blobs(entries.to_vec())]);
+    }
+}

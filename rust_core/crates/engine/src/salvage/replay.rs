@@ -1,0 +1,362 @@
+//! Puts every record that a log still has into a private index, in the order of their sequences. Nothing is refused:
+//! what refers to something that is gone stays and is found to be incomplete later, a bucket that is gone is made up, and
+//! what a record ends is ended whatever led to it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use bytes::Bytes;
+
+use super::super::check::{Finding, FindingKind};
+use orcas_base::error::Result;
+use orcas_base::planted::{self, Bug};
+use orcas_index::{Applied, BlobLocation, Index, Writer};
+use orcas_log::{Counted, LogPosition, LogSalvage, RecoveredRecord, Salvaged};
+use orcas_record::{
+    self as record, Bucket, BucketId, BucketSettings, ContentMove, Record, Sequence, UploadId, Version, Versioning,
+};
+
+/// Records, and bytes of them, that go into the index in one piece.
+const PIECE_RECORDS: usize = 4_096;
+const PIECE_BYTES: usize = 8 << 20;
+/// Places of damage that are told, and ranges of records that are gone.
+const TOLD_MAX: usize = 1_000;
+
+/// What a replay begins with.
+pub(super) enum Base {
+    Nothing,
+    /// An index that is whole and has applied everything up to this place.
+    Index(LogPosition),
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub counted: Counted,
+    pub findings: Vec<Finding>,
+    /// Records that are gone and that the index does not know either.
+    pub gone: Vec<(Sequence, Sequence)>,
+    /// Frames without a payload that can be read are among them.
+    pub unreadable: bool,
+    /// The log may have gone on.
+    pub torn: bool,
+    /// The last record that was read or is known to be gone.
+    pub last: Sequence,
+    /// Whatever was brought before this record may have been ended by one that is gone.
+    pub doubt: Sequence,
+    /// What such records seem to name, with their sequences.
+    pub named: BTreeMap<(BucketId, Bytes), Sequence>,
+    /// Ascending. What names one of these had been deleted.
+    pub condemned: Vec<Sequence>,
+    pub made_up: Vec<String>,
+}
+
+struct Entry {
+    sequence: Sequence,
+    kind: u8,
+    payload: Bytes,
+    record: Record,
+    location: Option<BlobLocation>,
+}
+
+struct Replay<'a> {
+    index: &'a Index,
+    writer: Writer,
+    /// Records up to here are in the index, which were in the log up to there.
+    applied: Sequence,
+    position: LogPosition,
+    owner: &'a Bytes,
+    buckets: HashMap<BucketId, Bytes>,
+    names: HashMap<Bytes, BucketId>,
+    deleted: HashSet<BucketId>,
+    made_up: BTreeSet<BucketId>,
+    packs: HashSet<u64>,
+    completed: HashSet<UploadId>,
+    entries: Vec<Entry>,
+    bytes: usize,
+    outcome: Outcome,
+}
+
+/// Replays the log into `index`.
+///
+/// # Errors
+/// What reading files or writing the index ran into.
+pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) -> Result<Outcome> {
+    let mut writer = index.writer()?;
+    writer.begin_salvage()?;
+    let position = match base {
+        Base::Nothing => LogPosition::ORIGIN,
+        Base::Index(position) => position,
+    };
+    let applied = position.sequence;
+    let mut replay = Replay {
+        index,
+        writer,
+        applied,
+        position,
+        owner,
+        buckets: HashMap::new(),
+        names: HashMap::new(),
+        deleted: HashSet::new(),
+        made_up: BTreeSet::new(),
+        packs: index.read()?.packs()?.into_iter().collect(),
+        completed: HashSet::new(),
+        entries: Vec::new(),
+        bytes: 0,
+        outcome: Outcome { last: applied, ..Outcome::default() },
+    };
+    for stored in index.read()?.buckets()? {
+        if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) =
+            record::decode(stored.kind, &stored.record)?
+        {
+            replay.names.insert(bucket.name.clone(), bucket.id);
+            replay.buckets.insert(bucket.id, bucket.name);
+        }
+    }
+    replay.outcome.counted = log.read(&mut |found| replay.take(found))?;
+    replay.end()
+}
+
+impl Replay<'_> {
+    fn take(&mut self, found: Salvaged) -> Result<()> {
+        match found {
+            Salvaged::Gone(first, last) => {
+                self.gone(first, last);
+                if last > self.applied {
+                    self.outcome.doubt = self.outcome.doubt.max(last);
+                }
+                Ok(())
+            }
+            Salvaged::Torn { file, path, offset, end } => {
+                let known = file == self.position.file && end <= self.position.offset;
+                if !known {
+                    let place = format!("{}, byte {offset}", path.display());
+                    self.find(place, "what follows is no whole record: the end of the log may be lost".to_owned());
+                    self.outcome.torn = true;
+                    self.outcome.doubt = Sequence::MAX;
+                }
+                Ok(())
+            }
+            Salvaged::Unreadable { sequence, kind, hint, path, offset } => {
+                let place = format!("{}, byte {offset}", path.display());
+                self.find(place, format!("record {sequence} does not match its checksum"));
+                self.unreadable(sequence, kind, &hint);
+                Ok(())
+            }
+            Salvaged::Record(recovered) => self.record(&recovered),
+        }
+    }
+
+    fn find(&mut self, place: String, detail: String) {
+        if self.outcome.findings.len() < TOLD_MAX {
+            self.outcome.findings.push(Finding { kind: FindingKind::LogRecord, place, detail });
+        }
+    }
+
+    fn gone(&mut self, first: Sequence, last: Sequence) {
+        self.outcome.last = self.outcome.last.max(last);
+        let first = first.max(self.applied + 1);
+        if first > last {
+            return;
+        }
+        let full = self.outcome.gone.len() == TOLD_MAX;
+        match self.outcome.gone.last_mut() {
+            // When there are very many, the last one stands for all that come behind it.
+            Some((_, before)) if full || *before + 1 >= first => *before = last.max(*before),
+            _ => self.outcome.gone.push((first, last)),
+        }
+    }
+
+    fn unreadable(&mut self, sequence: Sequence, kind: u8, hint: &Bytes) {
+        self.outcome.unreadable = true;
+        self.gone(sequence, sequence);
+        if sequence <= self.applied || !record::may_end(kind) {
+            return;
+        }
+        self.outcome.doubt = self.outcome.doubt.max(sequence);
+        if let Some(named) = record::named_in(kind, hint).filter(|_| self.outcome.named.len() < TOLD_MAX) {
+            self.outcome.named.insert(named, sequence);
+        }
+    }
+
+    fn record(&mut self, recovered: &RecoveredRecord) -> Result<()> {
+        let RecoveredRecord { sequence, kind, ref payload, frame_offset: offset, file } = *recovered;
+        self.outcome.last = self.outcome.last.max(sequence);
+        let is_content = kind == record::content_kind(true) || kind == record::content_kind(false);
+        // Nothing shall hold on to the block it was read with.
+        let payload = if is_content { payload.clone() } else { Bytes::copy_from_slice(payload) };
+        let Ok(record) = record::decode(kind, &payload) else {
+            self.find(format!("log file {file}, byte {offset}"), format!("record {sequence} cannot be read"));
+            self.unreadable(sequence, kind, &Bytes::new());
+            return Ok(());
+        };
+        if let Record::Content { identity, shared, bytes } = record {
+            let location = BlobLocation::Log { file, offset, length: bytes.len() as u32 };
+            if sequence <= self.applied {
+                return self.relocate(sequence, location);
+            }
+            let record = Record::Content { identity, shared, bytes: Bytes::new() };
+            let entry = Entry { sequence, kind, payload: Bytes::new(), record, location: Some(location) };
+            return self.push(entry);
+        }
+        if sequence <= self.applied {
+            return Ok(());
+        }
+        self.change(Entry { sequence, kind, payload, record, location: None })
+    }
+
+    /// The content stands here, whatever the index says: of several places this one can be read.
+    fn relocate(&mut self, blob: Sequence, location: BlobLocation) -> Result<()> {
+        let known = self.index.read()?.blob(blob)?;
+        let BlobLocation::Log { file, offset, length } = location else { return Ok(()) };
+        match known {
+            Some(BlobLocation::Log { length: known_length, .. })
+                if known != Some(location) && known_length == length =>
+            {
+                let record = Record::MoveContents { file, moves: vec![ContentMove { blob, offset }] };
+                self.push(Entry { sequence: blob, kind: 0, payload: Bytes::new(), record, location: None })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A record behind what the index has.
+    fn change(&mut self, mut entry: Entry) -> Result<()> {
+        match &entry.record {
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
+                let bucket = bucket.clone();
+                entry.record = self.claim(entry.sequence, bucket)?;
+            }
+            Record::DeleteBucket { bucket } => self.forget(*bucket),
+            Record::PutVersion(version) | Record::MoveVersion { version, .. } => {
+                let (bucket, created_ms) = (version.bucket, version.modified_ms);
+                self.ensure(entry.sequence, bucket, created_ms)?;
+            }
+            Record::CompleteUpload { upload, version, .. } => {
+                let (upload, version) = (*upload, version.clone());
+                self.ensure(entry.sequence, version.bucket, version.modified_ms)?;
+                if !self.completed.insert(upload) {
+                    entry = as_put(entry.sequence, version);
+                }
+            }
+            Record::RememberUpload { upload, .. } if !self.completed.insert(*upload) => return Ok(()),
+            Record::CreatePack { pack } if !self.packs.insert(*pack) => return Ok(()),
+            Record::CondemnBlobs { blobs } => self.outcome.condemned.extend(blobs),
+            // Contents are where they were found, and which files are in force is of no account.
+            Record::MoveContents { .. } | Record::ReplaceLog { .. } => return Ok(()),
+            _ => {}
+        }
+        self.push(entry)
+    }
+
+    /// The bucket has this name now: whoever had it before is gone.
+    fn claim(&mut self, sequence: Sequence, bucket: Bucket) -> Result<Record> {
+        if let Some(other) = self.names.get(&bucket.name).copied().filter(|other| *other != bucket.id) {
+            self.forget(other);
+            let record = Record::DeleteBucket { bucket: other };
+            self.push(Entry { sequence, kind: 0, payload: Bytes::new(), record, location: None })?;
+        }
+        self.made_up.remove(&bucket.id);
+        self.names.insert(bucket.name.clone(), bucket.id);
+        match self.buckets.insert(bucket.id, bucket.name.clone()) {
+            Some(before) => {
+                if before != bucket.name {
+                    self.names.remove(&before);
+                }
+                Ok(Record::UpdateBucket(bucket))
+            }
+            None => Ok(Record::CreateBucket(bucket)),
+        }
+    }
+
+    fn forget(&mut self, bucket: BucketId) {
+        if let Some(name) = self.buckets.remove(&bucket) {
+            self.names.remove(&name);
+        }
+        self.made_up.remove(&bucket);
+        self.deleted.insert(bucket);
+    }
+
+    /// Makes a bucket up whose record is gone. Ids are never used again, so one that was deleted stays so.
+    fn ensure(&mut self, sequence: Sequence, id: BucketId, created_ms: u64) -> Result<()> {
+        let known = self.buckets.contains_key(&id) || self.deleted.contains(&id);
+        if known || planted::is(Bug::SalvageWithoutBuckets) {
+            return Ok(());
+        }
+        let base = format!("lost-bucket-{}", id.0);
+        let names = std::iter::once(base.clone()).chain((1..).map(|n| format!("{base}-{n}")));
+        let name = names.map(Bytes::from).find(|name| !self.names.contains_key(name)).unwrap_or_default();
+        let bucket = Bucket {
+            id,
+            name: name.clone(),
+            owner: self.owner.clone(),
+            created_ms,
+            location: Bytes::new(),
+            versioning: Versioning::Unversioned,
+            settings: BucketSettings::default(),
+        };
+        self.names.insert(name.clone(), id);
+        self.buckets.insert(id, name);
+        self.made_up.insert(id);
+        self.push(encoded(sequence, Record::CreateBucket(bucket)))
+    }
+
+    fn push(&mut self, entry: Entry) -> Result<()> {
+        self.bytes += entry.payload.len();
+        self.entries.push(entry);
+        if self.entries.len() >= PIECE_RECORDS || self.bytes >= PIECE_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.bytes = 0;
+        let mut entries = std::mem::take(&mut self.entries);
+        if entries.is_empty() {
+            return Ok(());
+        }
+        if planted::is(Bug::SalvageOldestWins) {
+            let mut seen = HashSet::new();
+            entries.retain(|entry| match &entry.record {
+                Record::PutVersion(version) => seen.insert((version.bucket, version.key.clone())),
+                _ => true,
+            });
+        }
+        let applied: Vec<Applied<'_>> = entries.iter().map(Entry::as_applied).collect();
+        // Nobody follows this index.
+        let position = LogPosition { sequence: self.outcome.last, ..LogPosition::ORIGIN };
+        self.writer.apply(&applied, &position.encode())
+    }
+
+    fn end(mut self) -> Result<Outcome> {
+        self.flush()?;
+        self.writer.end_salvage()?;
+        let name = |id: &BucketId| self.buckets.get(id).map(|name| String::from_utf8_lossy(name).into_owned());
+        self.outcome.made_up = self.made_up.iter().filter_map(name).collect();
+        self.outcome.condemned.sort_unstable();
+        Ok(self.outcome)
+    }
+}
+
+impl Entry {
+    fn as_applied(&self) -> Applied<'_> {
+        Applied {
+            sequence: self.sequence,
+            kind: self.kind,
+            record: &self.record,
+            payload: &self.payload,
+            location: self.location,
+        }
+    }
+}
+
+fn encoded(sequence: Sequence, record: Record) -> Entry {
+    let mut payload = Vec::new();
+    let kind = record::encode(&record, &mut payload);
+    Entry { sequence, kind, payload: payload.into(), record, location: None }
+}
+
+/// A version that was completed twice: a batch that failed is there as well.
+fn as_put(sequence: Sequence, version: Version) -> Entry {
+    encoded(sequence, Record::PutVersion(version))
+}

@@ -1,0 +1,267 @@
+//! Reads every version of a salvaged store whole and compares it with its entity tag, before anybody is served. What is
+//! found to be other bytes, or to have been deleted for sure, is taken out of the private index.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use super::super::check::{LOSSES_MAX, Loss};
+use super::super::reads::{Found, version_of};
+use super::super::{Handle, Shared};
+use super::replay::Outcome;
+use orcas_base::error::{Error, Result};
+use orcas_base::planted::{self, Bug};
+use orcas_checksum::{Etag, Md5Hasher};
+use orcas_index::{Applied, Stored};
+use orcas_log::LogPosition;
+use orcas_record::{self as record, BucketId, Extent, Object, Record, Sequence, Version, VersionId};
+
+/// Rows taken at a time, and bytes read at a time.
+const PAGE: usize = 256;
+const PIECE: usize = 1 << 20;
+const THREADS_MAX: usize = 4;
+
+#[derive(Default)]
+pub(super) struct Verified {
+    pub whole: u64,
+    pub whole_bytes: u64,
+    pub losses: Vec<Loss>,
+    pub losses_total: u64,
+    pub doubtful: u64,
+    pub named: Vec<(String, Bytes)>,
+    pub deleted: u64,
+}
+
+/// What reading a version came to.
+enum Verdict {
+    Whole,
+    Lost(String),
+    /// It names content that nothing referred to any more.
+    Deleted,
+    /// Its blocks are whole, but not those that were stored under this name.
+    Other,
+}
+
+#[derive(Default)]
+struct State {
+    found: Verified,
+    /// Ordered by sequence in the end: threads take pages in turn.
+    losses: BTreeMap<Sequence, Loss>,
+    hidden: Vec<(BucketId, Bytes, VersionId)>,
+}
+
+struct Verify<'a> {
+    shared: &'a Arc<Shared>,
+    handle: &'a Handle,
+    outcome: &'a Outcome,
+    names: BTreeMap<BucketId, String>,
+    cursor: Mutex<Sequence>,
+    state: Mutex<State>,
+}
+
+/// Reads everything.
+///
+/// # Errors
+/// When the private index cannot be read or written; damage is no error.
+pub(super) fn run(handle: &Handle, outcome: &Outcome) -> Result<Verified> {
+    let names = handle.buckets().into_iter().map(|bucket| {
+        let name = String::from_utf8_lossy(&bucket.name).into_owned();
+        (bucket.id, name)
+    });
+    let verify = Verify {
+        shared: &handle.shared,
+        handle,
+        outcome,
+        names: names.collect(),
+        cursor: Mutex::new(0),
+        state: Mutex::default(),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..threads).map(|_| scope.spawn(|| verify.read_all())).collect();
+        let ended_early = Error::Record { reason: "a thread of the salvage ended early" };
+        readers.into_iter().try_for_each(|reader| reader.join().unwrap_or(Err(ended_early.clone())))
+    })?;
+    let State { mut found, losses, hidden } = verify.state.into_inner();
+    found.losses = losses.into_values().collect();
+    hide(&handle.shared, &hidden)?;
+    Ok(found)
+}
+
+impl Verify<'_> {
+    fn next_page(&self) -> Result<Vec<Stored>> {
+        let mut cursor = self.cursor.lock();
+        let page = self.shared.index.read()?.versions_after(*cursor, PAGE)?;
+        if let Some(last) = page.last() {
+            *cursor = last.sequence;
+        }
+        Ok(page)
+    }
+
+    fn read_all(&self) -> Result<()> {
+        let mut piece = vec![0; PIECE];
+        loop {
+            let page = self.next_page()?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for stored in &page {
+                let Ok(version) = version_of(stored) else { continue };
+                if !version.delete_marker {
+                    let object = Arc::new(Object { sequence: stored.sequence, version });
+                    let verdict = self.read(&object, &mut piece);
+                    self.note(&object, verdict);
+                }
+            }
+        }
+    }
+
+    fn read(&self, object: &Arc<Object>, piece: &mut [u8]) -> Verdict {
+        let version = &object.version;
+        let length = version.manifest.iter().map(Extent::length).fold(0, u64::saturating_add);
+        if length != version.size {
+            return Verdict::Lost("its manifest is shorter or longer than the object".to_owned());
+        }
+        let found = Found::new(Arc::clone(object), self.handle.pin_epoch());
+        let mut reader = self.handle.reader(&found, 0, version.size.saturating_sub(1));
+        let mut tag = Tag::new(version);
+        loop {
+            match reader.read(piece) {
+                Ok(0) => return if tag.matches(version) { Verdict::Whole } else { Verdict::Other },
+                Ok(read) => tag.update(&piece[..read]),
+                Err(_) if self.names_condemned(&version.manifest) => return Verdict::Deleted,
+                Err(error) => return Verdict::Lost(error.to_string()),
+            }
+        }
+    }
+
+    /// Whether something in the manifest was condemned, which happens only when nothing refers to it.
+    fn names_condemned(&self, manifest: &[Extent]) -> bool {
+        let condemned = |blob: &Sequence| self.outcome.condemned.binary_search(blob).is_ok();
+        manifest.iter().any(|extent| match extent {
+            Extent::Inline(_) => false,
+            Extent::Blob { blob, .. } => condemned(blob),
+            Extent::Segment { segment, .. } => match self.shared.segment(*segment) {
+                Ok(extents) => {
+                    extents.iter().any(|extent| matches!(extent, Extent::Blob { blob, .. } if condemned(blob)))
+                }
+                Err(_) => false,
+            },
+        })
+    }
+
+    fn note(&self, object: &Object, verdict: Verdict) {
+        let Object { sequence, version } = object;
+        let state = &mut *self.state.lock();
+        let key = || Bytes::copy_from_slice(&version.key);
+        if let Verdict::Deleted | Verdict::Other = verdict {
+            state.hidden.push((version.bucket, key(), version.version_id));
+        }
+        let reason = match verdict {
+            Verdict::Whole => {
+                state.found.whole += 1;
+                state.found.whole_bytes += version.size;
+                self.doubt(object, &mut state.found);
+                return;
+            }
+            Verdict::Deleted => {
+                state.found.deleted += 1;
+                return;
+            }
+            Verdict::Lost(reason) => reason,
+            Verdict::Other => "what stands in its place is not what was stored".to_owned(),
+        };
+        state.found.losses_total += 1;
+        if state.losses.len() < LOSSES_MAX && !planted::is(Bug::SalvageLossNotListed) {
+            let version_id = match version.version_id {
+                VersionId::Null => None,
+                VersionId::Named(id) => Some(id.iter().map(|byte| format!("{byte:02x}")).collect()),
+            };
+            let (bucket, bytes) = (self.name(version.bucket), version.size);
+            state.losses.insert(*sequence, Loss { bucket, key: key(), version_id, upload: None, bytes, reason });
+        }
+    }
+
+    fn name(&self, bucket: BucketId) -> String {
+        self.names.get(&bucket).cloned().unwrap_or_else(|| format!("bucket {}", bucket.0))
+    }
+
+    /// Whether a record that is gone may have ended this version.
+    fn doubt(&self, object: &Object, found: &mut Verified) {
+        let Object { sequence, version } = object;
+        if *sequence >= self.outcome.doubt || planted::is(Bug::SalvageDoubtNotSaid) {
+            return;
+        }
+        found.doubtful += 1;
+        let later = self.outcome.named.get(&(version.bucket, version.key.clone()));
+        if later.is_some_and(|later| later > sequence) {
+            found.named.push((self.name(version.bucket), Bytes::copy_from_slice(&version.key)));
+        }
+    }
+}
+
+/// The entity tag of what is read: the MD5 of the content, or that of the MD5s of its parts.
+struct Tag {
+    hasher: Md5Hasher,
+    /// Bytes of this part that are to come, and the lengths of those behind it, last first.
+    left: u64,
+    lengths: Vec<u64>,
+    parts: Vec<[u8; 16]>,
+}
+
+impl Tag {
+    fn new(version: &Version) -> Self {
+        let mut lengths: Vec<u64> = version.parts.iter().rev().map(|part| part.size).collect();
+        let left = lengths.pop().unwrap_or(u64::MAX);
+        Self { hasher: Md5Hasher::new(), left, lengths, parts: Vec::new() }
+    }
+
+    fn update(&mut self, mut bytes: &[u8]) {
+        while bytes.len() as u64 >= self.left {
+            let (part, rest) = bytes.split_at(self.left as usize);
+            self.hasher.update(part);
+            self.end_part();
+            bytes = rest;
+        }
+        self.hasher.update(bytes);
+        self.left -= bytes.len() as u64;
+    }
+
+    fn end_part(&mut self) {
+        self.parts.push(std::mem::replace(&mut self.hasher, Md5Hasher::new()).finish());
+        self.left = self.lengths.pop().unwrap_or(u64::MAX);
+    }
+
+    fn matches(mut self, version: &Version) -> bool {
+        // Parts may be empty.
+        while self.left == 0 {
+            self.end_part();
+        }
+        match (version.etag.parts, version.parts.is_empty()) {
+            (0, _) => self.hasher.finish() == version.etag.md5,
+            // Where the parts ended is not known any more.
+            (_, true) => true,
+            (_, false) => Etag::multipart(&self.parts) == Some(version.etag),
+        }
+    }
+}
+
+/// Takes versions out of the private index.
+fn hide(shared: &Shared, hidden: &[(BucketId, Bytes, VersionId)]) -> Result<()> {
+    if hidden.is_empty() {
+        return Ok(());
+    }
+    let mut writer = shared.index.writer()?;
+    writer.begin_salvage()?;
+    for (bucket, key, version_id) in hidden {
+        let record = Record::DeleteVersion { bucket: *bucket, key: key.clone(), version_id: *version_id };
+        let mut payload = Vec::new();
+        let kind = record::encode(&record, &mut payload);
+        let payload = Bytes::from(payload);
+        let applied = Applied { sequence: 0, kind, record: &record, payload: &payload, location: None };
+        writer.apply(&[applied], &LogPosition::ORIGIN.encode())?;
+    }
+    writer.end_salvage().map(drop)
+}

@@ -1,0 +1,171 @@
+//! The store with its committer and applier on threads of a simulated scheduler; reclamation is driven by whoever holds
+//! it. For tests of schedules: under the feature `shuttle` only, inside an execution of shuttle.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use shuttle::thread::{JoinHandle, spawn};
+
+use super::open::{Opened, open};
+use super::reclaim::{Policy, Reclaimer, Step};
+use super::{EngineOptions, Environment, Handle, ListObjects, Shared, Task, sharing};
+use orcas_base::error::{Error, Result};
+use orcas_record::{BucketId, Extent, Sequence};
+
+/// An open store.
+pub struct Scheduled {
+    handle: Handle,
+    committer: JoinHandle<()>,
+    applier: JoinHandle<()>,
+    _lock: Box<dyn Send + Sync>,
+    _tasks: crossbeam_channel::Receiver<Task>,
+}
+
+/// Reclamation of an open store, for a thread of its own.
+pub struct Reclamation(Reclaimer);
+
+impl std::fmt::Debug for Reclamation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.describe(f)
+    }
+}
+
+impl Reclamation {
+    /// # Errors
+    /// As [`super::Stepper::reclaim`].
+    pub fn step(&mut self, policy: &Policy) -> Result<Step> {
+        self.0.step(policy)
+    }
+
+    /// Looks at everything again; with `seal` the log file in use can be compacted too.
+    pub fn refresh(&mut self, seal: bool) {
+        self.0.refresh();
+        if seal {
+            self.0.settle(true, false);
+        }
+    }
+}
+
+impl Scheduled {
+    /// # Errors
+    /// As [`super::Engine::open`].
+    pub fn open(options: EngineOptions, environment: Environment) -> Result<(Self, Reclamation)> {
+        let Opened { shared, committer, applier, logs, tasks, lock, .. } = open(options, environment)?;
+        let reclaimer = Reclaimer::new(Arc::clone(&shared), logs, Arc::clone(&shared.reclaim.done));
+        let committer = spawn(move || committer.run());
+        let applier = spawn(move || applier.run());
+        let store = Self { handle: Handle { shared }, committer, applier, _lock: lock, _tasks: tasks };
+        Ok((store, Reclamation(reclaimer)))
+    }
+
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Fills the filter of shared blobs.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn fill_heads(handle: &Handle) -> Result<()> {
+        sharing::fill(&handle.shared)
+    }
+
+    /// As [`super::Engine::close`]. The dump of the index that is left.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`] when the store had stopped writing, or when the index cannot be read.
+    pub fn close(self) -> Result<String> {
+        let shared = &self.handle.shared;
+        shared.intents.close();
+        let _ = self.committer.join();
+        shared.applies.close();
+        let _ = self.applier.join();
+        shared.check_writable()?;
+        shared.index.dump()
+    }
+}
+
+/// Everything that a quiet store may not have any more, and what its manifests do not say of references. Empty when all
+/// is well. To be asked when nothing is under way, every reader is gone and reclamation has nothing left to do.
+///
+/// # Errors
+/// When the index cannot be read.
+pub fn leftovers(handle: &Handle, buckets: &[BucketId]) -> Result<Vec<String>> {
+    let shared = &handle.shared;
+    let mut found = Vec::new();
+    let mut wrong = |is: bool, what: &dyn std::fmt::Debug| {
+        if is {
+            found.push(format!("{what:?}"));
+        }
+    };
+    let counted = references(shared, buckets)?;
+    let reader = shared.index.read()?;
+    for (blob, refs) in &counted {
+        let kept = reader.blob_refs(*blob)?;
+        wrong(kept != Some(*refs), &("references of blob", blob, "named", refs, "kept", kept));
+    }
+    let dump = shared.index.dump()?;
+    let rows = dump.lines().filter(|line| line.starts_with("blobs ")).count();
+    wrong(rows != counted.len(), &("blobs named", counted.len(), "kept", rows));
+    let dead = reader.dead_blobs(0, 16)?;
+    wrong(!dead.is_empty(), &("dead blobs", dead));
+    wrong(reader.totals()?.dead != 0, &("dead bytes", reader.totals()?.dead));
+    let packs = reader.pack_usage()?;
+    for pack in packs.iter().filter(|pack| pack.blobs == 0 && shared.packs.is_idle(pack.pack)) {
+        wrong(true, &("an empty pack is left", pack.pack));
+    }
+    let unborn = shared.packs.unborn();
+    for file in shared.packs.files()? {
+        let on_its_way = unborn.contains(&file.pack) && !shared.packs.is_idle(file.pack);
+        let known = on_its_way || packs.iter().any(|pack| pack.pack == file.pack);
+        wrong(!known, &("the file of a pack that is gone, or never was born, is left", file.pack));
+    }
+    drop(reader);
+    let (pinned, condemned, candidates, held) = shared.memory_of_reclamation();
+    wrong(pinned != 0, &("epochs pinned", pinned));
+    wrong(condemned != 0, &("blobs remembered as condemned", condemned));
+    wrong(candidates != 0, &("candidates", candidates));
+    wrong(held != 0, &("identities held", held));
+    Ok(found)
+}
+
+impl Shared {
+    /// Pinned epochs, condemned blobs, candidates and held identities.
+    fn memory_of_reclamation(&self) -> (usize, usize, usize, usize) {
+        let (held, condemned) = self.pins.sizes();
+        (self.epochs.pinned(), condemned, self.candidates.count(), held)
+    }
+}
+
+/// References to every blob as the manifests of all objects have them. Each place counts; a segment counts once, whoever
+/// names it.
+fn references(shared: &Arc<Shared>, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
+    let mut counted = BTreeMap::new();
+    let mut segments = HashMap::new();
+    let mut count = |extents: &[Extent]| {
+        for extent in extents {
+            match extent {
+                Extent::Blob { blob, .. } => *counted.entry(*blob).or_default() += 1,
+                Extent::Segment { segment, .. } => drop(segments.insert(*segment, ())),
+                Extent::Inline(_) => {}
+            }
+        }
+    };
+    for bucket in buckets {
+        let list =
+            ListObjects { bucket: *bucket, prefix: Default::default(), delimiter: None, after: None, max_keys: 1_000 };
+        for entry in shared.list_objects(&list)?.entries {
+            let found = shared.object(*bucket, &entry.key)?;
+            let found = found.ok_or(Error::Record { reason: "a listed object is not there" })?;
+            count(&found.object.version.manifest);
+        }
+    }
+    for segment in std::mem::take(&mut segments).into_keys() {
+        for extent in shared.segment(segment)?.iter() {
+            if let Extent::Blob { blob, .. } = extent {
+                *counted.entry(*blob).or_default() += 1;
+            }
+        }
+    }
+    Ok(counted)
+}

@@ -1,0 +1,105 @@
+//! The same pipeline without threads: whoever holds the stepper decides what happens next. For simulations and tests.
+
+use std::sync::Arc;
+
+use super::apply::Applier;
+use super::commit::Committer;
+use super::open::{Opened, open};
+use super::reclaim::{Policy, Reclaimer, Step};
+use super::{EngineOptions, Environment, Handle};
+use orcas_base::error::Result;
+
+pub struct Stepper {
+    handle: Handle,
+    committer: Committer,
+    applier: Applier,
+    pub(super) reclaimer: Reclaimer,
+    _lock: Box<dyn Send + Sync>,
+    _tasks: crossbeam_channel::Receiver<super::Task>,
+}
+
+impl Stepper {
+    /// # Errors
+    /// As [`super::Engine::open`].
+    pub fn open(options: EngineOptions, environment: Environment) -> Result<Self> {
+        let Opened { shared, committer, applier, logs, tasks, lock, .. } = open(options, environment)?;
+        let reclaimer = Reclaimer::new(Arc::clone(&shared), logs, Arc::clone(&shared.reclaim.done));
+        Ok(Self { handle: Handle { shared }, reclaimer, committer, applier, _lock: lock, _tasks: tasks })
+    }
+
+    pub fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// One round of the committer: what waits is decided and made as durable as it has to be. Does nothing while the
+    /// index is too far behind.
+    pub fn commit(&mut self) {
+        if !self.handle.shared.applies.full() {
+            self.committer.step();
+        }
+    }
+
+    /// What a clean end makes of the log. Nothing may be done with the store any more.
+    pub fn close(&mut self) {
+        self.committer.close();
+    }
+
+    /// One transaction of the applier.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    pub fn apply(&mut self) -> Result<()> {
+        self.applier.step()
+    }
+
+    /// The next piece of reclamation.
+    ///
+    /// # Errors
+    /// As [`Reclaimer::step`].
+    pub fn reclaim(&mut self, policy: &Policy) -> Result<Step> {
+        self.reclaimer.step(policy)
+    }
+
+    /// The piece of reclamation that is under way.
+    pub fn reclaiming(&self) -> Option<&'static str> {
+        self.reclaimer.doing()
+    }
+
+    /// Looks at everything again; with `seal` the log file in use can be compacted too.
+    pub fn refresh_reclamation(&mut self, seal: bool) {
+        self.reclaimer.refresh();
+        self.reclaimer.settle(seal, false);
+    }
+
+    /// Makes the next log file ready.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn make_spare(&self) -> Result<()> {
+        self.handle.shared.make_spare()
+    }
+
+    /// Fills the filter of shared blobs.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn fill_heads(&self) -> Result<()> {
+        super::sharing::fill(&self.handle.shared)
+    }
+
+    /// The state of an index in memory, as a later [`super::IndexPlace::Memory`] takes it.
+    ///
+    /// # Errors
+    /// When the index is a file.
+    pub fn index_snapshot(&self) -> Result<Vec<u8>> {
+        self.handle.shared.index.serialize()
+    }
+
+    /// The canonical dump of the index.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn index_dump(&self) -> Result<String> {
+        self.handle.shared.index.dump()
+    }
+}

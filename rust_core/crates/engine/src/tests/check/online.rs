@@ -1,0 +1,140 @@
+//! Checks beside the work of a store, and the scrub.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use super::super::super::{CheckOptions, CheckProgress, Effort, IndexState};
+use super::super::support::{Store, noise};
+use super::fixture::{Everything, flip};
+use super::lost_keys;
+use orcas_index::BlobLocation;
+
+const OPTIONS: CheckOptions = CheckOptions { read_content: true, threads: 2, bytes_per_sec: 0 };
+
+#[test]
+fn a_store_is_clean_while_it_is_written_and_compacted() {
+    let store = Store::with(|options| {
+        options.log_file_size = 512 << 10;
+        options.chunk_size = 70_000;
+        options.pack_size = 2 << 20;
+        options.reclaim_rate = 0;
+    });
+    let bucket = store.bucket("b");
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for writer in 0..3u64 {
+            let (store, bucket, over) = (&store, &bucket, &over);
+            scope.spawn(move || {
+                for n in 0.. {
+                    if over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    let length = if n % 5 == 0 { 200_000 } else { 3_000 };
+                    let key = format!("{writer}/{:02}", n % 40);
+                    store.put(bucket, &key, &noise(length, (writer << 32) | (n % 100))).unwrap();
+                    if n % 3 == 0 {
+                        store.delete(bucket, &format!("{writer}/{:02}", (n + 7) % 40)).unwrap();
+                    }
+                }
+            });
+        }
+        let (store_ref, over_ref) = (&store, &over);
+        scope.spawn(move || {
+            while !over_ref.load(Ordering::Relaxed) {
+                store_ref.handle().reclaim(Effort::Compact).unwrap();
+            }
+        });
+        for round in 0..8 {
+            let report = store.handle().check(&OPTIONS, &CheckProgress::default());
+            let done =
+                report.as_ref().is_ok_and(|report| report.findings.is_empty() && report.index == IndexState::Equal);
+            if !done || round == 7 {
+                over.store(true, Ordering::Relaxed);
+            }
+            assert!(done, "round {round}: {report:#?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+}
+
+#[test]
+fn an_open_store_names_its_damage() {
+    let mut store = Everything::new();
+    let chunk = store.blobs_of("a", "stays")[1];
+    let content = store.blobs_of("a", "last")[0];
+    store.store.open();
+    let (BlobLocation::Pack { pack, offset, .. }, BlobLocation::Log { file, offset: at, .. }) =
+        (chunk.location, content.location)
+    else {
+        panic!()
+    };
+    flip(&store.pack(pack), offset + 5_000);
+    let report = store.store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+    assert_eq!(lost_keys(&report).into_iter().collect::<Vec<_>>(), ["a/stays"]);
+    flip(&store.log(file), at + 1_000);
+    let report = store.store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+    assert_eq!(lost_keys(&report).into_iter().collect::<Vec<_>>(), ["a/last", "a/stays"]);
+}
+
+#[test]
+fn an_empty_store_is_checked_online() {
+    let store = Store::new();
+    let report = store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+    assert!(report.findings.is_empty() && report.is_clean(), "{report:#?}");
+}
+
+fn wait_for(store: &Store, what: impl Fn(&super::super::super::ScrubProgress) -> bool) {
+    let started = Instant::now();
+    loop {
+        let progress = store.handle().scrub_progress();
+        if what(&progress) {
+            return;
+        }
+        assert!(started.elapsed() < Duration::from_secs(60), "{progress:#?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn the_scrub_finds_what_is_damaged_and_nothing_else() {
+    let mut store = Everything::new();
+    let chunk = store.blobs_of("a", "stays")[1];
+    let content = store.blobs_of("a", "last")[0];
+    let (BlobLocation::Pack { pack, offset, .. }, BlobLocation::Log { file, offset: at, .. }) =
+        (chunk.location, content.location)
+    else {
+        panic!()
+    };
+    store.store.change(|options| options.scrub_rate = 1 << 30);
+    store.store.open();
+    wait_for(&store.store, |progress| progress.rounds == 1);
+    let progress = store.store.handle().scrub_progress();
+    assert!(progress.damaged.is_empty() && progress.failed.is_none(), "{progress:#?}");
+    assert!(progress.done_bytes >= progress.total_bytes && progress.total_bytes > 10 << 20, "{progress:#?}");
+    store.store.close();
+    flip(&store.pack(pack), offset + 5_000);
+    // Slow enough that it has not come to the log yet.
+    store.store.change(|options| options.scrub_rate = 2 << 20);
+    store.store.open();
+    // Behind what the start has read.
+    flip(&store.log(file), at + 1_000);
+    wait_for(&store.store, |progress| progress.rounds == 1);
+    let progress = store.store.handle().scrub_progress();
+    let blobs: Vec<_> = progress.damaged.iter().filter_map(|damage| damage.blob).collect();
+    assert_eq!(progress.damaged_total, 2, "{progress:#?}");
+    assert!(blobs.contains(&chunk.sequence) && blobs.contains(&content.sequence), "{progress:#?}");
+}
+
+#[test]
+fn a_slow_scrub_ends_at_once() {
+    let mut store = Everything::new();
+    store.store.change(|options| options.scrub_rate = 1);
+    store.store.open();
+    std::thread::sleep(Duration::from_millis(50));
+    let progress = store.store.handle().scrub_progress();
+    assert!(progress.rate == 1 && progress.rounds == 0);
+    let started = Instant::now();
+    store.store.close();
+    // At its rate the first piece alone takes hours.
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}

@@ -1,0 +1,111 @@
+//! What a store holds and what it takes: per bucket from the index, and of files from the file system.
+//!
+//! Numbers of the index follow what was acknowledged by as much as the index does, at most a quarter of a second when
+//! little is written. They are read bucket by bucket, so a sum over buckets is of no single moment.
+
+use super::{Handle, Pools};
+use orcas_base::error::{Error, Result};
+use orcas_fs::Open;
+use orcas_index::Totals;
+
+/// A bucket as the index counts it. Bytes, where the name says nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketUsage {
+    pub name: String,
+    /// Current versions that are no delete markers.
+    pub objects: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// Versions that are not current, and delete markers.
+    pub history: u64,
+    /// Everything that its versions and open uploads refer to, as often as they do.
+    pub logical: u64,
+    /// The same, each distinct content once.
+    pub stored: u64,
+}
+
+/// Files of the store, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FilesUsage {
+    pub log_files: u64,
+    /// The file made ahead of its use included.
+    pub log_bytes: u64,
+    pub log_allocated: u64,
+    pub packs: u64,
+    pub pack_bytes: u64,
+    /// Without the holes.
+    pub pack_allocated: u64,
+    pub index_bytes: u64,
+    pub index_wal_bytes: u64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Usage {
+    pub store_id: [u8; 16],
+    /// In byte order of their names.
+    pub buckets: Vec<BucketUsage>,
+    pub totals: Totals,
+    pub files: FilesUsage,
+    pub pools: Pools,
+}
+
+impl Handle {
+    /// Blocking; costs a lookup for each bucket and an `open` for each file.
+    ///
+    /// # Errors
+    /// When the index or a directory cannot be read.
+    pub fn usage(&self) -> Result<Usage> {
+        let shared = &self.shared;
+        let reader = shared.index.read()?;
+        let mut buckets = Vec::new();
+        for bucket in self.buckets() {
+            // One that the index has yet to hear of is empty so far.
+            let counts = reader.counts(bucket.id)?.unwrap_or_default();
+            buckets.push(BucketUsage {
+                name: String::from_utf8_lossy(&bucket.name).into_owned(),
+                objects: counts.objects,
+                bytes: counts.bytes,
+                history: counts.history,
+                logical: counts.logical,
+                stored: counts.stored,
+            });
+        }
+        let totals = reader.totals()?;
+        drop(reader);
+        let (store_id, pools) = (shared.keys.store_id, self.pools());
+        Ok(Usage { store_id, buckets, totals, files: self.files_usage()?, pools })
+    }
+
+    fn files_usage(&self) -> Result<FilesUsage> {
+        let shared = &self.shared;
+        let data = &shared.options.data;
+        let mut usage = FilesUsage::default();
+        let log = data.join("log");
+        for name in shared.fs.list(&log)? {
+            match shared.fs.open(&log.join(name), Open::Read) {
+                Ok(file) => {
+                    usage.log_files += 1;
+                    usage.log_bytes += file.len()?;
+                    usage.log_allocated += file.allocated()?;
+                }
+                // Compacted meanwhile.
+                Err(Error::Missing { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        for pack in shared.packs.files()? {
+            usage.packs += 1;
+            usage.pack_bytes += pack.length;
+            usage.pack_allocated += pack.allocated;
+        }
+        let length = |name: &str| match shared.fs.open(&data.join(name), Open::Read) {
+            Ok(file) => file.len(),
+            // An index in memory has no file.
+            Err(Error::Missing { .. }) => Ok(0),
+            Err(error) => Err(error),
+        };
+        usage.index_bytes = length("index.db")?;
+        usage.index_wal_bytes = length("index.db-wal")?;
+        Ok(usage)
+    }
+}

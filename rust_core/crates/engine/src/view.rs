@@ -1,0 +1,162 @@
+//! The state as the sequencer sees it: records decided in this batch over the published overlay over the index.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Shared;
+use super::buckets::BucketTable;
+use super::overlay::Overlay;
+use super::reads::part_of;
+use orcas_base::error::Result;
+use orcas_base::planted::{self, Bug};
+use orcas_decide::{Completed, View};
+use orcas_index::BlobLocation;
+use orcas_record::{Bucket, BucketId, Extent, Identity, Object, Part, Sequence, Upload, UploadId};
+
+pub(super) struct SequencerView<'a> {
+    pub shared: &'a Shared,
+    pub pending: &'a Overlay,
+    pub buckets: &'a BucketTable,
+}
+
+/// Parts asked of the index at a time.
+const PART_PAGE: usize = 1_000;
+
+impl View for SequencerView<'_> {
+    fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
+        self.buckets.by_id(id).cloned()
+    }
+
+    fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.buckets.by_name(name).cloned()
+    }
+
+    fn bucket_count(&self) -> usize {
+        self.buckets.len()
+    }
+
+    fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
+        if self.pending.live_keys(id) {
+            return Ok(false);
+        }
+        // A deletion decided in this batch or published lately may not have reached the index.
+        let overlay = self.shared.overlay.read();
+        let deleted = |key: &[u8]| {
+            let change = self.pending.object(id, key).or_else(|| overlay.object(id, key));
+            change.is_some_and(|change| change.value.is_none())
+        };
+        let unbounded = std::ops::Bound::Unbounded;
+        if overlay.range(id, unbounded).any(|(key, change)| change.value.is_some() && !deleted(key)) {
+            return Ok(false);
+        }
+        let mut empty = true;
+        self.shared.index.read()?.scan_heads(id, b"", true, None, usize::MAX, &mut |head| {
+            empty = deleted(&head.key);
+            empty
+        })?;
+        Ok(empty)
+    }
+
+    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        if let Some(change) = self.pending.object(bucket, key) {
+            return Ok(change.value.clone());
+        }
+        Ok(self.shared.object(bucket, &Bytes::copy_from_slice(key))?.map(|found| found.object))
+    }
+
+    fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
+        match self.pending.segment(segment) {
+            Some(extents) => Ok(Arc::clone(extents)),
+            None => self.shared.segment(segment),
+        }
+    }
+
+    fn shared_blob(&self, identity: &Identity, length: u32, head: Option<u64>) -> Result<Option<Sequence>> {
+        let condemned = |blob| self.pending.is_condemned(blob);
+        match self.pending.shared_blob(identity) {
+            Some((blob, found)) if found == length && !condemned(blob) => Ok(Some(blob)),
+            _ => self.shared.published_blob(identity, length, head, &condemned),
+        }
+    }
+
+    fn condemn(&self, blob: Sequence) -> Result<bool> {
+        if planted::is(Bug::CondemnWithoutCheck) {
+            let identity = self.shared.index.read()?.blob_identity(blob)?;
+            return Ok(identity.is_none_or(|identity| self.shared.pins.condemn(identity, blob)));
+        }
+        // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
+        // in the index, which was waited for.
+        if !self.shared.candidates.contains(blob) {
+            return Ok(false);
+        }
+        // What is decided and not applied yet; then the index.
+        if self.pending.mentions(blob) || self.shared.overlay.read().mentions(blob) {
+            return Ok(false);
+        }
+        let reader = self.shared.index.read()?;
+        if reader.blob_refs(blob)? != Some(0) {
+            return Ok(false);
+        }
+        // An upload that has found the blob by its identity and is not decided yet holds a pin on it.
+        Ok(reader.blob_identity(blob)?.is_none_or(|identity| self.shared.pins.condemn(identity, blob)))
+    }
+
+    fn chunk_is_in(&self, blob: Sequence, wanted: u64) -> Result<bool> {
+        if self.pending.is_condemned(blob) || self.shared.overlay.read().is_condemned(blob) {
+            return Ok(false);
+        }
+        let place = self.shared.index.read()?.blob(blob)?;
+        Ok(matches!(place, Some(BlobLocation::Pack { pack, .. }) if pack == wanted))
+    }
+
+    fn pack_is_free(&self, pack: u64) -> Result<bool> {
+        if planted::is(Bug::RetirePackInFlight) {
+            return Ok(self.shared.index.read()?.blobs_in_pack(pack, 0, 1)?.is_empty());
+        }
+        // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
+        if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
+            return Ok(false);
+        }
+        if self.shared.overlay.read().pack_in_use(pack) {
+            return Ok(false);
+        }
+        let reader = self.shared.index.read()?;
+        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, 0, 1)?.is_empty())
+    }
+
+    fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
+        match self.pending.upload(id) {
+            Some(change) => Ok(change.value.clone()),
+            None => self.shared.upload(id),
+        }
+    }
+
+    fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>> {
+        // The overlay first: what it loses meanwhile is in the index by then.
+        let recent: Vec<Arc<Part>> = self.shared.overlay.read().parts(id, 0).cloned().collect();
+        let mut parts = BTreeMap::new();
+        let mut after = 0;
+        loop {
+            let page = self.shared.index.read()?.parts(id, after, PART_PAGE)?;
+            for row in &page {
+                parts.insert(row.number, Arc::new(part_of(&row.part)?));
+            }
+            match page.last() {
+                Some(last) if page.len() == PART_PAGE => after = last.number,
+                _ => break,
+            }
+        }
+        parts.extend(recent.into_iter().map(|part| (part.number, part)));
+        parts.extend(self.pending.parts(id, 0).map(|part| (part.number, Arc::clone(part))));
+        Ok(parts)
+    }
+
+    fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
+        match self.pending.completed(id) {
+            Some(completed) => Ok(Some(completed.clone())),
+            None => self.shared.completed(id),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! A whole response: status, headers, body. Built in one step; whoever sends it adds nothing.
+//!
+//! Every answer names its request (`x-amz-request-id`, `x-amz-id-2`). Date, Server and Connection are the HTTP server's.
+
+use std::sync::Arc;
+
+use super::download::Download;
+use super::problem::Problem;
+use orcas_base::buffers::Buffer;
+pub use orcas_s3::header_block::HeaderBlock;
+use orcas_s3::{ErrorCode, S3Error};
+use orcas_sigv4::Diagnosis;
+
+/// Bytes of each further element of an error that go to the log.
+const EXTRA_LEN_MAX: usize = 256;
+
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderBlock,
+    pub body: AnswerBody,
+    /// The connection ends behind it.
+    pub closes: bool,
+    /// For the log, if this is an error that has to stand there.
+    pub error: Option<Box<ErrorNote>>,
+}
+
+/// What the log says about an error. None is made of what clients ask as a matter of course: whether an object is there,
+/// and whether it has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorNote {
+    pub request_id: [u8; 16],
+    pub code: ErrorCode,
+    pub cause: String,
+    /// Of a signature that was refused, where that was looked for.
+    pub likely_cause: Option<String>,
+    /// Whether the server is, not the client.
+    pub at_fault: bool,
+}
+
+pub enum AnswerBody {
+    /// Also the body of every HEAD, whatever Content-Length says.
+    Empty,
+    Bytes(Buffer),
+    Pieces(Arc<Download>),
+}
+
+impl Answer {
+    /// Ends the connection after this answer, because it leaves a body unread.
+    #[must_use]
+    pub fn closing(mut self) -> Self {
+        self.closes = true;
+        self
+    }
+
+    /// Why this cannot be sent as an answer to a HEAD (`headless`) or to another request: a header that would have
+    /// been two, or a body without its length. Either is a mistake of this program.
+    fn flaw(&self, headless: bool) -> Option<&'static str> {
+        let length = match &self.body {
+            AnswerBody::Empty => 0,
+            AnswerBody::Bytes(bytes) => bytes.len() as u64,
+            AnswerBody::Pieces(download) => download.length(),
+        };
+        let framed = match self.headers.content_length() {
+            _ if headless => length == 0,
+            // RFC 9110, section 8.6.
+            None => length == 0 && matches!(self.status, 204 | 304),
+            Some(promised) => length == promised,
+        };
+        if self.headers.is_flawed() {
+            Some("a response header has a line end or a NUL in it")
+        } else if !framed {
+            Some("a response body does not have its Content-Length")
+        } else {
+            None
+        }
+    }
+}
+
+/// What every answer to one request needs to know of it.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// 16 hexadecimal digits in upper case.
+    pub request_id: [u8; 16],
+    pub host_id: Arc<str>,
+    /// The path as it stood in the request line.
+    pub resource: Vec<u8>,
+    /// A HEAD request: errors have no document.
+    pub headless: bool,
+}
+
+impl Envelope {
+    pub fn request_id(&self) -> &str {
+        std::str::from_utf8(&self.request_id).unwrap_or_default()
+    }
+
+    /// An answer without a body.
+    pub fn empty(&self, status: u16, mut headers: HeaderBlock) -> Answer {
+        // RFC 9110, section 8.6: neither a 204 nor a 304 carries one here, and a HEAD would promise a GET's.
+        if status != 204 && status != 304 && !self.headless {
+            headers.set_content_length(0);
+        }
+        self.complete(status, headers, AnswerBody::Empty)
+    }
+
+    /// An answer that is an XML document.
+    pub fn document(&self, status: u16, mut headers: HeaderBlock, document: impl Into<Buffer>) -> Answer {
+        let document = document.into();
+        headers.push("content-type", b"application/xml");
+        headers.set_content_length(document.len() as u64);
+        self.complete(status, headers, AnswerBody::Bytes(document))
+    }
+
+    /// The error document, or the bare status of a HEAD.
+    pub fn problem(&self, problem: Problem) -> Answer {
+        self.problem_with(problem, HeaderBlock::new())
+    }
+
+    /// As `problem`, with headers that go with the error.
+    pub fn problem_with(&self, problem: Problem, headers: HeaderBlock) -> Answer {
+        let error = &problem.error;
+        let status = error.code.status();
+        let mut answer = if self.headless {
+            self.empty(status, headers)
+        } else {
+            let document = error.document(&self.resource, self.request_id(), &self.host_id);
+            self.document(status, headers, document)
+        };
+        answer.error = self.note(problem).map(Box::new);
+        answer
+    }
+
+    /// As `problem`, with what a client needs in order to find out what is wrong with its signature.
+    pub fn explained(&self, problem: Problem, diagnosis: Diagnosis) -> Answer {
+        let note = self.note(problem.clone());
+        let Diagnosis { cause, explanation } = diagnosis;
+        let mut error = problem.error;
+        for (name, text) in [
+            ("LikelyCause", cause.clone().map(String::into_bytes)),
+            ("StringToSign", explanation.as_ref().map(|texts| texts.string_to_sign.clone())),
+            ("CanonicalRequest", explanation.as_ref().map(|texts| texts.canonical_request.clone())),
+        ] {
+            if let Some(text) = text {
+                error = error.field(name, text);
+            }
+        }
+        let mut answer = self.problem(Problem { error, fault: problem.fault });
+        answer.error = note.map(|note| Box::new(ErrorNote { likely_cause: cause, ..note }));
+        answer
+    }
+
+    fn note(&self, problem: Problem) -> Option<ErrorNote> {
+        let Problem { error, fault } = problem;
+        let code = error.code;
+        let expected = matches!(
+            code,
+            ErrorCode::NoSuchKey | ErrorCode::NoSuchVersion | ErrorCode::PreconditionFailed | ErrorCode::NotModified
+        );
+        let at_fault = fault.is_some();
+        let cause = || fault.unwrap_or_else(|| told(&error));
+        (!expected).then(|| ErrorNote {
+            request_id: self.request_id,
+            code,
+            cause: cause(),
+            likely_cause: None,
+            at_fault,
+        })
+    }
+
+    /// Names the request and joins the parts.
+    pub fn complete(&self, status: u16, mut headers: HeaderBlock, body: AnswerBody) -> Answer {
+        headers.push("x-amz-request-id", &self.request_id);
+        headers.push("x-amz-id-2", self.host_id.as_bytes());
+        Answer { status, headers, body, closes: false, error: None }
+    }
+
+    /// The answer, or the one of a server at fault where it is not fit to be sent.
+    pub fn checked(&self, answer: Answer) -> Answer {
+        match answer.flaw(self.headless) {
+            None => answer,
+            Some(flaw) => self.problem(Problem::internal(flaw)),
+        }
+    }
+}
+
+/// The message of an error and what belongs to it, such as the name of an argument.
+fn told(error: &S3Error) -> String {
+    let mut text = error.message.to_string();
+    for (name, value) in &error.extra {
+        let value = String::from_utf8_lossy(&value[..value.len().min(EXTRA_LEN_MAX)]);
+        text.push_str(&format!(" {name}={value}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn envelope(headless: bool) -> Envelope {
+        Envelope { request_id: *b"0123456789ABCDEF", host_id: "host".into(), resource: b"/b/k".to_vec(), headless }
+    }
+
+    fn promising(length: u64) -> HeaderBlock {
+        let mut block = HeaderBlock::new();
+        block.set_content_length(length);
+        block
+    }
+
+    #[test]
+    fn answers_are_as_long_as_they_say() {
+        let bytes = |length: usize| AnswerBody::Bytes(vec![0; length].into());
+        for (status, headless, promised, body, fit) in [
+            (200, false, Some(3), bytes(3), true),
+            (200, false, Some(3), bytes(2), false),
+            (200, false, Some(3), AnswerBody::Empty, false),
+            (200, false, Some(0), AnswerBody::Empty, true),
+            (200, false, None, AnswerBody::Empty, false),
+            (200, false, None, bytes(1), false),
+            (304, false, None, AnswerBody::Empty, true),
+            (204, false, None, AnswerBody::Empty, true),
+            (204, false, None, bytes(1), false),
+            (200, true, Some(3), AnswerBody::Empty, true),
+            (404, true, None, AnswerBody::Empty, true),
+            (200, true, Some(3), bytes(3), false),
+        ] {
+            let envelope = envelope(headless);
+            let headers = promised.map_or_else(HeaderBlock::new, promising);
+            let answer = envelope.checked(envelope.complete(status, headers, body));
+            assert_eq!(answer.status, if fit { status } else { 500 }, "{status} {headless} {promised:?}");
+            assert_eq!(answer.error.is_none(), fit);
+            assert_eq!(answer.flaw(headless), None);
+        }
+    }
+
+    #[test]
+    fn the_log_hears_of_errors_but_not_of_what_is_asked_as_a_matter_of_course() {
+        let note = |problem: Problem| envelope(true).problem(problem).error.map(|note| (note.cause, note.at_fault));
+        for expected in [ErrorCode::NoSuchKey, ErrorCode::NoSuchVersion, ErrorCode::PreconditionFailed] {
+            assert_eq!(note(expected.into()), None);
+        }
+        assert!(note(ErrorCode::NoSuchBucket.into()).is_some());
+        assert_eq!(note(Problem::internal("a reason")), Some(("a reason".into(), true)));
+        let argument = S3Error::argument("no", "x", &[b'v'; 1000]);
+        let (cause, at_fault) = note(argument.into()).unwrap();
+        assert!(!at_fault && cause.starts_with("no ArgumentName=x ArgumentValue=vvv") && cause.len() < 400, "{cause}");
+    }
+
+    #[test]
+    fn a_header_that_would_be_two_is_a_failure_and_not_sent() {
+        let envelope = envelope(false);
+        let mut headers = promising(0);
+        headers.push("location", b"/b\r\nx-evil: 1");
+        let answer = envelope.checked(envelope.complete(200, headers, AnswerBody::Empty));
+        assert_eq!(answer.status, 500);
+        assert!(answer.headers.iter().all(|(name, _)| name != "x-evil" && name != "location"));
+    }
+}

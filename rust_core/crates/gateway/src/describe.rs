@@ -1,0 +1,44 @@
+//! What the log says about a request that was refused: read from its head once more, after the refusal, so that a request
+//! that is not refused pays nothing for it. Nothing here decides anything.
+
+use super::accept::below;
+use super::lane::Lane;
+use orcas_http::{Query, RequestHead};
+use orcas_s3::Target;
+use orcas_s3::operations::resolve;
+use orcas_sigv4::{Diagnosis, Place, authorize, claimed_access_key, diagnose};
+
+/// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    pub operation: Option<&'static str>,
+    pub bucket: Option<String>,
+    pub key: Option<String>,
+    pub access_key: Option<String>,
+}
+
+impl Lane {
+    /// `root` as of `accept_below`.
+    pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
+        let host = head.headers.get("host").unwrap_or_default();
+        let access_key = claimed_access_key(head);
+        let Ok(target) = Target::parse(below(head.path, root), host, &self.options.domains) else {
+            return Description { access_key, ..Description::default() };
+        };
+        let operation = Query::parse(head.query)
+            .and_then(|query| resolve(head.method, &target, &query, &head.headers).ok())
+            .map(|operation| operation.name());
+        let key = target.key().map(|key| String::from_utf8_lossy(key).into_owned());
+        Description { operation, bucket: target.bucket().map(str::to_owned), key, access_key }
+    }
+
+    /// Why the signature of `head` is refused, if it is and that can be told.
+    pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
+        let policy = self.policy();
+        let keys = &self.identities.keys;
+        let credential = |key: &str| keys.get(key).map(|known| known.credential.clone());
+        let error = authorize(head, &policy, &self.signing_keys, &credential).err()?;
+        let place = Place { region: &self.options.region, domains: &self.options.domains };
+        diagnose(head, &error, &policy, &place, &credential)
+    }
+}

@@ -1,0 +1,252 @@
+//! InstantUpload, an extension: an object made of bytes that the bucket's owner has stored already, named by their
+//! SHA-256. The client proves that it has them by answering a challenge; the server copies no bytes.
+//!
+//! Only within one owner's scope, so that nobody learns what others have stored. Whatever stands in the way that is no
+//! refusal of the request itself answers `send`: the client then uploads as usual.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::answer::{Answer, HeaderBlock};
+use super::challenge::{Challenge, Claim, Rejected};
+use super::conditions::precondition;
+use super::intake::transfer_encoded;
+use super::lane::{Lane, now_ms};
+use super::metadata::stored;
+use super::problem::Problem;
+use super::request::{Input, Request, Step};
+use orcas_checksum::{Checksum, ChecksumAlgorithm};
+use orcas_decide::{Copy, Failure, Intent, Put, Refusal, SourceConditions};
+use orcas_engine::Found;
+use orcas_http::{Headers, hex, parse_hex};
+use orcas_record::{Bucket, Object, ObjectHeaders, RefLevel};
+use orcas_s3::conditions::WriteCondition;
+use orcas_s3::extensions::{INSTANT_ANSWER, INSTANT_CHALLENGE, INSTANT_SHA256, INSTANT_SIZE, single};
+use orcas_s3::headers::uploaded;
+use orcas_s3::metadata::{ObjectHeaders as Sent, UPLOAD_LEN_MAX};
+use orcas_s3::xml::results;
+use orcas_s3::{ErrorCode, S3Error};
+
+/// Times another source is looked for when one goes away while it is copied.
+const ATTEMPTS_MAX: usize = 4;
+
+pub struct InstantUpload {
+    pub bucket: Arc<Bucket>,
+    pub key: Bytes,
+    pub condition: WriteCondition,
+    headers: ObjectHeaders,
+    /// The caller owns the bucket.
+    own: bool,
+    /// Bytes.
+    size: u64,
+    sha256: [u8; 32],
+    proof: Option<Proof>,
+}
+
+/// An answered challenge, as sent.
+struct Proof {
+    token: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl InstantUpload {
+    /// `caller` is the id of who asks.
+    pub fn parse(headers: &Headers<'_>, caller: &str, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, S3Error> {
+        refuse_body(headers, "An instant upload has no body")?;
+        refuse_digests(headers)?;
+        let proof = match (single(headers, INSTANT_CHALLENGE)?, single(headers, INSTANT_ANSWER)?) {
+            (Some(token), Some(answer)) => Some(Proof { token: token.to_vec(), answer: answer.to_vec() }),
+            (None, None) => None,
+            _ => {
+                let message = "A challenge and its answer belong together";
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+            }
+        };
+        Ok(Self {
+            own: bucket.owner == caller.as_bytes(),
+            bucket,
+            key,
+            condition: WriteCondition::parse(headers)?,
+            headers: stored(Sent::parse(headers)?),
+            size: size(headers)?,
+            sha256: sha256(headers)?,
+            proof,
+        })
+    }
+
+    /// Whether content of earlier uploads may stand for this one.
+    fn offered(&self, lane: &Lane) -> bool {
+        self.own && lane.options.instant_upload && self.bucket.settings.ref_level != Some(RefLevel::Off)
+    }
+
+    fn source(&self, lane: &Lane) -> Result<Option<Found>, Problem> {
+        let source = lane.engine.instant_source(&self.bucket.owner, &self.sha256, self.size)?;
+        let is_it = |found: &Found| {
+            let version = &found.object.version;
+            version.size == self.size && version.sha256 == Some(self.sha256)
+        };
+        Ok(source.filter(is_it))
+    }
+
+    fn claim(&self) -> Claim<'_> {
+        Claim {
+            owner: &self.bucket.owner,
+            bucket: self.bucket.id,
+            key: &self.key,
+            size: self.size,
+            sha256: &self.sha256,
+        }
+    }
+
+    fn copy(&self, source: &Object) -> Intent {
+        let checksum = Checksum::from_bytes(ChecksumAlgorithm::Sha256, &self.sha256);
+        Intent::CopyObject(Box::new(Copy {
+            source: (source.version.bucket, source.version.key.clone()),
+            source_conditions: SourceConditions::default(),
+            bucket: self.bucket.id,
+            key: self.key.clone(),
+            precondition: precondition(&self.condition),
+            headers: Some(self.headers.clone()),
+            // The sequence pins the source to what was looked up and read.
+            checksum: checksum.map(|checksum| (source.sequence, checksum)),
+        }))
+    }
+}
+
+fn size(headers: &Headers<'_>) -> Result<u64, S3Error> {
+    let value = single(headers, INSTANT_SIZE)?.ok_or_else(|| missing(INSTANT_SIZE))?;
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    match digits.and_then(|text| text.parse().ok()) {
+        Some(size) if size <= UPLOAD_LEN_MAX => Ok(size),
+        Some(_) => Err(S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", value)),
+        None => Err(S3Error::argument("The size is no number of bytes", INSTANT_SIZE, value)),
+    }
+}
+
+fn sha256(headers: &Headers<'_>) -> Result<[u8; 32], S3Error> {
+    let value = single(headers, INSTANT_SHA256)?.ok_or_else(|| missing(INSTANT_SHA256))?;
+    parse_hex(value).ok_or_else(|| S3Error::argument("A SHA-256 has 64 hexadecimal digits", INSTANT_SHA256, value))
+}
+
+fn missing(name: &'static str) -> S3Error {
+    S3Error::argument("An instant upload names the size and the SHA-256 of its content", name, b"")
+}
+
+/// Refuses a request that announces a body which nobody would read.
+pub fn refuse_body(headers: &Headers<'_>, message: &'static str) -> Result<(), S3Error> {
+    let announced = headers.get_all("content-length").any(|length| length.trim_ascii() != b"0");
+    if announced || transfer_encoded(headers) {
+        return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+    }
+    Ok(())
+}
+
+/// Refuses digests that would have to be compared with bytes.
+fn refuse_digests(headers: &Headers<'_>) -> Result<(), S3Error> {
+    let digest = headers.iter().find(|(name, _)| {
+        name.starts_with(b"x-amz-checksum-")
+            || matches!(*name, b"content-md5" | b"x-amz-sdk-checksum-algorithm" | b"x-amz-trailer")
+    });
+    match digest {
+        Some((name, _)) => {
+            let name = String::from_utf8_lossy(name);
+            let message = format!("An instant upload names its content by {INSTANT_SHA256}, not by {name}");
+            Err(S3Error::with(ErrorCode::InvalidRequest, message))
+        }
+        None => Ok(()),
+    }
+}
+
+fn denied(message: &'static str) -> Problem {
+    S3Error::with(ErrorCode::AccessDenied, message).into()
+}
+
+impl Request {
+    /// Blocks until the upload is decided: what is stored has to be looked up and read.
+    pub(super) fn instant_upload(&self) -> Result<Step, Problem> {
+        let Input::InstantUpload(upload) = &self.input else {
+            return Err(Problem::internal("an instant upload was lost"));
+        };
+        let answer = if !upload.offered(&self.lane) {
+            self.instant_send()
+        } else if let Some(proof) = &upload.proof {
+            self.instant_prove(upload, proof)?
+        } else {
+            self.instant_challenge(upload)?
+        };
+        Ok(answer.into())
+    }
+
+    fn instant_send(&self) -> Answer {
+        self.envelope.document(200, HeaderBlock::new(), results::instant_send())
+    }
+
+    fn instant_challenge(&self, upload: &InstantUpload) -> Result<Answer, Problem> {
+        if upload.source(&self.lane)?.is_none() {
+            return Ok(self.instant_send());
+        }
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|error| Problem::internal(error.to_string()))?;
+        let challenge = self.lane.challenger.issue(&upload.claim(), now_ms(), &random);
+        let document = results::instant_challenge(&challenge.token, &hex(&challenge.nonce), &challenge.ranges);
+        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+    }
+
+    /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
+    fn instant_prove(&self, upload: &InstantUpload, proof: &Proof) -> Result<Answer, Problem> {
+        let lane = &self.lane;
+        let challenge = lane.challenger.open(&proof.token, &upload.claim(), now_ms());
+        let challenge = challenge.map_err(|rejected| match rejected {
+            Rejected::Foreign => denied("The challenge was not issued by this server for this upload."),
+            Rejected::Expired => denied("The challenge has expired."),
+        })?;
+        let wrong = || denied("The answer to the challenge is wrong.");
+        let given = parse_hex(&proof.answer).ok_or_else(wrong)?;
+        for _ in 0..ATTEMPTS_MAX {
+            let Some(source) = upload.source(lane)? else { return Ok(self.instant_send()) };
+            match self.is_answer(&challenge, &source, &given) {
+                Ok(true) => {}
+                Ok(false) => return Err(wrong()),
+                // Its bytes may have gone with it.
+                Err(_) if !self.stands(&source.object)? => continue,
+                Err(problem) => return Err(problem),
+            }
+            match lane.engine.execute(upload.copy(&source.object)) {
+                Err(Failure::Refused(Refusal::SourceChanged)) => {}
+                // Of the source, which has gone, or of the destination?
+                Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchBucket))
+                    if !self.stands(&source.object)? => {}
+                done => return self.outcome(done?),
+            }
+        }
+        Ok(self.instant_send())
+    }
+
+    fn is_answer(&self, challenge: &Challenge, source: &Found, given: &[u8; 32]) -> Result<bool, Problem> {
+        let mut answer = challenge.answer();
+        for (first, last) in &challenge.ranges {
+            let mut reader = self.lane.engine.reader(source, *first, *last);
+            let mut bytes = vec![0; (last - first + 1) as usize];
+            let mut at = 0;
+            while at < bytes.len() {
+                match reader.read(&mut bytes[at..])? {
+                    0 => return Err(Problem::internal("an object has not the length that its record says")),
+                    read => at += read,
+                }
+            }
+            answer.update(&bytes);
+        }
+        Ok(answer.is(given))
+    }
+
+    fn stands(&self, source: &Object) -> Result<bool, Problem> {
+        let found = self.lane.engine.object(source.version.bucket, &source.version.key)?;
+        Ok(found.is_some_and(|found| found.object.sequence == source.sequence))
+    }
+
+    /// As PutObject answers.
+    pub(super) fn instant_uploaded(&self, put: &Put) -> Answer {
+        self.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false))
+    }
+}

@@ -1,0 +1,466 @@
+//! What a request head promises of its body, and the check that the body keeps it: framing, lengths, digests.
+//!
+//! Order of verdicts: framing, length, payload hash, Content-MD5, checksum. Content handed on before `finish` has
+//! succeeded is unverified; nothing of it may become visible.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::body_md5::BodyMd5;
+use super::prefixes::{PrefixName, Prefixes};
+use super::problem::Problem;
+use orcas_base::buffers::Buffers;
+use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
+use orcas_engine::Witness;
+use orcas_http::Headers;
+use orcas_record::{HEAD_LENGTH, Identity};
+use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
+use orcas_s3::metadata::{BodyLength, content_md5};
+use orcas_s3::{ErrorCode, S3Error};
+use orcas_sigv4::{ChunkMode, ChunkedDecoder, PayloadMode, Trailers, verify_payload_hash};
+
+/// What was promised of a body.
+#[derive(Clone, Debug)]
+pub struct Promise {
+    /// Bytes of content, without framing.
+    pub length: u64,
+    /// Bytes on the wire, when declared.
+    pub wire: Option<u64>,
+    framing: Option<ChunkMode>,
+    /// The value of `x-amz-trailer`.
+    announced: Vec<u8>,
+    sha256: Option<[u8; 32]>,
+    md5: Option<[u8; 16]>,
+    checksum: DeclaredChecksum,
+    /// The SHA-256 is computed though nobody promised one.
+    keep_sha256: bool,
+}
+
+/// What is known of a body that kept its promise.
+#[derive(Clone, Copy, Debug)]
+pub struct Digests {
+    pub md5: [u8; 16],
+    /// When the client vouched for it or chose it as its checksum, or it was to be kept.
+    pub sha256: Option<[u8; 32]>,
+    /// In the algorithm the client chose; `None` when it chose none.
+    pub checksum: Option<Checksum>,
+}
+
+impl Promise {
+    /// Reads the head of a request whose body is stored. The length must be declared.
+    pub fn parse(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
+        let framing = ChunkMode::of(payload);
+        let lengths = BodyLength::parse(headers)?;
+        let length = lengths.of_content(framing.is_some())?;
+        let checksum = DeclaredChecksum::parse(headers)?;
+        Self::with_length(headers, payload, checksum, length, lengths.wire)
+    }
+
+    /// Reads the head of a request whose body is a document; a missing length means that there is none.
+    pub fn of_document(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
+        Self::with_checksum(headers, payload, DeclaredChecksum::parse(headers)?)
+    }
+
+    /// The same for CompleteMultipartUpload, whose checksum headers speak of the object and not of the document.
+    pub fn of_part_list(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
+        Self::with_checksum(headers, payload, DeclaredChecksum::None)
+    }
+
+    fn with_checksum(
+        headers: &Headers<'_>,
+        payload: &PayloadMode,
+        checksum: DeclaredChecksum,
+    ) -> Result<Self, S3Error> {
+        let lengths = BodyLength::parse(headers)?;
+        let framed = ChunkMode::of(payload).is_some();
+        let length = match (if framed { lengths.decoded } else { lengths.wire }, transfer_encoded(headers)) {
+            (Some(length), _) => length,
+            (None, false) => 0,
+            (None, true) => return Err(ErrorCode::MissingContentLength.into()),
+        };
+        Self::with_length(headers, payload, checksum, length, lengths.wire)
+    }
+
+    fn with_length(
+        headers: &Headers<'_>,
+        payload: &PayloadMode,
+        checksum: DeclaredChecksum,
+        length: u64,
+        wire: Option<u64>,
+    ) -> Result<Self, S3Error> {
+        let framing = ChunkMode::of(payload);
+        if matches!(checksum, DeclaredChecksum::Trailer(_)) && framing.is_none() {
+            let message = "x-amz-trailer needs an aws-chunked body";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+        }
+        let sha256 = match payload {
+            PayloadMode::Hash(hash) => Some(*hash),
+            PayloadMode::Unsigned
+            | PayloadMode::StreamingSigned(_)
+            | PayloadMode::StreamingSignedTrailer(_)
+            | PayloadMode::StreamingUnsignedTrailer => None,
+        };
+        let announced = headers.get_all("x-amz-trailer").collect::<Vec<_>>().join(&b","[..]);
+        let md5 = content_md5(headers)?;
+        Ok(Self { length, wire, framing, announced, sha256, md5, checksum, keep_sha256: false })
+    }
+
+    /// Also computes the SHA-256 of the content if `keep`.
+    #[must_use]
+    pub fn keeping_sha256(self, keep: bool) -> Self {
+        Self { keep_sha256: keep, ..self }
+    }
+
+    /// Whether a SHA-256 of the content is computed; once, whatever it is for.
+    pub fn hashes_sha256(&self) -> bool {
+        self.keep_sha256 || self.sha256.is_some() || self.checksum.algorithm() == Some(ChecksumAlgorithm::Sha256)
+    }
+
+    /// The algorithm of the checksum, when that is not the SHA-256 computed anyway.
+    fn other_algorithm(&self) -> Option<ChecksumAlgorithm> {
+        self.checksum.algorithm().filter(|algorithm| *algorithm != ChecksumAlgorithm::Sha256)
+    }
+
+    /// Joins what was computed; `other` is the checksum in `other_algorithm`.
+    fn digests(&self, md5: [u8; 16], sha256: Option<[u8; 32]>, other: Option<Checksum>) -> Digests {
+        let sha256_checksum = match (self.checksum.algorithm(), &sha256) {
+            (Some(ChecksumAlgorithm::Sha256), Some(sha256)) => Checksum::from_bytes(ChecksumAlgorithm::Sha256, sha256),
+            _ => None,
+        };
+        Digests { md5, sha256, checksum: other.or(sha256_checksum) }
+    }
+
+    /// Whether anything beside Content-Length vouches for the body: Content-MD5 or a checksum.
+    pub fn has_integrity_header(&self) -> bool {
+        self.md5.is_some() || self.checksum != DeclaredChecksum::None
+    }
+
+    /// Bytes that the whole body may take on the wire, for a body that is collected in memory. Framing may cost no
+    /// more than this: chunks of one byte would cost a hundred for each.
+    pub fn wire_max(&self) -> u64 {
+        const FRAMING_MAX: u64 = 64 * 1024;
+        match (&self.framing, self.wire) {
+            (None, _) => self.length,
+            (Some(_), Some(wire)) => wire.min(self.length + FRAMING_MAX),
+            (Some(_), None) => self.length + FRAMING_MAX,
+        }
+    }
+
+    /// Starts to check a body piece by piece.
+    pub fn verifier(&self, prefixes: Arc<Prefixes>) -> Verifier {
+        Verifier {
+            decoder: self.framing.clone().map(|mode| ChunkedDecoder::new(mode, self.length, &self.announced)),
+            hashes: Hashes {
+                md5: BodyMd5::new(Arc::clone(&prefixes)),
+                lent: None,
+                sha256: self.hashes_sha256().then(Sha256::new),
+                checksum: self.other_algorithm().map(Hasher::new),
+                prefixes,
+                name: PrefixName::default(),
+            },
+            received: 0,
+            promised: self.clone(),
+        }
+    }
+
+    /// Checks a body that is all in memory and returns its content.
+    pub fn verify(&self, wire: Bytes, buffers: &Arc<Buffers>) -> Result<(Bytes, Digests), Problem> {
+        if self.framing.is_some() {
+            let mut content = buffers.take(wire.len().min(usize::try_from(self.length).unwrap_or(usize::MAX)));
+            let mut verifier = self.verifier(Arc::default());
+            verifier.push(&wire, Paid::Now, &mut |bytes, hashes| {
+                hashes.bytes(bytes);
+                content.extend_from_slice(bytes);
+                Ok(())
+            })?;
+            return Ok((content.into(), verifier.finish()?));
+        }
+        self.check_length(wire.len() as u64)?;
+        let sha256 = self.hashes_sha256().then(|| Sha256::digest(&wire).into());
+        if let (Some(announced), Some(sha256)) = (&self.sha256, &sha256) {
+            verify_payload_hash(announced, sha256)?;
+        }
+        let other = self.other_algorithm().map(|algorithm| Hasher::digest(algorithm, &wire));
+        let digests = self.digests(Md5Hasher::digest(&wire), sha256, other);
+        self.check_digests(&digests, None)?;
+        Ok((wire, digests))
+    }
+
+    fn check_length(&self, received: u64) -> Result<(), Problem> {
+        if received == self.length {
+            return Ok(());
+        }
+        let (expected, provided) = (self.length.to_string(), received.to_string());
+        let error = S3Error::new(ErrorCode::IncompleteBody);
+        Err(error.field("NumberBytesExpected", expected).field("NumberBytesProvided", provided).into())
+    }
+
+    /// `trailers` are those of a framed body.
+    fn check_digests(&self, computed: &Digests, trailers: Option<&Trailers>) -> Result<(), Problem> {
+        if self.md5.is_some_and(|promised| promised != computed.md5) {
+            return Err(ErrorCode::BadDigest.into());
+        }
+        let promised = match self.checksum {
+            DeclaredChecksum::Value(value) => value,
+            DeclaredChecksum::Trailer(algorithm) => {
+                let (name, value) =
+                    trailers.and_then(|trailers| trailers.first()).ok_or(ErrorCode::MalformedTrailerError)?;
+                trailer_value(algorithm, name, value)?
+            }
+            DeclaredChecksum::None | DeclaredChecksum::Algorithm(_) => return Ok(()),
+        };
+        if computed.checksum == Some(promised) { Ok(()) } else { Err(mismatch(promised.algorithm()).into()) }
+    }
+}
+
+/// Whether the request uses HTTP's own chunking, so that it has a body without a Content-Length.
+pub fn transfer_encoded(headers: &Headers<'_>) -> bool {
+    headers.get("transfer-encoding").is_some()
+}
+
+/// Checks one body as it arrives.
+pub struct Verifier {
+    promised: Promise,
+    decoder: Option<ChunkedDecoder>,
+    hashes: Hashes,
+    /// Bytes of content.
+    received: u64,
+}
+
+/// When the MD5 of bytes is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paid {
+    Now,
+    /// As far as the bytes can be kept until `BodyMd5::settle_all`.
+    Later,
+}
+
+/// All digests of a body that are to be had. What is known of a beginning is not computed again.
+pub struct Hashes {
+    md5: BodyMd5,
+    /// The piece that is being looked at, if the MD5 is computed later.
+    lent: Option<Bytes>,
+    sha256: Option<Sha256>,
+    checksum: Option<Hasher>,
+    prefixes: Arc<Prefixes>,
+    /// Of what ended with a chunk.
+    name: PrefixName,
+}
+
+/// Bytes that are no part of a piece are copied to be hashed later, up to the beginning of a chunk that is held until
+/// its head is known.
+const COPIED_MAX: usize = HEAD_LENGTH;
+
+impl Hashes {
+    /// Block by block, so that each is hashed by all while it is in the cache.
+    fn update(&mut self, content: &[u8], md5: bool, sha256: bool) {
+        const BLOCK: usize = 16 * 1024;
+        let later = if md5 { self.kept(content) } else { None };
+        let md5 = md5 && later.is_none();
+        for block in content.chunks(BLOCK) {
+            if md5 {
+                self.md5.update(block);
+            }
+            if let (true, Some(sha256)) = (sha256, &mut self.sha256) {
+                sha256.update(block);
+            }
+            if let Some(checksum) = &mut self.checksum {
+                checksum.update(block);
+            }
+        }
+        if let Some(later) = later {
+            self.md5.owe(later);
+        }
+    }
+
+    /// The same bytes, if they can be hashed later.
+    fn kept(&self, content: &[u8]) -> Option<Bytes> {
+        let lent = self.lent.as_ref()?;
+        let (piece, part) = (lent.as_ptr_range(), content.as_ptr_range());
+        if piece.start <= part.start && part.end <= piece.end {
+            return Some(lent.slice_ref(content));
+        }
+        (content.len() <= COPIED_MAX).then(|| Bytes::copy_from_slice(content))
+    }
+}
+
+impl Witness for Hashes {
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.update(bytes, true, true);
+    }
+
+    fn chunk_ended(&mut self, identity: &Identity) {
+        self.name = self.name.and(identity);
+        self.md5.remember(self.name, self.sha256.clone());
+    }
+
+    fn chunk(&mut self, identity: &Identity, bytes: &[u8]) {
+        let Some(known) = self.prefixes.get(&self.name.and(identity)) else {
+            self.bytes(bytes);
+            return self.chunk_ended(identity);
+        };
+        self.md5.continue_from(known.md5);
+        match (&mut self.sha256, known.sha256) {
+            (Some(ours), Some(known)) => *ours = known,
+            (Some(_), None) => {
+                self.update(bytes, false, true);
+                return self.chunk_ended(identity);
+            }
+            (None, _) => {}
+        }
+        self.update(bytes, false, false);
+        self.name = self.name.and(identity);
+    }
+}
+
+type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut Hashes) -> Result<(), Problem>;
+
+impl Verifier {
+    /// Takes bytes as they came from the wire and hands their content to `sink`, which shows all of it to the hashes.
+    pub fn push(&mut self, wire: &Bytes, md5: Paid, sink: Sink<'_>) -> Result<(), Problem> {
+        self.hashes.lent = (md5 == Paid::Later).then(|| wire.clone());
+        let pushed = self.take(wire, sink);
+        self.hashes.lent = None;
+        pushed
+    }
+
+    fn take(&mut self, wire: &[u8], sink: Sink<'_>) -> Result<(), Problem> {
+        let (hashes, received) = (&mut self.hashes, &mut self.received);
+        match &mut self.decoder {
+            None => {
+                *received += wire.len() as u64;
+                if *received > self.promised.length {
+                    return Err(ErrorCode::IncompleteBody.into());
+                }
+                sink(wire, hashes)
+            }
+            Some(decoder) => {
+                let mut result = Ok(());
+                decoder.push(wire, &mut |content| {
+                    if result.is_ok() {
+                        *received += content.len() as u64;
+                        result = sink(content, hashes);
+                    }
+                })?;
+                result
+            }
+        }
+    }
+
+    /// For `BodyMd5::settle_all`.
+    pub fn md5(&mut self) -> &mut BodyMd5 {
+        &mut self.hashes.md5
+    }
+
+    /// The body has ended. Succeeds only if it is all that was promised.
+    pub fn finish(self) -> Result<Digests, Problem> {
+        let trailers = self.decoder.map(ChunkedDecoder::finish).transpose()?;
+        self.promised.check_length(self.received)?;
+        let sha256 = self.hashes.sha256.map(|sha256| sha256.finalize().into());
+        if let (Some(announced), Some(sha256)) = (&self.promised.sha256, &sha256) {
+            verify_payload_hash(announced, sha256)?;
+        }
+        let other = self.hashes.checksum.map(Hasher::finish);
+        let digests = self.promised.digests(self.hashes.md5.finish(), sha256, other);
+        self.promised.check_digests(&digests, trailers.as_ref())?;
+        Ok(digests)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orcas_checksum::base64_encode;
+
+    #[test]
+    fn what_is_known_of_a_beginning_is_not_computed_again() {
+        let prefixes = Arc::<Prefixes>::default();
+        let (first, second) = (Identity([1; 32]), Identity([2; 32]));
+        let hashes = |sha256: bool| Hashes {
+            md5: BodyMd5::new(Arc::clone(&prefixes)),
+            lent: None,
+            sha256: sha256.then(Sha256::new),
+            checksum: None,
+            prefixes: Arc::clone(&prefixes),
+            name: PrefixName::default(),
+        };
+        let mut through = hashes(false);
+        through.bytes(b"chunk ");
+        through.bytes(b"one");
+        through.chunk_ended(&first);
+        // The bytes that come now are others, and nobody looks at them.
+        let mut held = hashes(true);
+        held.chunk(&first, b"nonsense!");
+        // But a SHA-256 of the beginning had not been computed.
+        assert_eq!(held.sha256.clone().unwrap().finalize(), Sha256::digest(b"nonsense!"));
+        held.chunk(&second, b"chunk two");
+        assert_eq!(held.md5.finish(), Md5Hasher::digest(b"chunk onechunk two"));
+        let mut again = hashes(true);
+        again.chunk(&first, b"");
+        again.chunk(&second, b"");
+        again.bytes(b"end");
+        assert_eq!(again.md5.finish(), Md5Hasher::digest(b"chunk onechunk twoend"));
+        assert_eq!(again.sha256.unwrap().finalize(), Sha256::digest(b"nonsense!chunk twoend"));
+    }
+
+    type List<'a> = &'a [(&'a [u8], &'a [u8])];
+
+    /// Checks `body` both whole and byte by byte; both must agree.
+    fn check(list: List<'_>, payload: &PayloadMode, body: &[u8]) -> Result<Vec<u8>, ErrorCode> {
+        let promise = Promise::parse(&Headers::new(list), payload).map_err(|error| error.code)?;
+        let whole = promise.verify(body.to_vec().into(), &Buffers::new(true));
+        let whole = whole.map(|(content, _)| content.to_vec()).map_err(|p| p.error.code);
+        let mut content = Vec::new();
+        let mut verifier = promise.verifier(Arc::default());
+        let piecewise = body
+            .chunks(1)
+            .try_for_each(|piece| {
+                verifier.push(&Bytes::copy_from_slice(piece), Paid::Later, &mut |bytes, hashes| {
+                    hashes.bytes(bytes);
+                    content.extend_from_slice(bytes);
+                    Ok(())
+                })
+            })
+            .and_then(|()| verifier.finish())
+            .map(|_| content)
+            .map_err(|p| p.error.code);
+        assert_eq!(whole, piecewise);
+        whole
+    }
+
+    #[test]
+    fn lengths_and_digests_must_be_kept() {
+        let body = b"hello world";
+        let md5 = base64_encode(&Md5Hasher::digest(body));
+        let crc = Hasher::digest(ChecksumAlgorithm::Crc32, body).to_base64();
+        let sha = PayloadMode::Hash(Sha256::digest(body).into());
+        let good: List<'_> =
+            &[(b"content-length", b"11"), (b"content-md5", md5.as_bytes()), (b"x-amz-checksum-crc32", crc.as_bytes())];
+        assert_eq!(check(good, &sha, body).unwrap(), body);
+        assert_eq!(check(good, &sha, b"hello worl"), Err(ErrorCode::IncompleteBody));
+        assert_eq!(check(good, &sha, b"hello world!"), Err(ErrorCode::IncompleteBody));
+        assert_eq!(check(good, &sha, b"hello World"), Err(ErrorCode::XAmzContentSHA256Mismatch));
+        assert_eq!(check(good, &PayloadMode::Unsigned, b"hello World"), Err(ErrorCode::BadDigest));
+        assert_eq!(check(&[good[0], good[2]], &PayloadMode::Unsigned, b"hello World"), Err(ErrorCode::BadDigest));
+        assert_eq!(check(&good[1..], &sha, body), Err(ErrorCode::MissingContentLength));
+        assert_eq!(check(&[(b"content-length", b"5368709121")], &sha, body), Err(ErrorCode::EntityTooLarge));
+        assert_eq!(check(&[(b"content-length", b"0")], &PayloadMode::Unsigned, b""), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn trailers_are_verified() {
+        let crc = Hasher::digest(ChecksumAlgorithm::Crc32, b"hello").to_base64();
+        let list: List<'_> = &[(b"x-amz-decoded-content-length", b"5"), (b"x-amz-trailer", b"x-amz-checksum-crc32")];
+        let mode = PayloadMode::StreamingUnsignedTrailer;
+        let body = |content: &str, crc: &str| format!("5\r\n{content}\r\n0\r\nx-amz-checksum-crc32:{crc}\r\n\r\n");
+        assert_eq!(check(list, &mode, body("hello", &crc).as_bytes()).unwrap(), b"hello");
+        assert_eq!(check(list, &mode, body("hellO", &crc).as_bytes()), Err(ErrorCode::BadDigest));
+        assert_eq!(check(list, &mode, b"5\r\nhello\r\n0\r\n\r\n"), Err(ErrorCode::MalformedTrailerError));
+        assert_eq!(check(list, &mode, b"5\r\nhello\r\n"), Err(ErrorCode::IncompleteBody));
+        assert_eq!(check(list, &PayloadMode::Unsigned, b"hello"), Err(ErrorCode::MissingContentLength));
+        let plain: List<'_> = &[(b"content-length", b"5"), list[1]];
+        assert_eq!(check(plain, &PayloadMode::Unsigned, b"hello"), Err(ErrorCode::InvalidRequest));
+    }
+}

@@ -1,0 +1,249 @@
+//! What all requests share: the engine, the workers, the memory budget, the way back to the event loop, and who may
+//! sign. One per process; knows nothing of Python or of sockets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use parking_lot::Mutex;
+
+use super::answer::Answer;
+use super::budget::Budget;
+use super::challenge::Challenger;
+use super::completions::Completions;
+use super::crew::Crew;
+use super::download::Downloads;
+use super::pool::Pool;
+use super::prefixes::Prefixes;
+use super::problem::Problem;
+use super::replays::Replays;
+use super::request::Request;
+use super::store_body::StoreBody;
+use orcas_base::buffers::{Buffer, Buffers};
+use orcas_base::error::{Error, Result};
+use orcas_decide::{Failure, Outcome};
+use orcas_engine::{CompletionSink, Handle};
+use orcas_sigv4::{Credential, SigningKeys};
+
+/// What the operator chose for the HTTP side.
+#[derive(Clone, Debug)]
+pub struct LaneOptions {
+    /// The region of buckets that name none.
+    pub region: String,
+    /// Refuse signatures for other regions.
+    pub strict_region: bool,
+    /// Accept presigned requests of version 2.
+    pub presign_v2: bool,
+    /// Names under which buckets are hosts, in lower case.
+    pub domains: Vec<String>,
+    /// Bodies up to this size, in bytes, are collected before they are stored; larger ones are chunked as they come.
+    pub whole_body_max: u64,
+    /// Bytes of request bodies in memory at most.
+    pub body_budget: u64,
+    pub workers: usize,
+    /// Content that its owner has stored before need not be sent again.
+    pub instant_upload: bool,
+    /// Tell a client what is wrong with its signature: for development.
+    pub explains: bool,
+    /// The store is open for salvage: whatever would change something is refused.
+    pub salvage: bool,
+}
+
+/// Who may sign, and as whom. Replaced whole.
+#[derive(Debug)]
+pub struct Identities {
+    pub keys: HashMap<String, AccessKey>,
+    /// The identity that may do everything: 64 hexadecimal digits.
+    pub root: String,
+}
+
+#[derive(Debug)]
+pub struct AccessKey {
+    pub credential: Credential,
+    /// 64 hexadecimal digits.
+    pub owner: String,
+}
+
+pub struct Lane {
+    pub engine: Handle,
+    /// Cold reads, listings, small bodies.
+    pub pool: Arc<Pool>,
+    /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads. Fewer workers than processors,
+    /// because the event loop feeds them, and because more would find less company.
+    pub intake: Arc<Crew<StoreBody>>,
+    /// Streamed bodies with a SHA-256 to compute, for which company does little: a worker for each processor.
+    pub intake_sha256: Arc<Crew<StoreBody>>,
+    /// The threads of both.
+    intake_pool: Arc<Pool>,
+    pub budget: Arc<Budget>,
+    pub downloads: Arc<Downloads>,
+    /// The engine's.
+    pub buffers: Arc<Buffers>,
+    pub completions: Completions<Completion>,
+    pub options: LaneOptions,
+    pub identities: Identities,
+    pub signing_keys: SigningKeys,
+    pub host_id: Arc<str>,
+    pub challenger: Challenger,
+    /// Orders to the operator's tools.
+    pub replays: Replays,
+    pub prefixes: Arc<Prefixes>,
+    /// Held while the settings of a bucket are read, changed and written back.
+    pub settings_changes: Mutex<()>,
+    /// Request ids are a counter under a random mask: unique in a process, and no two processes count alike.
+    next_id: AtomicU64,
+    id_mask: u64,
+}
+
+/// What the event loop finds in the queue, for the slot it gave.
+pub struct Completion {
+    pub slot: u32,
+    pub event: Event,
+}
+
+pub enum Event {
+    /// The engine is done; the answer is made on the loop, away from the committing thread.
+    Committed(Arc<Request>, std::result::Result<Outcome, Failure>),
+    Answered(Answer),
+    /// A piece of a download.
+    Piece(std::result::Result<Buffer, Problem>),
+    /// There is room for the body now, or it is over: ask again.
+    Resume,
+}
+
+impl Lane {
+    pub fn new(engine: Handle, options: LaneOptions, identities: Identities) -> Result<Arc<Self>> {
+        let failed = |source| Error::io("start", std::path::Path::new("request lane"), source);
+        let (mut random, mut challenges) = ([0; 20], [0; 32]);
+        getrandom::fill(&mut random).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        getrandom::fill(&mut challenges).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
+        let (mask, host) = random.split_at(8);
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        // At most a third of the threads for each crew, the others for the ends of bodies.
+        let intake_threads = options.workers.max(3);
+        let crew = |pool: &Arc<Pool>, workers: usize| Crew::new(Arc::clone(pool), workers.clamp(1, intake_threads / 3));
+        let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
+        let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
+        let buffers = Arc::clone(engine.buffers());
+        Ok(Arc::new(Self {
+            downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
+            pool,
+            intake: crew(&intake_pool, processors - 1),
+            intake_sha256: crew(&intake_pool, processors),
+            intake_pool,
+            budget: Budget::new(options.body_budget),
+            buffers,
+            completions: Completions::new().map_err(failed)?,
+            engine,
+            options,
+            identities,
+            signing_keys: SigningKeys::new(),
+            host_id: orcas_checksum::base64_encode(host).into(),
+            challenger: Challenger::new(&challenges),
+            replays: Replays::new(now_ms()),
+            prefixes: Arc::default(),
+            settings_changes: Mutex::new(()),
+            next_id: AtomicU64::new(0),
+            id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
+        }))
+    }
+
+    /// 16 hexadecimal digits in upper case, unique in this process.
+    pub fn next_request_id(&self) -> [u8; 16] {
+        const HEX: &[u8; 16] = b"0123456789ABCDEF";
+        // An odd multiplier permutes the 64-bit numbers, so neighbours look unrelated and none repeats.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed).wrapping_mul(SPREAD) ^ self.id_mask;
+        std::array::from_fn(|place| HEX[(id >> (60 - 4 * place) & 15) as usize])
+    }
+
+    pub fn complete(&self, slot: u32, event: Event) {
+        self.completions.push(Completion { slot, event });
+    }
+
+    /// Runs what the workers have queued, then ends them. To be called before the engine is closed.
+    pub fn close(&self) {
+        self.intake_pool.close();
+        self.pool.close();
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+#[expect(clippy::disallowed_methods, reason = "where requests get their time")]
+pub fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Brings the engine's verdict on a request back to the loop.
+pub struct Commit(pub Arc<Request>);
+
+impl CompletionSink for Commit {
+    fn complete(&self, token: u64, result: std::result::Result<Outcome, Failure>) {
+        if self.complete_quietly(token, result) {
+            self.wake();
+        }
+    }
+
+    fn complete_quietly(&self, token: u64, result: std::result::Result<Outcome, Failure>) -> bool {
+        let slot = u32::try_from(token).unwrap_or(u32::MAX);
+        let event = Event::Committed(Arc::clone(&self.0), result);
+        self.0.lane.completions.push_quietly(Completion { slot, event })
+    }
+
+    fn wake(&self) {
+        self.0.lane.completions.wake();
+    }
+}
+
+/// A promise to answer one slot. Dropped unkept (a worker panicked or the pool is closed), it answers for itself.
+pub struct Reply {
+    request: Arc<Request>,
+    slot: u32,
+    kept: bool,
+}
+
+impl Reply {
+    pub fn new(request: Arc<Request>, slot: u32) -> Self {
+        Self { request, slot, kept: false }
+    }
+
+    pub fn request(&self) -> &Arc<Request> {
+        &self.request
+    }
+
+    pub fn answer(mut self, answer: Answer) {
+        self.kept = true;
+        self.send(answer);
+    }
+
+    fn send(&self, answer: Answer) {
+        self.request.lane.complete(self.slot, Event::Answered(self.request.sealed(answer)));
+    }
+
+    pub fn result(self, result: std::result::Result<Answer, Problem>) {
+        let answer = result.unwrap_or_else(|problem| self.request.envelope.problem(problem));
+        self.answer(answer);
+    }
+
+    /// Somebody else has promised to answer.
+    pub fn leave(mut self) {
+        self.kept = true;
+    }
+
+    /// Hands `intent` to the engine, which will answer.
+    pub fn submit(mut self, intent: orcas_decide::Intent) {
+        self.kept = true;
+        self.request.submit(intent, self.slot);
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.kept {
+            let problem = Problem::internal("a worker ended before it had an answer");
+            self.send(self.request.envelope.problem(problem));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The stored headers of an object between their two homes: as S3 reads and shows them, and as a record keeps them.
+
+use bytes::Bytes;
+
+use orcas_record::ObjectHeaders as Stored;
+use orcas_s3::headers::StoredHeaders;
+use orcas_s3::metadata::ObjectHeaders as Sent;
+
+/// For a record.
+pub fn stored(headers: Sent) -> Stored {
+    Stored {
+        content_type: headers.content_type.map(Bytes::from),
+        content_encoding: headers.content_encoding.map(Bytes::from),
+        content_disposition: headers.content_disposition.map(Bytes::from),
+        content_language: headers.content_language.map(Bytes::from),
+        cache_control: headers.cache_control.map(Bytes::from),
+        expires: headers.expires.map(Bytes::from),
+        user: headers.user.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+    }
+}
+
+/// For an answer, which refers to the record.
+pub fn shown(headers: &Stored) -> StoredHeaders<'_> {
+    StoredHeaders {
+        content_type: headers.content_type.as_deref(),
+        content_encoding: headers.content_encoding.as_deref(),
+        content_disposition: headers.content_disposition.as_deref(),
+        content_language: headers.content_language.as_deref(),
+        cache_control: headers.cache_control.as_deref(),
+        expires: headers.expires.as_deref(),
+        user: &headers.user,
+    }
+}

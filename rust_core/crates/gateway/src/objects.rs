@@ -1,0 +1,220 @@
+//! GetObject and HeadObject: conditions, ranges and parts, and where the bytes come from.
+//!
+//! What memory or the page cache holds is answered at once; the rest goes through a worker. Large bodies leave in
+//! pieces, so no more than two of them are in memory.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::answer::{Answer, AnswerBody, HeaderBlock};
+use super::download::{Download, Source};
+use super::metadata::shown;
+use super::problem::Problem;
+use super::request::{Request, Step};
+use orcas_base::buffers::Buffer;
+use orcas_checksum::ObjectChecksum;
+use orcas_engine::Found;
+use orcas_record::{Bucket, Version};
+use orcas_s3::conditions::{ReadConditions, Verdict, if_range_holds};
+use orcas_s3::headers::{ObjectAnswer, Overrides};
+use orcas_s3::range::{Span, span};
+use orcas_s3::{ErrorCode, S3Error};
+
+/// Bodies up to this size leave in one piece.
+const WHOLE_MAX: u64 = 64 * 1024;
+
+pub struct ReadObject {
+    pub bucket: Arc<Bucket>,
+    pub key: Bytes,
+    pub conditions: ReadConditions,
+    pub range: Option<Vec<u8>>,
+    pub if_range: Option<Vec<u8>>,
+    pub part: Option<u16>,
+    pub overrides: Overrides,
+    pub wants_checksum: bool,
+}
+
+/// What is sent of an object.
+struct Selection {
+    /// First and last byte of a 206.
+    range: Option<(u64, u64)>,
+    /// Of exactly what is sent.
+    checksum: Option<ObjectChecksum>,
+    parts_count: Option<u16>,
+}
+
+impl Request {
+    pub(super) fn read_object(self: &Arc<Self>, read: &ReadObject, slot: u32) -> Result<Step, Problem> {
+        match self.lane.engine.try_object(read.bucket.id, &read.key) {
+            Some(found) => self.found(read, found, slot),
+            None => Ok(self.later(slot, |request, read| {
+                let found = request.lane.engine.object(read.bucket.id, &read.key)?;
+                request.on_found(read, found, |found, first, length| request.read_whole(found, first, length))
+            })),
+        }
+    }
+
+    /// Answers at once if the bytes are at hand.
+    fn found(self: &Arc<Self>, read: &ReadObject, found: Option<Found>, slot: u32) -> Result<Step, Problem> {
+        let mut absent = None;
+        let answer = self.on_found(read, found, |found, first, length| {
+            let mut content = self.lane.buffers.take(length);
+            content.resize(length, 0);
+            if self.lane.engine.try_read(found, first, &mut content)? {
+                return Ok(content);
+            }
+            absent = Some((found.clone(), first, length));
+            Ok(Vec::new().into())
+        })?;
+        let Some((found, first, length)) = absent else { return Ok(answer.into()) };
+        Ok(self.later(slot, move |request, _| {
+            let content = request.read_whole(&found, first, length)?;
+            Ok(Answer { body: AnswerBody::Bytes(content), ..answer })
+        }))
+    }
+
+    fn later(
+        self: &Arc<Self>,
+        slot: u32,
+        job: impl FnOnce(&Arc<Self>, &ReadObject) -> Result<Answer, Problem> + Send + 'static,
+    ) -> Step {
+        let answer = self.on_worker(slot, |request, _| match &request.input {
+            super::request::Input::ReadObject(read) => job(request, read).map(Step::from),
+            _ => Err(Problem::internal("a read was lost")),
+        });
+        answer.map_or(Step::Later, Step::Answer)
+    }
+
+    /// The answer about `found`; `whole` reads a small body.
+    fn on_found(
+        self: &Arc<Self>,
+        read: &ReadObject,
+        found: Option<Found>,
+        whole: impl FnOnce(&Found, u64, usize) -> Result<Buffer, Problem>,
+    ) -> Result<Answer, Problem> {
+        let Some(found) = found else {
+            return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", read.key.to_vec()).into());
+        };
+        let version = &found.object.version;
+        let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
+        let mut answer = ObjectAnswer {
+            etag: version.etag,
+            size: version.size,
+            modified_ms,
+            stored: shown(&version.headers),
+            overrides: &read.overrides,
+            range: None,
+            checksum: None,
+            parts_count: None,
+        };
+        match read.conditions.judge(&version.etag, modified_ms) {
+            Verdict::Proceed => {}
+            Verdict::NotModified => return Ok(self.envelope.empty(304, answer.not_modified())),
+            Verdict::Failed(condition) => return Err(S3Error::precondition(condition).into()),
+        }
+        let selection = match select(read, version, modified_ms) {
+            Ok(selection) => selection,
+            Err(error) => return Ok(self.unsatisfiable(error, version.size)),
+        };
+        answer.range = selection.range;
+        answer.checksum = selection.checksum.as_ref().filter(|_| read.wants_checksum);
+        answer.parts_count = selection.parts_count;
+        let headers = answer.headers();
+        let status = if selection.range.is_some() { 206 } else { 200 };
+        let (first, length) = match selection.range {
+            Some((first, last)) => (first, last - first + 1),
+            None => (0, version.size),
+        };
+        let body = if self.envelope.headless || length == 0 {
+            AnswerBody::Empty
+        } else if length <= WHOLE_MAX {
+            AnswerBody::Bytes(whole(&found, first, length as usize)?)
+        } else {
+            let source = self.source(&found, first, length);
+            AnswerBody::Pieces(Download::start(&self.lane.downloads, length, source))
+        };
+        Ok(self.envelope.complete(status, headers, body))
+    }
+
+    fn unsatisfiable(&self, error: S3Error, size: u64) -> Answer {
+        let mut headers = HeaderBlock::new();
+        if error.code == ErrorCode::InvalidRange {
+            headers.set_unsatisfied_range(size);
+        }
+        self.envelope.problem_with(error.into(), headers)
+    }
+
+    /// Reads a small body; blocks.
+    fn read_whole(&self, found: &Found, first: u64, length: usize) -> Result<Buffer, Problem> {
+        let mut content = self.lane.buffers.take(length);
+        content.resize(length, 0);
+        let mut reader = self.lane.engine.reader(found, first, first + length as u64 - 1);
+        let mut at = 0;
+        while at < length {
+            match reader.read(&mut content[at..])? {
+                0 => return Err(Problem::internal("an object has not the length that its record says")),
+                read => at += read,
+            }
+        }
+        Ok(content)
+    }
+
+    /// Reads a large body piece by piece.
+    fn source(&self, found: &Found, first: u64, length: u64) -> Source {
+        let mut reader = self.lane.engine.reader(found, first, first + length - 1);
+        Box::new(move |piece, wanted| {
+            let wanted = reader.remaining().min(wanted as u64) as usize;
+            piece.resize(wanted, 0);
+            let mut at = 0;
+            while at < wanted {
+                match reader.read(&mut piece[at..])? {
+                    0 => return Err(Problem::internal("an object has not the length that its record says")),
+                    read => at += read,
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Which bytes the request asks for.
+fn select(read: &ReadObject, version: &Version, modified_ms: i64) -> Result<Selection, S3Error> {
+    if let Some(number) = read.part {
+        return select_part(number, version);
+    }
+    let applies = read.if_range.as_ref().is_none_or(|value| if_range_holds(value, &version.etag, modified_ms));
+    match span(read.range.as_deref().filter(|_| applies), version.size) {
+        Span::Whole => Ok(Selection { range: None, checksum: version.checksum, parts_count: None }),
+        Span::Part { first, last } => {
+            let whole = first == 0 && last + 1 == version.size;
+            let checksum = version.checksum.filter(|_| whole);
+            Ok(Selection { range: Some((first, last)), checksum, parts_count: None })
+        }
+        Span::Unsatisfiable => Err(S3Error::unsatisfiable(read.range.as_deref().unwrap_or_default(), version.size)),
+    }
+}
+
+/// The bytes of one part; an object that was not completed from parts is its own part 1.
+fn select_part(number: u16, version: &Version) -> Result<Selection, S3Error> {
+    if version.parts.is_empty() {
+        return match number {
+            1 => {
+                let range = version.size.checked_sub(1).map(|last| (0, last));
+                Ok(Selection { range, checksum: version.checksum, parts_count: None })
+            }
+            _ => Err(ErrorCode::InvalidPartNumber.into()),
+        };
+    }
+    let mut first = 0;
+    for part in &version.parts {
+        if part.number == number {
+            let range = part.size.checked_sub(1).map(|last| (first, first + last));
+            let checksum = part.checksum.map(ObjectChecksum::full);
+            let parts_count = u16::try_from(version.parts.len()).ok();
+            return Ok(Selection { range, checksum, parts_count });
+        }
+        first += part.size;
+    }
+    Err(ErrorCode::InvalidPartNumber.into())
+}

@@ -1,0 +1,118 @@
+//! Digests of the beginnings of bodies that came lately, so that what is uploaded again is not hashed again for its
+//! entity tag and its payload hash.
+//!
+//! A beginning is named by the keyed identities of its chunks, in order. A digest that is taken from here is therefore
+//! the one that was computed over the very same bytes: each time they come they are identified anew, and other bytes
+//! have other identities. In memory only, and bounded.
+
+use std::collections::{HashMap, VecDeque};
+
+use parking_lot::Mutex;
+use sha2::Sha256;
+
+use orcas_checksum::Md5Hasher;
+use orcas_record::Identity;
+
+/// Some 5 MiB; beginnings of 64 GiB of bodies in chunks of the usual size.
+const ENTRIES_MAX: usize = 16 * 1024;
+
+/// Names a beginning of a body that ends where a chunk ends.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct PrefixName([u8; 32]);
+
+impl PrefixName {
+    /// The name of this beginning and one more chunk.
+    #[must_use]
+    pub fn and(self, chunk: &Identity) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.0).update(&chunk.0);
+        Self(hasher.finalize().into())
+    }
+}
+
+/// Hashers that have seen a beginning and nothing else.
+#[derive(Clone)]
+pub struct Prefix {
+    pub md5: Md5Hasher,
+    pub sha256: Option<Sha256>,
+}
+
+#[derive(Default)]
+pub struct Prefixes {
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    prefixes: HashMap<PrefixName, Prefix>,
+    /// Oldest first.
+    order: VecDeque<PrefixName>,
+}
+
+impl Prefixes {
+    pub fn get(&self, name: &PrefixName) -> Option<Prefix> {
+        self.known.lock().prefixes.get(name).cloned()
+    }
+
+    pub fn insert(&self, name: PrefixName, prefix: Prefix) {
+        let mut known = self.known.lock();
+        if let Some(earlier) = known.prefixes.get_mut(&name) {
+            if earlier.sha256.is_none() {
+                earlier.sha256 = prefix.sha256;
+            }
+            return;
+        }
+        if known.order.len() == ENTRIES_MAX
+            && let Some(oldest) = known.order.pop_front()
+        {
+            known.prefixes.remove(&oldest);
+        }
+        known.order.push_back(name);
+        known.prefixes.insert(name, prefix);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(number: usize) -> PrefixName {
+        let mut identity = [0; 32];
+        identity[..8].copy_from_slice(&number.to_le_bytes());
+        PrefixName::default().and(&Identity(identity))
+    }
+
+    fn prefix(content: &[u8], sha256: bool) -> Prefix {
+        use sha2::Digest as _;
+        let mut md5 = Md5Hasher::new();
+        md5.update(content);
+        Prefix { md5, sha256: sha256.then(|| Sha256::new_with_prefix(content)) }
+    }
+
+    #[test]
+    fn the_oldest_goes_when_there_are_too_many() {
+        let prefixes = Prefixes::default();
+        (0..ENTRIES_MAX + 10).for_each(|number| prefixes.insert(name(number), prefix(b"a", false)));
+        assert!(prefixes.get(&name(9)).is_none());
+        assert!(prefixes.get(&name(10)).is_some());
+        assert_eq!(prefixes.known.lock().prefixes.len(), ENTRIES_MAX);
+    }
+
+    #[test]
+    fn what_is_learned_later_is_added() {
+        let prefixes = Prefixes::default();
+        prefixes.insert(name(1), prefix(b"a", false));
+        prefixes.insert(name(1), prefix(b"a", true));
+        prefixes.insert(name(1), prefix(b"a", false));
+        let known = prefixes.get(&name(1)).unwrap();
+        assert_eq!(known.md5.finish(), Md5Hasher::digest(b"a"));
+        assert!(known.sha256.is_some());
+    }
+
+    #[test]
+    fn the_order_of_chunks_counts() {
+        let (a, b) = (Identity([1; 32]), Identity([2; 32]));
+        assert!(PrefixName::default().and(&a).and(&b) != PrefixName::default().and(&b).and(&a));
+        assert!(PrefixName::default().and(&a) != PrefixName::default().and(&a).and(&a));
+    }
+}

@@ -1,0 +1,208 @@
+//! Every way in which a request can fail, folded into one S3 error: the only map from signatures, refusals and engine
+//! errors to S3 codes. The matches have no wildcard, so that a new variant cannot lack its answer.
+//!
+//! What the engine's failures say goes to the log, never to the client.
+
+use orcas_base::error::Error;
+use orcas_decide::{Failure, Refusal};
+use orcas_s3::{ErrorCode, S3Error};
+use orcas_sigv4::SignatureError;
+
+/// An answer that is an error, and what the operator must learn of it.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    pub error: S3Error,
+    /// For the log. Set only when the server is at fault.
+    pub fault: Option<String>,
+}
+
+impl Problem {
+    /// `InternalError`, with the reason for the log.
+    pub fn internal(fault: impl Into<String>) -> Self {
+        Self { error: ErrorCode::InternalError.into(), fault: Some(fault.into()) }
+    }
+}
+
+impl From<S3Error> for Problem {
+    fn from(error: S3Error) -> Self {
+        Self { error, fault: None }
+    }
+}
+
+impl From<ErrorCode> for Problem {
+    fn from(code: ErrorCode) -> Self {
+        S3Error::new(code).into()
+    }
+}
+
+impl From<SignatureError> for Problem {
+    fn from(error: SignatureError) -> Self {
+        signature_error(&error).into()
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        refused(&refusal).into()
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let unavailable = |message| S3Error::with(ErrorCode::ServiceUnavailable, message);
+        let answer = match &error {
+            Error::Busy { .. } => ErrorCode::SlowDown.into(),
+            Error::StorageFull => unavailable(
+                "The server's disk is full. Reads and, as far as there is room, deletions go on; nothing else is stored."
+                    .to_owned(),
+            ),
+            Error::UnderReserve { reserve } => unavailable(format!(
+                "The server's disk has less than {reserve} bytes free, the reserve that ORCAS_DISK_RESERVE sets. Reads and \
+                 deletions go on; nothing else is stored until there is more room."
+            )),
+            Error::ReadOnly { cause } => unavailable(format!("The server is read-only: {}.", cause.reason)),
+            Error::IndexDamaged { .. } => unavailable(
+                "The server's index is damaged and is being built anew. This request needs its damaged part; repeat it in a \
+                 moment."
+                    .to_owned(),
+            ),
+            Error::Closed => ErrorCode::ServiceUnavailable.into(),
+            Error::Io { .. }
+            | Error::Corrupt { .. }
+            | Error::Missing { .. }
+            | Error::Foreign { .. }
+            | Error::Version { .. }
+            | Error::Locked { .. }
+            | Error::Index { .. }
+            | Error::Record { .. } => ErrorCode::InternalError.into(),
+        };
+        Self { error: answer, fault: Some(error.to_string()) }
+    }
+}
+
+impl From<Failure> for Problem {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(refusal) => refusal.into(),
+            Failure::Engine(error) => error.into(),
+        }
+    }
+}
+
+fn signature_error(error: &SignatureError) -> S3Error {
+    use SignatureError as E;
+    let code = match error {
+        E::UnsignedHeader { .. }
+        | E::RequestExpired
+        | E::RequestNotYetValid
+        | E::QueryAuthIncomplete
+        | E::InvalidExpires(_)
+        | E::MissingDate => ErrorCode::AccessDenied,
+        E::SignatureDoesNotMatch => ErrorCode::SignatureDoesNotMatch,
+        E::InvalidAccessKeyId => ErrorCode::InvalidAccessKeyId,
+        E::RequestTimeTooSkewed => ErrorCode::RequestTimeTooSkewed,
+        E::AuthorizationHeaderMalformed(_) | E::WrongRegionInHeader { .. } => ErrorCode::AuthorizationHeaderMalformed,
+        E::AuthorizationQueryParameters(_) | E::WrongRegionInQuery { .. } => {
+            ErrorCode::AuthorizationQueryParametersError
+        }
+        E::InvalidArgument(_) | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
+        E::UnsupportedMechanism | E::MissingContentSha256 => ErrorCode::InvalidRequest,
+        E::InvalidToken => ErrorCode::InvalidToken,
+        E::AsymmetricNotImplemented => ErrorCode::NotImplemented,
+        E::InvalidUri => ErrorCode::InvalidURI,
+        E::ContentSha256Mismatch => ErrorCode::XAmzContentSHA256Mismatch,
+        E::MissingDecodedLength => ErrorCode::MissingContentLength,
+        E::IncompleteBody | E::MalformedChunk => ErrorCode::IncompleteBody,
+        E::MalformedTrailer => ErrorCode::MalformedTrailerError,
+    };
+    let answer = S3Error::with(code, error.to_string());
+    match error {
+        E::UnsignedHeader { name } => answer.field("HeadersNotSigned", name.as_bytes()),
+        E::WrongRegionInHeader { expected, .. } | E::WrongRegionInQuery { expected, .. } => {
+            answer.field("Region", expected.as_bytes())
+        }
+        _ => answer,
+    }
+}
+
+/// The S3 error of a refusal.
+pub fn refused(refusal: &Refusal) -> S3Error {
+    match refusal {
+        Refusal::NoSuchBucket => ErrorCode::NoSuchBucket.into(),
+        Refusal::BucketAlreadyOwnedByYou => ErrorCode::BucketAlreadyOwnedByYou.into(),
+        Refusal::BucketAlreadyExists => ErrorCode::BucketAlreadyExists.into(),
+        Refusal::BucketNotEmpty => ErrorCode::BucketNotEmpty.into(),
+        Refusal::TooManyBuckets => ErrorCode::TooManyBuckets.into(),
+        Refusal::NoSuchKey => ErrorCode::NoSuchKey.into(),
+        Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),
+        Refusal::PreconditionFailed { condition } => S3Error::precondition(condition),
+        Refusal::InvalidPart { number } => S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string()),
+        Refusal::InvalidPartOrder => ErrorCode::InvalidPartOrder.into(),
+        Refusal::EntityTooSmall { number, size } => S3Error::new(ErrorCode::EntityTooSmall)
+            .field("ProposedSize", size.to_string())
+            .field("MinSizeAllowed", orcas_decide::PART_SIZE_MIN.to_string())
+            .field("PartNumber", number.to_string()),
+        Refusal::EntityTooLarge { size } => {
+            S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", size.to_string())
+        }
+        Refusal::BadDigest { what } => {
+            S3Error::with(ErrorCode::BadDigest, format!("The {what} you specified did not match what we received."))
+        }
+        Refusal::InvalidRequest { reason } => S3Error::with(ErrorCode::InvalidRequest, *reason),
+        Refusal::InvalidRange { size } => S3Error::with(
+            ErrorCode::InvalidRequest,
+            format!("The specified copy range is invalid for the source object size: {size}"),
+        ),
+        // Only after several attempts: the source changes faster than it can be read.
+        Refusal::SourceChanged => ErrorCode::OperationAborted.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orcas_base::error::Cause;
+
+    #[test]
+    fn signature_errors_keep_the_code_and_status_of_their_module() {
+        for error in [
+            SignatureError::UnsignedHeader { name: "x-amz-acl".into() },
+            SignatureError::QueryAuthIncomplete,
+            SignatureError::InvalidExpires("x".into()),
+            SignatureError::SignatureDoesNotMatch,
+            SignatureError::InvalidAccessKeyId,
+            SignatureError::RequestTimeTooSkewed,
+            SignatureError::AuthorizationHeaderMalformed("x"),
+            SignatureError::AuthorizationQueryParameters("x"),
+            SignatureError::InvalidArgument("x"),
+            SignatureError::UnsupportedMechanism,
+            SignatureError::InvalidToken,
+            SignatureError::AsymmetricNotImplemented,
+            SignatureError::InvalidUri,
+            SignatureError::ContentSha256Mismatch,
+            SignatureError::MissingDecodedLength,
+            SignatureError::IncompleteBody,
+            SignatureError::MalformedChunk,
+            SignatureError::MalformedTrailer,
+        ] {
+            let answer = signature_error(&error);
+            assert_eq!((answer.code.as_str(), answer.code.status()), (error.code(), error.status()));
+        }
+    }
+
+    #[test]
+    fn want_of_space_says_what_helps_and_no_path() {
+        let message = |error: Error| Problem::from(error).error.message.into_owned();
+        let reserve = message(Error::UnderReserve { reserve: 1234 });
+        assert!(reserve.contains("1234 bytes") && reserve.contains("ORCAS_DISK_RESERVE"), "{reserve}");
+        let stopped = message(Error::ReadOnly { cause: Cause::new("it stopped", "on /a/path") });
+        assert_eq!(stopped, "The server is read-only: it stopped.");
+    }
+
+    #[test]
+    fn what_the_engine_says_is_for_the_log_only() {
+        let problem = Problem::from(Error::Index { reason: "disk image is malformed".into() });
+        assert_eq!(problem.error, ErrorCode::InternalError.into());
+        assert!(problem.fault.is_some_and(|fault| fault.contains("malformed")));
+    }
+}

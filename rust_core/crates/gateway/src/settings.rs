@@ -1,0 +1,210 @@
+//! What a bucket has for itself instead of the store's settings: given with CreateBucket, shown by HeadBucket, changed
+//! by PutBucketSettings, an extension.
+//!
+//! A change replaces only what it names. Changes are made one after the other, so that none undoes what another set.
+
+use std::sync::Arc;
+
+use super::answer::{Answer, HeaderBlock};
+use super::instant::refuse_body;
+use super::problem::Problem;
+use super::request::{Input, Request, Step};
+use orcas_decide::Intent;
+use orcas_http::Headers;
+use orcas_record::{Bucket, BucketSettings, Chunking, Durability, RefLevel};
+use orcas_s3::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL, single};
+use orcas_s3::{ErrorCode, S3Error};
+
+/// Bytes that a chunk may have: smaller ones cost more in records than they hold, larger ones more memory than a body
+/// may.
+const CHUNK_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=64 * 1024 * 1024;
+
+/// The value that takes a setting away from a bucket.
+const DEFAULT: &str = "default";
+
+/// For each setting: not named, back to the store's default, or a value.
+type Change<T> = Option<Option<T>>;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SettingsChange {
+    chunk_size: Change<u32>,
+    durability: Change<Durability>,
+    ref_level: Change<RefLevel>,
+    chunking: Change<Chunking>,
+    keep_sha256: Change<bool>,
+}
+
+impl SettingsChange {
+    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        let durability = "Durability is sync, interval, buffered, unsafe-none or default";
+        let ref_level = "The reference level is off, full, fast or default";
+        Ok(Self {
+            chunk_size: read(headers, CHUNK_SIZE, "A chunk has 65536 to 67108864 bytes, or default", chunk_size)?,
+            durability: read(headers, DURABILITY, durability, Durability::from_name)?,
+            ref_level: read(headers, REF_LEVEL, ref_level, RefLevel::from_name)?,
+            chunking: read(headers, CHUNKING, "Chunking is fixed, content-defined or default", Chunking::from_name)?,
+            keep_sha256: read(headers, KEEP_SHA256, "Keeping SHA-256 is true, false or default", boolean)?,
+        })
+    }
+
+    /// Settings with this change made.
+    pub fn applied_to(&self, settings: BucketSettings) -> BucketSettings {
+        BucketSettings {
+            chunk_size: self.chunk_size.unwrap_or(settings.chunk_size),
+            durability: self.durability.unwrap_or(settings.durability),
+            ref_level: self.ref_level.unwrap_or(settings.ref_level),
+            chunking: self.chunking.unwrap_or(settings.chunking),
+            keep_sha256: self.keep_sha256.map_or(settings.keep_sha256, Option::unwrap_or_default),
+        }
+    }
+}
+
+fn read<T>(
+    headers: &Headers<'_>,
+    name: &'static str,
+    message: &'static str,
+    value_of: impl FnOnce(&str) -> Option<T>,
+) -> Result<Change<T>, S3Error> {
+    let Some(value) = single(headers, name)? else { return Ok(None) };
+    match std::str::from_utf8(value) {
+        Ok(DEFAULT) => Ok(Some(None)),
+        Ok(text) => match value_of(text) {
+            Some(value) => Ok(Some(Some(value))),
+            None => Err(S3Error::argument(message, name, value)),
+        },
+        Err(_) => Err(S3Error::argument(message, name, value)),
+    }
+}
+
+fn chunk_size(text: &str) -> Option<u32> {
+    let digits = Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?;
+    digits.parse().ok().filter(|size| CHUNK_SIZES.contains(size))
+}
+
+fn boolean(text: &str) -> Option<bool> {
+    text.parse().ok()
+}
+
+/// Appends what the bucket has for itself.
+pub fn show(settings: &BucketSettings, headers: &mut HeaderBlock) {
+    if let Some(size) = settings.chunk_size {
+        headers.push_number(CHUNK_SIZE, u64::from(size));
+    }
+    for (name, value) in [
+        (DURABILITY, settings.durability.map(Durability::name)),
+        (REF_LEVEL, settings.ref_level.map(RefLevel::name)),
+        (CHUNKING, settings.chunking.map(Chunking::name)),
+        (KEEP_SHA256, settings.keep_sha256.then_some("true")),
+    ] {
+        if let Some(value) = value {
+            headers.push(name, value.as_bytes());
+        }
+    }
+}
+
+pub struct PutBucketSettings {
+    bucket: Arc<Bucket>,
+    change: SettingsChange,
+}
+
+impl PutBucketSettings {
+    pub fn parse(headers: &Headers<'_>, bucket: Arc<Bucket>) -> Result<Self, S3Error> {
+        refuse_body(headers, "The settings of a bucket stand in headers; there is no body")?;
+        let change = SettingsChange::parse(headers)?;
+        if change == SettingsChange::default() {
+            return Err(S3Error::with(ErrorCode::InvalidRequest, "The request names no setting"));
+        }
+        Ok(Self { bucket, change })
+    }
+}
+
+impl Request {
+    /// Blocks until the change is decided.
+    pub(super) fn put_bucket_settings(&self) -> Result<Step, Problem> {
+        let Input::PutBucketSettings(put) = &self.input else {
+            return Err(Problem::internal("a change of settings was lost"));
+        };
+        let _one_at_a_time = self.lane.settings_changes.lock();
+        let current = self.lane.engine.bucket(&put.bucket.name).filter(|current| current.id == put.bucket.id);
+        let current = current.ok_or(ErrorCode::NoSuchBucket)?;
+        let settings = put.change.applied_to(current.settings);
+        let outcome = self.lane.engine.execute(Intent::UpdateBucket { bucket: current.id, settings })?;
+        Ok(self.outcome(outcome)?.into())
+    }
+
+    pub(super) fn bucket_settings(&self, bucket: &Bucket) -> Answer {
+        let mut headers = HeaderBlock::new();
+        show(&bucket.settings, &mut headers);
+        self.envelope.empty(200, headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(headers: &[(&str, &str)]) -> Result<SettingsChange, ErrorCode> {
+        let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        SettingsChange::parse(&Headers::new(&list)).map_err(|error| error.code)
+    }
+
+    #[test]
+    fn a_change_replaces_what_it_names() {
+        let all = [
+            (CHUNK_SIZE, "65536"),
+            (DURABILITY, "buffered"),
+            (REF_LEVEL, "2"),
+            (CHUNKING, "content-defined"),
+            (KEEP_SHA256, "true"),
+        ];
+        let set = parse(&all).unwrap().applied_to(BucketSettings::default());
+        let expected = BucketSettings {
+            chunk_size: Some(65_536),
+            durability: Some(Durability::Buffered),
+            ref_level: Some(RefLevel::Fast),
+            chunking: Some(Chunking::ContentDefined),
+            keep_sha256: true,
+        };
+        assert_eq!(set, expected);
+        assert_eq!(parse(&[]).unwrap().applied_to(set), set);
+        let one = parse(&[(REF_LEVEL, "off")]).unwrap().applied_to(set);
+        assert_eq!(one, BucketSettings { ref_level: Some(RefLevel::Off), ..set });
+        let none: Vec<(&str, &str)> = all.iter().map(|(name, _)| (*name, "default")).collect();
+        assert_eq!(parse(&none).unwrap().applied_to(set), BucketSettings::default());
+    }
+
+    #[test]
+    fn values_out_of_bounds_are_refused() {
+        for (name, value) in [
+            (CHUNK_SIZE, "65535"),
+            (CHUNK_SIZE, "67108865"),
+            (CHUNK_SIZE, "+65536"),
+            (CHUNK_SIZE, ""),
+            (DURABILITY, "none"),
+            (REF_LEVEL, "3"),
+            (REF_LEVEL, "FULL"),
+            (CHUNKING, "fastcdc"),
+            (KEEP_SHA256, "1"),
+            (KEEP_SHA256, "Default"),
+        ] {
+            assert_eq!(parse(&[(name, value)]), Err(ErrorCode::InvalidArgument), "{name}: {value}");
+        }
+        assert_eq!(parse(&[(REF_LEVEL, "off"), (REF_LEVEL, "full")]), Err(ErrorCode::InvalidArgument));
+    }
+
+    #[test]
+    fn what_is_shown_can_be_set_again() {
+        let settings = BucketSettings {
+            chunk_size: Some(1 << 20),
+            durability: Some(Durability::Interval),
+            ref_level: Some(RefLevel::Full),
+            chunking: Some(Chunking::Fixed),
+            keep_sha256: true,
+        };
+        let mut shown = HeaderBlock::new();
+        show(&settings, &mut shown);
+        let list: Vec<(&[u8], &[u8])> = shown.iter().map(|(name, value)| (name.as_bytes(), value)).collect();
+        let change = SettingsChange::parse(&Headers::new(&list)).unwrap();
+        assert_eq!(change.applied_to(BucketSettings::default()), settings);
+    }
+}

@@ -1,0 +1,430 @@
+//! The lane without Python and without sockets: signed heads in, answers out, over a real store in a temporary
+//! directory.
+
+mod concurrent;
+mod instant;
+mod pooling;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::lane::{Reply, now_ms};
+use crate::stream::Flow;
+use crate::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Request};
+use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
+use orcas_engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
+use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_http::{Headers, RequestHead};
+use orcas_record::{Durability, RefLevel};
+use orcas_sigv4::{Credential, Signer, sha256_hex};
+
+const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
+
+struct Fixture {
+    lane: Arc<Lane>,
+    signer: Signer,
+    engine: Option<Engine>,
+    dir: tempfile::TempDir,
+}
+
+fn engine_options(data: &Path) -> EngineOptions {
+    EngineOptions {
+        data: data.to_owned(),
+        batch_write_enabled: true,
+        write_buffer_window: Duration::from_secs(10),
+        max_write_buffer_size: 8 << 20,
+        max_write_buffer_count: 2048,
+        chunk_size: 1 << 20,
+        durability: Durability::Sync,
+        ref_level: RefLevel::Full,
+        sync_interval: Duration::from_millis(50),
+        db_max_open: 4,
+        db_max_idle: 2,
+        db_lifetime: Duration::from_secs(3600),
+        log_file_size: 4 << 20,
+        pack_size: 64 << 20,
+        reclaim_rate: 0,
+        scrub_rate: 0,
+        reserve: 0,
+        ballast: 0,
+        pooling_enabled: true,
+    }
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::open(tempfile::tempdir().unwrap())
+    }
+
+    fn open(dir: tempfile::TempDir) -> Self {
+        Self::open_with(dir, true)
+    }
+
+    fn open_with(dir: tempfile::TempDir, pooling_enabled: bool) -> Self {
+        let environment = Environment {
+            fs: Arc::new(RealFileSystem),
+            clock: Arc::new(SystemClock::new()),
+            random: Arc::new(SystemRandom),
+            index: IndexPlace::File,
+        };
+        let options = EngineOptions { pooling_enabled, ..engine_options(dir.path()) };
+        let engine = Engine::open(options, environment).unwrap();
+        let options = LaneOptions {
+            region: "us-east-1".into(),
+            strict_region: false,
+            presign_v2: true,
+            domains: Vec::new(),
+            whole_body_max: 64 * 1024,
+            body_budget: 8 << 20,
+            workers: 4,
+            instant_upload: true,
+            explains: false,
+            salvage: false,
+        };
+        let key = |secret: &[u8], owner: &str| AccessKey {
+            credential: Credential { secret: secret.into(), generation: 0 },
+            owner: owner.into(),
+        };
+        let keys =
+            HashMap::from([("ROOT".to_owned(), key(b"secret", OWNER)), ("OTHER".to_owned(), key(b"other", OTHER))]);
+        let identities = Identities { keys, root: OWNER.into() };
+        let lane = Lane::new(engine.handle(), options, identities).unwrap();
+        let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).unwrap();
+        Self { lane, signer, engine: Some(engine), dir }
+    }
+
+    /// Signs and submits a head; `body` is what its Content-Length and hash speak of.
+    fn accept(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Result<Arc<Request>, Answer> {
+        self.accept_as(&self.signer, method, target, extra, body)
+    }
+
+    fn accept_as(
+        &self,
+        signer: &Signer,
+        method: &str,
+        target: &str,
+        extra: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Arc<Request>, Answer> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let length = body.len().to_string();
+        let mut list: Vec<(&str, &str)> = vec![("host", "localhost:9000"), ("content-length", &length)];
+        let (declared, others): (Vec<_>, Vec<_>) = extra.iter().partition(|(name, _)| *name == "x-amz-content-sha256");
+        list.extend(others);
+        let bytes = |list: &[(&str, &str)]| -> Vec<(Vec<u8>, Vec<u8>)> {
+            list.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect()
+        };
+        let mut owned = bytes(&list);
+        let signature = {
+            let borrowed: Vec<(&[u8], &[u8])> = owned.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
+            let head = RequestHead {
+                method: method.as_bytes(),
+                path: path.as_bytes(),
+                query: query.as_bytes(),
+                headers: Headers::new(&borrowed),
+            };
+            let payload = declared.first().map_or_else(|| sha256_hex(body), |(_, value)| (*value).to_owned());
+            signer.sign_request(&head, &payload).unwrap()
+        };
+        owned.extend(signature.iter().map(|(n, v)| (n.as_bytes().to_vec(), v.as_bytes().to_vec())));
+        let borrowed: Vec<(&[u8], &[u8])> = owned.iter().map(|(n, v)| (n.as_slice(), v.as_slice())).collect();
+        let headers = Headers::new(&borrowed);
+        let head = RequestHead { method: method.as_bytes(), path: path.as_bytes(), query: query.as_bytes(), headers };
+        self.lane.accept(&head).map_err(|answer| *answer)
+    }
+
+    /// The next completion.
+    fn wait(&self) -> Event {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while Instant::now() < deadline {
+            let mut done = self.lane.completions.drain();
+            assert!(done.len() <= 1, "one request has one completion");
+            if let Some(completion) = done.pop() {
+                return completion.event;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("no completion came");
+    }
+
+    fn wait_answer(&self) -> Answer {
+        match self.wait() {
+            Event::Committed(request, result) => request.committed(result),
+            Event::Answered(answer) => answer,
+            Event::Piece(_) | Event::Resume => panic!("an answer was expected"),
+        }
+    }
+
+    /// Sends `sent` as the body of an accepted request.
+    fn carry_out(&self, request: &Arc<Request>, sent: &[u8]) -> Answer {
+        if let BodyPlan::Stream(_) = request.body {
+            let stream = request.open_body("127.0.0.1").unwrap();
+            for piece in sent.chunks(100_000) {
+                let lane = Arc::clone(&self.lane);
+                match stream.admit(Box::new(move || lane.complete(0, Event::Resume))) {
+                    Flow::More => stream.push(piece),
+                    Flow::Wait => panic!("the budget is larger than this body"),
+                    Flow::Stop => break,
+                }
+            }
+            request.body_read();
+            stream.finish(Reply::new(Arc::clone(request), 0));
+            return self.wait_answer();
+        }
+        request.body_read();
+        request.start(sent, 0).unwrap_or_else(|| self.wait_answer())
+    }
+
+    fn call(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Answer {
+        match self.accept(method, target, extra, body) {
+            Ok(request) => self.carry_out(&request, body),
+            Err(answer) => answer,
+        }
+    }
+
+    /// The content of an answer, or why it broke off.
+    fn content(&self, answer: Answer) -> Result<Vec<u8>, String> {
+        match answer.body {
+            AnswerBody::Empty => Ok(Vec::new()),
+            AnswerBody::Bytes(bytes) => Ok(bytes.to_vec()),
+            AnswerBody::Pieces(download) => {
+                let mut out = Vec::new();
+                while (out.len() as u64) < download.length() {
+                    let lane = Arc::clone(&self.lane);
+                    let piece = download.next(Box::new(move |piece| lane.complete(0, Event::Piece(piece))));
+                    let piece = piece.unwrap_or_else(|| match self.wait() {
+                        Event::Piece(piece) => piece,
+                        _ => panic!("a piece was expected"),
+                    });
+                    out.extend_from_slice(&piece.map_err(|problem| problem.fault.unwrap_or_default())?);
+                }
+                Ok(out)
+            }
+        }
+    }
+
+    /// Closes the store, lets `harm` at its directory, and opens it again.
+    fn reopened(mut self, harm: impl FnOnce(&Path)) -> Self {
+        self.lane.close();
+        self.engine.take().unwrap().close().unwrap();
+        let Self { dir, lane, .. } = self;
+        drop(lane);
+        harm(dir.path());
+        Self::open(dir)
+    }
+}
+
+fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+    let found = answer.headers.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| std::str::from_utf8(value).unwrap())
+}
+
+fn code(answer: &Answer) -> String {
+    let AnswerBody::Bytes(document) = &answer.body else { return String::new() };
+    let text = String::from_utf8_lossy(document);
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    code.map_or_else(String::new, |(code, _)| code.to_owned())
+}
+
+fn noise(length: usize) -> Vec<u8> {
+    let mut out = vec![0; length];
+    blake3::Hasher::new().finalize_xof().fill(&mut out);
+    out
+}
+
+#[test]
+fn bodies_of_every_size_come_back() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.call("PUT", "/bucket", &[], b"").status, 200);
+    for size in [0, 1, 256, 257, 9_000, 65_536, 65_537, (1 << 20) + 1, 3 << 20] {
+        let content = noise(size);
+        let put = fixture.call("PUT", "/bucket/k", &[], &content);
+        assert_eq!(put.status, 200, "{size}: {}", code(&put));
+        let got = fixture.call("GET", "/bucket/k", &[], b"");
+        assert_eq!(header(&got, "content-length"), Some(size.to_string().as_str()));
+        assert_eq!(header(&got, "etag"), header(&put, "etag"));
+        assert_eq!(fixture.content(got).unwrap(), content);
+        let head = fixture.call("HEAD", "/bucket/k", &[], b"");
+        assert_eq!(header(&head, "content-length"), Some(size.to_string().as_str()));
+        assert!(matches!(head.body, AnswerBody::Empty));
+    }
+}
+
+#[test]
+fn a_body_that_breaks_its_promise_stores_nothing() {
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    for size in [100, 9_000, 200_000] {
+        let promised = noise(size);
+        let mut other = promised.clone();
+        other[size / 2] ^= 1;
+        for (sent, expected) in [(&other[..], "XAmzContentSHA256Mismatch"), (&promised[..size - 1], "IncompleteBody")] {
+            let request = fixture.accept("PUT", "/bucket/k", &[], &promised).map_err(|a| code(&a)).unwrap();
+            let answer = fixture.carry_out(&request, sent);
+            assert_eq!(code(&answer), expected, "{size}");
+            assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
+        }
+        let md5 = [("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")];
+        assert_eq!(code(&fixture.call("PUT", "/bucket/k", &md5, &promised)), "BadDigest");
+        assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
+    }
+}
+
+/// Beginnings that are known take their digests from memory; what follows them must come out right all the same.
+#[test]
+fn bodies_that_begin_alike_have_digests_of_their_own() {
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let chunks = noise(3 << 20);
+    let (a, b, c) = (&chunks[..1 << 20], &chunks[1 << 20..2 << 20], &chunks[2 << 20..]);
+    let bodies = [&[a, b][..], &[a, c], &[b, a], &[a, b, c], &[a, a], &[a, b, &c[..99]], &[a, &b[1..]], &[a]];
+    for (number, body) in bodies.iter().cycle().take(2 * bodies.len()).enumerate() {
+        let body = body.concat();
+        let md5 = Md5Hasher::digest(&body);
+        let etag = Etag::simple(md5).to_string();
+        let promised = base64_encode(&md5);
+        let unsigned = ("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
+        let sha256 = base64_encode(Hasher::digest(ChecksumAlgorithm::Sha256, &body).as_bytes());
+        let crc = Hasher::digest(ChecksumAlgorithm::Crc64Nvme, &body).to_base64();
+        // Without a SHA-256 first, so that it is known later than the MD5.
+        for extra in [
+            &[unsigned, ("content-md5", &promised)][..],
+            &[("content-md5", &promised)],
+            &[unsigned, ("x-amz-checksum-sha256", &sha256)],
+            &[unsigned, ("x-amz-checksum-crc64nvme", &crc)],
+        ] {
+            let put = fixture.call("PUT", "/bucket/k", extra, &body);
+            assert_eq!(put.status, 200, "{number} {extra:?}: {}", code(&put));
+            assert_eq!(header(&put, "etag"), Some(format!("\"{etag}\"").as_str()));
+        }
+        let mut other = body.clone();
+        *other.last_mut().unwrap() ^= 1;
+        let request = fixture.accept("PUT", "/bucket/k", &[], &body).map_err(|a| code(&a)).unwrap();
+        assert_eq!(code(&fixture.carry_out(&request, &other)), "XAmzContentSHA256Mismatch");
+        let wrong = [unsigned, ("content-md5", &*promised)];
+        let request = fixture.accept("PUT", "/bucket/k", &wrong, &body).map_err(|a| code(&a)).unwrap();
+        assert_eq!(code(&fixture.carry_out(&request, &other)), "BadDigest");
+        let got = fixture.call("GET", "/bucket/k", &[], b"");
+        assert_eq!(fixture.content(got).unwrap(), body);
+    }
+}
+
+#[test]
+fn an_aborted_body_stores_nothing_and_gives_its_memory_back() {
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let content = noise(500_000);
+    let request = fixture.accept("PUT", "/bucket/k", &[], &content).map_err(|a| code(&a)).unwrap();
+    let stream = request.open_body("127.0.0.1").unwrap();
+    assert_eq!(stream.admit(Box::new(|| ())), Flow::More);
+    stream.push(&content[..100_000]);
+    drop(stream);
+    assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while fixture.lane.budget.try_take(8 << 20).is_none() {
+        assert!(Instant::now() < deadline, "the budget did not come back");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn only_root_may_ask_and_nobody_learns_of_buckets_first() {
+    let fixture = Fixture::new();
+    let now_s = now_ms() / 1000;
+    let other = Signer::new("OTHER", b"other", "us-east-1", now_s).unwrap();
+    let unknown = Signer::new("UNKNOWN", b"secret", "us-east-1", now_s).unwrap();
+    let forged = Signer::new("ROOT", b"guess", "us-east-1", now_s).unwrap();
+    for (signer, expected) in
+        [(&other, "AccessDenied"), (&unknown, "InvalidAccessKeyId"), (&forged, "SignatureDoesNotMatch")]
+    {
+        let answer = fixture.accept_as(signer, "GET", "/missing/k", &[], b"").err().unwrap();
+        assert_eq!(code(&answer), expected);
+    }
+    let list: [(&[u8], &[u8]); 1] = [(b"host", b"localhost")];
+    let head = RequestHead { method: b"GET", path: b"/missing/k", query: b"", headers: Headers::new(&list) };
+    assert_eq!(code(&fixture.lane.accept(&head).err().unwrap()), "AccessDenied");
+    assert_eq!(code(&fixture.call("GET", "/missing/k", &[], b"")), "NoSuchBucket");
+}
+
+#[test]
+fn answers_that_leave_a_body_unread_close_the_connection() {
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let refused = fixture.call("PUT", "/missing/k", &[], b"body");
+    assert_eq!((refused.status, refused.closes), (404, true));
+    fixture.call("PUT", "/bucket/k", &[], b"body");
+    let early = fixture.accept("PUT", "/bucket/k", &[("if-none-match", "*")], b"body").err().unwrap();
+    assert_eq!((early.status, early.closes), (412, true));
+    let unread = fixture.accept("DELETE", "/bucket/k", &[], b"body").map_err(|a| code(&a)).unwrap();
+    let answer = unread.start(b"", 0).unwrap_or_else(|| fixture.wait_answer());
+    assert_eq!((answer.status, answer.closes), (204, true));
+    let missing = fixture.call("GET", "/bucket/k", &[], b"");
+    assert_eq!((missing.status, missing.closes), (404, false));
+}
+
+#[test]
+fn every_answer_names_its_request() {
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let mut seen = std::collections::HashSet::new();
+    for (method, target) in
+        [("GET", "/"), ("GET", "/bucket"), ("HEAD", "/bucket/k"), ("GET", "/bucket?acl"), ("PATCH", "/bucket")]
+    {
+        let answer = fixture.call(method, target, &[], b"");
+        let id = header(&answer, "x-amz-request-id").unwrap().to_owned();
+        assert!(id.len() == 16 && id.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()), "{id}");
+        assert!(header(&answer, "x-amz-id-2").is_some());
+        if let AnswerBody::Bytes(document) = &answer.body {
+            let text = String::from_utf8_lossy(document);
+            assert!(answer.status == 200 || text.contains(&format!("<RequestId>{id}</RequestId>")), "{text}");
+        }
+        assert!(seen.insert(id));
+    }
+}
+
+#[test]
+fn a_damaged_chunk_breaks_the_download_off() {
+    let content = noise(3 << 20);
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    fixture.call("PUT", "/bucket/k", &[], &content);
+    let fixture = fixture.reopened(|dir| {
+        for pack in std::fs::read_dir(dir.join("chunks")).unwrap() {
+            let path = pack.unwrap().path();
+            let mut bytes = std::fs::read(&path).unwrap();
+            let needle = &content[(2 << 20) + 1000..(2 << 20) + 1016];
+            if let Some(at) = memchr::memmem::find(&bytes, needle) {
+                bytes[at] ^= 1;
+                std::fs::write(&path, bytes).unwrap();
+            }
+        }
+    });
+    let got = fixture.call("GET", "/bucket/k", &[], b"");
+    assert_eq!((got.status, header(&got, "content-length")), (200, Some("3145728")));
+    assert!(fixture.content(got).is_err());
+    let range = fixture.call("GET", "/bucket/k", &[("range", "bytes=0-99999")], b"");
+    assert_eq!(fixture.content(range).unwrap(), content[..100_000]);
+}
+
+#[test]
+fn whatever_a_head_holds_it_gets_an_answer() {
+    use proptest::prelude::*;
+    let fixture = Fixture::new();
+    fixture.call("PUT", "/bucket", &[], b"");
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..24);
+    let text = || "[ -~]{0,24}";
+    proptest!(ProptestConfig::with_cases(256), |(path in bytes(), query in text(), name in "[a-z-]{1,20}", value in bytes())| {
+        let raw = [b"/bucket/".as_slice(), &path].concat();
+        let list: Vec<(&[u8], &[u8])> = vec![(b"host", b"localhost"), (name.as_bytes(), &value)];
+        let head = RequestHead { method: b"PUT", path: &raw, query: query.as_bytes(), headers: Headers::new(&list) };
+        let answer = fixture.lane.accept(&head).err().unwrap();
+        prop_assert!((400..500).contains(&answer.status));
+        let (described, diagnosis) = (fixture.lane.describe(&head, 0), fixture.lane.diagnose(&head));
+        prop_assert_eq!((described.access_key, diagnosis.and_then(|it| it.explanation)), (None, None));
+        let signed = fixture.call("GET", &format!("/bucket/k?{}", query.replace(['#', ' ', '%'], "")), &[], b"");
+        prop_assert!((200..600).contains(&signed.status) && signed.error.is_none_or(|note| !note.at_fault));
+    });
+}

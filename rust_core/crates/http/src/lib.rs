@@ -1,0 +1,150 @@
+//! The head of an HTTP request as bytes, and the two decodings that everything else builds on: percent-encoding
+//! and the query string. Pure; knows nothing of S3. Header names arrive in lower case, in the order sent.
+#![forbid(unsafe_code)]
+
+pub mod calendar;
+
+/// One request head. `path` and `query` are exactly what stood in the request line, undecoded and without the `?`.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestHead<'a> {
+    pub method: &'a [u8],
+    pub path: &'a [u8],
+    pub query: &'a [u8],
+    pub headers: Headers<'a>,
+}
+
+/// The header list of a request: lower-case names, values as sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Headers<'a> {
+    list: &'a [(&'a [u8], &'a [u8])],
+}
+
+impl<'a> Headers<'a> {
+    pub fn new(list: &'a [(&'a [u8], &'a [u8])]) -> Self {
+        Self { list }
+    }
+
+    /// The first value of `name` (lower case), if any.
+    #[inline]
+    pub fn get(&self, name: &str) -> Option<&'a [u8]> {
+        self.get_all(name).next()
+    }
+
+    /// Every value of `name`, in the order sent.
+    #[inline]
+    pub fn get_all<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
+        let list = self.list;
+        list.iter().filter(move |(n, _)| *n == name.as_bytes()).map(|(_, v)| *v)
+    }
+
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let list = self.list;
+        list.iter().map(|(name, value)| (*name, *value))
+    }
+}
+
+/// Decodes `%XX` once; `+` stays a plus. `None` when an escape is cut off or not hexadecimal.
+pub fn percent_decode(raw: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let (high, low) = (rest.get(at + 1)?, rest.get(at + 2)?);
+        out.push(hex_value(*high)? << 4 | hex_value(*low)?);
+        rest = &rest[at + 3..];
+    }
+    out.extend_from_slice(rest);
+    Some(out)
+}
+
+/// Decodes `%XX` once, and a `+` into a space. `None` as in `percent_decode`.
+pub fn form_decode(raw: &[u8]) -> Option<Vec<u8>> {
+    let spaced: Vec<u8> = raw.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
+    percent_decode(&spaced)
+}
+
+/// The value of one hexadecimal digit of either case.
+pub fn hex_value(digit: u8) -> Option<u8> {
+    match digit {
+        b'0'..=b'9' => Some(digit - b'0'),
+        b'a'..=b'f' => Some(digit - b'a' + 10),
+        b'A'..=b'F' => Some(digit - b'A' + 10),
+        _ => None,
+    }
+}
+
+/// Lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]).map(char::from).collect()
+}
+
+/// Lower-case hexadecimal digits, two for each byte. Arithmetic without a table: the compiler does all bytes at once.
+pub fn hex_pairs<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
+    let digit = |value: u8| value + b'0' + u8::from(value > 9) * (b'a' - b'9' - 1);
+    bytes.map(|byte| [digit(byte >> 4), digit(byte & 15)])
+}
+
+/// Reads exactly two hexadecimal digits of either case for each byte.
+pub fn parse_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
+    if text.len() != 2 * N {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        *byte = hex_value(pair[0])? << 4 | hex_value(pair[1])?;
+    }
+    Some(bytes)
+}
+
+/// Appends `raw` percent-encoded as AWS wants it in signatures and listings: everything but `A-Za-z0-9-._~` (and `/`
+/// when `keep_slash`) becomes `%XX` in upper case.
+pub fn percent_encode_into(out: &mut Vec<u8>, raw: &[u8], keep_slash: bool) {
+    const HEX: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in raw {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') || (keep_slash && byte == b'/') {
+            out.push(byte);
+        } else {
+            out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+    }
+}
+
+/// A decoded query string: names and values in the order sent; a name without `=` has an empty value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    pairs: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Query {
+    /// Splits at `&` and `=`, then decodes each side. A `+` means a space, as every S3 server reads it.
+    /// `None` when an escape is malformed.
+    pub fn parse(raw: &[u8]) -> Option<Self> {
+        let mut pairs = Vec::new();
+        for pair in raw.split(|&b| b == b'&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = match memchr::memchr(b'=', pair) {
+                Some(at) => (&pair[..at], &pair[at + 1..]),
+                None => (pair, &b""[..]),
+            };
+            pairs.push((form_decode(name)?, form_decode(value)?));
+        }
+        Some(Self { pairs })
+    }
+
+    /// The first value of `name`.
+    #[inline]
+    pub fn get(&self, name: &str) -> Option<&[u8]> {
+        self.pairs.iter().find(|(n, _)| n == name.as_bytes()).map(|(_, v)| v.as_slice())
+    }
+
+    #[inline]
+    pub fn has(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.pairs.iter().map(|(n, v)| (n.as_slice(), v.as_slice()))
+    }
+}

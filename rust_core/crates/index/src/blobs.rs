@@ -1,0 +1,202 @@
+//! Blobs (contents in the log, chunks in packs) and segments. All are named by sequence; only here stands where their
+//! bytes are. Who refers to them is decided in `references`.
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::error::Result;
+use super::{beginning, failure, loaded_int, stored_int};
+use orcas_record::{Identity, Sequence};
+
+/// Where the bytes of a blob stand: a file, the offset of the frame in it, and the bytes of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlobLocation {
+    Log { file: u64, offset: u64, length: u32 },
+    Pack { pack: u64, offset: u64, length: u32 },
+}
+
+const PLACE_LOG: u8 = 0;
+const PLACE_PACK: u8 = 1;
+
+/// Rows that a long scan reads in one transaction.
+const SCAN_ROWS: usize = 10_000;
+
+pub(super) const BY_TAG: &str = "SELECT sequence, length, identity FROM blobs WHERE tag = ?1 ORDER BY sequence DESC";
+pub(super) const DEAD: &str = "SELECT sequence, place, file, offset, length FROM blobs INDEXED BY blobs_dead \
+     WHERE refs = 0 AND sequence > ?1 ORDER BY sequence LIMIT ?2";
+
+/// A location as the columns of `blobs` hold it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Placed {
+    place: u8,
+    pub(super) file: i64,
+    pub(super) offset: i64,
+    pub(super) length: u32,
+}
+
+impl Placed {
+    pub(super) fn new(location: BlobLocation) -> Result<Self> {
+        let (place, file, offset, length) = match location {
+            BlobLocation::Log { file, offset, length } => (PLACE_LOG, file, offset, length),
+            BlobLocation::Pack { pack, offset, length } => (PLACE_PACK, pack, offset, length),
+        };
+        Ok(Self { place, file: stored_int(file)?, offset: stored_int(offset)?, length })
+    }
+
+    /// Reads the columns place, file, offset and length from `first` on.
+    pub(super) fn load(row: &Row<'_>, first: usize) -> Result<Self> {
+        Ok(Self {
+            place: row.get(first)?,
+            file: row.get(first + 1)?,
+            offset: row.get(first + 2)?,
+            length: row.get(first + 3)?,
+        })
+    }
+
+    pub(super) fn location(self) -> Result<BlobLocation> {
+        let (file, offset, length) = (loaded_int(self.file)?, loaded_int(self.offset)?, self.length);
+        match self.place {
+            PLACE_LOG => Ok(BlobLocation::Log { file, offset, length }),
+            PLACE_PACK => Ok(BlobLocation::Pack { pack: file, offset, length }),
+            _ => Err(failure("a blob stands in an unknown place")),
+        }
+    }
+
+    /// The pack that the blob stands in, if it does.
+    pub(super) fn pack(self) -> Option<i64> {
+        (self.place == PLACE_PACK).then_some(self.file)
+    }
+}
+
+/// What later contents with the same identity are found by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shared {
+    pub(super) identity: Identity,
+    pub(super) head: u64,
+}
+
+pub(super) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocation>> {
+    let mut statement = conn.prepare_cached("SELECT place, file, offset, length FROM blobs WHERE sequence = ?1")?;
+    let mut rows = statement.query([stored_int(blob)?])?;
+    rows.next()?.map(|row| Placed::load(row, 0)?.location()).transpose()
+}
+
+/// The newest shared blob with this identity and its length; it may have no reference.
+pub(super) fn shared(conn: &Connection, identity: &Identity) -> Result<Option<(Sequence, u32)>> {
+    let mut statement = conn.prepare_cached(BY_TAG)?;
+    let mut rows = statement.query([beginning(&identity.0)])?;
+    while let Some(row) = rows.next()? {
+        if row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)? == identity.0 {
+            return Ok(Some((loaded_int(row.get(0)?)?, row.get(1)?)));
+        }
+    }
+    Ok(None)
+}
+
+pub(super) fn refs(conn: &Connection, blob: Sequence) -> Result<Option<u64>> {
+    let mut statement = conn.prepare_cached("SELECT refs FROM blobs WHERE sequence = ?1")?;
+    let mut rows = statement.query([stored_int(blob)?])?;
+    rows.next()?.map(|row| loaded_int(row.get(0)?)).transpose()
+}
+
+pub(super) fn identity(conn: &Connection, blob: Sequence) -> Result<Option<Identity>> {
+    let mut statement = conn.prepare_cached("SELECT identity FROM blobs WHERE sequence = ?1")?;
+    let mut rows = statement.query([stored_int(blob)?])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(row.get::<_, Option<[u8; 32]>>(0)?.map(Identity))
+}
+
+/// Blobs without reference, ascending.
+pub(super) fn dead(conn: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, BlobLocation)>> {
+    let mut statement = conn.prepare_cached(DEAD)?;
+    let mut rows = statement.query((stored_int(after)?, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    let mut dead = Vec::new();
+    while let Some(row) = rows.next()? {
+        dead.push((loaded_int(row.get(0)?)?, Placed::load(row, 1)?.location()?));
+    }
+    Ok(dead)
+}
+
+/// One page of the heads of shared blobs; where the next one begins, if there is more.
+pub(super) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u64)) -> Result<Option<i64>> {
+    // Counts rows of both kinds, so that a page is short even where few blobs are shared.
+    let mut statement =
+        conn.prepare_cached("SELECT sequence, head FROM blobs WHERE sequence > ?1 ORDER BY sequence LIMIT ?2")?;
+    let mut rows = statement.query((after, SCAN_ROWS as i64))?;
+    let (mut last, mut seen) = (after, 0);
+    while let Some(row) = rows.next()? {
+        last = row.get(0)?;
+        seen += 1;
+        if let Some(head) = row.get::<_, Option<i64>>(1)? {
+            visit(head.cast_unsigned());
+        }
+    }
+    Ok((seen == SCAN_ROWS).then_some(last))
+}
+
+/// A row of `blobs` as far as references need it.
+pub(super) struct BlobRow {
+    pub(super) refs: i64,
+    /// The smallest bucket that refers to the blob.
+    pub(super) home: Option<i64>,
+    pub(super) at: Placed,
+}
+
+pub(super) fn row(conn: &Connection, blob: i64) -> Result<Option<BlobRow>> {
+    let mut statement =
+        conn.prepare_cached("SELECT refs, bucket, place, file, offset, length FROM blobs WHERE sequence = ?1")?;
+    let mut rows = statement.query([blob])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: Placed::load(row, 2)? }))
+}
+
+pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offset, length, refs, bucket, tag, \
+     identity, head) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+
+/// Runs `INSERT` for a blob with its final references.
+pub(super) fn insert(
+    statement: &mut rusqlite::CachedStatement<'_>,
+    sequence: i64,
+    at: Placed,
+    (refs, home): (i64, Option<i64>),
+    shared: Option<&Shared>,
+) -> Result<()> {
+    let identity = shared.map(|shared| &shared.identity.0[..]);
+    let tag = shared.map(|shared| beginning(&shared.identity.0));
+    let head = shared.map(|shared| shared.head.cast_signed());
+    statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, identity, head))?;
+    Ok(())
+}
+
+pub(super) fn set_refs(conn: &Connection, blob: i64, refs: i64, home: Option<i64>) -> Result<()> {
+    conn.prepare_cached("UPDATE blobs SET refs = ?2, bucket = ?3 WHERE sequence = ?1")?.execute((blob, refs, home))?;
+    Ok(())
+}
+
+pub(super) fn set_place(conn: &Connection, blob: i64, file: i64, offset: i64) -> Result<()> {
+    conn.prepare_cached("UPDATE blobs SET file = ?2, offset = ?3 WHERE sequence = ?1")?
+        .execute((blob, file, offset))?;
+    Ok(())
+}
+
+pub(super) fn remove(conn: &Connection, blob: i64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM blobs WHERE sequence = ?1")?.execute([blob])?;
+    Ok(())
+}
+
+pub(super) fn segment(conn: &Connection, segment: Sequence) -> Result<Option<Bytes>> {
+    let mut statement = conn.prepare_cached("SELECT record FROM segments WHERE sequence = ?1")?;
+    let found =
+        statement.query_row([stored_int(segment)?], |row| Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?)));
+    Ok(found.optional()?)
+}
+
+pub(super) fn has_segment(conn: &Connection, segment: i64) -> Result<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM segments WHERE sequence = ?1")?.exists([segment])?)
+}
+
+pub(super) fn put_segment(conn: &Connection, sequence: Sequence, record: &[u8]) -> Result<()> {
+    let mut insert = conn.prepare_cached("INSERT INTO segments (sequence, record) VALUES (?1, ?2)")?;
+    insert.execute((stored_int(sequence)?, record))?;
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Buckets: their records, and what holds of one.
+
+use rusqlite::Connection;
+
+use super::error::Result;
+use super::references::Gathered;
+use super::tallies::{Counts, stored_counts};
+use super::{Applied, Stored, failure, loaded_int, stored_int};
+use orcas_record::{Bucket, BucketId, Sequence};
+
+pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
+    let mut statement = conn.prepare_cached("SELECT sequence, kind, record FROM buckets ORDER BY id")?;
+    let mut rows = statement.query([])?;
+    let mut buckets = Vec::new();
+    while let Some(row) = rows.next()? {
+        buckets.push(super::stored(row, 0, row.get(1)?, 2)?);
+    }
+    Ok(buckets)
+}
+
+pub(super) fn counts(conn: &Connection, bucket: BucketId) -> Result<Option<Counts>> {
+    stored_counts(conn, stored_int(bucket.0)?)
+}
+
+pub(super) fn sequence(conn: &Connection, bucket: BucketId) -> Result<Option<Sequence>> {
+    let mut statement = conn.prepare_cached("SELECT sequence FROM buckets WHERE id = ?1")?;
+    let mut rows = statement.query([stored_int(bucket.0)?])?;
+    rows.next()?.map(|row| loaded_int(row.get(0)?)).transpose()
+}
+
+pub(super) fn create(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO buckets (id, name, sequence, kind, record, objects, bytes, history, logical, stored) \
+         VALUES (?1, ?2, ?3, ?4, ?5, 0, 0, 0, 0, 0)",
+    )?;
+    let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
+    insert.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))?;
+    Ok(())
+}
+
+/// Replaces the record of a bucket; its name stays.
+pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+    let mut update =
+        conn.prepare_cached("UPDATE buckets SET sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1 AND name = ?2")?;
+    let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
+    match update.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))? {
+        1 => Ok(()),
+        _ => Err(failure("a record updates a bucket that is not there")),
+    }
+}
+
+/// Replaces the record and the name of a bucket, whatever they were: a salvage may have had to make them up.
+pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
+    let mut update =
+        conn.prepare_cached("UPDATE buckets SET name = ?2, sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1")?;
+    let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
+    update.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))?;
+    Ok(())
+}
+
+/// Removes an empty bucket with its uploads and their parts.
+pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, bucket: BucketId) -> Result<()> {
+    let id = stored_int(bucket.0)?;
+    let counts = *gathered.ledger.buckets.of(conn, id)?;
+    if counts.objects > 0 || counts.history > 0 {
+        return Err(failure("a record deletes a bucket that is not empty"));
+    }
+    super::uploads::delete_of_bucket(conn, gathered, id)?;
+    // Nothing may be gathered for a bucket that is gone.
+    gathered.write_references(conn)?;
+    gathered.ledger.buckets.forget(id);
+    conn.prepare_cached("DELETE FROM buckets WHERE id = ?1")?.execute([id])?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! Values in columns: versions, their ids, ETags and checksums as rows of several tables have them.
+
+use bytes::Bytes;
+use rusqlite::{Row, ToSql};
+
+use super::error::Result;
+use super::{Stored, failure};
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+use orcas_record::{self as record, Record, Version, VersionId};
+
+/// NULL for the null version.
+pub(super) fn store_version_id(id: VersionId) -> Option<[u8; 16]> {
+    match id {
+        VersionId::Null => None,
+        VersionId::Named(bytes) => Some(bytes),
+    }
+}
+
+/// The MD5 alone, followed by the number of parts (two bytes, little-endian) where there are parts.
+pub(super) struct StoredEtag {
+    bytes: [u8; 18],
+    length: usize,
+}
+
+impl StoredEtag {
+    pub(super) fn new(etag: Etag) -> Self {
+        let mut bytes = [0; 18];
+        bytes[..16].copy_from_slice(&etag.md5);
+        bytes[16..].copy_from_slice(&etag.parts.to_le_bytes());
+        Self { bytes, length: if etag.parts == 0 { 16 } else { 18 } }
+    }
+}
+
+impl ToSql for StoredEtag {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        Ok(self.bytes[..self.length].into())
+    }
+}
+
+pub(super) fn load_etag(bytes: &[u8]) -> Result<Etag> {
+    let (md5, parts) = bytes.split_first_chunk::<16>().ok_or_else(|| failure("a row holds a short ETag"))?;
+    let parts = match parts {
+        [] => 0,
+        [low, high] => u16::from_le_bytes([*low, *high]),
+        _ => return Err(failure("a row holds a long ETag")),
+    };
+    Ok(Etag { md5: *md5, parts })
+}
+
+/// Format: the algorithm's code in the upper byte; below it 0 for a full object, 1 for a composite checksum.
+pub(super) fn store_checksum(checksum: &ObjectChecksum) -> i64 {
+    let composite = checksum.kind() == ChecksumType::Composite;
+    i64::from(checksum.checksum.algorithm().code()) << 8 | i64::from(composite)
+}
+
+pub(super) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumType)> {
+    let [algorithm, kind] =
+        u16::try_from(stored).map_err(|_| failure("a row holds an unknown checksum code"))?.to_be_bytes();
+    let algorithm = ChecksumAlgorithm::from_code(algorithm);
+    let algorithm = algorithm.ok_or_else(|| failure("a row holds an unknown checksum algorithm"))?;
+    match kind {
+        0 => Ok((algorithm, ChecksumType::FullObject)),
+        1 => Ok((algorithm, ChecksumType::Composite)),
+        _ => Err(failure("a row holds an unknown checksum type")),
+    }
+}
+
+/// Reads a version from a row that has its sequence, kind and record.
+pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
+    // A head without its record is damage: reported as absence, it would be a lost object that nobody notices.
+    let kind: Option<u8> = row.get(1)?;
+    let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
+    super::stored(row, 0, kind, 2)
+}
+
+/// The version in a record that `versions` holds.
+pub(super) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
+    match record::decode(kind, record) {
+        Ok(
+            Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. },
+        ) => Ok(version),
+        _ => Err(failure("the record of a version cannot be read")),
+    }
+}

@@ -1,0 +1,255 @@
+//! The frames of the index's write-ahead log: every page that is read from one is the page that was written there.
+//!
+//! SQLite verifies the checksums of frames when it opens the file, never when it reads a page from it, nor when a
+//! checkpoint moves the page into the database, which would give it a valid checksum there. So what is written is
+//! remembered, frame by frame, and compared with what is read. Only this process has the file open, so what it has
+//! neither written nor verified while opening is not there to be read.
+//!
+//! What SQLite drops when it opens the file is judged by `is_broken`.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString, OsString};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+use super::layout::{CONTENT, PAGE};
+use orcas_base::error::{Error, Result};
+
+const HEADER: usize = 32;
+const FRAME_HEADER: usize = 24;
+/// A frame: its header, then its page.
+pub(super) const FRAME: usize = FRAME_HEADER + PAGE;
+const MAGIC: u32 = 0x377f_0682;
+/// Frames in one piece of memory, and such pieces: 16 GiB of pages. What stands behind is not verified.
+const PIECE: usize = 4_096;
+const PIECES: usize = 1_024;
+
+/// What the pages in one file should be; 0 for a frame of which nothing is known.
+pub(super) struct Sums {
+    pieces: [OnceLock<Box<[AtomicU64]>>; PIECES],
+    #[cfg(any(test, feature = "testing"))]
+    pub name: CString,
+}
+
+/// Disks on which tests leave no room.
+#[cfg(any(test, feature = "testing"))]
+pub mod room {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    use super::{CStr, Mutex, Path, PoisonError};
+
+    type Rule = (std::path::PathBuf, Box<dyn Fn() -> bool + Send>);
+
+    static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
+
+    /// From now on nothing can be written to this write-ahead log while `full` says so.
+    pub fn refuse(wal: std::path::PathBuf, full: impl Fn() -> bool + Send + 'static) {
+        RULES.lock().unwrap_or_else(PoisonError::into_inner).push((wal, Box::new(full)));
+    }
+
+    pub fn is_refused(wal: &CStr) -> bool {
+        let wal = Path::new(std::ffi::OsStr::from_bytes(wal.to_bytes()));
+        RULES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(path, full)| path == wal && full())
+    }
+}
+
+/// The files that are open, by name.
+fn open_files() -> &'static Mutex<HashMap<CString, Weak<Sums>>> {
+    static OPEN: OnceLock<Mutex<HashMap<CString, Weak<Sums>>>> = OnceLock::new();
+    OPEN.get_or_init(Mutex::default)
+}
+
+/// What is known of a file, shared by all who have it open.
+pub(super) fn of(name: &CStr) -> Arc<Sums> {
+    let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = open.get(name).and_then(Weak::upgrade) {
+        return known;
+    }
+    open.retain(|_, sums| sums.strong_count() > 0);
+    let made = Arc::new(Sums {
+        pieces: [const { OnceLock::new() }; PIECES],
+        #[cfg(any(test, feature = "testing"))]
+        name: name.to_owned(),
+    });
+    open.insert(name.to_owned(), Arc::downgrade(&made));
+    made
+}
+
+/// The write-ahead log of the database at `path` is another one from now on. Who has the old one open keeps what is known
+/// of that.
+pub(super) fn forget(path: &Path) {
+    let gone = name_of(path);
+    let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
+    open.retain(|name, _| name.as_bytes() != gone.as_bytes());
+}
+
+fn name_of(path: &Path) -> OsString {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    name
+}
+
+/// Whether the database at `path` has no write-ahead log, or an empty one.
+pub(super) fn is_absent(path: &Path) -> bool {
+    std::fs::metadata(name_of(path)).map_or(true, |found| found.len() == 0)
+}
+
+fn sum(page: &[u8]) -> u64 {
+    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, page).max(1)
+}
+
+impl Sums {
+    fn place(&self, frame: usize) -> Option<&AtomicU64> {
+        let piece = self.pieces.get(frame / PIECE)?;
+        piece.get_or_init(|| (0..PIECE).map(|_| AtomicU64::new(0)).collect()).get(frame % PIECE)
+    }
+
+    fn set(&self, frame: usize, sum: u64) {
+        if let Some(place) = self.place(frame) {
+            place.store(sum, Ordering::Release);
+        }
+    }
+
+    /// `bytes` are about to be written at `offset`.
+    pub fn written(&self, bytes: &[u8], offset: usize) {
+        match Place::of(offset, bytes.len()) {
+            Place::Page(frame) => self.set(frame, sum(bytes)),
+            Place::Frame(frame) => self.set(frame, sum(&bytes[FRAME_HEADER..])),
+            Place::Header => {}
+            // Nothing is known of a page that is written in pieces.
+            Place::Other { first, last } => (first..=last).for_each(|frame| self.set(frame, 0)),
+        }
+    }
+
+    /// Whether `bytes`, which were read at `offset`, are what was written. SQLite verifies whole frames itself, so that
+    /// such a frame is known from then on.
+    pub fn read(&self, bytes: &[u8], offset: usize) -> bool {
+        let (frame, page, whole) = match Place::of(offset, bytes.len()) {
+            Place::Page(frame) => (frame, bytes, false),
+            Place::Frame(frame) => (frame, &bytes[FRAME_HEADER..], true),
+            Place::Header | Place::Other { .. } => return true,
+        };
+        let Some(place) = self.place(frame) else { return true };
+        match place.load(Ordering::Acquire) {
+            0 if whole => {
+                place.store(sum(page), Ordering::Release);
+                true
+            }
+            0 => true,
+            known => known == sum(page),
+        }
+    }
+}
+
+/// What stands in a piece of the file.
+enum Place {
+    /// The page of a frame.
+    Page(usize),
+    /// A frame with its header.
+    Frame(usize),
+    /// The header of the file or of a frame.
+    Header,
+    /// Parts of these frames.
+    Other { first: usize, last: usize },
+}
+
+impl Place {
+    fn of(offset: usize, length: usize) -> Self {
+        let Some(at) = offset.checked_sub(HEADER) else { return Self::Header };
+        match (at % FRAME, length) {
+            (0, FRAME) => Self::Frame(at / FRAME),
+            (FRAME_HEADER, PAGE) => Self::Page(at / FRAME),
+            (inside, length) if inside + length <= FRAME_HEADER => Self::Header,
+            _ => Self::Other { first: at / FRAME, last: (at + length.saturating_sub(1)) / FRAME },
+        }
+    }
+}
+
+/// SQLite's checksum of a file: it goes on from frame to frame.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Chain(u32, u32);
+
+impl Chain {
+    fn after(self, bytes: &[u8], big_endian: bool) -> Self {
+        let word = |bytes: &[u8]| {
+            let word = number(bytes, 0);
+            if big_endian { word } else { word.swap_bytes() }
+        };
+        bytes.chunks_exact(8).fold(self, |Self(one, two), pair| {
+            let one = one.wrapping_add(word(pair)).wrapping_add(two);
+            Self(one, two.wrapping_add(word(&pair[4..])).wrapping_add(one))
+        })
+    }
+
+    fn stored(bytes: &[u8]) -> Self {
+        Self(number(bytes, 0), number(bytes, 4))
+    }
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(word)
+}
+
+/// Whether the database at `path` may be a mixture of two states, since its write-ahead log is damaged.
+///
+/// SQLite takes the log up to the first frame whose checksum does not hold, which after a crash is the end of what was
+/// written. A checkpoint may have moved later frames into the database already, though; what is left in front of the
+/// break would then be laid over newer pages. So behind the break frames of this log are looked for that stand in the
+/// database. Frames that do not were never of use, or can be had from the store's log again.
+pub(super) fn is_broken(path: &Path) -> Result<bool> {
+    let name = name_of(path);
+    let (Some(wal), Some(database)) = (opened(Path::new(&name))?, opened(path)?) else { return Ok(false) };
+    let io = |source| Error::io("read", Path::new(&name), source);
+    let length = wal.metadata().map_err(io)?.len();
+    let frames = length.saturating_sub(HEADER as u64) / FRAME as u64;
+    if frames == 0 {
+        return Ok(false);
+    }
+    let mut header = [0; HEADER];
+    wal.read_exact_at(&mut header, 0).map_err(io)?;
+    let magic = number(&header, 0);
+    let big_endian = magic & 1 == 1;
+    let mut chain = Chain::default().after(&header[..24], big_endian);
+    // It was durable before any frame was.
+    if magic & !1 != MAGIC || number(&header, 8) as usize != PAGE || chain != Chain::stored(&header[24..]) {
+        return Ok(true);
+    }
+    let salts = &header[16..24];
+    let mut frame = vec![0; FRAME];
+    let mut broken = false;
+    for at in 0..frames {
+        wal.read_exact_at(&mut frame, HEADER as u64 + at * FRAME as u64).map_err(io)?;
+        let ours = frame[8..16] == *salts;
+        if !broken {
+            chain = chain.after(&frame[..8], big_endian).after(&frame[FRAME_HEADER..], big_endian);
+            broken = !ours || chain != Chain::stored(&frame[16..24]);
+            continue;
+        }
+        if ours && stands_in(&database, number(&frame, 0), &frame[FRAME_HEADER..]) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn opened(path: &Path) -> Result<Option<File>> {
+    match File::open(path) {
+        Ok(file) => Ok(Some(file)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::io("open", path, error)),
+    }
+}
+
+/// Whether the page is what the database has in its place.
+fn stands_in(database: &File, number: u32, page: &[u8]) -> bool {
+    let mut stored = [0; PAGE];
+    let Some(before) = number.checked_sub(1) else { return false };
+    database.read_exact_at(&mut stored, u64::from(before) * PAGE as u64).is_ok() && stored[..CONTENT] == page[..CONTENT]
+}

@@ -1,0 +1,145 @@
+//! Heads: one narrow row for each key with a current version that is no delete marker, clustered by (bucket, key), so
+//! that a listing page is one range scan. Keys compare as bytes. Which row stands here is decided in `versions`.
+
+use std::borrow::Cow;
+
+use rusqlite::{Connection, Row, ToSql};
+
+use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
+use super::error::Result;
+use super::{loaded_int, stored_int};
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
+use orcas_record::{BucketId, Sequence, Version};
+
+/// What a listing shows of an object. Rows of a scan borrow their key from the page; others own it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadRow<'a> {
+    pub key: Cow<'a, [u8]>,
+    /// The record that holds the version.
+    pub sequence: Sequence,
+    /// Milliseconds since the Unix epoch.
+    pub modified_ms: u64,
+    /// Bytes.
+    pub size: u64,
+    pub etag: Etag,
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+}
+
+impl HeadRow<'_> {
+    fn into_owned(self) -> HeadRow<'static> {
+        HeadRow { key: Cow::Owned(self.key.into_owned()), ..self }
+    }
+}
+
+const BY_KEY: &str =
+    "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads WHERE bucket = ?1 AND key = ?2";
+pub(super) const FIRST_FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+     WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT 1";
+const FIRST_AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+     WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT 1";
+const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+     WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
+const AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+     WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
+pub(super) const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+     WHERE bucket = ?1 AND key >= ?2 AND key < ?4 ORDER BY key LIMIT ?3";
+const AFTER_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+     WHERE bucket = ?1 AND key > ?2 AND key < ?4 ORDER BY key LIMIT ?3";
+
+pub(super) fn head(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
+    one(conn, BY_KEY, bucket, key)
+}
+
+pub(super) fn first(
+    conn: &Connection,
+    bucket: BucketId,
+    from: &[u8],
+    inclusive: bool,
+) -> Result<Option<HeadRow<'static>>> {
+    one(conn, if inclusive { FIRST_FROM } else { FIRST_AFTER }, bucket, from)
+}
+
+fn one(conn: &Connection, sql: &str, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query((stored_int(bucket.0)?, key))?;
+    rows.next()?.map(|row| Ok(head_row(row)?.into_owned())).transpose()
+}
+
+pub(super) fn scan(
+    conn: &Connection,
+    bucket: BucketId,
+    from: &[u8],
+    inclusive: bool,
+    until: Option<&[u8]>,
+    limit: usize,
+    visit: &mut dyn FnMut(HeadRow<'_>) -> bool,
+) -> Result<()> {
+    let mut statement = conn.prepare_cached(match (inclusive, until) {
+        (true, None) => FROM,
+        (false, None) => AFTER,
+        (true, Some(_)) => FROM_UNTIL,
+        (false, Some(_)) => AFTER_UNTIL,
+    })?;
+    let (bucket, limit) = (stored_int(bucket.0)?, i64::try_from(limit).unwrap_or(i64::MAX));
+    let mut rows = match &until {
+        None => statement.query((bucket, from, limit))?,
+        Some(until) => statement.query((bucket, from, limit, until))?,
+    };
+    while let Some(row) = rows.next()? {
+        if !visit(head_row(row)?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
+    Ok(HeadRow {
+        key: Cow::Borrowed(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?),
+        sequence: loaded_int(row.get(1)?)?,
+        modified_ms: loaded_int(row.get(2)?)?,
+        size: loaded_int(row.get(3)?)?,
+        etag: load_etag(row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?)?,
+        checksum: row.get::<_, Option<i64>>(5)?.map(load_checksum).transpose()?,
+    })
+}
+
+/// The columns that `heads` and `history` share, ready to bind.
+pub(super) struct HeadColumns<'v> {
+    pub(super) bucket: i64,
+    pub(super) key: &'v [u8],
+    pub(super) sequence: i64,
+    pub(super) modified_ms: i64,
+    pub(super) size: i64,
+    pub(super) etag: StoredEtag,
+    pub(super) checksum: Option<i64>,
+    pub(super) version_id: Option<[u8; 16]>,
+}
+
+impl HeadColumns<'_> {
+    pub(super) fn bind(&self) -> [&dyn ToSql; 8] {
+        [
+            &self.bucket,
+            &self.key,
+            &self.sequence,
+            &self.modified_ms,
+            &self.size,
+            &self.etag,
+            &self.checksum,
+            &self.version_id,
+        ]
+    }
+}
+
+pub(super) fn columns(version: &Version, sequence: Sequence) -> Result<HeadColumns<'_>> {
+    Ok(HeadColumns {
+        bucket: stored_int(version.bucket.0)?,
+        key: &version.key,
+        sequence: stored_int(sequence)?,
+        modified_ms: stored_int(version.modified_ms)?,
+        size: stored_int(version.size)?,
+        etag: StoredEtag::new(version.etag),
+        checksum: version.checksum.as_ref().map(store_checksum),
+        version_id: store_version_id(version.version_id),
+    })
+}

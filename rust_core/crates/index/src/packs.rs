@@ -1,0 +1,159 @@
+//! The packs that exist and what stands in them: number of blobs, bytes that are referred to, bytes that are not. A
+//! transaction gathers these numbers in memory, as those of buckets.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::error::Result;
+use super::numbers::{NumberMap, PackDelta};
+use super::rebuild::Rebuild;
+use super::{failure, loaded_int, stored_int};
+use orcas_record::Sequence;
+
+/// A chunk in a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedBlob {
+    pub sequence: Sequence,
+    /// Of the frame.
+    pub offset: u64,
+    /// Of the content, bytes.
+    pub length: u32,
+    pub refs: u64,
+}
+
+/// What stands in a pack, in bytes of content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackUsage {
+    pub pack: u64,
+    pub blobs: u64,
+    /// Of blobs that something refers to.
+    pub live_bytes: u64,
+    /// Of blobs that are there yet and nothing refers to.
+    pub dead_bytes: u64,
+}
+
+pub(super) const BLOBS: &str = "SELECT sequence, offset, length, refs FROM blobs INDEXED BY blobs_in_packs \
+     WHERE place = 1 AND file = ?1 AND offset >= ?2 ORDER BY offset LIMIT ?3";
+
+pub(super) fn blobs(conn: &Connection, pack: u64, from: u64, limit: usize) -> Result<Vec<PackedBlob>> {
+    let mut statement = conn.prepare_cached(BLOBS)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query((stored_int(pack)?, stored_int(from)?, limit))?;
+    let mut blobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        blobs.push(PackedBlob {
+            sequence: loaded_int(row.get(0)?)?,
+            offset: loaded_int(row.get(1)?)?,
+            length: row.get(2)?,
+            refs: loaded_int(row.get(3)?)?,
+        });
+    }
+    Ok(blobs)
+}
+
+/// The chunk of a pack that stands last in it.
+pub(super) fn last_chunk(conn: &Connection, pack: u64) -> Result<Option<(u64, u32)>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT offset, length FROM blobs INDEXED BY blobs_in_packs WHERE place = 1 AND file = ?1 \
+         ORDER BY offset DESC LIMIT 1",
+    )?;
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?));
+    let found = statement.query_row([stored_int(pack)?], read).optional()?;
+    found.map(|(offset, length)| Ok((loaded_int(offset)?, length))).transpose()
+}
+
+/// Every pack that exists, ascending.
+pub(super) fn usage(conn: &Connection) -> Result<Vec<PackUsage>> {
+    let mut statement = conn.prepare_cached("SELECT pack, blobs, live, dead FROM packs ORDER BY pack")?;
+    let mut rows = statement.query([])?;
+    let mut packs = Vec::new();
+    while let Some(row) = rows.next()? {
+        packs.push(PackUsage {
+            pack: loaded_int(row.get(0)?)?,
+            blobs: loaded_int(row.get(1)?)?,
+            live_bytes: loaded_int(row.get(2)?)?,
+            dead_bytes: loaded_int(row.get(3)?)?,
+        });
+    }
+    Ok(packs)
+}
+
+pub(super) fn all(conn: &Connection) -> Result<Vec<u64>> {
+    let mut statement = conn.prepare_cached("SELECT pack FROM packs ORDER BY pack")?;
+    let mut rows = statement.query([])?;
+    let mut packs = Vec::new();
+    while let Some(row) = rows.next()? {
+        packs.push(loaded_int(row.get(0)?)?);
+    }
+    Ok(packs)
+}
+
+pub(super) fn exists(conn: &Connection, pack: i64) -> Result<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM packs WHERE pack = ?1")?.exists([pack])?)
+}
+
+/// The changes of a transaction.
+#[derive(Default)]
+pub(super) struct PackDeltas {
+    touched: NumberMap<PackDelta>,
+}
+
+impl PackDeltas {
+    pub(super) fn gather(&mut self, pack: i64, by: PackDelta) -> Result<()> {
+        self.touched.entry(pack).or_default().gather(by)
+    }
+
+    /// Writes the changes; part of the transaction.
+    ///
+    /// # Errors
+    /// `Index` when a pack is not there, unless in a rebuild: then its numbers are kept aside.
+    pub(super) fn write(&mut self, conn: &Connection, rebuild: &mut Option<Rebuild>) -> Result<()> {
+        let mut update = conn.prepare_cached(
+            "UPDATE packs SET blobs = blobs + ?2, live = live + ?3, dead = dead + ?4 WHERE pack = ?1",
+        )?;
+        for (pack, delta) in self.touched.drain() {
+            if delta == PackDelta::default() || update.execute((pack, delta.blobs, delta.live, delta.dead))? == 1 {
+                continue;
+            }
+            match rebuild {
+                Some(rebuild) => rebuild.keep_pack(pack, delta)?,
+                None => return Err(failure("a chunk stands in a pack that is not there")),
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn create(conn: &Connection, rebuild: &mut Option<Rebuild>, sequence: Sequence, pack: u64) -> Result<()> {
+    let pack = stored_int(pack)?;
+    let kept = rebuild.as_mut().map(|rebuild| rebuild.take_pack(pack)).unwrap_or_default();
+    let mut insert =
+        conn.prepare_cached("INSERT INTO packs (pack, sequence, blobs, live, dead) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    insert.execute((pack, stored_int(sequence)?, kept.blobs, kept.live, kept.dead))?;
+    note_number(conn, pack)
+}
+
+/// The highest number that any pack ever had outlives the pack: numbers are never used twice.
+fn note_number(conn: &Connection, pack: i64) -> Result<()> {
+    let mut set = conn.prepare_cached(
+        "INSERT INTO meta (name, value) VALUES ('highest pack', ?1) \
+         ON CONFLICT (name) DO UPDATE SET value = excluded.value WHERE value < excluded.value",
+    )?;
+    set.execute([pack.to_be_bytes()])?;
+    Ok(())
+}
+
+/// The highest number that any pack ever had; 0 when there was none.
+pub(super) fn highest(conn: &Connection) -> Result<u64> {
+    let mut select = conn.prepare_cached("SELECT value FROM meta WHERE name = 'highest pack'")?;
+    let stored: Option<[u8; 8]> = select.query_row([], |row| row.get(0)).optional()?;
+    stored.map_or(Ok(0), |stored| loaded_int(i64::from_be_bytes(stored)))
+}
+
+/// Removes a pack and returns what stood in it; `None` when it is not there. The numbers must have been written.
+pub(super) fn retire(conn: &Connection, pack: i64) -> Result<Option<PackDelta>> {
+    let mut delete = conn.prepare_cached("DELETE FROM packs WHERE pack = ?1 RETURNING blobs, live, dead")?;
+    note_number(conn, pack)?;
+    let gone =
+        delete.query_row([pack], |row| Ok(PackDelta { blobs: row.get(0)?, live: row.get(1)?, dead: row.get(2)? }));
+    Ok(gone.optional()?)
+}

@@ -1,0 +1,409 @@
+//! Checksums of the index's pages: a layer over SQLite's own access to the disk that ends each page it writes with a
+//! checksum, and answers a read of a page that has changed since with an error.
+//!
+//! Invariants. Every page of the main file carries the checksum of its content and its number. Without it no byte of
+//! the file is believed, but the header's first 100 bytes, which SQLite reads once by themselves before it reads the
+//! first page whole. What is read from the write-ahead log is what was written there (`frames`).
+
+use std::ffi::{CStr, c_int, c_void};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use rusqlite::ffi::{
+    self, SQLITE_CORRUPT, SQLITE_FCNTL_RESERVE_BYTES, SQLITE_IOCAP_SUBPAGE_READ, SQLITE_IOERR_DATA, SQLITE_IOERR_WRITE,
+    SQLITE_OK, SQLITE_OPEN_MAIN_DB, SQLITE_OPEN_WAL, sqlite3_file, sqlite3_filename, sqlite3_int64, sqlite3_io_methods,
+    sqlite3_vfs,
+};
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::{IndexError, Result};
+use super::frames::{self, Sums};
+use super::layout::{CONTENT, PAGE, RESERVED};
+use super::{damaged, failure};
+use orcas_base::error::Error;
+use orcas_base::planted::{self, Bug};
+
+/// The name under which SQLite knows this layer.
+pub(super) const NAME: &CStr = c"orcas-pages";
+/// SQLite reads less than this from places of its choice, and never content.
+const SMALLEST_PAGE: usize = 512;
+
+/// Opens a database whose pages have checksums.
+pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
+    layer()?;
+    Ok(Connection::open_with_flags_and_vfs(path, flags, NAME)?)
+}
+
+/// Makes room for the checksums in a database that has no page yet.
+#[allow(unsafe_code, reason = "rusqlite has no safe wrapper")]
+pub(super) fn reserve(conn: &Connection) -> Result<()> {
+    conn.pragma_update(None, "page_size", PAGE as u32)?;
+    let mut bytes = RESERVED as c_int;
+    // SAFETY: the handle lives as long as `conn`; this control reads and writes one int.
+    let done = unsafe {
+        let handle = conn.handle();
+        ffi::sqlite3_file_control(handle, c"main".as_ptr(), SQLITE_FCNTL_RESERVE_BYTES, (&raw mut bytes).cast())
+    };
+    if done == SQLITE_OK { Ok(()) } else { Err(failure("the pages have no room for checksums")) }
+}
+
+/// Of a page's content; a page in the place of another one is wrong too.
+fn checksum(page: &[u8], offset: sqlite3_int64) -> [u8; RESERVED] {
+    let content = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &page[..CONTENT]);
+    // An odd multiplier keeps numbers apart.
+    let place = offset.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (content ^ place).to_be_bytes()
+}
+
+/// Whether a page is the one that was written there.
+fn matches(page: &[u8], offset: sqlite3_int64) -> bool {
+    page[CONTENT..] == checksum(page, offset) || planted::is(Bug::IndexPagesNotCompared)
+}
+
+/// What a file of this layer is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Database,
+    /// Behind what the layer below keeps of such a file stands a pointer to its `Sums`.
+    WriteAheadLog,
+}
+
+/// The methods of a file of this layer. SQLite sees the first field; the second one is whom they pass calls on to.
+#[repr(C)]
+struct Methods {
+    ours: sqlite3_io_methods,
+    theirs: &'static sqlite3_io_methods,
+    kind: Kind,
+}
+
+/// The layer below, and the methods made for each kind of file that it has.
+struct Layer {
+    below: &'static sqlite3_vfs,
+    methods: Mutex<Vec<&'static Methods>>,
+}
+
+#[allow(unsafe_code, reason = "a pointer is shared that nobody writes through")]
+// SAFETY: SQLite's own VFS objects live for ever and may be used from all threads; they are only read here.
+unsafe impl Sync for Layer {}
+#[allow(unsafe_code, reason = "a pointer is shared that nobody writes through")]
+// SAFETY: as above.
+unsafe impl Send for Layer {}
+
+static LAYER: OnceLock<Option<Layer>> = OnceLock::new();
+
+/// Registers the layer when it is needed first.
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+fn layer() -> Result<&'static Layer> {
+    let made = LAYER.get_or_init(|| {
+        // SAFETY: the default VFS is found after SQLite was initialized, which `sqlite3_vfs_find` does, and is never
+        // removed. The copy that is registered lives for ever too.
+        unsafe {
+            let below = ffi::sqlite3_vfs_find(std::ptr::null()).as_ref()?;
+            let mut ours = *below;
+            ours.zName = NAME.as_ptr();
+            ours.pNext = std::ptr::null_mut();
+            ours.szOsFile += size_of::<*const Sums>() as c_int;
+            ours.xOpen = Some(open_file);
+            let registered = ffi::sqlite3_vfs_register(Box::leak(Box::new(ours)), 0);
+            (registered == SQLITE_OK).then(|| Layer { below, methods: Mutex::default() })
+        }
+    });
+    made.as_ref().ok_or_else(|| failure("SQLite does not take the layer of checksums"))
+}
+
+impl Layer {
+    /// The methods for files of this kind that have `theirs` below.
+    fn methods(&self, theirs: &'static sqlite3_io_methods, kind: Kind) -> &'static Methods {
+        let mut known = self.methods.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(found) = known.iter().find(|made| std::ptr::eq(made.theirs, theirs) && made.kind == kind) {
+            return found;
+        }
+        let mut ours = *theirs;
+        match kind {
+            Kind::Database => {
+                ours.xRead = Some(read);
+                ours.xWrite = Some(write);
+                ours.xDeviceCharacteristics = Some(device_characteristics);
+            }
+            Kind::WriteAheadLog => {
+                ours.xRead = Some(read_frames);
+                ours.xWrite = Some(write_frames);
+                ours.xClose = Some(close_frames);
+            }
+        }
+        // Without the methods of the third version nothing is mapped into memory.
+        ours.iVersion = ours.iVersion.min(2);
+        let made: &'static Methods = Box::leak(Box::new(Methods { ours, theirs, kind }));
+        known.push(made);
+        made
+    }
+}
+
+/// Whether page `number`, from 1 on, is as it was written. One behind the end of the file is.
+fn is_whole(file: &File, number: u64) -> std::io::Result<bool> {
+    let offset = (number - 1) * PAGE as u64;
+    let mut page = [0; PAGE];
+    match file.read_exact_at(&mut page, offset) {
+        Ok(()) => Ok(matches(&page, offset as sqlite3_int64)),
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// The first of the pages in `numbers` of the file at `path` that is not as it was written. A page that nothing stands on
+/// any more may be one, and so may one that is being written or stands in the write-ahead log as well.
+///
+/// # Errors
+/// `Io` when the file cannot be read.
+pub(super) fn find_damaged(path: &Path, mut numbers: impl Iterator<Item = u64>) -> Result<Option<u64>> {
+    let io = |source| IndexError::from(Error::io("read", path, source));
+    let file = File::open(path).map_err(io)?;
+    numbers
+        .find_map(|number| is_whole(&file, number).map(|whole| (!whole).then_some(number)).transpose())
+        .transpose()
+        .map_err(io)
+}
+
+/// Looks at the first page of every table and index in a file that has no write-ahead log, and at its length.
+///
+/// # Errors
+/// `IndexDamaged` with what was found.
+pub(super) fn verify_roots(conn: &Connection, path: &Path) -> Result<()> {
+    let pages: u32 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
+    let length = std::fs::metadata(path).map_err(|source| Error::io("look at", path, source))?.len();
+    if length < u64::from(pages) * PAGE as u64 {
+        return Err(damaged("its file is shorter than it says"));
+    }
+    let mut select = conn.prepare("SELECT rootpage FROM sqlite_schema WHERE rootpage > 0")?;
+    let roots: Vec<u32> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    match find_damaged(path, roots.into_iter().map(u64::from))? {
+        Some(_) => Err(damaged("the first page of a table is not the one that was written")),
+        None => Ok(()),
+    }
+}
+
+/// The methods below those of an open file of this layer.
+///
+/// # Safety
+/// `file` was opened by `open_file` with `SQLITE_OPEN_MAIN_DB` or `SQLITE_OPEN_WAL`.
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe fn below(file: *mut sqlite3_file) -> &'static sqlite3_io_methods {
+    // SAFETY: its methods are the first field of a `Methods` that lives for ever.
+    unsafe { (*(*file).pMethods.cast::<Methods>()).theirs }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn open_file(
+    _: *mut sqlite3_vfs,
+    name: sqlite3_filename,
+    file: *mut sqlite3_file,
+    flags: c_int,
+    out_flags: *mut c_int,
+) -> c_int {
+    let (Some(Some(layer)), false) = (LAYER.get(), file.is_null()) else { return SQLITE_CORRUPT };
+    let Some(open) = layer.below.xOpen else { return SQLITE_CORRUPT };
+    // SAFETY: SQLite's arguments are passed on; the layer below has the same file structure. It does not write to its
+    // own description. A file that it opened has methods that live for ever.
+    unsafe {
+        let opened = open(std::ptr::from_ref(layer.below).cast_mut(), name, file, flags, out_flags);
+        if opened != SQLITE_OK {
+            return opened;
+        }
+        let Some(theirs) = (*file).pMethods.as_ref() else { return opened };
+        if flags & SQLITE_OPEN_MAIN_DB != 0 {
+            (*file).pMethods = &raw const layer.methods(theirs, Kind::Database).ours;
+        } else if flags & SQLITE_OPEN_WAL != 0 && !name.is_null() {
+            sums(layer, file).write_unaligned(Arc::into_raw(frames::of(CStr::from_ptr(name))));
+            (*file).pMethods = &raw const layer.methods(theirs, Kind::WriteAheadLog).ours;
+        }
+        opened
+    }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, bytes: c_int, offset: sqlite3_int64) -> c_int {
+    // SAFETY: SQLite reads from a file that `open_file` opened, into `bytes` bytes that it owns and that are filled when
+    // the read succeeded.
+    let page = unsafe {
+        let Some(read) = below(file).xRead else { return SQLITE_CORRUPT };
+        let done = read(file, to, bytes, offset);
+        let length = usize::try_from(bytes).unwrap_or(0);
+        if done != SQLITE_OK || length < SMALLEST_PAGE {
+            return done;
+        }
+        std::slice::from_raw_parts(to.cast::<u8>(), length)
+    };
+    if page.len() == PAGE && matches(page, offset) { SQLITE_OK } else { SQLITE_IOERR_DATA }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, bytes: c_int, offset: sqlite3_int64) -> c_int {
+    if bytes != PAGE as c_int {
+        return SQLITE_IOERR_WRITE;
+    }
+    let mut page = [0; PAGE];
+    // SAFETY: SQLite writes `bytes` bytes that it owns to a file that `open_file` opened.
+    unsafe {
+        page.copy_from_slice(std::slice::from_raw_parts(from.cast::<u8>(), PAGE));
+        let sum = checksum(&page, offset);
+        page[PAGE - RESERVED..].copy_from_slice(&sum);
+        let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
+        write(file, page.as_ptr().cast(), bytes, offset)
+    }
+}
+
+/// Where the pointer of a write-ahead log stands.
+///
+/// # Safety
+/// `file` has the `szOsFile` bytes that this layer asks for.
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe fn sums(layer: &Layer, file: *mut sqlite3_file) -> *mut *const Sums {
+    // SAFETY: the layer below uses the bytes before, this one those behind.
+    unsafe { file.cast::<u8>().add(layer.below.szOsFile as usize).cast() }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn read_frames(
+    file: *mut sqlite3_file,
+    to: *mut c_void,
+    bytes: c_int,
+    offset: sqlite3_int64,
+) -> c_int {
+    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    // SAFETY: as `read`; `open_file` has put the pointer there, and until `close_frames` it owns what it points to.
+    unsafe {
+        let Some(read) = below(file).xRead else { return SQLITE_CORRUPT };
+        let done = read(file, to, bytes, offset);
+        if done != SQLITE_OK {
+            return done;
+        }
+        let read = std::slice::from_raw_parts(to.cast::<u8>(), bytes as usize);
+        let sums = &*sums(layer, file).read_unaligned();
+        if sums.read(read, offset as usize) { SQLITE_OK } else { SQLITE_IOERR_DATA }
+    }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn write_frames(
+    file: *mut sqlite3_file,
+    from: *const c_void,
+    bytes: c_int,
+    offset: sqlite3_int64,
+) -> c_int {
+    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    // SAFETY: as `write` and `read_frames`.
+    unsafe {
+        let written = std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize);
+        let known = &*sums(layer, file).read_unaligned();
+        #[cfg(any(test, feature = "testing"))]
+        if frames::room::is_refused(&known.name) {
+            return ffi::SQLITE_FULL;
+        }
+        // Nobody reads a frame before all of its transaction is there.
+        known.written(written, offset as usize);
+        let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
+        write(file, from, bytes, offset)
+    }
+}
+
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn close_frames(file: *mut sqlite3_file) -> c_int {
+    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    // SAFETY: SQLite closes a file once, and does not use it afterwards; the pointer came from `Arc::into_raw`.
+    unsafe {
+        let theirs = below(file);
+        drop(Arc::from_raw(sums(layer, file).read_unaligned()));
+        theirs.xClose.map_or(SQLITE_CORRUPT, |close| close(file))
+    }
+}
+
+/// Parts of pages are not to be read: they could not be verified.
+#[allow(unsafe_code, reason = "SQLite's interface is C")]
+unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
+    // SAFETY: SQLite asks about a file that `open_file` opened.
+    let below = unsafe { below(file).xDeviceCharacteristics.map_or(0, |characteristics| characteristics(file)) };
+    below & !SQLITE_IOCAP_SUBPAGE_READ
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn writable(path: &std::path::Path) -> Connection {
+        open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE).unwrap()
+    }
+
+    fn filled(path: &std::path::Path, wal: bool) {
+        let conn = writable(path);
+        reserve(&conn).unwrap();
+        if wal {
+            conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+        }
+        conn.execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)").unwrap();
+        for number in 0..300 {
+            // Some of them on pages of their own.
+            let length = if number % 50 == 0 { 20_000 } else { 100 };
+            conn.execute("INSERT INTO t VALUES (?1, randomblob(?2))", [number, length]).unwrap();
+        }
+        conn.execute("DELETE FROM t WHERE a % 7 = 0", []).unwrap();
+    }
+
+    fn sum(conn: &Connection) -> rusqlite::Result<i64> {
+        conn.query_row("SELECT sum(length(hex(b))) FROM t", [], |row| row.get(0))
+    }
+
+    #[test]
+    fn every_page_ends_with_its_checksum() {
+        let dir = tempfile::tempdir().unwrap();
+        for wal in [false, true] {
+            let path = dir.path().join(format!("{wal}.db"));
+            filled(&path, wal);
+            let bytes = std::fs::read(&path).unwrap();
+            assert!(bytes.len() > 20 * PAGE);
+            for (number, page) in bytes.chunks(PAGE).enumerate() {
+                assert_eq!(page[PAGE - RESERVED..], checksum(page, (number * PAGE) as i64), "page {number}");
+            }
+            assert!(sum(&writable(&path)).unwrap() > 0);
+            // A copy that SQLite makes by itself has them as well.
+            let copy = dir.path().join(format!("{wal}.copy"));
+            writable(&path).execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+            assert_eq!(sum(&writable(&copy)).unwrap(), sum(&writable(&path)).unwrap());
+        }
+    }
+
+    #[test]
+    fn no_flipped_byte_is_believed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index.db");
+        filled(&path, true);
+        let whole = std::fs::read(&path).unwrap();
+        let expected = sum(&writable(&path)).unwrap();
+        let mut refused = 0;
+        for at in (0..whole.len()).step_by(331).chain(0..PAGE) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &bytes).unwrap();
+            match sum(&writable(&path)) {
+                Ok(found) => assert_eq!(found, expected, "byte {at}"),
+                Err(_) => refused += 1,
+            }
+        }
+        // What is left are pages that nothing stands on any more.
+        assert!(refused > PAGE, "{refused}");
+    }
+
+    #[test]
+    fn a_page_in_the_place_of_another_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("index.db");
+        filled(&path, false);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[PAGE..].rotate_left(PAGE);
+        std::fs::write(&path, &bytes).unwrap();
+        let error = sum(&writable(&path)).unwrap_err();
+        assert_eq!(error.sqlite_error().unwrap().extended_code, SQLITE_IOERR_DATA);
+    }
+}

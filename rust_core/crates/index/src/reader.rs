@@ -1,0 +1,306 @@
+//! Readers and snapshots: a connection on loan, with every read of the index as a method. The queries stand with their
+//! tables (`heads`, `versions`, `blobs`, `uploads`, `buckets`).
+
+use std::cell::{Ref, RefCell};
+use std::ops::Deref;
+
+use bytes::Bytes;
+use parking_lot::ReentrantMutexGuard;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::pool::{Pool, Pooled};
+use super::{
+    BlobLocation, Completed, Counts, HeadRow, LogFileRow, LogUsage, PackUsage, PackedBlob, PartRow, Stored, Totals,
+    UploadFrom, UploadRow, blobs, buckets, digests, error, heads, ledger, packs, reclaim, uploads, versions,
+};
+use orcas_base::error::{Error, Result};
+use orcas_record::{BucketId, Identity, Sequence, UploadId, VersionId};
+
+enum Lease<'i> {
+    /// `None` only while being dropped.
+    Pooled(Option<Pooled>, &'i Pool),
+    Shared(ReentrantMutexGuard<'i, RefCell<Connection>>),
+}
+
+enum Lent<'r> {
+    Pooled(&'r Connection),
+    Shared(Ref<'r, Connection>),
+}
+
+impl Deref for Lent<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        match self {
+            Self::Pooled(conn) => conn,
+            Self::Shared(conn) => conn,
+        }
+    }
+}
+
+/// Point reads and scans, each in a read transaction of its own; `begin` gives several reads one state.
+pub struct Reader<'i> {
+    lease: Lease<'i>,
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        if let Lease::Pooled(pooled, pool) = &mut self.lease
+            && let Some(pooled) = pooled.take()
+        {
+            pool.give_back(pooled);
+        }
+    }
+}
+
+impl<'i> Reader<'i> {
+    pub(super) fn pooled(pooled: Pooled, pool: &'i Pool) -> Self {
+        Self { lease: Lease::Pooled(Some(pooled), pool) }
+    }
+
+    pub(super) fn shared(guard: ReentrantMutexGuard<'i, RefCell<Connection>>) -> Self {
+        Self { lease: Lease::Shared(guard) }
+    }
+
+    pub(super) fn with<T>(&self, run: impl FnOnce(&Connection) -> error::Result<T>) -> Result<T> {
+        // The writer may commit between two reads.
+        orcas_base::sync::scheduling_point();
+        let lent = match &self.lease {
+            Lease::Pooled(Some(pooled), _) => Lent::Pooled(&pooled.conn),
+            Lease::Pooled(None, _) => return Err(super::failure("the reader was given back").into()),
+            Lease::Shared(guard) => Lent::Shared(guard.borrow()),
+        };
+        let done = run(&lent).map_err(Error::from);
+        if let (Err(error), Lease::Pooled(Some(pooled), pool)) = (&done, &self.lease) {
+            pool.note(pooled, error);
+        }
+        done
+    }
+
+    /// Starts a read transaction: until the snapshot is dropped, every read through it sees the same state. It holds
+    /// back checkpoints, so it must not outlive a page.
+    pub fn begin(&mut self) -> Result<Snapshot<'_, 'i>> {
+        // In memory the loan itself keeps the writer out.
+        let transaction = matches!(self.lease, Lease::Pooled(..));
+        if transaction {
+            self.with(|conn| Ok(conn.prepare_cached("BEGIN")?.execute([])?))?;
+        }
+        let snapshot = Snapshot { reader: self, transaction };
+        // BEGIN alone pins nothing; the first read does.
+        snapshot.position()?;
+        Ok(snapshot)
+    }
+
+    /// The position up to which the log is applied in the state this reads.
+    pub fn position(&self) -> Result<Option<Bytes>> {
+        self.with(|conn| {
+            let mut statement = conn.prepare_cached("SELECT value FROM meta WHERE name = 'position'")?;
+            Ok(statement.query_row([], |row| Ok(Bytes::copy_from_slice(row.get_ref(0)?.as_blob()?))).optional()?)
+        })
+    }
+
+    /// The head of a key: what a listing shows of it.
+    pub fn head(&self, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
+        self.with(|conn| heads::head(conn, bucket, key))
+    }
+
+    /// The record of a key's current version; `None` when there is none or it is a delete marker.
+    pub fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Stored>> {
+        self.with(|conn| versions::object(conn, bucket, key))
+    }
+
+    /// The record of one version, current or not.
+    pub fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Stored>> {
+        self.with(|conn| versions::version(conn, bucket, key, id))
+    }
+
+    /// Whether the version that this record brought is there, current or not.
+    pub fn has_version(&self, sequence: Sequence) -> Result<bool> {
+        self.with(|conn| versions::exists(conn, sequence))
+    }
+
+    /// Versions of at least `INSTANT_SIZE_MIN` bytes that keep this SHA-256, oldest first.
+    pub fn versions_by_sha256(&self, sha256: &[u8; 32], limit: usize) -> Result<Vec<Stored>> {
+        self.with(|conn| digests::find(conn, sha256, limit))
+    }
+
+    /// Where the bytes of a content or chunk stand.
+    pub fn blob(&self, blob: Sequence) -> Result<Option<BlobLocation>> {
+        self.with(|conn| blobs::blob(conn, blob))
+    }
+
+    /// The newest shared blob with this identity, and its length: an older one may have been found damaged; nothing may refer to it.
+    pub fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>> {
+        self.with(|conn| blobs::shared(conn, identity))
+    }
+
+    /// References to a blob; `None` when it is not there.
+    pub fn blob_refs(&self, blob: Sequence) -> Result<Option<u64>> {
+        self.with(|conn| blobs::refs(conn, blob))
+    }
+
+    /// `None` when the blob is not there or not shared.
+    pub fn blob_identity(&self, blob: Sequence) -> Result<Option<Identity>> {
+        self.with(|conn| blobs::identity(conn, blob))
+    }
+
+    /// Blobs after `after` that nothing refers to, ascending.
+    pub fn dead_blobs(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, BlobLocation)>> {
+        self.with(|conn| blobs::dead(conn, after, limit))
+    }
+
+    /// Shows the head of every shared blob, in pages that are read transactions of their own unless in a snapshot.
+    pub fn scan_heads_of_shared(&self, visit: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut from = Some(0);
+        while let Some(after) = from {
+            from = self.with(|conn| blobs::heads_page(conn, after, visit))?;
+        }
+        Ok(())
+    }
+
+    /// Chunks of a pack by offset, from `from` on.
+    pub fn blobs_in_pack(&self, pack: u64, from: u64, limit: usize) -> Result<Vec<PackedBlob>> {
+        self.with(|conn| packs::blobs(conn, pack, from, limit))
+    }
+
+    /// Every pack that exists, ascending, also those in which nothing stands.
+    pub fn pack_usage(&self) -> Result<Vec<PackUsage>> {
+        self.with(packs::usage)
+    }
+
+    /// Offset of the frame and length of the content of the chunk that stands last in a pack.
+    pub fn last_chunk(&self, pack: u64) -> Result<Option<(u64, u32)>> {
+        self.with(|conn| packs::last_chunk(conn, pack))
+    }
+
+    pub fn has_pack(&self, pack: u64) -> Result<bool> {
+        self.with(|conn| packs::exists(conn, super::stored_int(pack)?))
+    }
+
+    /// The highest number that any pack ever had, also one that is retired; 0 when there was none.
+    pub fn highest_pack(&self) -> Result<u64> {
+        self.with(packs::highest)
+    }
+
+    /// What still counts of the records `first..=last`. Costs what it counts.
+    pub fn log_usage(&self, first: Sequence, last: Sequence) -> Result<LogUsage> {
+        self.with(|conn| reclaim::log_usage(conn, first, last))
+    }
+
+    /// The compacted log files in force, in the order of their records.
+    pub fn log_files(&self) -> Result<Vec<LogFileRow>> {
+        self.with(reclaim::log_files)
+    }
+
+    pub fn has_segment(&self, segment: Sequence) -> Result<bool> {
+        self.with(|conn| blobs::has_segment(conn, super::stored_int(segment)?))
+    }
+
+    /// The payload of a segment record.
+    pub fn segment(&self, segment: Sequence) -> Result<Option<Bytes>> {
+        self.with(|conn| blobs::segment(conn, segment))
+    }
+
+    /// The packs born so far, ascending.
+    pub fn packs(&self) -> Result<Vec<u64>> {
+        self.with(packs::all)
+    }
+
+    /// All buckets, in the order of their ids.
+    pub fn buckets(&self) -> Result<Vec<Stored>> {
+        self.with(buckets::all)
+    }
+
+    /// Exact numbers of a bucket; `None` when there is no such bucket.
+    pub fn counts(&self, bucket: BucketId) -> Result<Option<Counts>> {
+        self.with(|conn| buckets::counts(conn, bucket))
+    }
+
+    /// The sequence of a bucket's newest record; `None` when there is no such bucket.
+    pub fn bucket_sequence(&self, bucket: BucketId) -> Result<Option<Sequence>> {
+        self.with(|conn| buckets::sequence(conn, bucket))
+    }
+
+    /// Exact numbers of the store.
+    pub fn totals(&self) -> Result<Totals> {
+        self.with(ledger::totals)
+    }
+
+    /// Whether a bucket holds no version of any kind, delete markers included. Uploads do not count.
+    pub fn bucket_is_empty(&self, bucket: BucketId) -> Result<bool> {
+        Ok(self.counts(bucket)?.is_none_or(|counts| counts.objects == 0 && counts.history == 0))
+    }
+
+    pub fn upload(&self, upload: UploadId) -> Result<Option<Stored>> {
+        self.with(|conn| uploads::upload(conn, upload))
+    }
+
+    pub fn part(&self, upload: UploadId, number: u16) -> Result<Option<PartRow>> {
+        self.with(|conn| uploads::part(conn, upload, number))
+    }
+
+    /// At most `limit` parts with numbers above `after`, ascending.
+    pub fn parts(&self, upload: UploadId, after: u16, limit: usize) -> Result<Vec<PartRow>> {
+        self.with(|conn| uploads::parts(conn, upload, after, limit))
+    }
+
+    /// The answer to an upload that was completed; only the newest 10,000 are known.
+    pub fn completed(&self, upload: UploadId) -> Result<Option<Completed>> {
+        self.with(|conn| uploads::completed(conn, upload))
+    }
+
+    /// Heads of a bucket in byte order of their keys, from `from` (`inclusive` or after it) to before `until`, at most
+    /// `limit` or until `visit` returns false. Costs what it visits.
+    pub fn scan_heads(
+        &self,
+        bucket: BucketId,
+        from: &[u8],
+        inclusive: bool,
+        until: Option<&[u8]>,
+        limit: usize,
+        visit: &mut dyn FnMut(HeadRow<'_>) -> bool,
+    ) -> Result<()> {
+        self.with(|conn| heads::scan(conn, bucket, from, inclusive, until, limit, visit))
+    }
+
+    /// The first head at (`inclusive`) or after `from`: one seek.
+    pub fn first_head(&self, bucket: BucketId, from: &[u8], inclusive: bool) -> Result<Option<HeadRow<'static>>> {
+        self.with(|conn| heads::first(conn, bucket, from, inclusive))
+    }
+
+    /// Uploads of a bucket ordered by key, initiation and id, to before the key `until`, at most `limit` or until
+    /// `visit` returns false.
+    pub fn scan_uploads(
+        &self,
+        bucket: BucketId,
+        from: UploadFrom<'_>,
+        until: Option<&[u8]>,
+        limit: usize,
+        visit: &mut dyn FnMut(UploadRow<'_>) -> bool,
+    ) -> Result<()> {
+        self.with(|conn| uploads::scan(conn, bucket, from, until, limit, visit))
+    }
+}
+
+/// One state of the index, read through the methods of `Reader`.
+pub struct Snapshot<'r, 'i> {
+    reader: &'r Reader<'i>,
+    transaction: bool,
+}
+
+impl<'i> Deref for Snapshot<'_, 'i> {
+    type Target = Reader<'i>;
+
+    fn deref(&self) -> &Reader<'i> {
+        self.reader
+    }
+}
+
+impl Drop for Snapshot<'_, '_> {
+    fn drop(&mut self) {
+        if self.transaction {
+            // Should this fail, the pool closes the connection instead of keeping it.
+            let _ = self.reader.with(|conn| Ok(conn.prepare_cached("COMMIT")?.execute([])?));
+        }
+    }
+}

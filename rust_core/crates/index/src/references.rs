@@ -1,0 +1,401 @@
+//! Who refers to what. Every extent counts: the references of a blob are the extents that name it in manifests of live
+//! versions, in manifests of parts of open uploads, and in segments, here once for each bucket that holds the segment. A
+//! bucket holds a segment while an extent of its manifests names it; with the last one of all buckets the segment goes.
+//! The home of a blob is the smallest bucket that refers to it and has no row in `holdings`: its references are what is
+//! left of `refs`. So a blob of one bucket is one row.
+//!
+//! A transaction gathers changes in memory and writes them between two records, at its end or earlier: since they are
+//! sums, the rows do not depend on when. A blob that is new is inserted then, once.
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension};
+
+use super::blobs::{self, BlobRow, Placed, Shared};
+use super::error::Result;
+use super::ledger::Ledger;
+use super::numbers::{Deltas, NumberMap, gather};
+use super::{failure, loaded_int, stored_int};
+use orcas_base::planted::{self, Bug};
+use orcas_record::{Extent, Sequence, decode_extents};
+
+/// Changes that are kept in memory; more are written before the transaction ends. About 8 MiB.
+const CHANGES_MAX: usize = 65_536;
+
+/// A blob whose row is not inserted yet.
+struct Fresh {
+    sequence: i64,
+    at: Placed,
+    shared: Option<Shared>,
+    holders: Deltas,
+}
+
+/// The changes of a transaction that are not written yet.
+#[derive(Default)]
+pub(super) struct References {
+    /// Ascending by sequence.
+    fresh: Vec<Fresh>,
+    /// Of blobs that have a row.
+    blobs: NumberMap<Deltas>,
+    segments: NumberMap<Deltas>,
+    leaving: Option<Leaving>,
+}
+
+/// Is told of a segment, and its record, before it goes.
+pub type Leaving = Box<dyn FnMut(Sequence, &[u8]) + Send>;
+
+/// Everything that a transaction gathers before it writes.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) ledger: Ledger,
+    references: References,
+}
+
+impl Gathered {
+    pub(super) fn add_blob(&mut self, sequence: i64, at: Placed, shared: Option<Shared>) -> Result<()> {
+        let fresh = &mut self.references.fresh;
+        if fresh.last().is_some_and(|last| last.sequence >= sequence) {
+            return Err(failure("a blob does not follow the one before"));
+        }
+        fresh.push(Fresh { sequence, at, shared, holders: Deltas::default() });
+        Ok(())
+    }
+
+    /// The manifest came into the bucket.
+    pub(super) fn hold(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent]) -> Result<()> {
+        self.count(conn, bucket, manifest, 1)
+    }
+
+    /// The manifest left the bucket.
+    pub(super) fn release(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent]) -> Result<()> {
+        self.count(conn, bucket, manifest, -1)
+    }
+
+    fn count(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent], by: i64) -> Result<()> {
+        if manifest.is_empty() {
+            return Ok(());
+        }
+        let (mut logical, mut inline) = (0, 0);
+        for extent in manifest {
+            let length = stored_int(extent.length())?;
+            gather(&mut logical, length)?;
+            match extent {
+                Extent::Inline(_) => gather(&mut inline, length)?,
+                Extent::Blob { blob, .. } => self.references.count_blob(stored_int(*blob)?, bucket, by),
+                Extent::Segment { segment, .. } => {
+                    self.references.segments.entry(stored_int(*segment)?).or_default().add(bucket, by);
+                }
+            }
+        }
+        self.ledger.manifest(conn, bucket, (logical, inline), by)
+    }
+
+    pub(super) fn on_leaving(&mut self, leaving: Leaving) {
+        self.references.leaving = Some(leaving);
+    }
+
+    /// Whether so much is gathered that it should be written.
+    pub(super) fn is_full(&self) -> bool {
+        self.references.len() >= CHANGES_MAX
+    }
+
+    /// Writes the references, so that rows of blobs and segments say what they say up to here.
+    pub(super) fn write_references(&mut self, conn: &Connection) -> Result<()> {
+        self.references.write_segments(conn, &mut self.ledger)?;
+        self.references.write_blobs(conn, &mut self.ledger)
+    }
+
+    /// Writes everything; part of the transaction.
+    pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
+        self.write_references(conn)?;
+        self.ledger.write(conn)
+    }
+}
+
+impl References {
+    fn len(&self) -> usize {
+        self.fresh.len() + self.blobs.len() + self.segments.len()
+    }
+
+    fn count_blob(&mut self, blob: i64, bucket: i64, by: i64) {
+        match find(&mut self.fresh, blob) {
+            Some(fresh) => fresh.holders.add(bucket, by),
+            None if by > 0 && planted::is(Bug::CopyWithoutReference) => {}
+            None => self.blobs.entry(blob).or_default().add(bucket, by),
+        }
+    }
+
+    /// Writes who holds which segment. Where that begins or ends, so do references to the segment's blobs.
+    fn write_segments(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        let mut touched: Vec<_> = self.segments.drain().collect();
+        touched.sort_unstable_by_key(|(segment, _)| *segment);
+        for (segment, deltas) in touched {
+            if !blobs::has_segment(conn, segment)? {
+                orphan_segment(ledger, segment, &deltas)?;
+                continue;
+            }
+            let mut extents = None;
+            for (bucket, delta) in deltas.iter() {
+                let by = change_segment(conn, segment, bucket, delta)?;
+                if by != 0 {
+                    if extents.is_none() {
+                        extents = Some(segment_blobs(conn, segment)?);
+                    }
+                    extents.iter().flatten().for_each(|blob| self.count_blob(*blob, bucket, by));
+                }
+            }
+            // In a rebuild it may come back: what held it in between can have been dropped.
+            if ledger.rebuild.is_none() {
+                let unheld = "DELETE FROM segments WHERE sequence = ?1 \
+                     AND NOT EXISTS (SELECT 1 FROM segment_holdings WHERE segment = ?1) RETURNING record";
+                let mut delete = conn.prepare_cached(unheld)?;
+                let gone: Option<Vec<u8>> = delete.query_row([segment], |row| row.get(0)).optional()?;
+                if let (Some(leaving), Some(record)) = (&mut self.leaving, gone) {
+                    leaving(loaded_int(segment)?, &record);
+                }
+            }
+            if self.len() >= CHANGES_MAX {
+                self.write_blobs(conn, ledger)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_blobs(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
+        let mut statement = conn.prepare_cached(blobs::INSERT)?;
+        for fresh in self.fresh.drain(..) {
+            if let Some((bucket, refs @ 1..)) = fresh.holders.only() {
+                blobs::insert(&mut statement, fresh.sequence, fresh.at, (refs, Some(bucket)), fresh.shared.as_ref())?;
+                ledger.holding(conn, bucket, fresh.at, 1)?;
+                ledger.blob_came(fresh.at, true)?;
+                continue;
+            }
+            let holders = Holders::of(fresh.holders.iter().collect())?;
+            let home = holders.home();
+            blobs::insert(&mut statement, fresh.sequence, fresh.at, (holders.refs()?, home), fresh.shared.as_ref())?;
+            ledger.blob_came(fresh.at, home.is_some())?;
+            for (bucket, refs) in &holders.0 {
+                ledger.holding(conn, *bucket, fresh.at, 1)?;
+                if home != Some(*bucket) {
+                    put_holding(conn, fresh.sequence, *bucket, *refs)?;
+                }
+            }
+        }
+        if self.blobs.is_empty() {
+            return Ok(());
+        }
+        let mut touched: Vec<_> = self.blobs.drain().filter(|(_, deltas)| !deltas.is_zero()).collect();
+        touched.sort_unstable_by_key(|(blob, _)| *blob);
+        for (blob, deltas) in touched {
+            change_blob(conn, ledger, blob, &deltas)?;
+        }
+        Ok(())
+    }
+}
+
+fn find(fresh: &mut [Fresh], blob: i64) -> Option<&mut Fresh> {
+    let (first, last) = (fresh.first()?.sequence, fresh.last()?.sequence);
+    if blob == last {
+        // A small body is followed by the version that names it.
+        return fresh.last_mut();
+    }
+    if blob < first || blob > last {
+        return None;
+    }
+    let at = fresh.binary_search_by_key(&blob, |fresh| fresh.sequence).ok()?;
+    fresh.get_mut(at)
+}
+
+/// The references that a blob has, bucket by bucket, ascending; none is 0.
+pub(super) struct Holders(pub(super) Vec<(i64, i64)>);
+
+impl Holders {
+    fn of(mut refs: Vec<(i64, i64)>) -> Result<Self> {
+        refs.retain(|(_, refs)| *refs != 0);
+        if planted::is(Bug::CopyWithoutReference) {
+            refs.retain(|(_, refs)| *refs > 0);
+        }
+        if refs.iter().any(|(_, refs)| *refs < 0) {
+            return Err(failure("a blob loses a reference that it does not have"));
+        }
+        refs.sort_unstable();
+        Ok(Self(refs))
+    }
+
+    pub(super) fn load(conn: &Connection, blob: i64, row: &BlobRow) -> Result<Self> {
+        let Some(home) = row.home else { return Ok(Self(Vec::new())) };
+        let mut select = conn.prepare_cached("SELECT bucket, refs FROM holdings WHERE blob = ?1 ORDER BY bucket")?;
+        let mut rows = select.query([blob])?;
+        let (mut refs, mut at_home) = (vec![(home, row.refs)], row.refs);
+        while let Some(row) = rows.next()? {
+            let other: (i64, i64) = (row.get(0)?, row.get(1)?);
+            refs.push(other);
+            at_home = at_home.checked_sub(other.1).ok_or_else(|| failure("a row holds a negative number"))?;
+        }
+        refs[0].1 = at_home;
+        Self::of(refs)
+    }
+
+    fn home(&self) -> Option<i64> {
+        self.0.first().map(|(bucket, _)| *bucket)
+    }
+
+    fn refs(&self) -> Result<i64> {
+        let mut sum = 0;
+        self.0.iter().try_for_each(|(_, refs)| gather(&mut sum, *refs))?;
+        Ok(sum)
+    }
+
+    fn with(&self, deltas: &Deltas) -> Result<Self> {
+        let mut refs = self.0.clone();
+        for (bucket, delta) in deltas.iter() {
+            match refs.iter_mut().find(|(holder, _)| *holder == bucket) {
+                Some((_, refs)) => gather(refs, delta)?,
+                None => refs.push((bucket, delta)),
+            }
+        }
+        Self::of(refs)
+    }
+
+    fn get(&self, bucket: i64) -> i64 {
+        self.0.binary_search_by_key(&bucket, |(holder, _)| *holder).map_or(0, |at| self.0[at].1)
+    }
+
+    /// What stands in `holdings` for the bucket; 0 for no row.
+    fn row(&self, bucket: i64) -> i64 {
+        if self.home() == Some(bucket) { 0 } else { self.get(bucket) }
+    }
+}
+
+fn change_blob(conn: &Connection, ledger: &mut Ledger, blob: i64, deltas: &Deltas) -> Result<()> {
+    let Some(row) = blobs::row(conn, blob)? else { return orphan_blob(ledger, blob, deltas) };
+    if let Some((bucket, delta)) = deltas.only() {
+        let mut refs = row.refs;
+        gather(&mut refs, delta)?;
+        let at_home = row.home == Some(bucket);
+        if at_home && delta > 0 {
+            return blobs::set_refs(conn, blob, refs, row.home);
+        }
+        if at_home && refs == 0 || row.home.is_none() && delta > 0 {
+            // The only holder goes, or comes.
+            blobs::set_refs(conn, blob, refs, (refs > 0).then_some(bucket))?;
+            ledger.holding(conn, bucket, row.at, delta.signum())?;
+            return ledger.blob_turned(row.at, refs > 0);
+        }
+        if row.home.is_some_and(|home| home < bucket) {
+            // One holder more or less beside the home, however many there are.
+            blobs::set_refs(conn, blob, refs, row.home)?;
+            let before = holding(conn, blob, bucket)?;
+            let mut after = before;
+            gather(&mut after, delta)?;
+            if after < 0 {
+                return Err(failure("a blob loses a reference that it does not have"));
+            }
+            put_holding(conn, blob, bucket, after)?;
+            let by = i64::from(after > 0) - i64::from(before > 0);
+            return if by == 0 { Ok(()) } else { ledger.holding(conn, bucket, row.at, by) };
+        }
+    }
+    change_holders(conn, ledger, blob, &row, deltas)
+}
+
+/// The general case: several buckets, or a home that may change.
+fn change_holders(conn: &Connection, ledger: &mut Ledger, blob: i64, row: &BlobRow, deltas: &Deltas) -> Result<()> {
+    let before = Holders::load(conn, blob, row)?;
+    let after = before.with(deltas)?;
+    blobs::set_refs(conn, blob, after.refs()?, after.home())?;
+    let mut buckets: Vec<_> = before.0.iter().chain(&after.0).map(|(bucket, _)| *bucket).collect();
+    buckets.sort_unstable();
+    buckets.dedup();
+    for bucket in buckets {
+        let by = i64::from(after.get(bucket) > 0) - i64::from(before.get(bucket) > 0);
+        if by != 0 {
+            ledger.holding(conn, bucket, row.at, by)?;
+        }
+        if after.row(bucket) != before.row(bucket) {
+            put_holding(conn, blob, bucket, after.row(bucket))?;
+        }
+    }
+    if before.0.is_empty() != after.0.is_empty() {
+        ledger.blob_turned(row.at, !after.0.is_empty())?;
+    }
+    Ok(())
+}
+
+/// What stands in `holdings`; 0 for no row.
+fn holding(conn: &Connection, blob: i64, bucket: i64) -> Result<i64> {
+    let mut select = conn.prepare_cached("SELECT refs FROM holdings WHERE blob = ?1 AND bucket = ?2")?;
+    let mut rows = select.query((blob, bucket))?;
+    Ok(rows.next()?.map_or(Ok(0), |row| row.get(0))?)
+}
+
+/// Sets a row of `holdings`; 0 for none.
+fn put_holding(conn: &Connection, blob: i64, bucket: i64, refs: i64) -> Result<()> {
+    if refs == 0 {
+        conn.prepare_cached("DELETE FROM holdings WHERE blob = ?1 AND bucket = ?2")?.execute((blob, bucket))?;
+        return Ok(());
+    }
+    let mut put = conn.prepare_cached("INSERT OR REPLACE INTO holdings (blob, bucket, refs) VALUES (?1, ?2, ?3)")?;
+    put.execute((blob, bucket, refs))?;
+    Ok(())
+}
+
+pub(super) fn remove_holdings(conn: &Connection, blob: i64) -> Result<()> {
+    conn.prepare_cached("DELETE FROM holdings WHERE blob = ?1")?.execute([blob])?;
+    Ok(())
+}
+
+/// 1 when the bucket begins to hold the segment, −1 when it ends to, otherwise 0.
+fn change_segment(conn: &Connection, segment: i64, bucket: i64, delta: i64) -> Result<i64> {
+    let mut select = conn.prepare_cached("SELECT refs FROM segment_holdings WHERE segment = ?1 AND bucket = ?2")?;
+    let mut rows = select.query((segment, bucket))?;
+    let before: i64 = rows.next()?.map_or(Ok(0), |row| row.get(0))?;
+    drop(rows);
+    let mut after = before;
+    gather(&mut after, delta)?;
+    if after < 0 {
+        return Err(failure("a segment loses a reference that it does not have"));
+    }
+    if after == 0 {
+        let mut delete = conn.prepare_cached("DELETE FROM segment_holdings WHERE segment = ?1 AND bucket = ?2")?;
+        delete.execute((segment, bucket))?;
+    } else {
+        let put = "INSERT OR REPLACE INTO segment_holdings (segment, bucket, refs) VALUES (?1, ?2, ?3)";
+        conn.prepare_cached(put)?.execute((segment, bucket, after))?;
+    }
+    Ok(i64::from(after > 0) - i64::from(before > 0))
+}
+
+/// The blob of each extent of a segment, as often as they name it.
+fn segment_blobs(conn: &Connection, segment: i64) -> Result<Vec<i64>> {
+    let record: Bytes = blobs::segment(conn, loaded_int(segment)?)?.unwrap_or_default();
+    let extents = decode_extents(&record).map_err(|_| failure("the record of a segment cannot be read"))?;
+    let blob = |extent: &Extent| match extent {
+        Extent::Blob { blob, .. } => stored_int(*blob),
+        Extent::Inline(_) | Extent::Segment { .. } => Err(failure("a segment holds what is no blob")),
+    };
+    extents.iter().map(blob).collect()
+}
+
+/// Segments that nothing holds go: in a rebuild they stay to its end.
+pub(super) fn drop_unheld_segments(conn: &Connection) -> Result<()> {
+    conn.execute("DELETE FROM segments WHERE sequence NOT IN (SELECT segment FROM segment_holdings)", [])?;
+    Ok(())
+}
+
+fn orphan_blob(ledger: &mut Ledger, blob: i64, deltas: &Deltas) -> Result<()> {
+    let Some(rebuild) = &mut ledger.rebuild else {
+        return Err(failure(&format!("a manifest names the blob {blob}, which is not there")));
+    };
+    deltas.iter().try_for_each(|(bucket, delta)| rebuild.orphan_blob(blob, bucket, delta))
+}
+
+fn orphan_segment(ledger: &mut Ledger, segment: i64, deltas: &Deltas) -> Result<()> {
+    let Some(rebuild) = &mut ledger.rebuild else {
+        let reason = format!("a manifest names the segment {segment}, which is not there");
+        return Err(failure(&reason));
+    };
+    deltas.iter().try_for_each(|(bucket, delta)| rebuild.orphan_segment(segment, bucket, delta))
+}

@@ -1,0 +1,160 @@
+//! Whole tables in pages, for checks: what refers to blobs, and the blobs. Each page is a read of its own.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use rusqlite::{Connection, Row};
+
+use super::blobs::Placed;
+use super::reader::Reader;
+use super::uploads::PartRow;
+use super::{BlobLocation, Index, Stored, error, failure, loaded_int, stored_int};
+use orcas_base::error::Result;
+use orcas_record::{BucketId, Identity, Sequence, UploadId};
+
+/// A row of `blobs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobEntry {
+    pub sequence: Sequence,
+    pub location: BlobLocation,
+    pub refs: u64,
+    /// The smallest bucket that refers to it.
+    pub home: Option<BucketId>,
+    /// Of shared blobs only.
+    pub identity: Option<Identity>,
+}
+
+/// A part of an open upload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UploadPart {
+    pub upload: UploadId,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub part: PartRow,
+}
+
+/// What the rows of a bucket's versions add up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RowCounts {
+    pub objects: u64,
+    pub bytes: u64,
+    pub history: u64,
+}
+
+const BLOB: &str = "SELECT sequence, place, file, offset, length, refs, bucket, identity FROM blobs";
+
+fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
+    let home: Option<i64> = row.get(6)?;
+    let identity: Option<Vec<u8>> = row.get(7)?;
+    let identity = identity.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("an identity is cut"))?;
+    Ok(BlobEntry {
+        sequence: loaded_int(row.get(0)?)?,
+        location: Placed::load(row, 1)?.location()?,
+        refs: loaded_int(row.get(5)?)?,
+        home: home.map(loaded_int).transpose()?.map(BucketId),
+        identity: identity.map(Identity),
+    })
+}
+
+fn page<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl Fn(&Row<'_>) -> error::Result<T>,
+) -> error::Result<Vec<T>> {
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query(params)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+fn limited(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+impl Reader<'_> {
+    /// Blobs after `after`, ascending.
+    pub fn blobs_after(&self, after: Sequence, limit: usize) -> Result<Vec<BlobEntry>> {
+        let sql = format!("{BLOB} WHERE sequence > ?1 ORDER BY sequence LIMIT ?2");
+        self.with(|conn| page(conn, &sql, (stored_int(after)?, limited(limit)), blob_entry))
+    }
+
+    pub fn blob_entry(&self, blob: Sequence) -> Result<Option<BlobEntry>> {
+        let sql = format!("{BLOB} WHERE sequence = ?1");
+        let Ok(blob) = stored_int(blob) else { return Ok(None) };
+        Ok(self.with(|conn| page(conn, &sql, [blob], blob_entry))?.pop())
+    }
+
+    /// Chunks of a pack from `from` on, by offset.
+    pub fn chunks_from(&self, pack: u64, from: u64, limit: usize) -> Result<Vec<BlobEntry>> {
+        let sql = format!("{BLOB} WHERE place = 1 AND file = ?1 AND offset >= ?2 ORDER BY offset LIMIT ?3");
+        self.with(|conn| page(conn, &sql, (stored_int(pack)?, stored_int(from)?, limited(limit)), blob_entry))
+    }
+
+    /// Records of versions after `after`, ascending.
+    pub fn versions_after(&self, after: Sequence, limit: usize) -> Result<Vec<Stored>> {
+        let sql = "SELECT sequence, kind, record FROM versions WHERE sequence > ?1 ORDER BY sequence LIMIT ?2";
+        let read = |row: &Row<'_>| super::stored(row, 0, row.get(1)?, 2);
+        self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
+    }
+
+    /// Parts of open uploads after this one.
+    pub fn parts_after(&self, after: Option<(UploadId, u16)>, limit: usize) -> Result<Vec<UploadPart>> {
+        let sql = "SELECT p.upload, u.bucket, u.key, p.number, p.sequence, p.kind, p.record \
+             FROM parts p JOIN uploads u ON u.id = p.upload WHERE (p.upload, p.number) > (?1, ?2) \
+             ORDER BY p.upload, p.number LIMIT ?3";
+        let (upload, number) =
+            after.map_or((Vec::new(), -1), |(upload, number)| (upload.0.to_vec(), i64::from(number)));
+        let read = |row: &Row<'_>| {
+            let part = PartRow { number: row.get(3)?, part: super::stored(row, 4, row.get(5)?, 6)? };
+            let (upload, bucket) = (UploadId(row.get(0)?), BucketId(loaded_int(row.get(1)?)?));
+            Ok(UploadPart { upload, bucket, key: super::blob_bytes(row, 2)?, part })
+        };
+        self.with(|conn| page(conn, sql, (upload, number, limited(limit)), read))
+    }
+
+    /// Payloads of segments after `after`, ascending.
+    pub fn segments_after(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Bytes)>> {
+        let sql = "SELECT sequence, record FROM segments WHERE sequence > ?1 ORDER BY sequence LIMIT ?2";
+        let read = |row: &Row<'_>| Ok((loaded_int(row.get(0)?)?, super::blob_bytes(row, 1)?));
+        self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
+    }
+
+    /// What the rows of `heads` and `history` add up to, by bucket, and the number of records in `versions`.
+    pub fn row_counts(&self) -> Result<(Vec<(BucketId, RowCounts)>, u64)> {
+        let sql = "SELECT bucket, sum(objects), sum(bytes), sum(history) FROM ( \
+             SELECT bucket, count(*) AS objects, sum(size) AS bytes, 0 AS history FROM heads GROUP BY bucket \
+             UNION ALL SELECT bucket, 0, 0, count(*) FROM history GROUP BY bucket) GROUP BY bucket ORDER BY bucket";
+        let read = |row: &Row<'_>| {
+            let (objects, bytes) = (loaded_int(row.get(1)?)?, loaded_int(row.get(2)?)?);
+            Ok((BucketId(loaded_int(row.get(0)?)?), RowCounts { objects, bytes, history: loaded_int(row.get(3)?)? }))
+        };
+        self.with(|conn| {
+            let records = conn.query_row("SELECT count(*) FROM versions", [], |row| row.get(0))?;
+            Ok((page(conn, sql, [], read)?, loaded_int(records)?))
+        })
+    }
+}
+
+impl Index {
+    /// Writes one state of the index, compacted, to `path`, which must not exist. Beside readers and the writer, whose
+    /// WAL only grows meanwhile.
+    pub fn copy_to(&self, path: &Path) -> Result<()> {
+        let path = path.to_str().ok_or_else(|| failure("the path of a copy is not UTF-8"))?;
+        self.read()?.with(|conn| Ok(conn.execute("VACUUM INTO ?1", [path]).map(drop)?))
+    }
+
+    /// Reads the whole database and checks its structure, and that its indexes say what its tables say.
+    ///
+    /// # Errors
+    /// `IndexDamaged` with the first finding.
+    pub fn integrity_check(&self) -> Result<()> {
+        self.read()?.with(|conn| {
+            let finding: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+            if finding == "ok" { Ok(()) } else { Err(super::damaged(&finding)) }
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! The exact numbers of buckets, and those that a transaction changes: they are kept in memory and written back at its end,
+//! so that a put does not pay for them.
+
+use std::collections::hash_map::Entry;
+
+use rusqlite::Connection;
+
+use super::error::Result;
+use super::numbers::NumberMap;
+use super::{failure, loaded_int, stored_int};
+
+/// What a bucket holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys with a current version that is no delete marker.
+    pub objects: u64,
+    /// The sum of their sizes.
+    pub bytes: u64,
+    /// Versions that are not current, and delete markers.
+    pub history: u64,
+    /// The sum of the lengths of all extents of its versions and of parts of its open uploads.
+    pub logical: u64,
+    /// Of the distinct blobs that these refer to, and of inline content, bytes.
+    pub stored: u64,
+}
+
+impl Counts {
+    pub(super) fn add_head(&mut self, size: u64) {
+        self.objects += 1;
+        self.bytes = self.bytes.saturating_add(size);
+    }
+
+    pub(super) fn remove_head(&mut self, size: u64) {
+        self.objects = self.objects.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(size);
+    }
+}
+
+/// `None` when the bucket does not exist.
+pub(super) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Counts>> {
+    let mut statement =
+        conn.prepare_cached("SELECT objects, bytes, history, logical, stored FROM buckets WHERE id = ?1")?;
+    let mut rows = statement.query([bucket])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Counts {
+        objects: loaded_int(row.get(0)?)?,
+        bytes: loaded_int(row.get(1)?)?,
+        history: loaded_int(row.get(2)?)?,
+        logical: loaded_int(row.get(3)?)?,
+        stored: loaded_int(row.get(4)?)?,
+    }))
+}
+
+/// The numbers of the buckets that a transaction touched.
+#[derive(Default)]
+pub(super) struct Tallies {
+    touched: NumberMap<Counts>,
+}
+
+impl Tallies {
+    /// # Errors
+    /// `Index` when the bucket does not exist: then the index does not fit the log.
+    pub(super) fn of(&mut self, conn: &Connection, bucket: i64) -> Result<&mut Counts> {
+        self.find(conn, bucket)?.ok_or_else(|| failure("a record names a bucket that is not there"))
+    }
+
+    /// `None` when the bucket does not exist.
+    pub(super) fn find(&mut self, conn: &Connection, bucket: i64) -> Result<Option<&mut Counts>> {
+        match self.touched.entry(bucket) {
+            Entry::Occupied(entry) => Ok(Some(entry.into_mut())),
+            Entry::Vacant(entry) => Ok(stored_counts(conn, bucket)?.map(|counts| entry.insert(counts))),
+        }
+    }
+
+    /// The bucket is gone.
+    pub(super) fn forget(&mut self, bucket: i64) {
+        self.touched.remove(&bucket);
+    }
+
+    /// Writes the numbers back; part of the transaction.
+    pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
+        let mut update = conn.prepare_cached(
+            "UPDATE buckets SET objects = ?2, bytes = ?3, history = ?4, logical = ?5, stored = ?6 WHERE id = ?1",
+        )?;
+        for (bucket, counts) in self.touched.drain() {
+            let (objects, history) = (stored_int(counts.objects)?, stored_int(counts.history)?);
+            let (logical, stored) = (stored_int(counts.logical)?, stored_int(counts.stored)?);
+            update.execute((bucket, objects, stored_int(counts.bytes)?, history, logical, stored))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! Uploads in progress, their parts, and the answers of those that were completed. Ordered by key, then initiation,
+//! then id, as ListMultipartUploads shows them.
+
+use bytes::Bytes;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
+use super::error::Result;
+use super::references::Gathered;
+use super::{Applied, Stored, failure, loaded_int, stored_int};
+use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
+use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
+
+/// Answers kept for repeated CompleteMultipartUpload requests. Bounds what a client that completes uploads for ever
+/// leaves behind.
+const COMPLETED_MAX: u64 = 10_000;
+
+pub(super) const SCAN: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
+     WHERE bucket = ?1 AND (key, initiated_ms, id) > (?2, ?3, ?4) ORDER BY key, initiated_ms, id LIMIT ?5";
+pub(super) const SCAN_UNTIL: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
+     WHERE bucket = ?1 AND (key, initiated_ms, id) > (?2, ?3, ?4) AND key < ?6 \
+     ORDER BY key, initiated_ms, id LIMIT ?5";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartRow {
+    pub number: u16,
+    /// The PutPart record.
+    pub part: Stored,
+}
+
+/// What a repeated CompleteMultipartUpload is answered from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    pub sequence: Sequence,
+    /// Digest of the part list that completed the upload.
+    pub request: [u8; 32],
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub version_id: VersionId,
+    pub etag: Etag,
+    pub checksum: Option<ObjectChecksum>,
+}
+
+/// Where a scan of uploads starts.
+#[derive(Clone, Copy, Debug)]
+pub enum UploadFrom<'a> {
+    /// The first upload of this key or a later one.
+    Key(&'a [u8]),
+    /// The first upload of a later key.
+    AfterKey(&'a [u8]),
+    /// The next upload, of the same key or a later one.
+    AfterUpload { key: &'a [u8], initiated_ms: u64, id: UploadId },
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct UploadRow<'a> {
+    pub key: &'a [u8],
+    pub initiated_ms: u64,
+    pub id: UploadId,
+    pub sequence: Sequence,
+    pub kind: u8,
+    /// Payload of the CreateUpload record.
+    pub record: &'a [u8],
+}
+
+pub(super) fn upload(conn: &Connection, upload: UploadId) -> Result<Option<Stored>> {
+    let mut statement = conn.prepare_cached("SELECT sequence, kind, record FROM uploads WHERE id = ?1")?;
+    let mut rows = statement.query([upload.0])?;
+    rows.next()?.map(|row| super::stored(row, 0, row.get(1)?, 2)).transpose()
+}
+
+pub(super) fn part(conn: &Connection, upload: UploadId, number: u16) -> Result<Option<PartRow>> {
+    let mut statement =
+        conn.prepare_cached("SELECT number, sequence, kind, record FROM parts WHERE upload = ?1 AND number = ?2")?;
+    let mut rows = statement.query((upload.0, number))?;
+    rows.next()?.map(part_row).transpose()
+}
+
+pub(super) fn parts(conn: &Connection, upload: UploadId, after: u16, limit: usize) -> Result<Vec<PartRow>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT number, sequence, kind, record FROM parts WHERE upload = ?1 AND number > ?2 ORDER BY number LIMIT ?3",
+    )?;
+    let mut rows = statement.query((upload.0, after, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    let mut parts = Vec::new();
+    while let Some(row) = rows.next()? {
+        parts.push(part_row(row)?);
+    }
+    Ok(parts)
+}
+
+fn part_row(row: &Row<'_>) -> Result<PartRow> {
+    Ok(PartRow { number: row.get(0)?, part: super::stored(row, 1, row.get(2)?, 3)? })
+}
+
+pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Completed>> {
+    let mut statement = conn.prepare_cached(
+        "SELECT sequence, request, bucket, key, version_id, etag, checksum, checksum_value \
+         FROM completed_uploads WHERE upload = ?1",
+    )?;
+    let mut rows = statement.query([upload.0])?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    let etag = load_etag(&super::blob_bytes(row, 5)?)?;
+    let checksum = match row.get::<_, Option<i64>>(6)? {
+        None => None,
+        Some(code) => {
+            let (algorithm, kind) = load_checksum(code)?;
+            let value = Checksum::from_bytes(algorithm, &super::blob_bytes(row, 7)?);
+            let checksum = value.ok_or_else(|| super::failure("a checksum has the wrong length"))?;
+            // A composite checksum covers as many parts as the ETag.
+            Some(ObjectChecksum { checksum, parts: if kind == ChecksumType::Composite { etag.parts } else { 0 } })
+        }
+    };
+    Ok(Some(Completed {
+        sequence: loaded_int(row.get(0)?)?,
+        request: row.get(1)?,
+        bucket: BucketId(loaded_int(row.get(2)?)?),
+        key: super::blob_bytes(row, 3)?,
+        version_id: row.get::<_, Option<[u8; 16]>>(4)?.map_or(VersionId::Null, VersionId::Named),
+        etag,
+        checksum,
+    }))
+}
+
+pub(super) fn scan(
+    conn: &Connection,
+    bucket: BucketId,
+    from: UploadFrom<'_>,
+    until: Option<&[u8]>,
+    limit: usize,
+    visit: &mut dyn FnMut(UploadRow<'_>) -> bool,
+) -> Result<()> {
+    // Every start is "after (key, initiated, id)": before the first moment of a key, or after its last.
+    let (key, initiated_ms, id) = match from {
+        UploadFrom::Key(key) => (key, -1, [0; 16]),
+        UploadFrom::AfterKey(key) => (key, i64::MAX, [0xff; 16]),
+        UploadFrom::AfterUpload { key, initiated_ms, id } => (key, stored_int(initiated_ms)?, id.0),
+    };
+    let (bucket, limit) = (stored_int(bucket.0)?, i64::try_from(limit).unwrap_or(i64::MAX));
+    let mut statement = conn.prepare_cached(if until.is_none() { SCAN } else { SCAN_UNTIL })?;
+    let mut rows = match until {
+        None => statement.query((bucket, key, initiated_ms, id, limit))?,
+        Some(until) => statement.query((bucket, key, initiated_ms, id, limit, until))?,
+    };
+    while let Some(row) = rows.next()? {
+        let upload = UploadRow {
+            key: row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?,
+            initiated_ms: loaded_int(row.get(1)?)?,
+            id: UploadId(row.get(2)?),
+            sequence: loaded_int(row.get(3)?)?,
+            kind: row.get(4)?,
+            record: row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?,
+        };
+        if !visit(upload) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) -> Result<()> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO uploads (id, bucket, key, initiated_ms, sequence, kind, record) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let (bucket, initiated_ms) = (stored_int(upload.bucket.0)?, stored_int(upload.initiated_ms)?);
+    let sequence = stored_int(applied.sequence)?;
+    insert.execute((
+        upload.id.0,
+        bucket,
+        &upload.key[..],
+        initiated_ms,
+        sequence,
+        applied.kind,
+        &applied.payload[..],
+    ))?;
+    Ok(())
+}
+
+/// Adds or replaces a part. The upload must be there: a part without one would never be removed. In a rebuild such a part
+/// is passed over: its upload has ended.
+pub(super) fn put_part(conn: &Connection, gathered: &mut Gathered, applied: &Applied<'_>, part: &Part) -> Result<()> {
+    let mut find = conn.prepare_cached(
+        "SELECT u.bucket, p.kind, p.record FROM uploads u LEFT JOIN parts p ON p.upload = u.id AND p.number = ?2 \
+         WHERE u.id = ?1",
+    )?;
+    let mut rows = find.query((part.upload.0, part.number))?;
+    let Some(row) = rows.next()? else {
+        return absent(gathered, "a record adds a part to an upload that is not there");
+    };
+    let bucket: i64 = row.get(0)?;
+    if row.get::<_, Option<u8>>(1)?.is_some() {
+        gathered.release(conn, bucket, &decoded(row, 1)?.manifest)?;
+    }
+    drop(rows);
+    let mut insert = conn.prepare_cached(
+        "INSERT OR REPLACE INTO parts (upload, number, sequence, kind, record) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
+    let sequence = stored_int(applied.sequence)?;
+    insert.execute((part.upload.0, part.number, sequence, applied.kind, &applied.payload[..]))?;
+    gathered.hold(conn, bucket, &part.manifest)
+}
+
+/// Fails, unless a rebuild runs, in which what a record refers to may have been dropped.
+fn absent(gathered: &Gathered, reason: &str) -> Result<()> {
+    if gathered.ledger.rebuild.is_some() { Ok(()) } else { Err(failure(reason)) }
+}
+
+/// Reads the part whose kind and record stand in a row from column `first` on.
+fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
+    match record::decode(row.get(first)?, &super::blob_bytes(row, first + 1)?) {
+        Ok(Record::PutPart(part)) => Ok(part),
+        _ => Err(failure("the record of a part cannot be read")),
+    }
+}
+
+/// Removes an upload and its parts, with what they refer to.
+pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, upload: UploadId) -> Result<()> {
+    let mut delete = conn.prepare_cached("DELETE FROM uploads WHERE id = ?1 RETURNING bucket")?;
+    let Some(bucket) = delete.query_row([upload.0], |row| row.get::<_, i64>(0)).optional()? else {
+        return absent(gathered, "a record ends an upload that is not there");
+    };
+    let mut parts = conn.prepare_cached("SELECT kind, record FROM parts WHERE upload = ?1")?;
+    let mut rows = parts.query([upload.0])?;
+    while let Some(row) = rows.next()? {
+        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+    }
+    drop(rows);
+    conn.prepare_cached("DELETE FROM parts WHERE upload = ?1")?.execute([upload.0])?;
+    Ok(())
+}
+
+pub(super) fn delete_of_bucket(conn: &Connection, gathered: &mut Gathered, bucket: i64) -> Result<()> {
+    let mut parts = conn.prepare_cached(
+        "SELECT p.kind, p.record FROM uploads u CROSS JOIN parts p ON p.upload = u.id WHERE u.bucket = ?1",
+    )?;
+    let mut rows = parts.query([bucket])?;
+    while let Some(row) = rows.next()? {
+        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+    }
+    drop(rows);
+    conn.prepare_cached("DELETE FROM parts WHERE upload IN (SELECT id FROM uploads WHERE bucket = ?1)")?
+        .execute([bucket])?;
+    conn.prepare_cached("DELETE FROM uploads WHERE bucket = ?1")?.execute([bucket])?;
+    Ok(())
+}
+
+/// How many answers are kept.
+pub(super) fn completed_count(conn: &Connection) -> Result<u64> {
+    loaded_int(conn.query_row("SELECT count(*) FROM completed_uploads", [], |row| row.get(0))?)
+}
+
+/// An answer on its way into the table.
+pub(super) struct Answer<'a> {
+    pub(super) sequence: Sequence,
+    pub(super) upload: UploadId,
+    pub(super) request: &'a [u8; 32],
+    pub(super) bucket: BucketId,
+    pub(super) key: &'a [u8],
+    pub(super) version_id: VersionId,
+    pub(super) etag: Etag,
+    pub(super) checksum: Option<&'a ObjectChecksum>,
+}
+
+/// Keeps the answer of a completed upload. Pruned after each one, oldest first, so that the rows do not depend on how
+/// records were grouped.
+pub(super) fn keep_answer(conn: &Connection, kept: &mut u64, answer: &Answer<'_>) -> Result<()> {
+    let mut insert = conn.prepare_cached(
+        "INSERT INTO completed_uploads (sequence, upload, request, bucket, key, version_id, etag, checksum, \
+         checksum_value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    insert.execute((
+        stored_int(answer.sequence)?,
+        answer.upload.0,
+        answer.request,
+        stored_int(answer.bucket.0)?,
+        answer.key,
+        store_version_id(answer.version_id),
+        StoredEtag::new(answer.etag),
+        answer.checksum.map(store_checksum),
+        answer.checksum.map(|sum| sum.checksum.as_bytes()),
+    ))?;
+    *kept += 1;
+    if *kept > COMPLETED_MAX {
+        let oldest = "DELETE FROM completed_uploads WHERE sequence = (SELECT min(sequence) FROM completed_uploads)";
+        conn.prepare_cached(oldest)?.execute([])?;
+        *kept -= 1;
+    }
+    Ok(())
+}

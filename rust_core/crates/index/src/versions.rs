@@ -1,0 +1,239 @@
+//! Versions: which record is the current one of a key, which came before it, and the records themselves.
+//!
+//! The newest version of a key stands in `heads` unless it is a delete marker; all others stand in `history`. So a
+//! bucket that never was versioned has no rows in `history`, and pays nothing for it. `versions` holds the payload of
+//! each version in either table, and of no other: a version that goes is read from there once more, so that what its
+//! manifest refers to is counted down.
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension};
+
+use super::columns::{decoded, store_version_id, stored_version};
+use super::error::Result;
+use super::heads::{self, HeadColumns};
+use super::references::Gathered;
+use super::{Applied, Stored, digests, failure, loaded_int, stored_int};
+use orcas_record::{BucketId, Sequence, Version, VersionId};
+
+const OBJECT: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
+     WHERE h.bucket = ?1 AND h.key = ?2";
+const VERSION: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
+     WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3 \
+     UNION ALL SELECT h.sequence, v.kind, v.record FROM history h LEFT JOIN versions v ON v.sequence = h.sequence \
+     WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3";
+
+const COLUMNS: &str = "bucket, key, sequence, modified_ms, size, etag, checksum, version_id";
+
+pub(super) fn object(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<Stored>> {
+    let mut statement = conn.prepare_cached(OBJECT)?;
+    let mut rows = statement.query((stored_int(bucket.0)?, key))?;
+    rows.next()?.map(stored_version).transpose()
+}
+
+pub(super) fn version(conn: &Connection, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Stored>> {
+    let mut statement = conn.prepare_cached(VERSION)?;
+    let mut rows = statement.query((stored_int(bucket.0)?, key, store_version_id(id)))?;
+    rows.next()?.map(stored_version).transpose()
+}
+
+pub(super) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {
+    Ok(conn.prepare_cached("SELECT 1 FROM versions WHERE sequence = ?1")?.exists([stored_int(sequence)?])?)
+}
+
+/// The statements that every small put needs, fetched once for a transaction.
+pub(super) struct VersionWriter<'c> {
+    conn: &'c Connection,
+    insert_head: CachedStatement<'c>,
+    insert_version: CachedStatement<'c>,
+}
+
+/// What stood in `heads` or `history` before it was removed or replaced.
+struct Former {
+    sequence: i64,
+    size: u64,
+    version_id: Option<[u8; 16]>,
+}
+
+impl<'c> VersionWriter<'c> {
+    pub(super) fn new(conn: &'c Connection) -> Result<Self> {
+        Ok(Self {
+            conn,
+            insert_head: conn.prepare_cached(
+                "INSERT INTO heads (bucket, key, sequence, modified_ms, size, etag, checksum, version_id) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+            )?,
+            insert_version: conn.prepare_cached("INSERT INTO versions (sequence, kind, record) VALUES (?1, ?2, ?3)")?,
+        })
+    }
+
+    /// The version becomes the newest of its key; one with the same id goes.
+    pub(super) fn put(&mut self, gathered: &mut Gathered, applied: &Applied<'_>, version: &Version) -> Result<()> {
+        let row = heads::columns(version, applied.sequence)?;
+        if version.delete_marker || gathered.ledger.buckets.of(self.conn, row.bucket)?.history > 0 {
+            self.put_beside_history(gathered, &row, version)?;
+        } else if self.insert_head.execute(&row.bind()[..])? == 1 {
+            // A fresh key, the common case, costs one descent of the tree: a conflict is found on the way.
+            gathered.ledger.buckets.of(self.conn, row.bucket)?.add_head(version.size);
+        } else {
+            self.replace_head(gathered, &row, version)?;
+        }
+        self.insert_version.execute((row.sequence, applied.kind, &applied.payload[..]))?;
+        digests::add(self.conn, row.sequence, version)?;
+        gathered.hold(self.conn, row.bucket, &version.manifest)
+    }
+
+    /// The key has a head and the bucket no history: the head is replaced, or becomes the first row of the history.
+    fn replace_head(&mut self, gathered: &mut Gathered, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
+        let former =
+            self.find_head(row.bucket, row.key)?.ok_or_else(|| failure("a head is both present and absent"))?;
+        if former.version_id == row.version_id {
+            self.forget(gathered, row.bucket, former.sequence)?;
+            let tally = gathered.ledger.buckets.of(self.conn, row.bucket)?;
+            tally.remove_head(former.size);
+            tally.add_head(version.size);
+            let mut update = self.conn.prepare_cached(
+                "UPDATE heads SET sequence = ?3, modified_ms = ?4, size = ?5, etag = ?6, checksum = ?7, \
+                 version_id = ?8 WHERE bucket = ?1 AND key = ?2",
+            )?;
+            update.execute(&row.bind()[..])?;
+            return Ok(());
+        }
+        self.put_beside_history(gathered, row, version)
+    }
+
+    /// The general case, for buckets with versions or delete markers.
+    fn put_beside_history(&mut self, gathered: &mut Gathered, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
+        self.take(gathered, row.bucket, row.key, row.version_id)?;
+        self.archive_head(gathered, row.bucket, row.key)?;
+        if version.delete_marker {
+            let mut insert = self.conn.prepare_cached(
+                "INSERT INTO history (bucket, key, sequence, modified_ms, size, etag, checksum, version_id, \
+                 delete_marker) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)",
+            )?;
+            insert.execute(&row.bind()[..])?;
+            gathered.ledger.buckets.of(self.conn, row.bucket)?.history += 1;
+        } else {
+            self.insert_head.execute(&row.bind()[..])?;
+            gathered.ledger.buckets.of(self.conn, row.bucket)?.add_head(version.size);
+        }
+        Ok(())
+    }
+
+    /// Removes one version; nothing happens when there is none. The newest that is left becomes the head.
+    pub(super) fn delete(
+        &mut self,
+        gathered: &mut Gathered,
+        bucket: BucketId,
+        key: &[u8],
+        id: VersionId,
+    ) -> Result<()> {
+        let bucket = stored_int(bucket.0)?;
+        self.take(gathered, bucket, key, store_version_id(id))?;
+        self.promote(gathered, bucket, key)
+    }
+
+    /// Removes every version of a bucket.
+    pub(super) fn clear(&mut self, gathered: &mut Gathered, bucket: BucketId) -> Result<()> {
+        let bucket = stored_int(bucket.0)?;
+        let mut select = self.conn.prepare_cached(
+            "SELECT key, version_id FROM heads WHERE bucket = ?1 \
+             UNION ALL SELECT key, version_id FROM history WHERE bucket = ?1 LIMIT 1000",
+        )?;
+        loop {
+            let rows = select.query_map([bucket], |row| Ok((row.get::<_, Vec<u8>>(0)?, row.get(1)?)))?;
+            let page: Vec<(Vec<u8>, Option<[u8; 16]>)> = rows.collect::<Result<_, _>>()?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for (key, id) in page {
+                self.take(gathered, bucket, &key, id)?;
+            }
+        }
+    }
+
+    /// Removes the version with this id, wherever it stands, and its record.
+    fn take(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
+        let mut from_heads = self.conn.prepare_cached(
+            "DELETE FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 RETURNING sequence, size, version_id",
+        )?;
+        if let Some(former) = first_former(&mut from_heads, (bucket, key, id))? {
+            gathered.ledger.buckets.of(self.conn, bucket)?.remove_head(former.size);
+            return self.forget(gathered, bucket, former.sequence);
+        }
+        if gathered.ledger.buckets.of(self.conn, bucket)?.history == 0 {
+            return Ok(());
+        }
+        let mut from_history = self.conn.prepare_cached(
+            "DELETE FROM history WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 \
+             RETURNING sequence, size, version_id",
+        )?;
+        if let Some(former) = first_former(&mut from_history, (bucket, key, id))? {
+            gathered.ledger.buckets.of(self.conn, bucket)?.history -= 1;
+            self.forget(gathered, bucket, former.sequence)?;
+        }
+        Ok(())
+    }
+
+    fn archive_head(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8]) -> Result<()> {
+        let Some(former) = self.find_head(bucket, key)? else { return Ok(()) };
+        let copy = format!("INSERT INTO history SELECT {COLUMNS}, 0 FROM heads WHERE bucket = ?1 AND key = ?2");
+        self.conn.prepare_cached(&copy)?.execute((bucket, key))?;
+        self.remove_head(bucket, key)?;
+        let tally = gathered.ledger.buckets.of(self.conn, bucket)?;
+        tally.remove_head(former.size);
+        tally.history += 1;
+        Ok(())
+    }
+
+    /// Gives a key without head the newest version of its history, unless that is a delete marker.
+    fn promote(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8]) -> Result<()> {
+        if gathered.ledger.buckets.of(self.conn, bucket)?.history == 0 || self.find_head(bucket, key)?.is_some() {
+            return Ok(());
+        }
+        let mut newest = self.conn.prepare_cached(
+            "SELECT sequence, size, delete_marker FROM history WHERE bucket = ?1 AND key = ?2 \
+             ORDER BY sequence DESC LIMIT 1",
+        )?;
+        let found = newest
+            .query_row((bucket, key), |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, bool>(2)?)))
+            .optional()?;
+        let Some((sequence, size, false)) = found else { return Ok(()) };
+        let copy =
+            format!("INSERT INTO heads SELECT {COLUMNS} FROM history WHERE bucket = ?1 AND key = ?2 AND sequence = ?3");
+        self.conn.prepare_cached(&copy)?.execute((bucket, key, sequence))?;
+        let mut remove =
+            self.conn.prepare_cached("DELETE FROM history WHERE bucket = ?1 AND key = ?2 AND sequence = ?3")?;
+        remove.execute((bucket, key, sequence))?;
+        let tally = gathered.ledger.buckets.of(self.conn, bucket)?;
+        tally.history -= 1;
+        tally.add_head(loaded_int(size)?);
+        Ok(())
+    }
+
+    fn find_head(&self, bucket: i64, key: &[u8]) -> Result<Option<Former>> {
+        let mut find =
+            self.conn.prepare_cached("SELECT sequence, size, version_id FROM heads WHERE bucket = ?1 AND key = ?2")?;
+        first_former(&mut find, (bucket, key))
+    }
+
+    fn remove_head(&self, bucket: i64, key: &[u8]) -> Result<()> {
+        self.conn.prepare_cached("DELETE FROM heads WHERE bucket = ?1 AND key = ?2")?.execute((bucket, key))?;
+        Ok(())
+    }
+
+    /// Removes the record of a version and what it refers to.
+    fn forget(&self, gathered: &mut Gathered, bucket: i64, sequence: i64) -> Result<()> {
+        let mut delete = self.conn.prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record")?;
+        let mut rows = delete.query([sequence])?;
+        let row = rows.next()?.ok_or_else(|| failure("a version lacks its record"))?;
+        let version = decoded(row.get(0)?, &super::blob_bytes(row, 1)?)?;
+        digests::remove(self.conn, sequence, &version)?;
+        gathered.release(self.conn, bucket, &version.manifest)
+    }
+}
+
+/// The first row of (sequence, size, version id). A statement that deletes has done so before its first row.
+fn first_former(statement: &mut CachedStatement<'_>, params: impl rusqlite::Params) -> Result<Option<Former>> {
+    let mut rows = statement.query(params)?;
+    let Some(row) = rows.next()? else { return Ok(None) };
+    Ok(Some(Former { sequence: row.get(0)?, size: loaded_int(row.get(1)?)?, version_id: row.get(2)? }))
+}

@@ -1,0 +1,190 @@
+//! Writes a compacted file: the records that still count of a run of sealed files, under their old sequences.
+//!
+//! The header comes last, after a sync of everything it speaks of, so a valid header means a whole file. Until a record
+//! names the file nothing depends on it, and without one it is removed again.
+
+use std::sync::Arc;
+
+use orcas_base::error::{Error, Result};
+use orcas_base::planted::{self, Bug};
+use orcas_fs::{File, Open};
+use orcas_record::Sequence;
+
+use super::LogPosition;
+use super::files::{LogFiles, Place};
+use super::format::{COMMIT_FRAME, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
+use super::header::CompactedHeader;
+use super::writer::Batch;
+
+/// Bytes of records that close a batch.
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// What a compacted file is to stand for.
+pub(super) struct Run {
+    /// Of the compacted file.
+    pub number: u64,
+    pub from: LogPosition,
+    pub end: LogPosition,
+    pub files: Vec<u64>,
+}
+
+/// A compacted file that is being written. Dropped unfinished, its file is removed.
+pub struct LogCompaction {
+    files: LogFiles,
+    run: Run,
+    file: Arc<dyn File>,
+    salt: [u8; 16],
+    seal: FileSeal,
+    batch: Batch,
+    /// Behind the last batch written.
+    position: LogPosition,
+    /// Of the last record pushed.
+    last: Sequence,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    /// A write failed: what the file holds is unknown.
+    Failed,
+    Body,
+    /// The header may stand on the disk.
+    Header,
+    Finished,
+}
+
+/// A compacted file that is whole and durable, and that no record names yet. Give it to `LogFiles::replace` once one
+/// does, or else to `LogFiles::remove`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactedLog {
+    pub file: u64,
+    /// First of the sequences that the replaced files stood for; `last < first` when there was none.
+    pub first: Sequence,
+    pub last: Sequence,
+    pub bytes: u64,
+    pub replaced: Vec<u64>,
+}
+
+impl LogCompaction {
+    pub(super) fn begin(files: LogFiles, run: Run) -> Result<Self> {
+        let Place { fs, options, .. } = files.place();
+        let mut salt = [0; 16];
+        let filled = options.random.fill(&mut salt);
+        let created = filled.and_then(|()| fs.open(&files.path(run.number), Open::Create));
+        let file = created.inspect_err(|_| files.released(run.number))?;
+        let seal = FileSeal::new(&options.store_id, run.number, &salt);
+        let position = LogPosition { file: run.number, offset: FILE_HEADER, ..run.from.clone() };
+        let last = run.from.sequence;
+        let (batch, progress) = (Batch::new(), Progress::Body);
+        let compaction = Self { files, run, file, salt, seal, batch, position, last, progress };
+        // A file that holds no record at all must be long enough for a header.
+        compaction.file.write_at(0, &[0; FILE_HEADER as usize])?;
+        Ok(compaction)
+    }
+
+    pub fn file(&self) -> u64 {
+        self.run.number
+    }
+
+    /// Adds a record as `Batch::push` does. Sequences ascend and are among those the replaced files stand for. Returns
+    /// the frame's offset in the new file.
+    ///
+    /// # Errors
+    /// `Record` when that is not so or the record is too large; then, and after a failed write, the compaction is void.
+    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<u64> {
+        self.check()?;
+        if sequence <= self.last || sequence > self.run.end.sequence {
+            self.progress = Progress::Failed;
+            return Err(Error::Record { reason: "a record is not among those that the compacted file stands for" });
+        }
+        if parts.iter().map(|part| part.len()).sum::<usize>() > FRAME_PAYLOAD_MAX {
+            self.progress = Progress::Failed;
+            return Err(Error::Record { reason: "a record is larger than a frame may be" });
+        }
+        if self.batch.len() >= BATCH_BYTES {
+            self.write()?;
+        }
+        self.last = sequence;
+        Ok(self.position.offset + u64::from(self.batch.push(sequence, kind, parts)))
+    }
+
+    /// Bytes of the file so far.
+    pub fn bytes(&self) -> u64 {
+        self.position.offset + if self.batch.is_empty() { 0 } else { (self.batch.len() + COMMIT_FRAME) as u64 }
+    }
+
+    /// Makes the file whole and durable.
+    pub fn finish(mut self) -> Result<CompactedLog> {
+        self.check()?;
+        self.write()?;
+        self.progress = Progress::Failed;
+        if !planted::is(Bug::CompactedLogWithoutSync) {
+            self.file.sync_data()?;
+        }
+        let Place { fs, options, keys } = self.files.place();
+        let header = CompactedHeader {
+            store_id: options.store_id,
+            number: self.run.number,
+            salt: self.salt,
+            from: self.run.from.clone(),
+            end: self.run.end.clone(),
+            own_end: self.position.offset,
+            own_chain: self.position.chain,
+        };
+        self.progress = Progress::Header;
+        self.file.write_at(0, &header.encode(keys))?;
+        if !planted::is(Bug::CompactedLogWithoutSync) {
+            self.file.sync_data()?;
+        }
+        if !planted::is(Bug::CompactedLogWithoutDirectorySync) {
+            fs.sync_dir(&options.dir)?;
+        }
+        self.files.finished(header);
+        self.progress = Progress::Finished;
+        Ok(CompactedLog {
+            file: self.run.number,
+            first: self.run.from.sequence.saturating_add(1),
+            last: self.run.end.sequence,
+            bytes: self.position.offset,
+            replaced: self.run.files.clone(),
+        })
+    }
+
+    /// Writes the batch and begins another.
+    fn write(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let start = self.position.offset;
+        let commit = self.batch.seal(&self.files.place().keys, &self.seal, &self.position, self.run.from.sequence);
+        let bytes = self.batch.sealed_bytes();
+        if let Err(error) = self.file.write_at(start, bytes) {
+            self.progress = Progress::Failed;
+            return Err(error);
+        }
+        self.file.start_writeback(start, bytes.len() as u64);
+        self.position = LogPosition {
+            file: self.run.number,
+            offset: start + bytes.len() as u64,
+            chain: commit.chain,
+            sequence: commit.sequence,
+        };
+        self.batch.clear();
+        Ok(())
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.progress {
+            Progress::Body => Ok(()),
+            _ => Err(Error::Record { reason: "the compaction has failed" }),
+        }
+    }
+}
+
+impl Drop for LogCompaction {
+    fn drop(&mut self) {
+        if self.progress != Progress::Finished {
+            self.files.abandoned(self.run.number, self.progress == Progress::Header);
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! Compaction of the log on a disk that loses power at any step of it, and of the recovery and clean-up behind it.
+//!
+//! The oracle: an index that is folded from the records (where each stands, which compacted files are in force) finds
+//! every acknowledged record that counts, wherever it was cut, whichever older state of the index survived, and
+//! whatever part of the replaced files had gone by then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use orcas_base::error::Result;
+use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
+use orcas_fs::{FileSystem, Open};
+use orcas_record::Sequence;
+
+use super::*;
+
+const POLICIES: [CrashPolicy; 4] = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
+const DATA: u8 = 4;
+const REPLACE: u8 = 9;
+
+fn options(seed: u64) -> LogOptions {
+    LogOptions {
+        established: false,
+        dir: "/log".into(),
+        store_id: [7; 16],
+        commit_key: [9; 32],
+        file_size: 4096 + 3 * 1024,
+        random: Arc::new(SimRandom::new(seed)),
+    }
+}
+
+fn payload(sequence: Sequence) -> Vec<u8> {
+    let mut rng = SimRng::new(sequence);
+    let length = CONTENT_PREFIX as u64 + rng.below(500);
+    (0..length).map(|_| rng.next() as u8).collect()
+}
+
+/// What an engine would keep: folded from records, so that an older state catches up by a replay.
+#[derive(Clone, Default)]
+struct Index {
+    position: Option<LogPosition>,
+    places: BTreeMap<Sequence, (u64, u64)>,
+    compacted: BTreeMap<u64, (Sequence, Sequence)>,
+}
+
+/// A replacement as a record: the file, its range and where the records stand that moved.
+struct Replacement {
+    log: (u64, Sequence, Sequence),
+    moves: Vec<(Sequence, u64)>,
+}
+
+impl Replacement {
+    fn encode(&self) -> Vec<u8> {
+        let (file, first, last) = self.log;
+        let moves = self.moves.iter().flat_map(|(sequence, offset)| [*sequence, *offset]);
+        [file, first, last].into_iter().chain(moves).flat_map(u64::to_le_bytes).collect()
+    }
+
+    fn decode(payload: &[u8]) -> Self {
+        let words: Vec<u64> = payload.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+        let moves = words[3..].chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        Self { log: (words[0], words[1], words[2]), moves }
+    }
+}
+
+impl Index {
+    fn apply(&mut self, batch: &RecoveredBatch) {
+        for record in &batch.records {
+            if record.kind == DATA {
+                assert_eq!(record.payload, payload(record.sequence), "record {}", record.sequence);
+                self.places.insert(record.sequence, (record.file, record.frame_offset));
+            } else {
+                self.replace(&Replacement::decode(&record.payload));
+            }
+        }
+        self.position = Some(batch.position.clone());
+    }
+
+    fn replace(&mut self, replacement: &Replacement) {
+        let (file, first, last) = replacement.log;
+        self.compacted.retain(|_, range| range.0 < first || last < range.1);
+        self.compacted.insert(file, (first, last));
+        for (sequence, offset) in &replacement.moves {
+            self.places.insert(*sequence, (file, *offset));
+        }
+    }
+
+    fn in_force(&self) -> Vec<(u64, Sequence, Sequence)> {
+        self.compacted.iter().map(|(file, (first, last))| (*file, *first, *last)).collect()
+    }
+}
+
+/// What was promised by some moment.
+#[derive(Clone, Default)]
+struct Promise {
+    /// Acknowledged records of data that still count.
+    alive: BTreeSet<Sequence>,
+    /// Every state that the index went through.
+    states: Vec<Index>,
+}
+
+/// Opens the log with `index` as it survived, or with none when it fits no more, as the engine does. Also the steps of
+/// the disk before files were removed.
+fn open(disk: &SimDisk, seed: u64, index: &Index) -> Result<(Log, Index, u64), RecoverError> {
+    match replay(disk, seed, index.clone()) {
+        Err(RecoverError::NoMatchingPosition) => replay(disk, seed, Index::default()),
+        done => done,
+    }
+}
+
+fn replay(disk: &SimDisk, seed: u64, mut index: Index) -> Result<(Log, Index, u64), RecoverError> {
+    let from = index.position.clone();
+    let mut last = from.as_ref().map_or(0, |position| position.sequence);
+    let recovered = recover(Arc::new(disk.clone()), options(seed), from.as_ref(), &mut |batch| {
+        for record in &batch.records {
+            assert!(record.sequence > last, "{} behind {last}", record.sequence);
+            last = record.sequence;
+        }
+        assert!(batch.position.sequence >= last);
+        index.apply(&batch);
+        Ok(())
+    });
+    let mut log = recovered?.log;
+    let steps = disk.steps();
+    log.keep(&index.in_force())?;
+    Ok((log, index, steps))
+}
+
+fn check(disk: &SimDisk, log: &Log, index: &Index, promise: &Promise) {
+    let reader = log.reader();
+    for sequence in &promise.alive {
+        let expected = payload(*sequence);
+        let (file, offset) = *index.places.get(sequence).unwrap_or_else(|| panic!("record {sequence} is gone"));
+        let length = (expected.len() - CONTENT_PREFIX) as u32;
+        let mut content = vec![0; length as usize];
+        reader.read_content(&ContentLocation { file, offset, length }, 0, &mut content).unwrap();
+        assert_eq!(content, expected[CONTENT_PREFIX..]);
+    }
+    let mut expected: Vec<u64> = log.files().sealed().iter().map(|sealed| sealed.file).collect();
+    expected.push(log.position().file);
+    expected.sort_unstable();
+    let found: Vec<u64> = disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)).collect();
+    assert_eq!(found, expected, "files that are not in force stay");
+    let compacted: Vec<u64> =
+        log.files().sealed().iter().filter(|sealed| sealed.compacted).map(|sealed| sealed.file).collect();
+    assert_eq!(compacted.iter().copied().collect::<BTreeSet<_>>(), index.compacted.keys().copied().collect());
+    for (before, after) in log.files().sealed().iter().zip(log.files().sealed().iter().skip(1)) {
+        assert_eq!(before.last + 1, after.first);
+    }
+}
+
+/// A writer and compactor that keeps the engine's side of the contract.
+struct Driver {
+    disk: SimDisk,
+    log: Log,
+    promise: Arc<Mutex<Promise>>,
+    index: Index,
+    next: Sequence,
+    /// Replaced files that are not gone yet.
+    old: Vec<u64>,
+}
+
+impl Driver {
+    fn new(seed: u64) -> Self {
+        let disk = SimDisk::new();
+        disk.create_dir(Path::new("/log")).unwrap();
+        disk.sync_dir(Path::new("/")).unwrap();
+        let (log, index, _) = open(&disk, seed, &Index::default()).unwrap();
+        let promise = Promise { states: vec![Index::default()], ..Promise::default() };
+        Self { disk, log, promise: Arc::new(Mutex::new(promise)), index, next: 1, old: Vec::new() }
+    }
+
+    /// One batch, synced and applied.
+    fn commit(&mut self, records: &[(u8, Vec<u8>)]) {
+        let mut batch = Batch::new();
+        let first = self.next;
+        let offsets: Vec<u32> =
+            (first..).zip(records).map(|(sequence, (kind, payload))| batch.push(sequence, *kind, &[payload])).collect();
+        self.next += records.len() as u64;
+        let Appended { file, start, position } = self.log.append(&mut batch, first - 1).unwrap();
+        self.log.sync().unwrap();
+        let records = (first..).zip(records).zip(offsets).map(|((sequence, (kind, payload)), offset)| {
+            let frame_offset = start + u64::from(offset);
+            RecoveredRecord { sequence, kind: *kind, payload: payload.clone().into(), frame_offset, file }
+        });
+        self.index.apply(&RecoveredBatch { position, records: records.collect() });
+        let mut promise = self.promise.lock();
+        promise.alive.extend((first..self.next).filter(|sequence| self.index.places.contains_key(sequence)));
+        promise.states.push(self.index.clone());
+    }
+
+    fn write(&mut self, rng: &mut SimRng) {
+        let records: Vec<(u8, Vec<u8>)> =
+            (self.next..self.next + 1 + rng.below(3)).map(|sequence| (DATA, payload(sequence))).collect();
+        self.commit(&records);
+    }
+
+    /// Some records die, all of a run now and then.
+    fn bury(&mut self, rng: &mut SimRng) {
+        let whole = (rng.below(3) == 0).then(|| rng.below(self.next));
+        let mut promise = self.promise.lock();
+        promise
+            .alive
+            .retain(|sequence| rng.below(4) > 0 && whole.is_none_or(|from| !(from..from + 30).contains(sequence)));
+    }
+
+    /// Rewrites the run; `None` when the disk failed.
+    fn rewrite(&self, run: &[u64]) -> Option<(CompactedLog, Replacement)> {
+        let files = self.log.files();
+        let mut compaction = files.compact(run).ok()?;
+        let number = compaction.file();
+        let alive = self.promise.lock().alive.clone();
+        let mut moves = Vec::new();
+        for file in run {
+            let scanned = files.scan(*file, &mut |batch| {
+                for record in batch.records {
+                    // A replacement counts until the file it speaks of is replaced itself.
+                    let counts = match record.kind {
+                        DATA => alive.contains(&record.sequence),
+                        _ => self.index.compacted.contains_key(&Replacement::decode(&record.payload).log.0),
+                    };
+                    if counts {
+                        let offset = compaction.push(record.sequence, record.kind, &[&record.payload])?;
+                        moves.extend((record.kind == DATA).then_some((record.sequence, offset)));
+                    }
+                }
+                Ok(())
+            });
+            scanned.ok()?;
+        }
+        let done = compaction.finish().ok()?;
+        assert_eq!(done.file, number);
+        let log = (done.file, done.first, done.last);
+        Some((done, Replacement { log, moves }))
+    }
+
+    fn compact(&mut self, rng: &mut SimRng, fault: bool) -> bool {
+        let sealed = self.log.files().sealed();
+        let start = rng.below(sealed.len() as u64) as usize;
+        let end = (start + 1 + rng.below(5) as usize).min(sealed.len());
+        let run: Vec<u64> = sealed[start..end].iter().map(|sealed| sealed.file).collect();
+        if fault {
+            let kinds = [Operation::Write, Operation::Sync, Operation::SyncDirectory, Operation::Create];
+            self.disk.fail(kinds[rng.below(4) as usize], 1 + rng.below(2), Fault::Io, false);
+            self.disk.fail(Operation::Remove, 1, Fault::Io, false);
+        }
+        let rewritten = self.rewrite(&run);
+        self.disk.clear_faults();
+        let Some((compacted, replacement)) = rewritten else { return false };
+        let files = self.log.files();
+        if rng.below(4) == 0 {
+            files.remove(compacted.file).unwrap();
+            return false;
+        }
+        self.commit(&[(REPLACE, replacement.encode())]);
+        files.replace(&compacted);
+        assert!(compacted.replaced == run && files.sealed().iter().any(|sealed| sealed.file == compacted.file));
+        self.old.extend(compacted.replaced);
+        true
+    }
+
+    fn clean(&mut self, rng: &mut SimRng) {
+        while !self.old.is_empty() && rng.below(6) > 0 {
+            let file = self.old.swap_remove(rng.below(self.old.len() as u64) as usize);
+            self.log.files().remove(file).unwrap();
+        }
+    }
+}
+
+type Images = Arc<Mutex<Vec<(SimDisk, Promise)>>>;
+
+fn record_images(disk: &SimDisk, promise: &Arc<Mutex<Promise>>) -> Images {
+    let images = Images::default();
+    let (sink, promise) = (Arc::clone(&images), Arc::clone(promise));
+    disk.on_step(move |_, disk| {
+        let promise = promise.lock().clone();
+        sink.lock().push((disk.snapshot(), promise));
+    });
+    images
+}
+
+fn assert_headers_stand_for_whole_files(disk: &SimDisk) {
+    let keys = format::LogKeys::derive(&options(0).commit_key);
+    let place = files::Place { fs: Arc::new(disk.clone()), options: Arc::new(options(0)), keys };
+    for number in disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)) {
+        let file = disk.open(&file_path(Path::new("/log"), number), Open::Read).unwrap();
+        let mut encoded = [0; header::HEADER_ENCODED];
+        if file.read_at(0, &mut encoded).is_err() {
+            continue;
+        }
+        if let Ok(header::Header::Compacted(header)) =
+            header::Header::decode(&encoded, &place.keys, &place.options.store_id, number)
+        {
+            let link = files::Link { end: header.end.clone(), header: header::Header::Compacted(header) };
+            link.replay(&mut place.scanner(&link.header).unwrap(), &mut |_| Ok(())).unwrap();
+        }
+    }
+}
+
+/// Cuts power at `image`, recovers and cleans up, cuts power again at some step of that, recovers again.
+fn check_image(image: &SimDisk, promise: &Promise, rng: &mut SimRng) {
+    let policy = POLICIES[rng.below(4) as usize];
+    let disk = if rng.below(5) == 0 { image.kill() } else { image.crash(rng, policy) };
+    assert_headers_stand_for_whole_files(&disk);
+    let states = promise.states.len() as u64;
+    let survived = match rng.below(3) {
+        0 => &promise.states[0],
+        1 => &promise.states[rng.below(states) as usize],
+        _ => &promise.states[(states - 1 - rng.below(states.min(3))) as usize],
+    };
+    let images = record_images(&disk, &Arc::default());
+    let (log, index, steps) = open(&disk, rng.next(), survived).unwrap();
+    check(&disk, &log, &index, promise);
+    drop(log);
+    let images = images.lock();
+    let place = rng.below(images.len() as u64);
+    let (cut, _) = &images[place as usize];
+    let policy = POLICIES[rng.below(4) as usize];
+    let cut = cut.crash(rng, policy);
+    let again = if place < steps || rng.below(2) == 0 { survived } else { &index };
+    let (log, index, _) = open(&cut, rng.next(), again).unwrap();
+    check(&cut, &log, &index, promise);
+}
+
+fn run_seed(seed: u64, faults: bool) -> usize {
+    let mut rng = SimRng::new(seed);
+    let mut driver = Driver::new(seed);
+    let images = record_images(&driver.disk, &driver.promise);
+    let mut replaced = 0;
+    for _ in 0..6 {
+        (0..10).for_each(|_| driver.write(&mut rng));
+        driver.bury(&mut rng);
+        images.lock().clear();
+        for _ in 0..3 {
+            let fault = faults && rng.below(2) == 0;
+            replaced += usize::from(driver.compact(&mut rng, fault));
+            driver.clean(&mut rng);
+        }
+        for (image, promise) in images.lock().iter() {
+            check_image(image, promise, &mut rng);
+        }
+    }
+    replaced
+}
+
+#[test]
+fn no_cut_of_a_compaction_loses_a_record_that_counts() {
+    let replaced: usize = (0..12)
+        .map(|seed| {
+            println!("seed {seed}");
+            run_seed(seed, false)
+        })
+        .sum();
+    assert!(replaced > 100, "{replaced}");
+}
+
+#[test]
+fn no_fault_in_a_compaction_loses_a_record_that_counts() {
+    let replaced: usize = (500..512)
+        .map(|seed| {
+            println!("seed {seed}");
+            run_seed(seed, true)
+        })
+        .sum();
+    assert!(replaced > 60, "{replaced}");
+}

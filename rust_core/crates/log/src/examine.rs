@@ -1,0 +1,451 @@
+//! Reads one file of the log whole and once, verifying everything that can be verified, and goes on behind damage as
+//! far as the format allows: a frame header is bound to its place and to the salt of its file, so the next one that
+//! holds is a frame of this file, and every commit record says by itself what the chain is behind it.
+//!
+//! What cannot be read is reported with the sequences that are lost; nothing is ever guessed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use orcas_base::block::field;
+use orcas_base::error::Result;
+use orcas_fs::{File, Open, read_around_faults};
+use orcas_record::Sequence;
+
+use super::files::Link;
+use super::format::{
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
+    blocks_match,
+};
+use super::header::Header;
+use super::inspect::LogPiece;
+use super::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
+
+/// Bytes read at a time.
+const BLOCK: u64 = 4 * 1024 * 1024;
+
+/// Something in a log file that is not as it was written.
+#[derive(Clone, Debug)]
+pub struct LogFault {
+    pub file: u64,
+    pub path: PathBuf,
+    pub offset: u64,
+    pub reason: &'static str,
+    /// First and last of the records that cannot be read because of it. The last is `Sequence::MAX` when nobody knows.
+    pub lost: Option<(Sequence, Sequence)>,
+}
+
+/// What an examination comes upon, in the order of the file.
+pub enum Seen {
+    /// The records of a batch that can be read. Their payloads are slices of large blocks.
+    Batch(RecoveredBatch),
+    Fault(LogFault),
+}
+
+/// How an examination ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Examined {
+    /// Of the last record that the file stands for, as far as is known.
+    pub last: Sequence,
+}
+
+/// Told of every read; an error ends the examination.
+type Meter<'a> = &'a dyn Fn(u64) -> Result<()>;
+type Sink<'a> = &'a mut dyn FnMut(Seen) -> Result<()>;
+
+impl LogPiece {
+    /// Reads the piece. `applied` is the last record that is known to have been durable; `meter` is told of every read.
+    ///
+    /// # Errors
+    /// What reading the file ran into, and whatever `sink` and `meter` return; damage is no error.
+    pub fn examine(&self, applied: Sequence, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
+        let path = self.path();
+        let file = self.place.fs.open(&path, Open::Read)?;
+        let limit = match (&self.header, &self.end) {
+            (Header::Compacted(header), _) => header.own_end,
+            (Header::Plain(_), Some(end)) => end.offset,
+            (Header::Plain(_), None) => file.len()?,
+        };
+        let from = self.header.from();
+        let open_end = self.end.is_none() && matches!(self.header, Header::Plain(_));
+        let mut examination = Examination {
+            window: Window { limit: limit.min(file.len()?), file, block: Bytes::new(), start: 0, meter },
+            path,
+            keys: self.place.keys.clone(),
+            seal: self.header.seal(),
+            chain: self.from_known.then_some(from.chain),
+            last: from.sequence,
+            at: FILE_HEADER,
+            until: match &self.header {
+                Header::Compacted(header) => Some(header.end.sequence),
+                Header::Plain(_) => self.end.as_ref().map(|end| end.sequence),
+            },
+            durable: applied.max(from.sequence),
+            open_end,
+            sink,
+        };
+        examination.run()?;
+        self.check_end(&mut examination, limit)
+    }
+
+    /// Whether the last batch is the one that the successor, or the header of a compacted file, names.
+    fn check_end(&self, examination: &mut Examination<'_>, limit: u64) -> Result<Examined> {
+        let (chain, sequence) = match (&self.header, &self.end) {
+            (Header::Compacted(header), _) => (header.own_chain, header.end.sequence),
+            (Header::Plain(_), Some(end)) => (end.chain, end.sequence),
+            (Header::Plain(_), None) => return Ok(Examined { last: examination.last }),
+        };
+        let compacted = matches!(self.header, Header::Compacted(_));
+        let ends_so = examination.at == limit && examination.chain.is_none_or(|own| own == chain);
+        let lost = if compacted { examination.last > sequence } else { examination.last != sequence };
+        if !ends_so || lost {
+            let missing = examination.last < sequence && (!compacted || examination.at < limit);
+            let range = missing.then_some((examination.last + 1, sequence));
+            examination.fault(examination.at.min(limit), "the file does not end where its successor says", range)?;
+        }
+        Ok(Examined { last: sequence })
+    }
+}
+
+struct Examination<'a> {
+    window: Window<'a>,
+    path: PathBuf,
+    keys: LogKeys,
+    seal: FileSeal,
+    /// Chain value before the next batch, when it is known.
+    chain: Option<[u8; 32]>,
+    /// Of the last record seen or known to be lost.
+    last: Sequence,
+    at: u64,
+    /// The last sequence that the file stands for, when it is known.
+    until: Option<Sequence>,
+    /// The highest sequence known to have been durable.
+    durable: Sequence,
+    /// The end of the file is not known, so that what does not parse may be a torn tail.
+    open_end: bool,
+    sink: Sink<'a>,
+}
+
+/// A batch while it is read.
+struct Pending {
+    start: u64,
+    /// Last sequence before it.
+    before: Sequence,
+    records: Vec<RecoveredRecord>,
+    /// Frames, readable or not.
+    frames: u32,
+    /// Faults found in the open end of a file: real only if what follows shows that they are in what was durable.
+    faults: Vec<LogFault>,
+    damaged: bool,
+    hasher: blake3::Hasher,
+    hashed: u64,
+}
+
+impl Examination<'_> {
+    fn run(&mut self) -> Result<()> {
+        while self.at < self.window.limit {
+            if !self.batch()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a batch, or what is left of it; false where the file ends.
+    fn batch(&mut self) -> Result<bool> {
+        let mut open = self.open(self.at);
+        loop {
+            if self.hashed_before_load(&mut open, FRAME_HEADER)? {
+                let header =
+                    FrameHeader::decode(&field(self.window.view(self.at, FRAME_HEADER), 0), &self.seal, self.at);
+                if let Some(header) = header.filter(|header| self.fits(header)) {
+                    let length = header.frame_length();
+                    if self.hashed_before_load(&mut open, length)? {
+                        if header.class == FrameClass::Commit {
+                            return self.commit(open);
+                        }
+                        self.record(&mut open, &header)?;
+                        self.at += length as u64;
+                        continue;
+                    }
+                }
+            }
+            return self.broken(open);
+        }
+    }
+
+    fn open(&self, start: u64) -> Pending {
+        Pending {
+            start,
+            before: self.last,
+            records: Vec::new(),
+            frames: 0,
+            faults: Vec::new(),
+            damaged: false,
+            hasher: self.keys.chain_after(&self.chain.unwrap_or_default()),
+            hashed: start,
+        }
+    }
+
+    /// Whether a frame with this header can follow what was read.
+    fn fits(&self, header: &FrameHeader) -> bool {
+        let end = self.until.unwrap_or(Sequence::MAX);
+        match header.class {
+            FrameClass::Record => header.sequence > self.last && header.sequence <= end,
+            FrameClass::Commit => header.sequence >= self.last && header.sequence <= end,
+        }
+    }
+
+    fn record(&mut self, open: &mut Pending, header: &FrameHeader) -> Result<()> {
+        let (payload_start, length) = (header.payload_start(), header.length as usize);
+        let frame = self.window.view(self.at, payload_start + length);
+        open.frames += 1;
+        if blocks_match(&self.seal, &frame[FRAME_HEADER..payload_start], &frame[payload_start..]) {
+            let payload = self.window.slice(self.at + payload_start as u64, length);
+            let (sequence, kind, file) = (header.sequence, header.kind, self.seal.number);
+            open.records.push(RecoveredRecord { sequence, kind, payload, frame_offset: self.at, file });
+        } else {
+            open.damaged = true;
+            let lost = Some((header.sequence, header.sequence));
+            let fault = self.as_fault(self.at, "a block of a record does not match its checksum", lost);
+            open.faults.push(fault);
+        }
+        self.last = header.sequence;
+        Ok(())
+    }
+
+    fn commit(&mut self, mut open: Pending) -> Result<bool> {
+        self.window.hash(&mut open, self.at);
+        let frame = field(self.window.view(self.at, COMMIT_FRAME), 0);
+        let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, self.at) else {
+            return self.broken(open);
+        };
+        open.hasher.update(&commit.chained());
+        let fits = commit.start == open.start && commit.records == open.frames;
+        let chained = self.chain.is_none() || open.hasher.finalize() == blake3::Hash::from_bytes(commit.chain);
+        if self.open_end && (open.damaged || !fits || !chained) && !self.was_durable(&open)? {
+            return Ok(false);
+        }
+        if !(open.damaged || fits && chained) {
+            open.faults.push(self.as_fault(open.start, "a batch does not continue the chain", None));
+        }
+        self.durable = self.durable.max(commit.durable);
+        self.chain = Some(commit.chain);
+        self.last = commit.sequence;
+        self.at += COMMIT_FRAME as u64;
+        self.deliver(open)?;
+        Ok(true)
+    }
+
+    fn deliver(&mut self, open: Pending) -> Result<()> {
+        for fault in open.faults {
+            (self.sink)(Seen::Fault(fault))?;
+        }
+        let (file, offset, sequence) = (self.seal.number, self.at, self.last);
+        let position = LogPosition { file, offset, sequence, chain: self.chain.unwrap_or_default() };
+        (self.sink)(Seen::Batch(RecoveredBatch { position, records: open.records }))
+    }
+
+    /// Nothing that can be read stands at the present place: looks for the next frame.
+    fn broken(&mut self, mut open: Pending) -> Result<bool> {
+        let broken_at = self.at;
+        if self.open_end && !self.was_durable(&open)? {
+            return Ok(false);
+        }
+        let reason = match open.frames {
+            0 => "no frame begins where one should",
+            _ => "a frame or the commit record of a batch cannot be read",
+        };
+        let next = self.next_frame(broken_at)?;
+        let (behind, at) = match &next {
+            Some((at, header)) if header.class == FrameClass::Record => (header.sequence - 1, *at),
+            Some((at, header)) => (header.sequence, *at),
+            None => (self.until.unwrap_or(self.durable), self.window.limit),
+        };
+        let lost = (behind > self.last).then_some((self.last + 1, behind));
+        open.faults.push(self.as_fault(broken_at, reason, lost));
+        self.chain = None;
+        self.last = self.last.max(behind);
+        self.at = at;
+        self.deliver(open)?;
+        match next {
+            Some((_, header)) if header.class == FrameClass::Commit => self.lone_commit(),
+            next => Ok(next.is_some()),
+        }
+    }
+
+    /// The commit record of a batch whose last frames could not be read: the chain is known again.
+    fn lone_commit(&mut self) -> Result<bool> {
+        if self.window.load(self.at, COMMIT_FRAME)? {
+            let frame = field(self.window.view(self.at, COMMIT_FRAME), 0);
+            if let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, self.at) {
+                self.chain = Some(commit.chain);
+                self.durable = self.durable.max(commit.durable);
+            }
+        }
+        self.at += COMMIT_FRAME as u64;
+        Ok(true)
+    }
+
+    /// The next frame behind `from` that is one of this file and can follow what was read.
+    fn next_frame(&mut self, from: u64) -> Result<Option<(u64, FrameHeader)>> {
+        let mut at = from + FRAME_ALIGN as u64;
+        while at + FRAME_HEADER as u64 <= self.window.limit {
+            self.window.load(at, FRAME_HEADER)?;
+            let bytes = self.window.rest(at);
+            // The last few bytes of a block are looked at again with those behind them.
+            let whole = bytes.len() - FRAME_HEADER + 1;
+            for offset in (0..whole).step_by(FRAME_ALIGN) {
+                let candidate = &bytes[offset..offset + FRAME_HEADER];
+                if !is_likely(candidate) {
+                    continue;
+                }
+                let place = at + offset as u64;
+                let Some(header) = FrameHeader::decode(&field(candidate, 0), &self.seal, place) else { continue };
+                let inside = place + header.frame_length() as u64 <= self.window.limit;
+                if inside && self.fits(&header) {
+                    return Ok(Some((place, header)));
+                }
+            }
+            at += whole.next_multiple_of(FRAME_ALIGN) as u64;
+        }
+        Ok(None)
+    }
+
+    /// Whether a batch that is not whole was durable: then it is damage, otherwise the torn tail of the file.
+    fn was_durable(&mut self, open: &Pending) -> Result<bool> {
+        if self.durable > open.before {
+            return Ok(true);
+        }
+        let mut at = open.start;
+        while at + COMMIT_FRAME as u64 <= self.window.limit {
+            self.window.load(at, COMMIT_FRAME)?;
+            let bytes = self.window.rest(at);
+            let whole = bytes.len() - COMMIT_FRAME + 1;
+            for offset in (0..whole).step_by(FRAME_ALIGN) {
+                if bytes[offset + 5] != FrameClass::COMMIT || !is_likely(&bytes[offset..offset + FRAME_HEADER]) {
+                    continue;
+                }
+                let frame = field(&bytes[offset..], 0);
+                if let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, at + offset as u64) {
+                    self.durable = self.durable.max(commit.durable);
+                }
+            }
+            at += whole.next_multiple_of(FRAME_ALIGN) as u64;
+        }
+        if self.durable <= open.before {
+            self.last = open.before;
+        }
+        Ok(self.durable > open.before)
+    }
+
+    /// Makes the window hold `length` bytes here, and chains what leaves it. False beyond the end.
+    fn hashed_before_load(&mut self, open: &mut Pending, length: usize) -> Result<bool> {
+        if !self.window.holds(self.at, length) {
+            self.window.hash(open, self.at);
+        }
+        self.window.load(self.at, length)
+    }
+
+    fn as_fault(&self, offset: u64, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> LogFault {
+        LogFault { file: self.seal.number, path: self.path.clone(), offset, reason, lost }
+    }
+
+    fn fault(&mut self, offset: u64, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> Result<()> {
+        let fault = self.as_fault(offset, reason, lost);
+        (self.sink)(Seen::Fault(fault))
+    }
+}
+
+/// Whether the bytes that are the same in every frame header are right: a cheap look before a checksum.
+fn is_likely(header: &[u8]) -> bool {
+    matches!(header[5], 1 | 2) && header[6..8] == [0; 2] && header[12..16] == [0; 4]
+}
+
+/// The part of a file that is in memory.
+struct Window<'a> {
+    file: Arc<dyn File>,
+    /// Bytes behind it are of no account.
+    limit: u64,
+    block: Bytes,
+    start: u64,
+    meter: Meter<'a>,
+}
+
+impl Window<'_> {
+    fn holds(&self, at: u64, length: usize) -> bool {
+        self.start <= at && at + length as u64 <= self.start + self.block.len() as u64
+    }
+
+    /// Makes the window hold `length` bytes at `at`; false beyond the limit.
+    fn load(&mut self, at: u64, length: usize) -> Result<bool> {
+        if self.holds(at, length) {
+            return Ok(true);
+        }
+        if at + length as u64 > self.limit {
+            return Ok(false);
+        }
+        let wanted = (self.limit - at).min(BLOCK).max(length as u64) as usize;
+        (self.meter)(wanted as u64)?;
+        // The memory of the block before serves again when no payload in it is kept.
+        let mut block = std::mem::take(&mut self.block).try_into_mut().unwrap_or_default();
+        if block.capacity() < wanted {
+            block = BytesMut::zeroed(wanted);
+        }
+        block.resize(wanted, 0);
+        read_around_faults(&*self.file, at, &mut block)?;
+        self.block = block.freeze();
+        self.start = at;
+        Ok(true)
+    }
+
+    fn view(&self, at: u64, length: usize) -> &[u8] {
+        let from = (at - self.start) as usize;
+        &self.block[from..from + length]
+    }
+
+    fn slice(&self, at: u64, length: usize) -> Bytes {
+        let from = (at - self.start) as usize;
+        self.block.slice(from..from + length)
+    }
+
+    /// Everything in the window from `at` on.
+    fn rest(&self, at: u64) -> &[u8] {
+        &self.block[(at - self.start) as usize..]
+    }
+
+    /// Chains the bytes up to `until`, before the window leaves them.
+    fn hash(&self, open: &mut Pending, until: u64) {
+        if open.hashed < until {
+            let from = (open.hashed - self.start) as usize;
+            open.hasher.update(&self.block[from..(until - self.start) as usize]);
+            open.hashed = until;
+        }
+    }
+}
+
+impl LogFiles {
+    /// Reads a sealed file as `LogPiece::examine` does.
+    ///
+    /// # Errors
+    /// `Missing` when the file is not sealed or not in force any more, and as `LogPiece::examine`.
+    pub fn examine(&self, file: u64, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
+        let Link { header, end } = self.link(file)?;
+        let place = self.place().clone();
+        let piece = LogPiece { place, header, bytes: end.offset, end: Some(end), from_known: true, gap: None };
+        piece.examine(0, meter, sink)
+    }
+
+    /// Reads the file in which `end` stands, up to there, as `LogPiece::examine` does.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Missing` when the file cannot be opened, and as `LogPiece::examine`.
+    pub fn examine_head(&self, end: &LogPosition, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
+        let place = self.place().clone();
+        let header = self.header(end.file)?;
+        let (bytes, end) = (end.offset, Some(end.clone()));
+        LogPiece { place, header, bytes, end, from_known: true, gap: None }.examine(0, meter, sink)
+    }
+}

@@ -1,0 +1,408 @@
+//! Looks at a log that may be damaged and changes nothing: which files are in force as far as can be told, which end
+//! of each is known, and what is wrong with the others. Reading what is in the files is `examine`'s business.
+//!
+//! A start refuses a log with any of these faults; here the walk goes on behind them, so that it can be said what is
+//! lost. Where a file is gone, the file with the greatest reach before it continues the walk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use orcas_base::block::field;
+use orcas_base::error::{Error, Result};
+use orcas_fs::{File, FileSystem, Open};
+use orcas_record::Sequence;
+
+use super::examine::LogFault;
+use super::files::Place;
+use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader, LogKeys};
+use super::header::{CompactedHeader, HEADER_ENCODED, Header};
+use super::{LogOptions, LogPosition, file_number, file_path};
+
+/// Bytes read at a time where only zeros are expected.
+const ZEROS_BLOCK: u64 = 1024 * 1024;
+
+/// A file of the chain, or what is left of it.
+pub struct LogPiece {
+    pub(super) place: Place,
+    pub(super) header: Header,
+    /// Where the next file says this one ends; `None` when that is not known, as of the file that was written last.
+    pub(super) end: Option<LogPosition>,
+    /// Whether where the file begins in the chain can be believed.
+    pub(super) from_known: bool,
+    /// What is missing between the piece before and this one.
+    pub gap: Option<LogGap>,
+    /// Bytes to read.
+    pub bytes: u64,
+}
+
+/// Records up to `until` that no file holds.
+#[derive(Clone, Debug)]
+pub struct LogGap {
+    pub path: PathBuf,
+    pub until: Sequence,
+    pub reason: &'static str,
+}
+
+/// A file in the log's directory that is not part of the chain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OtherLog {
+    /// Made ahead of its use.
+    Spare(u64),
+    /// No header was ever written or it is gone, and yet bytes follow.
+    Headless(u64),
+    /// A valid file that nothing leads to.
+    Unnamed(u64),
+}
+
+/// What was found.
+pub struct Inspection {
+    /// Oldest first.
+    pub pieces: Vec<LogPiece>,
+    pub others: Vec<OtherLog>,
+    pub faults: Vec<LogFault>,
+    /// What is missing behind the last piece.
+    pub gap: Option<LogGap>,
+    /// Compacted files that nothing leads to; the records may say that they are in force all the same.
+    pub beside: Vec<LogPiece>,
+    /// Files, and where in them one of the two copies of the header is damaged. The next start mends it.
+    pub lost_copies: Vec<(u64, u64)>,
+}
+
+impl LogPiece {
+    pub fn file(&self) -> u64 {
+        self.header.number()
+    }
+
+    pub fn path(&self) -> PathBuf {
+        file_path(&self.place.options.dir, self.file())
+    }
+
+    /// Last sequence before the file's first record.
+    pub fn after(&self) -> Sequence {
+        self.header.from().sequence
+    }
+}
+
+#[derive(Clone)]
+struct Known {
+    header: Header,
+    from_known: bool,
+    /// The header does not hold: any one of its fields may be wrong.
+    damaged: bool,
+}
+
+impl Known {
+    /// How far the file reaches, as a number of plain files.
+    fn reach(&self) -> u64 {
+        match &self.header {
+            Header::Plain(header) => header.number,
+            Header::Compacted(header) => header.end.file,
+        }
+    }
+}
+
+impl Known {
+    /// The compacted file, if it is one and ends there. Of a damaged header one field of the end may be wrong.
+    fn ending_at(&self, end: &LogPosition) -> Option<Self> {
+        let Header::Compacted(header) = &self.header else { return None };
+        let own = &header.end;
+        let same_place = (own.file, own.offset, own.sequence) == (end.file, end.offset, end.sequence);
+        if *own != *end && !(self.damaged && (same_place || own.chain == end.chain)) {
+            return None;
+        }
+        let header = CompactedHeader { end: end.clone(), ..header.clone() };
+        Some(Self { header: Header::Compacted(header), ..*self })
+    }
+}
+
+struct Search<'a> {
+    place: Place,
+    /// Compacted files that are in force.
+    in_force: &'a BTreeSet<u64>,
+    known: BTreeMap<u64, Known>,
+    /// Damaged beyond use.
+    broken: BTreeSet<u64>,
+    lengths: BTreeMap<u64, u64>,
+    others: Vec<OtherLog>,
+    faults: Vec<LogFault>,
+    lost_copies: Vec<(u64, u64)>,
+}
+
+/// Looks at the log that ends at `end`, or wherever it ends. `in_force` are the compacted files that the index says are.
+///
+/// # Errors
+/// What listing the directory or reading headers ran into; damage is no error.
+pub fn inspect(
+    fs: Arc<dyn FileSystem>,
+    options: LogOptions,
+    in_force: &BTreeSet<u64>,
+    end: Option<&LogPosition>,
+) -> Result<Inspection> {
+    if end.is_some_and(|end| end.file == 0) {
+        return Ok(Inspection {
+            pieces: Vec::new(),
+            others: Vec::new(),
+            faults: Vec::new(),
+            gap: None,
+            beside: Vec::new(),
+            lost_copies: Vec::new(),
+        });
+    }
+    let place = Place { fs, keys: LogKeys::derive(&options.commit_key), options: Arc::new(options) };
+    let mut search = Search {
+        place,
+        in_force,
+        known: BTreeMap::new(),
+        broken: BTreeSet::new(),
+        lengths: BTreeMap::new(),
+        others: Vec::new(),
+        faults: Vec::new(),
+        lost_copies: Vec::new(),
+    };
+    search.survey(end.is_none())?;
+    Ok(search.walk(end))
+}
+
+impl Search<'_> {
+    fn survey(&mut self, read_spares: bool) -> Result<()> {
+        let Place { fs, options, keys } = self.place.clone();
+        for number in fs.list(&options.dir)?.iter().filter_map(|name| file_number(name)) {
+            let path = file_path(&options.dir, number);
+            let file = match fs.open(&path, Open::Read) {
+                Ok(file) => file,
+                // Removed meanwhile, or never synced.
+                Err(Error::Missing { .. }) => continue,
+                Err(error) => return Err(error),
+            };
+            let length = file.len()?;
+            self.lengths.insert(number, length);
+            let Some(encoded) = read_header(&*file, length)? else {
+                let headless = read_spares && has_bytes(&*file, length)?;
+                self.others.push(if headless { OtherLog::Headless(number) } else { OtherLog::Spare(number) });
+                continue;
+            };
+            match Header::decode(&encoded, &keys, &options.store_id, number) {
+                Ok(header) => {
+                    self.lost_copies.extend(Header::lost_copy(&encoded).map(|(at, _)| (number, at)));
+                    self.known.insert(number, Known { header, from_known: true, damaged: false });
+                }
+                Err(fault) => {
+                    let salvaged = self.salvage(&*file, length, &encoded, number)?;
+                    self.faults.push(header_fault(number, &path, fault.into_error(&path)));
+                    match salvaged {
+                        Some(known) => drop(self.known.insert(number, known)),
+                        None => drop(self.broken.insert(number)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A damaged header whose salt opens the first frame is good enough to read on.
+    fn salvage(
+        &self,
+        file: &dyn File,
+        length: u64,
+        encoded: &[u8; HEADER_ENCODED],
+        number: u64,
+    ) -> Result<Option<Known>> {
+        let Place { options, .. } = &self.place;
+        let mut header = Header::salvage(encoded, &options.store_id, number);
+        if let Header::Compacted(header) = &mut header {
+            // Nothing is ever written behind its end.
+            header.own_end = length;
+        }
+        if length < FILE_HEADER + FRAME_HEADER as u64 {
+            return Ok(None);
+        }
+        let mut frame = [0; FRAME_HEADER];
+        file.read_at(FILE_HEADER, &mut frame)?;
+        let Some(first) = FrameHeader::decode(&frame, &header.seal(), FILE_HEADER) else { return Ok(None) };
+        let from_known = self.place.scanner(&header)?.next()?.is_some();
+        let known = match header {
+            header if from_known => Known { header, from_known, damaged: true },
+            Header::Plain(mut header) => {
+                header.predecessor = LogPosition { sequence: first.sequence.saturating_sub(1), ..LogPosition::ORIGIN };
+                Known { header: Header::Plain(header), from_known, damaged: true }
+            }
+            // Without a beginning it is not known what it stands for.
+            Header::Compacted(_) => return Ok(None),
+        };
+        Ok(Some(known))
+    }
+
+    fn walk(mut self, end: Option<&LogPosition>) -> Inspection {
+        let (last, gap) = self.last(end);
+        let mut pieces: Vec<LogPiece> = Vec::new();
+        if let Some(last) = last {
+            let whole = self.exact(&last);
+            let mut links = whole.unwrap_or_else(|| self.around_gaps(last));
+            let mut next: Option<LogPosition> = end.cloned();
+            while let Some((known, gap)) = links.pop() {
+                // A piece behind a gap does not say where the one before it ends.
+                let before = (known.from_known && gap.is_none()).then(|| known.header.from().clone());
+                let bytes = self.bytes_of(&known.header, next.as_ref());
+                let Known { header, from_known, .. } = known;
+                pieces.push(LogPiece { place: self.place.clone(), header, end: next, from_known, gap, bytes });
+                next = before;
+            }
+            pieces.reverse();
+        }
+        let named: BTreeSet<u64> = pieces.iter().map(LogPiece::file).collect();
+        let mut beside = Vec::new();
+        for (number, Known { header, from_known, .. }) in &self.known {
+            if named.contains(number) {
+                continue;
+            }
+            self.others.push(OtherLog::Unnamed(*number));
+            if let (Header::Compacted(compacted), true) = (header, *from_known) {
+                let (place, bytes) = (self.place.clone(), self.bytes_of(header, None));
+                let end = Some(compacted.end.clone());
+                beside.push(LogPiece { place, header: header.clone(), end, from_known: true, gap: None, bytes });
+            }
+        }
+        let Self { others, faults, lost_copies, .. } = self;
+        Inspection { pieces, others, faults, gap, beside, lost_copies }
+    }
+
+    /// The file in which the log ends, and what is missing behind it.
+    fn last(&self, end: Option<&LogPosition>) -> (Option<Known>, Option<LogGap>) {
+        if let Some(end) = end {
+            let found = self.candidates(end).into_iter().next();
+            let gap = found.is_none().then(|| self.gap(end.file, end.sequence));
+            return (found.or_else(|| self.furthest(u64::MAX)), gap);
+        }
+        let plain = |known: &&Known| matches!(known.header, Header::Plain(_));
+        let last = self.known.values().rfind(plain).cloned();
+        let behind = self.broken.iter().next_back().filter(|number| last.as_ref().is_none_or(|l| l.reach() < **number));
+        let gap = behind.map(|number| self.gap(*number, Sequence::MAX));
+        (last.or_else(|| self.furthest(u64::MAX)), gap)
+    }
+
+    fn gap(&self, number: u64, until: Sequence) -> LogGap {
+        let path = file_path(&self.place.options.dir, number);
+        let reason = match () {
+            () if self.broken.contains(&number) => "the file's header is damaged, so that nothing in it can be read",
+            () if self.others.contains(&OtherLog::Headless(number))
+                || self.others.contains(&OtherLog::Spare(number)) =>
+            {
+                "the file's header is gone"
+            }
+            () => "the file is missing",
+        };
+        LogGap { path, until, reason }
+    }
+
+    /// What may continue the walk before `end`, the most likely first.
+    fn candidates(&self, end: &LogPosition) -> Vec<Known> {
+        let compacted = self.known.values().filter_map(|known| known.ending_at(end));
+        let (in_force, others): (Vec<_>, Vec<_>) =
+            compacted.partition(|known| self.in_force.contains(&known.header.number()));
+        let plain = self.known.get(&end.file).filter(|known| matches!(known.header, Header::Plain(_)));
+        in_force.into_iter().chain(plain.cloned()).chain(others).collect()
+    }
+
+    /// The walk back to the beginning without any gap, newest first.
+    fn exact(&self, last: &Known) -> Option<Vec<(Known, Option<LogGap>)>> {
+        let mut tried = BTreeSet::from([last.header.number()]);
+        let mut steps = vec![(last.clone(), self.before(last))];
+        while let Some((known, candidates)) = steps.last_mut() {
+            if known.header.from().file == 0 && known.from_known {
+                // The caller takes from the end, the newest first.
+                return Some(steps.into_iter().rev().map(|(known, _)| (known, None)).collect());
+            }
+            match candidates.next() {
+                Some(next) if tried.insert(next.header.number()) => {
+                    let before = self.before(&next);
+                    steps.push((next, before));
+                }
+                Some(_) => {}
+                None => drop(steps.pop()),
+            }
+        }
+        None
+    }
+
+    fn before(&self, known: &Known) -> std::vec::IntoIter<Known> {
+        let found = if known.from_known { self.candidates(known.header.from()) } else { Vec::new() };
+        let found: Vec<Known> = found.into_iter().filter(|found| found.reach() < known.reach()).collect();
+        found.into_iter()
+    }
+
+    /// As far back as files lead, jumping over what is missing. In the order of `exact`.
+    fn around_gaps(&self, last: Known) -> Vec<(Known, Option<LogGap>)> {
+        let mut links: Vec<(Known, Option<LogGap>)> = Vec::new();
+        let mut present = Some(last);
+        while let Some(known) = present.take() {
+            let from = known.header.from().clone();
+            let mut gap = None;
+            if from.file > 0 || !known.from_known {
+                present = self.before(&known).next();
+                if present.is_none() {
+                    let missing = if known.from_known { from.file } else { known.header.number() };
+                    present = self.furthest(missing.min(known.reach()));
+                    let skipped = known.from_known || present.is_none() && from.sequence > 0;
+                    gap = skipped.then(|| self.gap(missing, from.sequence));
+                }
+            }
+            links.push((known, gap));
+        }
+        links.reverse();
+        links
+    }
+
+    /// The file that reaches furthest, but not as far as the plain file `before`.
+    fn furthest(&self, before: u64) -> Option<Known> {
+        let reaching = self.known.values().filter(|known| known.reach() < before);
+        let plain_first = |known: &&Known| {
+            let in_force = self.in_force.contains(&known.header.number());
+            (known.reach(), in_force, matches!(known.header, Header::Plain(_)))
+        };
+        reaching.max_by_key(plain_first).cloned()
+    }
+
+    fn bytes_of(&self, header: &Header, end: Option<&LogPosition>) -> u64 {
+        let length = self.lengths.get(&header.number()).copied().unwrap_or(0);
+        match (header, end) {
+            (Header::Compacted(header), _) => header.own_end.min(length),
+            (Header::Plain(_), Some(end)) => end.offset.min(length),
+            (Header::Plain(_), None) => length,
+        }
+    }
+}
+
+fn header_fault(file: u64, path: &Path, error: Error) -> LogFault {
+    let reason = match error {
+        Error::Corrupt { reason, .. } | Error::Foreign { reason, .. } => reason,
+        Error::Version { .. } => "the file was written by another format",
+        _ => "the file header cannot be read",
+    };
+    LogFault { file, path: path.to_owned(), offset: 0, reason, lost: None }
+}
+
+/// `None` where no header was ever written.
+fn read_header(file: &dyn File, length: u64) -> Result<Option<[u8; HEADER_ENCODED]>> {
+    if length < FILE_HEADER {
+        return Ok(None);
+    }
+    let mut page = vec![0; FILE_HEADER as usize];
+    file.read_at(0, &mut page)?;
+    Ok(page.iter().any(|byte| *byte != 0).then(|| field(&page, 0)))
+}
+
+/// Whether anything but zeros stands behind the header's page.
+fn has_bytes(file: &dyn File, length: u64) -> Result<bool> {
+    let mut block = vec![0; ZEROS_BLOCK as usize];
+    let mut at = FILE_HEADER;
+    while at < length {
+        let block = &mut block[..ZEROS_BLOCK.min(length - at) as usize];
+        file.read_at(at, block)?;
+        if block.iter().any(|byte| *byte != 0) {
+            return Ok(true);
+        }
+        at += block.len() as u64;
+    }
+    Ok(false)
+}

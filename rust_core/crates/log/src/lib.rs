@@ -1,0 +1,157 @@
+//! The log: one writer, files chained by keyed BLAKE3, the truth of the store.
+//!
+//! Invariants. A batch counts only if its commit record continues the chain. A file is left only after it was synced
+//! whole or its end was sealed by the header of the next one, so only the last file can have an undurable tail. After
+//! a failed write or sync nothing more is written to or read for recovery from behind the last good batch of that
+//! file. A compacted file stands for a run of files that were left; which of both is in force the records say, so
+//! nothing goes before `Log::keep` heard of it. Frames are opaque: this module must not know record types, packs, the
+//! index or the engine. `docs/format.md` specifies every byte.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
+
+mod compaction;
+#[cfg(test)]
+mod compaction_crash_tests;
+#[cfg(test)]
+mod compaction_refusal_tests;
+#[cfg(test)]
+mod compaction_tests;
+#[cfg(test)]
+mod crash_tests;
+mod examine;
+mod files;
+mod format;
+#[cfg(test)]
+mod full_disk_tests;
+mod header;
+mod held;
+mod inspect;
+mod reader;
+mod recovery;
+mod rewrite;
+mod salvage;
+mod scan;
+mod spare;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use compaction::{CompactedLog, LogCompaction};
+pub use examine::{Examined, LogFault, Seen};
+pub use files::{LogFiles, SealedLog};
+pub use format::{FRAME_PAYLOAD_MAX, FileSeal};
+pub use held::files_up_to;
+pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
+pub use reader::LogReader;
+pub use recovery::{RecoverError, Recovered, recover};
+pub use rewrite::{LogRewrite, SET_ASIDE, set_aside_before};
+pub use salvage::{Counted, LogSalvage, Salvaged, store_ids};
+pub use spare::{SpareMaker, size_at};
+pub use writer::{Appended, Batch, Log};
+
+use orcas_fs::Random;
+use orcas_record::Sequence;
+
+/// Bytes a log file is preallocated with when the caller has no reason for another size.
+pub const FILE_SIZE: u64 = 64 * 1024 * 1024;
+
+/// Bytes of identity that stand before the content in the payload of a content record.
+pub const CONTENT_PREFIX: usize = 32;
+
+#[derive(Clone)]
+pub struct LogOptions {
+    pub dir: PathBuf,
+    pub store_id: [u8; 16],
+    /// Secret of the store: who does not know it cannot make a commit record.
+    pub commit_key: [u8; 32],
+    /// Bytes; a file grows beyond it only for a batch that does not fit into any.
+    pub file_size: u64,
+    /// Whether there has been a log: then it is an error that there is none.
+    pub established: bool,
+    pub random: Arc<dyn Random>,
+}
+
+/// A place between two batches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPosition {
+    pub file: u64,
+    /// End of the batch's commit record.
+    pub offset: u64,
+    /// Chain value of that commit record.
+    pub chain: [u8; 32],
+    /// Last in the batch.
+    pub sequence: Sequence,
+}
+
+impl LogPosition {
+    pub const ENCODED: usize = 56;
+
+    /// Before the first batch of a store.
+    pub const ORIGIN: Self = Self { file: 0, offset: 0, chain: [0; 32], sequence: 0 };
+
+    /// Format: file u64 | offset u64 | sequence u64 | chain 32 bytes, little-endian.
+    pub fn encode(&self) -> [u8; Self::ENCODED] {
+        let mut out = [0; Self::ENCODED];
+        out[0..8].copy_from_slice(&self.file.to_le_bytes());
+        out[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        out[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        out[24..56].copy_from_slice(&self.chain);
+        out
+    }
+
+    /// `None` for anything but `ENCODED` bytes.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        bytes.try_into().ok().map(Self::decode_whole)
+    }
+
+    fn decode_whole(bytes: &[u8; Self::ENCODED]) -> Self {
+        let number = |at| u64::from_le_bytes(orcas_base::block::field(bytes, at));
+        Self { file: number(0), offset: number(8), sequence: number(16), chain: orcas_base::block::field(bytes, 24) }
+    }
+}
+
+/// Where a content record stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentLocation {
+    pub file: u64,
+    /// Of the frame.
+    pub offset: u64,
+    /// Bytes of content, without the identity before them.
+    pub length: u32,
+}
+
+/// One batch as recovery found it, or as it stands after it was appended again.
+#[derive(Clone, Debug)]
+pub struct RecoveredBatch {
+    pub position: LogPosition,
+    pub records: Vec<RecoveredRecord>,
+}
+
+#[derive(Clone, Debug)]
+pub struct RecoveredRecord {
+    pub sequence: Sequence,
+    pub kind: u8,
+    /// A slice of a block of several MiB: whoever keeps it for long should copy it.
+    pub payload: Bytes,
+    pub frame_offset: u64,
+    pub file: u64,
+}
+
+fn file_path(dir: &Path, number: u64) -> PathBuf {
+    dir.join(format!("{number:020}.log"))
+}
+
+/// The number in a log file's name; `None` for names this module does not make.
+fn file_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse().ok().filter(|number| *number > 0)
+}

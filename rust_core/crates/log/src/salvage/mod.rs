@@ -1,0 +1,333 @@
+//! Reads what is left of a log, whatever is missing of it: files are taken one by one, no chain has to hold, and keys
+//! and headers may be gone. Changes nothing.
+//!
+//! A frame counts when its checksums hold under the salt of its file, which binds it to its file and place. Checksums
+//! take four bytes of the salt, so where a header is gone the salt follows from any whole frame. Records come in the
+//! order of their sequences, each once; what they mean is not known here.
+
+mod frames;
+mod salt;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use orcas_base::error::{Error, Result};
+use orcas_fs::{File, FileSystem, Open, read_around_faults};
+use orcas_record::Sequence;
+
+use super::format::{FILE_HEADER, FileSeal, LogKeys};
+use super::header::{HEADER_ENCODED, Header};
+use super::spare::SpareMaker;
+use super::{LogOptions, RecoveredRecord, file_number, file_path};
+use frames::{Frames, Item};
+use salt::recover_salt;
+
+/// The files of a log from which anything can be read.
+pub struct LogSalvage {
+    fs: Arc<dyn FileSystem>,
+    dir: PathBuf,
+    keys: Option<LogKeys>,
+    files: Vec<Piece>,
+    /// What is wrong with files as a whole.
+    pub findings: Vec<(PathBuf, String)>,
+}
+
+/// A file as far as it can be read.
+struct Piece {
+    number: u64,
+    seal: FileSeal,
+    /// Its checksum holds, and this store made it.
+    header: Option<Header>,
+    /// Bytes beyond are void.
+    limit: u64,
+    /// The last sequence that the file stands for, where that is known.
+    until: Option<Sequence>,
+    /// Of the first record that can be read.
+    first: Sequence,
+    /// A compacted file in which everything is as it was written: what else is there for its records counts no more.
+    whole: bool,
+}
+
+/// What comes out of a log, in the order of sequences.
+pub enum Salvaged {
+    Record(RecoveredRecord),
+    /// The frame of a record is there, but its payload is damaged; `hint` is how that begins.
+    Unreadable {
+        sequence: Sequence,
+        kind: u8,
+        hint: Bytes,
+        path: PathBuf,
+        offset: u64,
+    },
+    /// Behind the last record of a file whose end nobody knows stand bytes that are no whole record.
+    Torn {
+        file: u64,
+        path: PathBuf,
+        offset: u64,
+        /// Behind the last of these bytes.
+        end: u64,
+    },
+    /// Records that are not there, first to last. Some may have been dropped because they counted no more.
+    Gone(Sequence, Sequence),
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    pub records: u64,
+    /// Records in batches whose commit proves that this store wrote them.
+    pub authenticated: u64,
+    /// Files that hold a record.
+    pub files: u64,
+}
+
+/// The store ids that headers name whose checksums hold, and how often.
+///
+/// # Errors
+/// When the directory cannot be listed.
+pub fn store_ids(fs: &dyn FileSystem, dir: &Path) -> Result<HashMap<[u8; 16], u64>> {
+    let mut found = HashMap::new();
+    for number in numbers(fs, dir)? {
+        let read = fs.open(&file_path(dir, number), Open::Read).and_then(|file| read_header(&*file));
+        if let Ok((Some(header), _)) = read {
+            *found.entry(*header.store_id()).or_default() += 1;
+        }
+    }
+    Ok(found)
+}
+
+fn numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
+    match fs.list(dir) {
+        Ok(names) => Ok(names.iter().filter_map(|name| file_number(name)).collect()),
+        // Nothing of the log is left.
+        Err(Error::Missing { .. }) => Ok(Vec::new()),
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The header if its checksum holds, and its bytes as far as they are there.
+fn read_header(file: &dyn File) -> Result<(Option<Header>, [u8; HEADER_ENCODED])> {
+    let mut bytes = [0; HEADER_ENCODED];
+    let length = file.len()?.min(HEADER_ENCODED as u64) as usize;
+    read_around_faults(file, 0, &mut bytes[..length])?;
+    Ok((Header::decode_unsigned(&bytes), bytes))
+}
+
+impl LogSalvage {
+    /// Looks at every file of the log. Without `commit_key` nothing can be authenticated.
+    ///
+    /// # Errors
+    /// When the directory cannot be listed; a file that cannot be read is a finding.
+    pub fn survey(
+        fs: Arc<dyn FileSystem>,
+        dir: &Path,
+        store_id: [u8; 16],
+        commit_key: Option<&[u8; 32]>,
+    ) -> Result<Self> {
+        let keys = commit_key.map(LogKeys::derive);
+        let mut salvage = Self { fs, dir: dir.to_owned(), keys, files: Vec::new(), findings: Vec::new() };
+        for number in numbers(&*salvage.fs, dir)? {
+            if let Err(error) = salvage.look_at(number, store_id) {
+                let path = file_path(dir, number);
+                salvage.findings.push((path, format!("the file cannot be read: {error}")));
+            }
+        }
+        salvage.find_ends();
+        salvage.find_beginnings()?;
+        Ok(salvage)
+    }
+
+    fn look_at(&mut self, number: u64, store_id: [u8; 16]) -> Result<()> {
+        let path = file_path(&self.dir, number);
+        let file = self.fs.open(&path, Open::Read)?;
+        let length = file.len()?;
+        let (header, bytes) = read_header(&*file)?;
+        let foreign = header.as_ref().is_some_and(|header| *header.store_id() != store_id);
+        if foreign {
+            self.findings.push((path, "the file belongs to another store".to_owned()));
+            return Ok(());
+        }
+        let header = header.filter(|header| match &self.keys {
+            Some(keys) => Header::decode(&bytes, keys, &store_id, header.number()).is_ok(),
+            None => true,
+        });
+        let seal = match &header {
+            Some(header) => header.seal(),
+            None => match recover_salt(&*file, length)? {
+                Some(salt) => {
+                    let detail = "the header is damaged or gone; what can be read without it is read";
+                    self.findings.push((path.clone(), detail.to_owned()));
+                    let mut bytes = [0; 16];
+                    bytes[..4].copy_from_slice(&salt.to_le_bytes());
+                    FileSeal::new(&store_id, number, &bytes)
+                }
+                None => {
+                    // A file that was made ahead of its use has no header either.
+                    if bytes.iter().any(|byte| *byte != 0) {
+                        self.findings.push((path, "the header is damaged, and no record can be read".to_owned()));
+                    }
+                    return Ok(());
+                }
+            },
+        };
+        if header.is_some() && length < FILE_HEADER {
+            self.findings.push((path.clone(), "the file is cut".to_owned()));
+        }
+        let limit = match &header {
+            Some(Header::Compacted(compacted)) => compacted.own_end,
+            _ => length,
+        };
+        self.files.push(Piece { number, seal, header, limit, until: None, first: 0, whole: false });
+        Ok(())
+    }
+
+    /// Where a file ends, the header of its successor says.
+    fn find_ends(&mut self) {
+        let begins = |piece: &Piece| piece.header.as_ref().map(|header| header.from().clone());
+        for end in self.files.iter().filter_map(begins).collect::<Vec<_>>() {
+            let before = self.files.iter_mut().find(|piece| piece.number == end.file && !piece.is_compacted());
+            if let Some(before) = before {
+                before.limit = before.limit.min(end.offset);
+                before.until = Some(end.sequence);
+            }
+        }
+        for piece in &mut self.files {
+            if let Some(Header::Compacted(header)) = &piece.header {
+                piece.until = Some(header.end.sequence);
+            }
+        }
+    }
+
+    /// With which record each file begins, and whether compacted files are whole.
+    fn find_beginnings(&mut self) -> Result<()> {
+        for mut piece in std::mem::take(&mut self.files) {
+            let mut frames = self.frames(&piece)?;
+            let Some(first) = frames.next()? else { continue };
+            piece.first = first.sequence;
+            if piece.is_compacted() {
+                while frames.next()?.is_some() {}
+                piece.whole = frames.is_whole();
+            }
+            self.files.push(piece);
+        }
+        self.files.sort_by_key(|piece| (piece.first, piece.number));
+        Ok(())
+    }
+
+    fn frames(&self, piece: &Piece) -> Result<Frames> {
+        let path = file_path(&self.dir, piece.number);
+        let file = self.fs.open(&path, Open::Read)?;
+        Frames::new(piece, path, file, self.keys.as_ref())
+    }
+
+    /// How single records of each file are read.
+    pub fn seals(&self) -> HashMap<u64, FileSeal> {
+        self.files.iter().map(|piece| (piece.number, piece.seal.clone())).collect()
+    }
+
+    /// Bytes of all files.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|piece| piece.limit).sum()
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// What an engine wants that never writes.
+    pub fn spare_maker(&self, options: LogOptions) -> SpareMaker {
+        SpareMaker::new(Arc::clone(&self.fs), Arc::new(options), 1)
+    }
+
+    /// The last record that a compacted file stands for.
+    pub fn compacted_up_to(&self) -> Sequence {
+        self.files.iter().filter(|piece| piece.is_compacted()).filter_map(|piece| piece.until).max().unwrap_or(0)
+    }
+
+    /// Gives every record that can be read, and what is not there, in the order of sequences.
+    ///
+    /// # Errors
+    /// What `visit` returns, and what reading a file ran into.
+    pub fn read(&self, visit: &mut dyn FnMut(Salvaged) -> Result<()>) -> Result<Counted> {
+        let whole: Vec<Whole> = self.files.iter().filter_map(Piece::stands_for).collect();
+        let mut waiting = self.files.iter().peekable();
+        let mut open: Vec<(Frames, Item)> = Vec::new();
+        let mut counted = Counted { files: self.files.len() as u64, ..Counted::default() };
+        let mut covered = 0;
+        loop {
+            let mut least = open.iter().map(|(_, item)| item.sequence).min();
+            while let Some(piece) = waiting.next_if(|piece| least.is_none_or(|least| piece.first <= least)) {
+                let mut frames = self.frames(piece)?;
+                if let Some(item) = frames.next()? {
+                    least = Some(least.map_or(item.sequence, |least| least.min(item.sequence)));
+                    open.push((frames, item));
+                }
+            }
+            let Some(least) = least else { return Ok(counted) };
+            let mut chosen: Option<Item> = None;
+            let mut at = 0;
+            while let Some((frames, item)) = open.get_mut(at) {
+                if item.sequence != least {
+                    at += 1;
+                    continue;
+                }
+                let number = frames.number;
+                let found = match frames.next()? {
+                    Some(next) => std::mem::replace(item, next),
+                    None => {
+                        counted.authenticated += frames.authenticated;
+                        open.swap_remove(at).1
+                    }
+                };
+                if !whole.iter().any(|whole| whole.replaces(number, least)) {
+                    chosen = Some(match chosen {
+                        Some(other) => other.or(found),
+                        None => found,
+                    });
+                }
+            }
+            let Some(item) = chosen else { continue };
+            if item.after > covered {
+                visit(Salvaged::Gone(covered + 1, item.after))?;
+            }
+            covered = covered.max(least);
+            if let Some(found) = item.what {
+                counted.records += u64::from(matches!(found, Salvaged::Record(_)));
+                visit(found)?;
+            }
+        }
+    }
+}
+
+/// A whole compacted file, and the records that it stands for: behind `from`, up to `end`.
+struct Whole {
+    number: u64,
+    from: Sequence,
+    end: Sequence,
+}
+
+impl Whole {
+    /// Whether it has everything that still counts of an older file's record.
+    fn replaces(&self, file: u64, sequence: Sequence) -> bool {
+        file < self.number && self.from < sequence && sequence <= self.end
+    }
+}
+
+impl Piece {
+    fn is_compacted(&self) -> bool {
+        matches!(self.header, Some(Header::Compacted(_)))
+    }
+
+    fn stands_for(&self) -> Option<Whole> {
+        match &self.header {
+            Some(Header::Compacted(header)) if self.whole => {
+                Some(Whole { number: self.number, from: header.from.sequence, end: header.end.sequence })
+            }
+            _ => None,
+        }
+    }
+}

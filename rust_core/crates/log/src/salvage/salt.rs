@@ -1,0 +1,77 @@
+//! Finds out under which salt the frames of a log file were written whose header is gone.
+
+use std::collections::HashMap;
+
+use orcas_base::block::{BLOCK_SIZE, block_crc, field};
+use orcas_base::error::Result;
+use orcas_fs::{File, read_around_faults};
+
+use super::super::format::{
+    FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, payload_start,
+};
+
+/// Bytes read at a time.
+const WINDOW: u64 = 4 * 1024 * 1024;
+
+/// Whether the bytes are right that are the same in every frame header: a cheap look before a checksum.
+pub fn is_likely(header: &[u8]) -> bool {
+    matches!(header[5], 1 | 2) && header[6..8] == [0; 2] && header[12..16] == [0; 4]
+}
+
+/// The part of a file's salt that checksums take, as most of its whole records have it. The checksum of a header and
+/// that of the first block must agree on it, so bytes that are no frame say nothing; what a client stored can look like
+/// a frame, but is stepped over wherever the frame around it is whole.
+pub fn recover_salt(file: &dyn File, length: u64) -> Result<Option<u32>> {
+    let unsalted = FileSeal::new(&[0; 16], 0, &[0; 16]);
+    let mut votes: HashMap<u32, u64> = HashMap::new();
+    let mut at = FILE_HEADER;
+    let mut block = vec![0; WINDOW as usize];
+    let mut frame = vec![0; payload_start(FRAME_PAYLOAD_MAX) + BLOCK_SIZE];
+    while at + FRAME_HEADER as u64 <= length {
+        let wanted = (length - at).min(WINDOW) as usize;
+        read_around_faults(file, at, &mut block[..wanted])?;
+        let whole = wanted - FRAME_HEADER + 1;
+        let mut index = 0;
+        while index < whole {
+            let place = at + index as u64;
+            let vote = match is_likely(&block[index..index + FRAME_HEADER]) {
+                true => salt_of(file, place, length, &field(&block, index), &unsalted, &mut frame)?,
+                false => None,
+            };
+            index += match vote {
+                Some((salt, taken)) => {
+                    *votes.entry(salt).or_default() += 1;
+                    taken
+                }
+                None => FRAME_ALIGN,
+            };
+        }
+        at += index as u64;
+    }
+    Ok(votes.into_iter().max_by_key(|(_, count)| *count).map(|(salt, _)| salt))
+}
+
+/// The salt under which a whole record begins at `at`, and the bytes of its frame.
+fn salt_of(
+    file: &dyn File,
+    at: u64,
+    length: u64,
+    bytes: &[u8; FRAME_HEADER],
+    unsalted: &FileSeal,
+    frame: &mut [u8],
+) -> Result<Option<(u32, usize)>> {
+    let salt = u32::from_le_bytes(field(bytes, 0)) ^ unsalted.header_crc(bytes, at);
+    let mut salt_bytes = [0; 16];
+    salt_bytes[..4].copy_from_slice(&salt.to_le_bytes());
+    let seal = FileSeal::new(&[0; 16], 0, &salt_bytes);
+    let Some(header) = FrameHeader::decode(bytes, &seal, at) else { return Ok(None) };
+    let (from, content) = (header.payload_start(), header.length as usize);
+    let front = from + content.min(BLOCK_SIZE);
+    if header.class != FrameClass::Record || content == 0 || at + header.frame_length() as u64 > length {
+        return Ok(None);
+    }
+    read_around_faults(file, at, &mut frame[..front])?;
+    let stored = u32::from_le_bytes(field(&frame[FRAME_HEADER..], 0));
+    let agrees = stored ^ block_crc(&frame[from..front]) == salt;
+    Ok(agrees.then(|| (salt, header.frame_length())))
+}

@@ -1,0 +1,144 @@
+//! Preallocated log files, made ahead of need by any thread.
+//!
+//! A file is handed out only after its zeros and its directory entry are durable, so that a later sync of an append
+//! changes no metadata and a full disk shows here, not in an acknowledgement. On a nearly full disk files are small, so
+//! that there is room for one. Numbers are never used twice, nor are those of compacted files, which come from here too.
+
+use std::sync::Arc;
+
+use orcas_base::error::{Error, Result};
+use orcas_base::sync::Mutex;
+use orcas_fs::{File, FileSystem, Open};
+
+use super::{LogOptions, file_path};
+
+/// Zeros written at a time.
+const ZEROS: usize = 1024 * 1024;
+/// Bytes of a log file on a nearly full disk: some thousand deletions.
+const SMALL: u64 = 2 * 1024 * 1024;
+/// Bytes of the smallest log file, where there is no room for more.
+const SMALLEST: u64 = 64 * 1024;
+/// The disk is nearly full when it has room for fewer files than this.
+const FILES_FREE_MIN: u64 = 4;
+
+pub(super) struct Spare {
+    pub number: u64,
+    pub file: Arc<dyn File>,
+    pub bytes: u64,
+}
+
+/// Bytes of the next log file on a disk that has so many free, where it may have `file_size`.
+pub fn size_at(free: u64, file_size: u64) -> u64 {
+    if free / FILES_FREE_MIN < file_size { SMALL.min(file_size) } else { file_size }
+}
+
+struct Slot {
+    next_number: u64,
+    ready: Option<Spare>,
+    /// The log has ended: nobody will take what is made from now on.
+    closed: bool,
+}
+
+/// Makes the next log file ready; cheap to clone and to send to a background thread.
+#[derive(Clone)]
+pub struct SpareMaker {
+    fs: Arc<dyn FileSystem>,
+    options: Arc<LogOptions>,
+    slot: Arc<Mutex<Slot>>,
+}
+
+impl SpareMaker {
+    pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, next_number: u64) -> Self {
+        Self { fs, options, slot: Arc::new(Mutex::new(Slot { next_number, ready: None, closed: false })) }
+    }
+
+    /// Makes one spare file unless there is one. Blocks for as long as the disk takes to write `file_size` bytes; a
+    /// roll in that time waits for it.
+    pub fn make(&self) -> Result<()> {
+        let mut slot = self.slot.lock();
+        if slot.ready.is_none() && !slot.closed {
+            slot.ready = Some(self.create(&mut slot)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the next roll will find a file.
+    pub fn is_ready(&self) -> bool {
+        self.slot.lock().ready.is_some()
+    }
+
+    /// Gives the space of the spare file back, until another one is made. False when there is none.
+    pub fn remove(&self) -> bool {
+        self.remove_from(&mut self.slot.lock())
+    }
+
+    pub(super) fn close(&self) {
+        let mut slot = self.slot.lock();
+        slot.closed = true;
+        self.remove_from(&mut slot);
+    }
+
+    fn remove_from(&self, slot: &mut Slot) -> bool {
+        let Some(spare) = slot.ready.take() else { return false };
+        // A leftover is void and recovery removes it.
+        self.fs.remove(&file_path(&self.options.dir, spare.number)).is_ok()
+    }
+
+    /// A number that no other file has or will have.
+    pub(super) fn number(&self) -> u64 {
+        let mut slot = self.slot.lock();
+        slot.next_number += 1;
+        slot.next_number - 1
+    }
+
+    pub(super) fn take(&self) -> Result<Spare> {
+        let mut slot = self.slot.lock();
+        match slot.ready.take() {
+            Some(spare) => Ok(spare),
+            None => self.create(&mut slot),
+        }
+    }
+
+    /// As large as there is room for.
+    fn create(&self, slot: &mut Slot) -> Result<Spare> {
+        let free = self.fs.free_bytes(&self.options.dir).unwrap_or(u64::MAX);
+        let mut bytes = size_at(free, self.options.file_size);
+        loop {
+            match self.create_of(slot, bytes) {
+                Err(Error::StorageFull) if bytes > SMALLEST && bytes < self.options.file_size => {
+                    bytes = (bytes / 4).max(SMALLEST);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn create_of(&self, slot: &mut Slot, bytes: u64) -> Result<Spare> {
+        let number = slot.next_number;
+        slot.next_number += 1;
+        let path = file_path(&self.options.dir, number);
+        let created = self.fs.open(&path, Open::Create).and_then(|file| {
+            fill(&*file, 0, bytes)?;
+            file.sync_data()?;
+            self.fs.sync_dir(&self.options.dir)?;
+            Ok(file)
+        });
+        if created.is_err() {
+            // A leftover is void and recovery removes it; this only gives its space back sooner.
+            let _ = self.fs.remove(&path);
+        }
+        Ok(Spare { number, file: created?, bytes })
+    }
+}
+
+/// Writes zeros over this range, so that it is allocated.
+pub(super) fn fill(file: &dyn File, from: u64, to: u64) -> Result<()> {
+    let zeros = vec![0; ZEROS.min((to - from) as usize)];
+    let mut offset = from;
+    while offset < to {
+        let length = (to - offset).min(zeros.len() as u64);
+        file.write_at(offset, &zeros[..length as usize])?;
+        offset += length;
+    }
+    Ok(())
+}

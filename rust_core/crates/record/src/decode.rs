@@ -1,0 +1,328 @@
+//! From payload bytes to records. Trusts nothing: it is given frames whose checksum held, yet a wrong length or code is
+//! an error, never a panic.
+
+use super::kinds::*;
+use super::*;
+use orcas_base::error::{Error, Result};
+
+/// Reads the payload of a frame of type `kind`; byte strings of the result are slices of `payload`.
+///
+/// # Errors
+/// [`Error::Record`] for an unknown type, a cut or overlong payload, or a value out of its range.
+pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
+    let mut input = Input { rest: payload.clone() };
+    let record = match kind {
+        CREATE_BUCKET => Record::CreateBucket(input.bucket()?),
+        UPDATE_BUCKET => Record::UpdateBucket(input.bucket()?),
+        DELETE_BUCKET => Record::DeleteBucket { bucket: BucketId(input.u64()?) },
+        CREATE_PACK => Record::CreatePack { pack: input.u64()? },
+        CONTENT | UNSHARED_CONTENT => Record::Content {
+            identity: Identity(input.array()?),
+            shared: kind == CONTENT,
+            bytes: input.take(input.rest.len())?,
+        },
+        CHUNK => Record::Chunk {
+            identity: Identity(input.array()?),
+            shared: input.flag()?,
+            head: input.u64()?,
+            pack: input.u64()?,
+            offset: input.u64()?,
+            length: input.u32()?,
+        },
+        SEGMENT => Record::Segment { extents: input.extents()? },
+        PUT_VERSION => Record::PutVersion(input.version()?),
+        DELETE_VERSION => Record::DeleteVersion {
+            bucket: BucketId(input.u64()?),
+            key: input.bytes()?,
+            version_id: input.version_id()?,
+        },
+        MOVE_VERSION => {
+            let version = input.version()?;
+            Record::MoveVersion { from_bucket: BucketId(input.u64()?), from_key: input.bytes()?, version }
+        }
+        CREATE_UPLOAD => Record::CreateUpload(input.upload()?),
+        PUT_PART => Record::PutPart(input.part()?),
+        ABORT_UPLOAD => Record::AbortUpload { upload: UploadId(input.array()?) },
+        COMPLETE_UPLOAD => {
+            let version = input.version()?;
+            Record::CompleteUpload { upload: UploadId(input.array()?), request: input.array()?, version }
+        }
+        REMEMBER_UPLOAD => Record::RememberUpload {
+            upload: UploadId(input.array()?),
+            request: input.array()?,
+            bucket: BucketId(input.u64()?),
+            key: input.bytes()?,
+            version_id: input.version_id()?,
+            etag: input.etag()?,
+            checksum: input.object_checksum()?,
+        },
+        CONDEMN_BLOBS => Record::CondemnBlobs { blobs: input.list(8, Input::u64)? },
+        MOVE_CHUNKS => Record::MoveChunks {
+            moves: input
+                .list(24, |input| Ok(ChunkMove { blob: input.u64()?, pack: input.u64()?, offset: input.u64()? }))?,
+        },
+        RETIRE_PACK => Record::RetirePack { pack: input.u64()? },
+        MOVE_CONTENTS => Record::MoveContents {
+            file: input.u64()?,
+            moves: input.list(16, |input| Ok(ContentMove { blob: input.u64()?, offset: input.u64()? }))?,
+        },
+        REPLACE_LOG => Record::ReplaceLog { file: input.u64()?, first: input.u64()?, last: input.u64()? },
+        _ => return Err(Error::Record { reason: "unknown record type" }),
+    };
+    input.end()?;
+    Ok(record)
+}
+
+/// What the beginning of a damaged payload seems to name. A hint only: any byte of it may be wrong.
+pub fn named_in(kind: u8, beginning: &Bytes) -> Option<(BucketId, Bytes)> {
+    if !begins_with_key(kind) {
+        return None;
+    }
+    let mut input = Input { rest: beginning.clone() };
+    Some((BucketId(input.u64().ok()?), input.bytes().ok()?))
+}
+
+/// # Errors
+/// [`Error::Record`] when `payload` is not exactly one list of extents.
+pub fn decode_extents(payload: &Bytes) -> Result<Vec<Extent>> {
+    let mut input = Input { rest: payload.clone() };
+    let extents = input.extents()?;
+    input.end()?;
+    Ok(extents)
+}
+
+struct Input {
+    rest: Bytes,
+}
+
+impl Input {
+    fn take(&mut self, length: usize) -> Result<Bytes> {
+        if length > self.rest.len() {
+            return Err(Error::Record { reason: "payload ends early" });
+        }
+        Ok(self.rest.split_to(length))
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.rest.is_empty() { Ok(()) } else { Err(Error::Record { reason: "payload has bytes after its end" }) }
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let Some(array) = self.rest.first_chunk::<N>().copied() else {
+            return Err(Error::Record { reason: "payload ends early" });
+        };
+        bytes::Buf::advance(&mut self.rest, N);
+        Ok(array)
+    }
+
+    fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.array()?))
+    }
+
+    fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn flag(&mut self) -> Result<bool> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Error::Record { reason: "a flag is neither 0 nor 1" }),
+        }
+    }
+
+    /// A counted list whose entries take `length` bytes each.
+    fn list<T>(&mut self, length: usize, read: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let count = self.u32()? as usize;
+        if count > self.rest.len() / length {
+            return Err(Error::Record { reason: "more entries than the payload can hold" });
+        }
+        (0..count).map(|_| read(self)).collect()
+    }
+
+    fn etag(&mut self) -> Result<Etag> {
+        Ok(Etag { md5: self.array()?, parts: self.u16()? })
+    }
+
+    fn sha256(&mut self) -> Result<Option<[u8; 32]>> {
+        if self.flag()? { self.array().map(Some) } else { Ok(None) }
+    }
+
+    fn bytes(&mut self) -> Result<Bytes> {
+        let length = usize::from(self.u16()?);
+        self.take(length)
+    }
+
+    fn version_id(&mut self) -> Result<VersionId> {
+        match self.u8()? {
+            0 => Ok(VersionId::Null),
+            1 => Ok(VersionId::Named(self.array()?)),
+            _ => Err(Error::Record { reason: "unknown kind of version id" }),
+        }
+    }
+
+    fn algorithm(&mut self) -> Result<Option<ChecksumAlgorithm>> {
+        match self.u8()? {
+            0 => Ok(None),
+            code => ChecksumAlgorithm::from_code(code)
+                .map(Some)
+                .ok_or(Error::Record { reason: "unknown checksum algorithm" }),
+        }
+    }
+
+    fn checksum(&mut self) -> Result<Option<Checksum>> {
+        let Some(algorithm) = self.algorithm()? else { return Ok(None) };
+        let digest = self.take(algorithm.digest_len())?;
+        Ok(Checksum::from_bytes(algorithm, &digest))
+    }
+
+    fn object_checksum(&mut self) -> Result<Option<ObjectChecksum>> {
+        let checksum = self.checksum()?;
+        let parts = self.u16()?;
+        Ok(checksum.map(|checksum| ObjectChecksum { checksum, parts }))
+    }
+
+    fn upload_checksum(&mut self) -> Result<Option<(ChecksumAlgorithm, ChecksumType)>> {
+        let Some(algorithm) = self.algorithm()? else { return Ok(None) };
+        match self.u8()? {
+            0 => Ok(Some((algorithm, ChecksumType::FullObject))),
+            1 => Ok(Some((algorithm, ChecksumType::Composite))),
+            _ => Err(Error::Record { reason: "unknown checksum type" }),
+        }
+    }
+
+    fn headers(&mut self) -> Result<ObjectHeaders> {
+        let mask = self.u8()?;
+        let mut single = |bit: u8| if mask >> bit & 1 == 1 { self.bytes().map(Some) } else { Ok(None) };
+        let mut headers = ObjectHeaders {
+            content_type: single(0)?,
+            content_encoding: single(1)?,
+            content_disposition: single(2)?,
+            content_language: single(3)?,
+            cache_control: single(4)?,
+            expires: single(5)?,
+            user: Vec::new(),
+        };
+        for _ in 0..self.u16()? {
+            headers.user.push((self.bytes()?, self.bytes()?));
+        }
+        Ok(headers)
+    }
+
+    fn extents(&mut self) -> Result<Vec<Extent>> {
+        let count = self.u32()? as usize;
+        // The smallest extent takes three bytes: a count beyond that cannot be true and must not reserve memory.
+        if count > self.rest.len() / 3 {
+            return Err(Error::Record { reason: "more extents than the payload can hold" });
+        }
+        let mut extents = Vec::with_capacity(count);
+        for _ in 0..count {
+            extents.push(match self.u8()? {
+                0 => Extent::Inline(self.bytes()?),
+                1 => Extent::Blob { blob: self.u64()?, start: self.u32()?, length: self.u32()? },
+                2 => Extent::Segment { segment: self.u64()?, length: self.u64()? },
+                _ => return Err(Error::Record { reason: "unknown kind of extent" }),
+            });
+        }
+        Ok(extents)
+    }
+
+    fn version(&mut self) -> Result<Version> {
+        Ok(Version {
+            bucket: BucketId(self.u64()?),
+            key: self.bytes()?,
+            version_id: self.version_id()?,
+            delete_marker: self.u8()? != 0,
+            modified_ms: self.u64()?,
+            size: self.u64()?,
+            etag: self.etag()?,
+            sha256: self.sha256()?,
+            checksum: self.object_checksum()?,
+            headers: self.headers()?,
+            parts: self.completed_parts()?,
+            manifest: self.extents()?,
+        })
+    }
+
+    fn completed_parts(&mut self) -> Result<Vec<CompletedPart>> {
+        (0..self.u16()?)
+            .map(|_| Ok(CompletedPart { number: self.u16()?, size: self.u64()?, checksum: self.checksum()? }))
+            .collect()
+    }
+
+    fn bucket(&mut self) -> Result<Bucket> {
+        Ok(Bucket {
+            id: BucketId(self.u64()?),
+            name: self.bytes()?,
+            owner: self.bytes()?,
+            created_ms: self.u64()?,
+            location: self.bytes()?,
+            versioning: match self.u8()? {
+                0 => Versioning::Unversioned,
+                1 => Versioning::Enabled,
+                2 => Versioning::Suspended,
+                _ => return Err(Error::Record { reason: "unknown versioning state" }),
+            },
+            settings: self.settings()?,
+        })
+    }
+
+    fn settings(&mut self) -> Result<BucketSettings> {
+        Ok(BucketSettings {
+            chunk_size: Some(self.u32()?).filter(|&size| size != 0),
+            durability: match self.u8()? {
+                0 => None,
+                1 => Some(Durability::UnsafeNone),
+                2 => Some(Durability::Buffered),
+                3 => Some(Durability::Interval),
+                4 => Some(Durability::Sync),
+                _ => return Err(Error::Record { reason: "unknown durability" }),
+            },
+            ref_level: match self.u8()? {
+                0 => None,
+                1 => Some(RefLevel::Off),
+                2 => Some(RefLevel::Full),
+                3 => Some(RefLevel::Fast),
+                _ => return Err(Error::Record { reason: "unknown reference level" }),
+            },
+            chunking: match self.u8()? {
+                0 => None,
+                1 => Some(Chunking::Fixed),
+                2 => Some(Chunking::ContentDefined),
+                _ => return Err(Error::Record { reason: "unknown chunking" }),
+            },
+            keep_sha256: self.flag()?,
+        })
+    }
+
+    fn upload(&mut self) -> Result<Upload> {
+        Ok(Upload {
+            id: UploadId(self.array()?),
+            bucket: BucketId(self.u64()?),
+            key: self.bytes()?,
+            initiated_ms: self.u64()?,
+            headers: self.headers()?,
+            checksum: self.upload_checksum()?,
+        })
+    }
+
+    fn part(&mut self) -> Result<Part> {
+        Ok(Part {
+            upload: UploadId(self.array()?),
+            number: self.u16()?,
+            size: self.u64()?,
+            md5: self.array()?,
+            modified_ms: self.u64()?,
+            checksum: self.checksum()?,
+            manifest: self.extents()?,
+        })
+    }
+}

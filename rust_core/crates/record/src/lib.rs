@@ -1,0 +1,405 @@
+//! The typed records of the log and what they are made of. Pure. `encode` and `decode` turn them into payload bytes and back;
+//! `docs/format.md` is the byte specification. A record's sequence stands in its frame, not in here.
+//!
+//! Blobs (contents and chunks), segments, versions and parts are named by the sequence of the record that brought
+//! them: never by a file or an offset, so compaction can move bytes without touching a manifest.
+#![forbid(unsafe_code)]
+
+mod decode;
+mod encode;
+mod kinds;
+
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
+
+pub use decode::{decode, decode_extents, named_in};
+pub use encode::{encode, encode_extents};
+pub use kinds::{content_kind, may_end};
+
+/// Store-wide order of records; the first record of a store has sequence 1.
+pub type Sequence = u64;
+
+/// Never reused, so that a bucket that was deleted and made again is another bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BucketId(pub u64);
+
+/// Random; the upload id that clients see is its hexadecimal form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UploadId(pub [u8; 16]);
+
+/// The keyed BLAKE3 of a content or chunk within its owner's scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Identity(pub [u8; 32]);
+
+/// `Null` is the one version of an object in a bucket without versioning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum VersionId {
+    Null,
+    Named([u8; 16]),
+}
+
+/// A run of an object's bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// At most `INLINE_MAX` bytes, too small to be worth sharing.
+    Inline(Bytes),
+    /// `length` bytes of a blob from `start`.
+    Blob { blob: Sequence, start: u32, length: u32 },
+    /// A whole segment; `length` is the sum of its extents.
+    Segment { segment: Sequence, length: u64 },
+}
+
+impl Extent {
+    pub fn length(&self) -> u64 {
+        match self {
+            Self::Inline(bytes) => bytes.len() as u64,
+            Self::Blob { length, .. } => u64::from(*length),
+            Self::Segment { length, .. } => *length,
+        }
+    }
+}
+
+/// Content up to this size stands in the version record itself.
+pub const INLINE_MAX: usize = 256;
+/// Extents in one segment record.
+pub const SEGMENT_EXTENTS_MAX: usize = 16_384;
+/// Extents that a version or part carries itself; more go into segments.
+pub const MANIFEST_EXTENTS_MAX: usize = 64;
+
+/// The headers that are stored with an object and come back with it, as bytes without CR, LF or NUL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectHeaders {
+    pub content_type: Option<Bytes>,
+    pub content_encoding: Option<Bytes>,
+    pub content_disposition: Option<Bytes>,
+    pub content_language: Option<Bytes>,
+    pub cache_control: Option<Bytes>,
+    pub expires: Option<Bytes>,
+    /// `x-amz-meta-` names without the prefix, lower case, in the order sent.
+    pub user: Vec<(Bytes, Bytes)>,
+}
+
+/// One part of a completed upload, kept for `partNumber` reads and GetObjectAttributes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompletedPart {
+    pub number: u16,
+    pub size: u64,
+    /// In the object's checksum algorithm, when the upload had one.
+    pub checksum: Option<Checksum>,
+}
+
+/// One state of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub version_id: VersionId,
+    /// A delete marker has no size, headers or manifest.
+    pub delete_marker: bool,
+    /// Milliseconds since the Unix epoch.
+    pub modified_ms: u64,
+    pub size: u64,
+    pub etag: Etag,
+    /// Of all bytes, when it was verified on the way in or the bucket asks for it; what an instant upload names.
+    pub sha256: Option<[u8; 32]>,
+    pub checksum: Option<ObjectChecksum>,
+    pub headers: ObjectHeaders,
+    /// Empty unless the object was completed from parts.
+    pub parts: Vec<CompletedPart>,
+    pub manifest: Vec<Extent>,
+}
+
+/// Settings of a bucket that the engine needs; the documents of the control plane are elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    pub id: BucketId,
+    pub name: Bytes,
+    pub owner: Bytes,
+    pub created_ms: u64,
+    /// As the client named it in LocationConstraint; empty for us-east-1.
+    pub location: Bytes,
+    pub versioning: Versioning,
+    pub settings: BucketSettings,
+}
+
+/// What a bucket may decide for itself; the store's default where it says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BucketSettings {
+    /// Bytes.
+    pub chunk_size: Option<u32>,
+    pub durability: Option<Durability>,
+    pub ref_level: Option<RefLevel>,
+    /// Content-defined instead of fixed boundaries.
+    pub chunking: Option<Chunking>,
+    /// The SHA-256 of every upload is computed and kept.
+    pub keep_sha256: bool,
+}
+
+/// Whether new content is looked up among what its owner has stored before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefLevel {
+    Off,
+    /// Every content and chunk.
+    Full,
+    /// Only what a filter over the first bytes takes for known.
+    Fast,
+}
+
+impl RefLevel {
+    const ALL: [Self; 3] = [Self::Off, Self::Full, Self::Fast];
+
+    /// As settings and headers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Full => "full",
+            Self::Fast => "fast",
+        }
+    }
+
+    /// The number or the name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|level| level.name() == name)
+            .or_else(|| Self::ALL.get(name.parse::<usize>().ok()?).copied())
+    }
+}
+
+/// Where a large body is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Chunking {
+    /// Every chunk size bytes.
+    Fixed,
+    /// Where the content says so (FastCDC), so that an insertion moves no later boundary.
+    ContentDefined,
+}
+
+impl Chunking {
+    /// As settings and headers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Fixed => "fixed",
+            Self::ContentDefined => "content-defined",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Fixed, Self::ContentDefined].into_iter().find(|chunking| chunking.name() == name)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Versioning {
+    Unversioned,
+    Enabled,
+    Suspended,
+}
+
+/// What an acknowledgement promises. Ordered: a batch is as durable as the most demanding write in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    UnsafeNone,
+    Buffered,
+    Interval,
+    Sync,
+}
+
+impl Durability {
+    const ALL: [Self; 4] = [Self::UnsafeNone, Self::Buffered, Self::Interval, Self::Sync];
+
+    /// As settings and headers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::UnsafeNone => "unsafe-none",
+            Self::Buffered => "buffered",
+            Self::Interval => "interval",
+            Self::Sync => "sync",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|durability| durability.name() == name)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upload {
+    pub id: UploadId,
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub initiated_ms: u64,
+    pub headers: ObjectHeaders,
+    /// When the client chose them.
+    pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub upload: UploadId,
+    /// 1 to 10,000.
+    pub number: u16,
+    pub size: u64,
+    pub md5: [u8; 16],
+    pub modified_ms: u64,
+    pub checksum: Option<Checksum>,
+    pub manifest: Vec<Extent>,
+}
+
+/// What happened, in the order of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    CreateBucket(Bucket),
+    /// Replaces the record of the bucket; id, name, owner and creation stay.
+    UpdateBucket(Bucket),
+    DeleteBucket {
+        bucket: BucketId,
+    },
+    /// A pack was made durable in its directory; chunks may name it from here on.
+    CreatePack {
+        pack: u64,
+    },
+    /// A small body, stored in the log itself. At most `CONTENT_MAX` bytes.
+    Content {
+        identity: Identity,
+        /// Later bodies with the same identity may name this blob.
+        shared: bool,
+        bytes: Bytes,
+    },
+    /// A chunk that is durable in a pack at `offset` (of its frame), `length` content bytes.
+    Chunk {
+        identity: Identity,
+        /// As for contents.
+        shared: bool,
+        /// Hint of what the chunk begins with: see [`head_of`].
+        head: u64,
+        pack: u64,
+        offset: u64,
+        length: u32,
+    },
+    /// Extents of blobs only.
+    Segment {
+        extents: Vec<Extent>,
+    },
+    /// Replaces the version with the same bucket, key and version id.
+    PutVersion(Version),
+    DeleteVersion {
+        bucket: BucketId,
+        key: Bytes,
+        version_id: VersionId,
+    },
+    /// Atomic: the version appears under its new name and the one at the old name goes.
+    MoveVersion {
+        from_bucket: BucketId,
+        from_key: Bytes,
+        version: Version,
+    },
+    CreateUpload(Upload),
+    /// Replaces the part with the same number.
+    PutPart(Part),
+    AbortUpload {
+        upload: UploadId,
+    },
+    /// Atomic: the version appears and the upload with its parts goes; `request` is the digest of the part list, so
+    /// that a repeated request gets the same answer.
+    CompleteUpload {
+        upload: UploadId,
+        request: [u8; 32],
+        version: Version,
+    },
+    /// What is left of `CompleteUpload` when its version is gone: the answer for a repeated request.
+    RememberUpload {
+        upload: UploadId,
+        request: [u8; 32],
+        bucket: BucketId,
+        key: Bytes,
+        version_id: VersionId,
+        etag: Etag,
+        checksum: Option<ObjectChecksum>,
+    },
+    /// Nothing refers to these blobs and nothing will: from here on their identities are unknown and their bytes may
+    /// be destroyed. Ascending.
+    CondemnBlobs {
+        blobs: Vec<Sequence>,
+    },
+    /// Chunks that are durable in another pack now; a blob that is not there any more is passed over.
+    MoveChunks {
+        moves: Vec<ChunkMove>,
+    },
+    /// No chunk that counts is in the pack any more; its file goes.
+    RetirePack {
+        pack: u64,
+    },
+    /// Contents that are durable in the compacted log file `file` now.
+    MoveContents {
+        file: u64,
+        moves: Vec<ContentMove>,
+    },
+    /// The compacted log file `file` holds everything that counts of the records `first..=last`; the files that held
+    /// them go.
+    ReplaceLog {
+        file: u64,
+        first: Sequence,
+        last: Sequence,
+    },
+}
+
+impl Record {
+    /// The extents that the record brings: a manifest or a segment.
+    pub fn extents(&self) -> &[Extent] {
+        match self {
+            Self::PutVersion(version) | Self::MoveVersion { version, .. } | Self::CompleteUpload { version, .. } => {
+                &version.manifest
+            }
+            Self::PutPart(part) => &part.manifest,
+            Self::Segment { extents } => extents,
+            _ => &[],
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunkMove {
+    pub blob: Sequence,
+    pub pack: u64,
+    /// Of the frame.
+    pub offset: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentMove {
+    pub blob: Sequence,
+    /// Of the frame.
+    pub offset: u64,
+}
+
+/// Entries of one `CondemnBlobs`, `MoveChunks` or `MoveContents` record.
+pub const MOVES_MAX: usize = 4_096;
+
+/// Bytes that the head of a blob covers.
+pub const HEAD_LENGTH: usize = 100 * 1024;
+
+/// The head of a blob: the first eight bytes of the keyed BLAKE3 of its first `HEAD_LENGTH` bytes. Of a blob that is
+/// not longer, that is its identity's beginning. A hint, never an identity.
+pub fn head_of(hash: &[u8; 32]) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *hash;
+    u64::from_le_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// Objects from this size on are found by the SHA-256 that their version keeps, bytes: smaller ones are sent as fast as
+/// asked for.
+pub const INSTANT_SIZE_MIN: u64 = 65_536;
+
+/// The largest body that is stored as a content in the log, bytes.
+pub const CONTENT_MAX: usize = 1024 * 1024;
+
+/// A version as it is found: with the sequence of the record that brought it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    pub sequence: Sequence,
+    pub version: Version,
+}

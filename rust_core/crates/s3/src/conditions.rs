@@ -1,0 +1,335 @@
+//! Preconditions: reading the `If-*` headers of a read, a copy source and a write, and judging them.
+//!
+//! Reads follow the order of RFC 9110, section 13.2.2. A write's condition is only read here: judging it belongs to
+//! the step that orders writes.
+
+use super::errors::{ErrorCode, S3Error};
+use orcas_checksum::Etag;
+use orcas_http::Headers;
+
+/// The entity tags a header names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tags {
+    /// `*`: any existing object.
+    Any,
+    /// Opaque tags without quotes; true when weak.
+    List(Vec<(bool, Vec<u8>)>),
+}
+
+impl Tags {
+    /// Reads `*` or a list; quotes are optional, as S3 clients often leave them out.
+    fn parse(value: &[u8]) -> Self {
+        if value.trim_ascii() == b"*" {
+            return Self::Any;
+        }
+        let tags = value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|tag| !tag.is_empty());
+        Self::List(
+            tags.map(|tag| match tag.strip_prefix(b"W/") {
+                Some(weak) => (true, unquoted(weak).to_vec()),
+                None => (false, unquoted(tag).to_vec()),
+            })
+            .collect(),
+        )
+    }
+
+    fn matches(&self, etag: &Etag, weak_counts: bool) -> bool {
+        let Self::List(tags) = self else { return true };
+        let own = etag.to_string();
+        tags.iter().any(|(weak, tag)| (weak_counts || !weak) && tag.eq_ignore_ascii_case(own.as_bytes()))
+    }
+}
+
+fn unquoted(tag: &[u8]) -> &[u8] {
+    tag.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(tag)
+}
+
+/// What the preconditions of a read allow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Proceed,
+    NotModified,
+    /// 412; the header that did not hold.
+    Failed(&'static str),
+}
+
+/// The four header names of one family of preconditions, as sent and as shown in errors.
+struct Names {
+    if_match: &'static str,
+    if_none_match: &'static str,
+    if_modified_since: &'static str,
+    if_unmodified_since: &'static str,
+}
+
+const READ: Names = Names {
+    if_match: "if-match",
+    if_none_match: "if-none-match",
+    if_modified_since: "if-modified-since",
+    if_unmodified_since: "if-unmodified-since",
+};
+
+const COPY: Names = Names {
+    if_match: "x-amz-copy-source-if-match",
+    if_none_match: "x-amz-copy-source-if-none-match",
+    if_modified_since: "x-amz-copy-source-if-modified-since",
+    if_unmodified_since: "x-amz-copy-source-if-unmodified-since",
+};
+
+const RENAME: Names = Names {
+    if_match: "x-amz-rename-source-if-match",
+    if_none_match: "x-amz-rename-source-if-none-match",
+    if_modified_since: "x-amz-rename-source-if-modified-since",
+    if_unmodified_since: "x-amz-rename-source-if-unmodified-since",
+};
+
+/// The preconditions of a read of an existing object. Times are seconds since the epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadConditions {
+    pub if_match: Option<Tags>,
+    pub if_none_match: Option<Tags>,
+    pub if_modified_since: Option<i64>,
+    pub if_unmodified_since: Option<i64>,
+}
+
+impl ReadConditions {
+    /// Those of GET and HEAD.
+    pub fn of_read(headers: &Headers<'_>) -> Self {
+        Self::parse(headers, &READ)
+    }
+
+    /// Those on the source of a copy.
+    pub fn of_copy_source(headers: &Headers<'_>) -> Self {
+        Self::parse(headers, &COPY)
+    }
+
+    /// Those on the source of a rename.
+    pub fn of_rename_source(headers: &Headers<'_>) -> Self {
+        Self::parse(headers, &RENAME)
+    }
+
+    fn parse(headers: &Headers<'_>, names: &Names) -> Self {
+        let tags = |name| {
+            let mut values = headers.get_all(name).peekable();
+            values.peek()?;
+            Some(Tags::parse(&values.collect::<Vec<_>>().join(&b","[..])))
+        };
+        let time = |name| headers.get(name).and_then(parse_http_date);
+        Self {
+            if_match: tags(names.if_match),
+            if_none_match: tags(names.if_none_match),
+            if_modified_since: time(names.if_modified_since),
+            if_unmodified_since: time(names.if_unmodified_since),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Judges a GET or HEAD. `modified_ms` is milliseconds since the epoch and counts in whole seconds, as
+    /// Last-Modified shows it.
+    pub fn judge(&self, etag: &Etag, modified_ms: i64) -> Verdict {
+        let modified = modified_ms.div_euclid(1000);
+        match (&self.if_match, self.if_unmodified_since) {
+            (Some(tags), _) if !tags.matches(etag, false) => return Verdict::Failed("If-Match"),
+            (None, Some(limit)) if modified > limit => return Verdict::Failed("If-Unmodified-Since"),
+            _ => {}
+        }
+        match (&self.if_none_match, self.if_modified_since) {
+            (Some(tags), _) if tags.matches(etag, true) => Verdict::NotModified,
+            (None, Some(limit)) if modified <= limit => Verdict::NotModified,
+            _ => Verdict::Proceed,
+        }
+    }
+
+    /// Judges the source of a copy or rename, where every failure is 412.
+    pub fn judge_source(&self, etag: &Etag, modified_ms: i64) -> Result<(), S3Error> {
+        match self.judge(etag, modified_ms) {
+            Verdict::Proceed => Ok(()),
+            Verdict::Failed("If-Match") => Err(S3Error::precondition("x-amz-copy-source-If-Match")),
+            Verdict::Failed(_) => Err(S3Error::precondition("x-amz-copy-source-If-Unmodified-Since")),
+            Verdict::NotModified if self.if_none_match.is_some() => {
+                Err(S3Error::precondition("x-amz-copy-source-If-None-Match"))
+            }
+            Verdict::NotModified => Err(S3Error::precondition("x-amz-copy-source-If-Modified-Since")),
+        }
+    }
+}
+
+/// Whether an `If-Range` header lets the Range apply: a strong tag that matches, or the exact time last modified.
+pub fn if_range_holds(value: &[u8], etag: &Etag, modified_ms: i64) -> bool {
+    match parse_http_date(value) {
+        Some(time) => time == modified_ms.div_euclid(1000),
+        None => !value.starts_with(b"W/") && Etag::parse(value.trim_ascii()) == Some(*etag),
+    }
+}
+
+/// What must be true of the key for a write or delete to happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteCondition {
+    Always,
+    /// `If-None-Match: *`
+    Absent,
+    /// `If-Match: *`
+    Present,
+    /// `If-Match` with an entity tag.
+    Matches(Etag),
+    /// `If-Match` with a tag that no object here can have.
+    MatchesNothing,
+}
+
+impl WriteCondition {
+    /// Reads the condition on the destination of a write. Anything but the forms above is `NotImplemented`, as in S3.
+    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        for time in [READ.if_modified_since, READ.if_unmodified_since] {
+            if headers.get(time).is_some() {
+                return Err(S3Error::unbuilt_header(time.as_bytes()));
+            }
+        }
+        let mut all = headers.get_all(READ.if_match).chain(headers.get_all(READ.if_none_match));
+        let Some(value) = all.next().map(<[u8]>::trim_ascii) else { return Ok(Self::Always) };
+        if all.next().is_some() {
+            return Err(S3Error::unbuilt_header(READ.if_none_match.as_bytes()));
+        }
+        if headers.get(READ.if_none_match).is_some() {
+            return match value {
+                b"*" => Ok(Self::Absent),
+                _ => Err(S3Error::unbuilt_header(READ.if_none_match.as_bytes())),
+            };
+        }
+        match value {
+            b"*" => Ok(Self::Present),
+            _ if value.contains(&b',') => Err(S3Error::unbuilt_header(READ.if_match.as_bytes())),
+            _ => Ok(Self::of_tag(value)),
+        }
+    }
+
+    /// The condition that an object has the tag `value`, quoted or not; weak tags match nothing.
+    pub fn of_tag(value: &[u8]) -> Self {
+        Etag::parse(value).map_or(Self::MatchesNothing, Self::Matches)
+    }
+
+    /// Judges against the current object. A missing object fails `If-Match` as `NoSuchKey`.
+    pub fn judge(&self, current: Option<&Etag>) -> Result<(), ErrorCode> {
+        match (self, current) {
+            (Self::Always, _) | (Self::Absent, None) | (Self::Present, Some(_)) => Ok(()),
+            (Self::Matches(wanted), Some(etag)) if wanted == etag => Ok(()),
+            (Self::Present | Self::Matches(_) | Self::MatchesNothing, None) => Err(ErrorCode::NoSuchKey),
+            (Self::Absent | Self::Matches(_) | Self::MatchesNothing, Some(_)) => Err(ErrorCode::PreconditionFailed),
+        }
+    }
+}
+
+/// Seconds since the epoch of an HTTP date in any of its three forms; `None` when malformed, which RFC 9110 ignores.
+fn parse_http_date(value: &[u8]) -> Option<i64> {
+    let time = httpdate::parse_http_date(std::str::from_utf8(value).ok()?.trim()).ok()?;
+    i64::try_from(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODIFIED_MS: i64 = 1_767_323_045_678;
+    const AT: &str = "Fri, 02 Jan 2026 03:04:05 GMT";
+    const BEFORE: &str = "Fri, 02 Jan 2026 03:04:04 GMT";
+
+    fn tag() -> Etag {
+        Etag::parse(b"d41d8cd98f00b204e9800998ecf8427e").unwrap()
+    }
+
+    fn with<T>(headers: &[(&str, &str)], read: impl Fn(&Headers<'_>) -> T) -> T {
+        let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        read(&Headers::new(&list))
+    }
+
+    fn judge(headers: &[(&str, &str)]) -> Verdict {
+        with(headers, ReadConditions::of_read).judge(&tag(), MODIFIED_MS)
+    }
+
+    #[test]
+    fn reads_follow_the_order_of_the_rfc() {
+        let own = "\"d41d8cd98f00b204e9800998ecf8427e\"";
+        let bare = "d41d8cd98f00b204e9800998ecf8427e";
+        let weak = "W/\"d41d8cd98f00b204e9800998ecf8427e\"";
+        let (matched, none) = ("if-match", "if-none-match");
+        let (since, unmodified) = ("if-modified-since", "if-unmodified-since");
+        for (headers, verdict) in [
+            (vec![], Verdict::Proceed),
+            (vec![(matched, own)], Verdict::Proceed),
+            (vec![(matched, bare)], Verdict::Proceed),
+            (vec![(matched, "*")], Verdict::Proceed),
+            (vec![(matched, "\"x\", d41d8cd98f00b204e9800998ecf8427e")], Verdict::Proceed),
+            (vec![(matched, weak)], Verdict::Failed("If-Match")),
+            (vec![(matched, "\"x\"")], Verdict::Failed("If-Match")),
+            (vec![(matched, "")], Verdict::Failed("If-Match")),
+            (vec![(none, own)], Verdict::NotModified),
+            (vec![(none, weak)], Verdict::NotModified),
+            (vec![(none, "*")], Verdict::NotModified),
+            (vec![(none, "\"x\""), (none, bare)], Verdict::NotModified),
+            (vec![(none, "\"x\"")], Verdict::Proceed),
+            (vec![(since, AT)], Verdict::NotModified),
+            (vec![(since, BEFORE)], Verdict::Proceed),
+            (vec![(since, "nonsense")], Verdict::Proceed),
+            (vec![(unmodified, AT)], Verdict::Proceed),
+            (vec![(unmodified, BEFORE)], Verdict::Failed("If-Unmodified-Since")),
+            (vec![(matched, own), (unmodified, BEFORE)], Verdict::Proceed),
+            (vec![(none, "\"x\""), (since, AT)], Verdict::Proceed),
+            (vec![(matched, "\"x\""), (none, own)], Verdict::Failed("If-Match")),
+            (vec![(matched, own), (none, own)], Verdict::NotModified),
+        ] {
+            assert_eq!(judge(&headers), verdict, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn a_copy_source_that_fails_is_always_412() {
+        let judge = |name, value| {
+            let conditions = with(&[(name, value)], ReadConditions::of_copy_source);
+            conditions.judge_source(&tag(), MODIFIED_MS).map_err(|error| error.code)
+        };
+        assert_eq!(judge("x-amz-copy-source-if-none-match", "*"), Err(ErrorCode::PreconditionFailed));
+        assert_eq!(judge("x-amz-copy-source-if-modified-since", AT), Err(ErrorCode::PreconditionFailed));
+        assert_eq!(judge("x-amz-copy-source-if-match", "x"), Err(ErrorCode::PreconditionFailed));
+        assert_eq!(judge("x-amz-copy-source-if-unmodified-since", AT), Ok(()));
+        assert_eq!(judge("if-match", "x"), Ok(()));
+    }
+
+    #[test]
+    fn writes_take_three_conditions_and_refuse_the_rest() {
+        let parse = |headers: &[(&str, &str)]| with(headers, WriteCondition::parse).map_err(|error| error.code);
+        assert_eq!(parse(&[]), Ok(WriteCondition::Always));
+        assert_eq!(parse(&[("if-none-match", "*")]), Ok(WriteCondition::Absent));
+        assert_eq!(parse(&[("if-match", "*")]), Ok(WriteCondition::Present));
+        assert_eq!(parse(&[("if-match", &tag().to_string())]), Ok(WriteCondition::Matches(tag())));
+        assert_eq!(parse(&[("if-match", "\"other\"")]), Ok(WriteCondition::MatchesNothing));
+        assert_eq!(parse(&[("if-match", "")]), Ok(WriteCondition::MatchesNothing));
+        for refused in [
+            vec![("if-none-match", "\"x\"")],
+            vec![("if-none-match", "*"), ("if-match", "*")],
+            vec![("if-match", "a"), ("if-match", "b")],
+            vec![("if-match", "a,b")],
+            vec![("if-modified-since", AT)],
+            vec![("if-unmodified-since", AT)],
+        ] {
+            assert_eq!(parse(&refused), Err(ErrorCode::NotImplemented), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_object_fails_if_match_as_missing() {
+        let own = tag();
+        assert_eq!(WriteCondition::Matches(own).judge(Some(&own)), Ok(()));
+        assert_eq!(WriteCondition::Matches(own).judge(None), Err(ErrorCode::NoSuchKey));
+        assert_eq!(WriteCondition::MatchesNothing.judge(Some(&own)), Err(ErrorCode::PreconditionFailed));
+        assert_eq!(WriteCondition::Absent.judge(Some(&own)), Err(ErrorCode::PreconditionFailed));
+        assert_eq!(WriteCondition::Absent.judge(None), Ok(()));
+    }
+
+    #[test]
+    fn if_range_needs_the_same_object() {
+        assert!(if_range_holds(format!("\"{}\"", tag()).as_bytes(), &tag(), MODIFIED_MS));
+        assert!(if_range_holds(AT.as_bytes(), &tag(), MODIFIED_MS));
+        assert!(!if_range_holds(BEFORE.as_bytes(), &tag(), MODIFIED_MS));
+        assert!(!if_range_holds(b"W/\"d41d8cd98f00b204e9800998ecf8427e\"", &tag(), MODIFIED_MS));
+    }
+}

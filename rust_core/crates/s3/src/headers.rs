@@ -1,0 +1,214 @@
+//! The response headers of an object: one pass from what is stored to a header block.
+//!
+//! Request headers are read elsewhere; status and body are the caller's.
+
+use bytes::Bytes;
+
+use super::errors::S3Error;
+use super::header_block::HeaderBlock;
+use super::metadata::{USER_PREFIX, reflectable};
+use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_http::Query;
+
+/// `response-*` of the query: headers of the answer in place of the stored ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    content_type: Option<Vec<u8>>,
+    content_encoding: Option<Vec<u8>>,
+    content_disposition: Option<Vec<u8>>,
+    content_language: Option<Vec<u8>>,
+    cache_control: Option<Vec<u8>>,
+    expires: Option<Vec<u8>>,
+}
+
+impl Overrides {
+    /// Reads the query; a value that cannot stand in a header is refused. The caller refuses overrides on anonymous
+    /// requests (`is_empty`).
+    pub fn parse(query: &Query) -> Result<Self, S3Error> {
+        let read = |name: &'static str| match query.get(name) {
+            Some(value) => reflectable(value, name).map(|value| Some(value.to_vec())),
+            None => Ok(None),
+        };
+        Ok(Self {
+            content_type: read("response-content-type")?,
+            content_encoding: read("response-content-encoding")?,
+            content_disposition: read("response-content-disposition")?,
+            content_language: read("response-content-language")?,
+            cache_control: read("response-cache-control")?,
+            expires: read("response-expires")?,
+        })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The stored headers of an object, where they stand.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoredHeaders<'a> {
+    pub content_type: Option<&'a [u8]>,
+    pub content_encoding: Option<&'a [u8]>,
+    pub content_disposition: Option<&'a [u8]>,
+    pub content_language: Option<&'a [u8]>,
+    pub cache_control: Option<&'a [u8]>,
+    pub expires: Option<&'a [u8]>,
+    /// User metadata: names without their prefix, and values.
+    pub user: &'a [(Bytes, Bytes)],
+}
+
+/// What a GET or HEAD answers about its object.
+pub struct ObjectAnswer<'a> {
+    pub etag: Etag,
+    /// Bytes of the whole object.
+    pub size: u64,
+    /// Milliseconds since the epoch.
+    pub modified_ms: i64,
+    pub stored: StoredHeaders<'a>,
+    pub overrides: &'a Overrides,
+    /// First and last byte of a 206.
+    pub range: Option<(u64, u64)>,
+    /// To show only when the client asked and it covers what is sent: SDKs verify the body against it.
+    pub checksum: Option<&'a ObjectChecksum>,
+    /// Of a multipart object; S3 shows it when a part number was asked for.
+    pub parts_count: Option<u16>,
+}
+
+impl ObjectAnswer<'_> {
+    /// The headers of a 200 or 206, Content-Length included.
+    pub fn headers(&self) -> HeaderBlock {
+        let (stored, over) = (&self.stored, self.overrides);
+        let user = stored.user.iter().map(|(name, value)| USER_PREFIX.len() + name.len() + value.len() + 4).sum();
+        let mut block = HeaderBlock::with_room(user);
+        let length = self.range.map_or(self.size, |(first, last)| last - first + 1);
+        match over.content_type.as_deref().or(stored.content_type) {
+            Some(kind) => block.set_object_headers_with_content_type(&self.etag, length, self.modified_ms, kind),
+            None => block.set_object_headers(&self.etag, length, self.modified_ms),
+        }
+        if let Some((first, last)) = self.range {
+            block.set_content_range(first, last, self.size);
+        }
+        self.caching(&mut block);
+        for (name, value) in [
+            ("content-encoding", over.content_encoding.as_deref().or(stored.content_encoding)),
+            ("content-disposition", over.content_disposition.as_deref().or(stored.content_disposition)),
+            ("content-language", over.content_language.as_deref().or(stored.content_language)),
+        ] {
+            if let Some(value) = value {
+                block.push(name, value);
+            }
+        }
+        for (name, value) in stored.user {
+            block.push_prefixed(USER_PREFIX, name, value);
+        }
+        if let Some(checksum) = self.checksum {
+            block.set_checksum(checksum);
+            block.set_checksum_type(checksum);
+        }
+        if let Some(count) = self.parts_count {
+            block.push_number("x-amz-mp-parts-count", u64::from(count));
+        }
+        block
+    }
+
+    /// The headers of a 304: validators and caching only, nothing about the body.
+    pub fn not_modified(&self) -> HeaderBlock {
+        let mut block = HeaderBlock::new();
+        block.set_validators(&self.etag, self.modified_ms);
+        self.caching(&mut block);
+        block
+    }
+
+    /// What governs caches.
+    fn caching(&self, block: &mut HeaderBlock) {
+        let (stored, over) = (&self.stored, self.overrides);
+        if let Some(value) = over.cache_control.as_deref().or(stored.cache_control) {
+            block.push("cache-control", value);
+        }
+        if let Some(value) = over.expires.as_deref().or(stored.expires) {
+            block.push("expires", value);
+        }
+    }
+}
+
+/// The headers of a successful PutObject or UploadPart.
+pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -> HeaderBlock {
+    let mut block = HeaderBlock::new();
+    block.set_etag(etag);
+    if let Some(checksum) = checksum {
+        block.set_checksum(checksum);
+        if !of_part {
+            block.set_checksum_type(checksum);
+        }
+    }
+    block
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use orcas_checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
+
+    fn lines(block: &HeaderBlock) -> Vec<String> {
+        block.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))).collect()
+    }
+
+    fn answer<'a>(stored: StoredHeaders<'a>, overrides: &'a Overrides) -> ObjectAnswer<'a> {
+        let etag = Etag::simple(Md5Hasher::digest(b""));
+        let modified_ms = 1_767_323_045_678;
+        ObjectAnswer { etag, size: 10, modified_ms, stored, overrides, range: None, checksum: None, parts_count: None }
+    }
+
+    #[test]
+    fn a_plain_object() {
+        assert_eq!(
+            lines(&answer(StoredHeaders::default(), &Overrides::default()).headers()),
+            [
+                "etag: \"d41d8cd98f00b204e9800998ecf8427e\"",
+                "last-modified: Fri, 02 Jan 2026 03:04:05 GMT",
+                "accept-ranges: bytes",
+                "content-length: 10",
+                "content-type: binary/octet-stream",
+            ]
+        );
+    }
+
+    #[test]
+    fn stored_overridden_partial_and_checked() {
+        let stored = StoredHeaders {
+            content_type: Some(b"text/plain"),
+            cache_control: Some(b"no-store"),
+            user: &[(Bytes::from_static(b"a"), Bytes::from_static(b"1"))],
+            ..StoredHeaders::default()
+        };
+        let query = Query::parse(b"response-content-type=image/png&response-expires=never").unwrap();
+        let overrides = Overrides::parse(&query).unwrap();
+        let checksum = ObjectChecksum::full(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789"));
+        let mut answer = answer(stored, &overrides);
+        (answer.range, answer.checksum, answer.parts_count) = (Some((2, 4)), Some(&checksum), Some(3));
+        let all = lines(&answer.headers());
+        for expected in [
+            "content-length: 3",
+            "content-range: bytes 2-4/10",
+            "content-type: image/png",
+            "cache-control: no-store",
+            "expires: never",
+            "x-amz-meta-a: 1",
+            "x-amz-checksum-crc32: y/Q5Jg==",
+            "x-amz-checksum-type: FULL_OBJECT",
+            "x-amz-mp-parts-count: 3",
+        ] {
+            assert!(all.iter().any(|line| line == expected), "{expected} not in {all:?}");
+        }
+        let cached = lines(&answer.not_modified());
+        assert!(cached.iter().all(|line| !line.starts_with("content-") && !line.starts_with("x-amz-")), "{cached:?}");
+    }
+
+    #[test]
+    fn overrides_cannot_split_a_response() {
+        for bad in ["%0d%0aset-cookie:%20x", "%00", "%0a"] {
+            let query = Query::parse(format!("response-content-disposition={bad}").as_bytes()).unwrap();
+            assert!(Overrides::parse(&query).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What S3 says: operations, errors, names, request headers and parameters, response headers, XML documents.
+//!
+//! Pure: bytes in, typed values or bytes out. Knows nothing of the engine, of I/O or of Python. Every header name,
+//! query parameter, limit and message of the S3 API has its one home below.
+#![forbid(unsafe_code)]
+
+pub mod checksums;
+pub mod conditions;
+pub mod errors;
+pub mod extensions;
+pub mod format;
+pub mod header_block;
+pub mod headers;
+pub mod metadata;
+pub mod operations;
+/// What the benchmarks measure against, so that tests hold the product to the same.
+#[cfg(test)]
+#[path = "../../../benches/support/plain.rs"]
+mod plain;
+pub mod query;
+pub mod range;
+mod routes;
+pub mod support;
+pub mod target;
+pub mod xml;
+
+pub use errors::{ErrorCode, S3Error};
+pub use operations::Operation;
+pub use target::Target;

@@ -1,0 +1,263 @@
+//! What an upload says about its object: the headers that are stored and given back, lengths and Content-MD5.
+//!
+//! Values are bytes as sent. Nothing with CR, LF or NUL passes, since every value is reflected in a response later.
+
+use super::errors::{ErrorCode, S3Error};
+use orcas_checksum::base64_decode;
+use orcas_http::Headers;
+
+/// Bytes of all user metadata names and values together: the limit of S3.
+pub const USER_METADATA_LEN_MAX: usize = 2048;
+
+/// Bytes of all stored system headers together; bounds a version record against heads full of metadata.
+pub const SYSTEM_METADATA_LEN_MAX: usize = 8192;
+
+/// Bytes of the largest body of one PutObject or UploadPart.
+pub const UPLOAD_LEN_MAX: u64 = 5 << 30;
+
+/// What stands before the name of user metadata in a header.
+pub const USER_PREFIX: &str = "x-amz-meta-";
+
+/// User metadata: names and values as bytes.
+pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The stored headers of an object. User metadata names are lower case, without prefix, in the order sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectHeaders {
+    pub content_type: Option<Vec<u8>>,
+    pub content_encoding: Option<Vec<u8>>,
+    pub content_disposition: Option<Vec<u8>>,
+    pub content_language: Option<Vec<u8>>,
+    pub cache_control: Option<Vec<u8>>,
+    pub expires: Option<Vec<u8>>,
+    pub user: UserMetadata,
+}
+
+impl ObjectHeaders {
+    /// Reads the headers of PutObject, CreateMultipartUpload, or a copy that replaces metadata.
+    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        let content_type = joined(headers, "content-type")?;
+        let content_encoding = joined(headers, "content-encoding")?.and_then(without_aws_chunked);
+        let content_disposition = joined(headers, "content-disposition")?;
+        let content_language = joined(headers, "content-language")?;
+        let cache_control = joined(headers, "cache-control")?;
+        let expires = joined(headers, "expires")?;
+        let system =
+            [&content_type, &content_encoding, &content_disposition, &content_language, &cache_control, &expires];
+        if system.into_iter().flatten().map(Vec::len).sum::<usize>() > SYSTEM_METADATA_LEN_MAX {
+            return Err(ErrorCode::RequestHeaderSectionTooLarge.into());
+        }
+        let user = user_metadata(headers)?;
+        Ok(Self { content_type, content_encoding, content_disposition, content_language, cache_control, expires, user })
+    }
+}
+
+/// The user metadata, values of repeated names joined by commas.
+fn user_metadata(headers: &Headers<'_>) -> Result<UserMetadata, S3Error> {
+    let mut user: UserMetadata = Vec::new();
+    for (name, value) in headers.iter() {
+        let Some(name) = name.strip_prefix(USER_PREFIX.as_bytes()) else { continue };
+        if name.is_empty() {
+            return Err(S3Error::argument("A metadata header has no name", USER_PREFIX, value));
+        }
+        // A presigned query can bring names that no header could.
+        let (name, value) = (reflectable(name, USER_PREFIX)?, reflectable(value.trim_ascii(), USER_PREFIX)?);
+        match user.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => {
+                known.push(b',');
+                known.extend_from_slice(value);
+            }
+            None => user.push((name.to_vec(), value.to_vec())),
+        }
+    }
+    let size: usize = user.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if size > USER_METADATA_LEN_MAX {
+        let (size, max) = (size.to_string(), USER_METADATA_LEN_MAX.to_string());
+        return Err(S3Error::new(ErrorCode::MetadataTooLarge).field("Size", size).field("MaxSizeAllowed", max));
+    }
+    Ok(user)
+}
+
+/// All values of one header joined by commas; `None` when absent or empty.
+fn joined(headers: &Headers<'_>, name: &'static str) -> Result<Option<Vec<u8>>, S3Error> {
+    let mut out = Vec::new();
+    for value in headers.get_all(name).map(<[u8]>::trim_ascii).filter(|value| !value.is_empty()) {
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        out.extend_from_slice(reflectable(value, name)?);
+    }
+    Ok(Some(out).filter(|value| !value.is_empty()))
+}
+
+/// Refuses a value that would end a header line when it is sent back.
+pub fn reflectable<'v>(value: &'v [u8], name: &'static str) -> Result<&'v [u8], S3Error> {
+    if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
+        return Err(S3Error::argument("The value holds a character that a header cannot hold", name, value));
+    }
+    Ok(value)
+}
+
+/// Drops every `aws-chunked`: it describes the request's framing, not the object. `None` when nothing is left.
+fn without_aws_chunked(value: Vec<u8>) -> Option<Vec<u8>> {
+    let tokens = || value.split(|&b| b == b',').map(<[u8]>::trim_ascii);
+    let framing = |token: &&[u8]| token.eq_ignore_ascii_case(b"aws-chunked");
+    if !tokens().any(|token| framing(&token)) {
+        return Some(value);
+    }
+    let kept: Vec<&[u8]> = tokens().filter(|token| !token.is_empty() && !framing(token)).collect();
+    (!kept.is_empty()).then(|| kept.join(&b","[..]))
+}
+
+/// Whether a copy takes the metadata of its source or of its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetadataDirective {
+    Copy,
+    Replace,
+}
+
+impl MetadataDirective {
+    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        const NAME: &str = "x-amz-metadata-directive";
+        match headers.get(NAME).map(<[u8]>::trim_ascii) {
+            None | Some(b"COPY") => Ok(Self::Copy),
+            Some(b"REPLACE") => Ok(Self::Replace),
+            Some(other) => Err(S3Error::argument("Unknown metadata directive.", NAME, other)),
+        }
+    }
+}
+
+/// The MD5 that Content-MD5 promises; anything but base64 of 16 bytes is `InvalidDigest`.
+pub fn content_md5(headers: &Headers<'_>) -> Result<Option<[u8; 16]>, S3Error> {
+    let Some(value) = headers.get("content-md5").map(<[u8]>::trim_ascii) else { return Ok(None) };
+    match base64_decode(value).and_then(|digest| digest.try_into().ok()) {
+        Some(digest) => Ok(Some(digest)),
+        None => Err(S3Error::new(ErrorCode::InvalidDigest).field("Content-MD5", value)),
+    }
+}
+
+/// Lengths in bytes that a request declares for its body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BodyLength {
+    /// Content-Length: what travels.
+    pub wire: Option<u64>,
+    /// `x-amz-decoded-content-length`: what is inside aws-chunked framing.
+    pub decoded: Option<u64>,
+}
+
+impl BodyLength {
+    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        Ok(Self { wire: length(headers, "content-length")?, decoded: length(headers, "x-amz-decoded-content-length")? })
+    }
+
+    /// The length of the content to store. `chunked` says that the body has aws-chunked framing. S3 wants the length
+    /// up front and at most 5 GiB.
+    pub fn of_content(&self, chunked: bool) -> Result<u64, S3Error> {
+        let length = if chunked { self.decoded } else { self.wire }.ok_or(ErrorCode::MissingContentLength)?;
+        if length > UPLOAD_LEN_MAX {
+            let (size, max) = (length.to_string(), UPLOAD_LEN_MAX.to_string());
+            return Err(S3Error::new(ErrorCode::EntityTooLarge)
+                .field("ProposedSize", size)
+                .field("MaxSizeAllowed", max));
+        }
+        Ok(length)
+    }
+}
+
+/// The size in bytes that CompleteMultipartUpload expects of the whole object, if it says so.
+pub fn multipart_object_size(headers: &Headers<'_>) -> Result<Option<u64>, S3Error> {
+    length(headers, "x-amz-mp-object-size")
+}
+
+/// One header of decimal digits; repeated or malformed ones are refused.
+fn length(headers: &Headers<'_>, name: &'static str) -> Result<Option<u64>, S3Error> {
+    let mut values = headers.get_all(name);
+    let Some(value) = values.next().map(<[u8]>::trim_ascii) else { return Ok(None) };
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    match digits.and_then(|text| text.parse().ok()) {
+        Some(length) if values.next().is_none() => Ok(Some(length)),
+        _ => Err(S3Error::argument("The length is not one number of bytes", name, value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(headers: &[(&str, &[u8])]) -> Result<ObjectHeaders, S3Error> {
+        let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_bytes(), *v)).collect();
+        ObjectHeaders::parse(&Headers::new(&list))
+    }
+
+    #[test]
+    fn stored_headers_keep_their_bytes() {
+        let stored = parse(&[
+            ("content-type", b"text/plain; charset=\"utf-8\""),
+            ("expires", b"not a date"),
+            ("x-amz-meta-a", "é".as_bytes()),
+            ("x-amz-meta-b", b"=?UTF-8?B?w6k=?="),
+            ("x-amz-meta-a", b" two "),
+            ("host", b"h"),
+        ])
+        .unwrap();
+        assert_eq!(stored.content_type.as_deref(), Some(b"text/plain; charset=\"utf-8\"".as_slice()));
+        assert_eq!(stored.expires.as_deref(), Some(b"not a date".as_slice()));
+        assert_eq!(stored.cache_control, None);
+        let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
+        assert_eq!(stored.user, [pair("a", "é,two"), pair("b", "=?UTF-8?B?w6k=?=")]);
+    }
+
+    #[test]
+    fn framing_is_no_encoding_of_the_object() {
+        for (sent, stored) in [
+            ("aws-chunked", None),
+            ("aws-chunked,aws-chunked", None),
+            ("gzip, AWS-chunked", Some("gzip")),
+            ("aws-chunked,gzip,br", Some("gzip,br")),
+            ("gzip, br", Some("gzip, br")),
+            ("", None),
+        ] {
+            let got = parse(&[("content-encoding", sent.as_bytes())]).unwrap().content_encoding;
+            assert_eq!(got.as_deref(), stored.map(str::as_bytes), "{sent}");
+        }
+        let got = parse(&[("content-encoding", b"aws-chunked"), ("content-encoding", b"gzip")]).unwrap();
+        assert_eq!(got.content_encoding.as_deref(), Some(b"gzip".as_slice()));
+    }
+
+    #[test]
+    fn metadata_is_bounded_and_cannot_split_a_response() {
+        let code = |headers: &[(&str, &[u8])]| parse(headers).unwrap_err().code;
+        assert!(parse(&[("x-amz-meta-ab", &[b'v'; 2046])]).is_ok());
+        assert_eq!(code(&[("x-amz-meta-ab", &[b'v'; 2047])]), ErrorCode::MetadataTooLarge);
+        assert_eq!(code(&[("content-type", &[b'v'; 8193])]), ErrorCode::RequestHeaderSectionTooLarge);
+        assert_eq!(code(&[("x-amz-meta-a", b"x\r\ny: z")]), ErrorCode::InvalidArgument);
+        assert_eq!(code(&[("cache-control", b"x\0y")]), ErrorCode::InvalidArgument);
+        assert_eq!(code(&[("x-amz-meta-", b"x")]), ErrorCode::InvalidArgument);
+        assert_eq!(code(&[("x-amz-meta-a\r\nb", b"x")]), ErrorCode::InvalidArgument);
+    }
+
+    #[test]
+    fn digests_lengths_and_directives() {
+        let with = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let md5 = |value: &str| content_md5(&Headers::new(&[(b"content-md5", value.as_bytes())])).map_err(|e| e.code);
+        assert_eq!(md5("1B2M2Y8AsgTpgAmY7PhCfg==").unwrap().map(|digest| digest[0]), Some(0xd4));
+        for bad in ["", "1B2M2Y8AsgTpgAmY7PhCfg", "AAAA", "d41d8cd98f00b204e9800998ecf8427e"] {
+            assert_eq!(md5(bad), Err(ErrorCode::InvalidDigest), "{bad}");
+        }
+        for (name, value) in [with("content-length", "+1"), with("content-length", ""), with("content-length", "1e3")] {
+            let list = [(name.as_bytes(), value.as_bytes())];
+            assert_eq!(BodyLength::parse(&Headers::new(&list)).unwrap_err().code, ErrorCode::InvalidArgument);
+        }
+        let twice: [(&[u8], &[u8]); 2] = [(b"content-length", b"1"), (b"content-length", b"1")];
+        assert!(BodyLength::parse(&Headers::new(&twice)).is_err());
+        let lengths = BodyLength { wire: Some(100), decoded: None };
+        assert_eq!(lengths.of_content(false), Ok(100));
+        assert_eq!(lengths.of_content(true).unwrap_err().code, ErrorCode::MissingContentLength);
+        let large = BodyLength { wire: Some(UPLOAD_LEN_MAX + 1), decoded: None };
+        assert_eq!(large.of_content(false).unwrap_err().code, ErrorCode::EntityTooLarge);
+        let directive =
+            |value: &str| MetadataDirective::parse(&Headers::new(&[(b"x-amz-metadata-directive", value.as_bytes())]));
+        assert_eq!(directive("REPLACE"), Ok(MetadataDirective::Replace));
+        assert!(directive("replace").is_err());
+    }
+}

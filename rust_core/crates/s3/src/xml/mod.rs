@@ -1,0 +1,235 @@
+//! XML as S3 writes and reads it: one small writer, the documents of answers, the parsers of request bodies.
+//!
+//! Values are bytes that a caller vouches to be UTF-8 (keys, names); anything else is written lossily. Knows nothing
+//! of the engine: callers hand over plain values.
+
+pub mod lists;
+mod parse;
+pub mod requests;
+pub mod results;
+
+use std::borrow::Cow;
+
+use orcas_http::calendar::civil_from_days;
+
+/// The namespace of every answer of the S3 API.
+pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
+
+/// How characters that XML 1.0 cannot hold are written.
+#[derive(Clone, Copy)]
+enum Illegal {
+    /// As a numeric reference: what AWS does in listings, so that keys survive lenient parsers.
+    Reference,
+    /// As U+FFFD: for text that must stay readable by every parser.
+    Replace,
+}
+
+/// Appends elements to one growing document.
+pub struct XmlWriter {
+    out: Vec<u8>,
+}
+
+impl XmlWriter {
+    /// Starts a document with the XML declaration and room for `capacity` bytes.
+    pub fn document(capacity: usize) -> Self {
+        Self::document_in(Vec::with_capacity(capacity + 64))
+    }
+
+    /// Starts a document with the XML declaration in memory that is empty.
+    pub fn document_in(mut out: Vec<u8>) -> Self {
+        out.extend_from_slice(b"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        Self { out }
+    }
+
+    /// Starts a piece that `append` joins to a document later.
+    pub fn fragment() -> Self {
+        Self { out: Vec::new() }
+    }
+
+    pub fn open(&mut self, name: &str) {
+        self.out.push(b'<');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.push(b'>');
+    }
+
+    /// Opens the root of an S3 answer, in the S3 namespace.
+    pub fn open_root(&mut self, name: &str) {
+        self.out.push(b'<');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b" xmlns=\"");
+        self.out.extend_from_slice(NAMESPACE.as_bytes());
+        self.out.extend_from_slice(b"\">");
+    }
+
+    pub fn close(&mut self, name: &str) {
+        self.out.extend_from_slice(b"</");
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.push(b'>');
+    }
+
+    /// `<name/>`, as S3 writes an empty but present value.
+    pub fn empty(&mut self, name: &str) {
+        self.out.push(b'<');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"/>");
+    }
+
+    /// An empty element with attributes that are numbers.
+    pub fn numbers(&mut self, name: &str, attributes: &[(&str, u64)]) {
+        self.out.push(b'<');
+        self.out.extend_from_slice(name.as_bytes());
+        for (attribute, value) in attributes {
+            self.out.push(b' ');
+            self.out.extend_from_slice(attribute.as_bytes());
+            self.out.extend_from_slice(b"=\"");
+            self.out.extend_from_slice(itoa::Buffer::new().format(*value).as_bytes());
+            self.out.push(b'"');
+        }
+        self.out.extend_from_slice(b"/>");
+    }
+
+    /// An element whose text may be anything; forbidden characters become numeric references.
+    pub fn text(&mut self, name: &str, value: &[u8]) {
+        self.element(name, value, Illegal::Reference);
+    }
+
+    /// An element whose text may be anything; forbidden characters become U+FFFD.
+    pub fn lossy(&mut self, name: &str, value: &[u8]) {
+        self.element(name, value, Illegal::Replace);
+    }
+
+    /// An element whose text is known to need no escaping.
+    pub fn plain(&mut self, name: &str, value: &str) {
+        self.open(name);
+        self.out.extend_from_slice(value.as_bytes());
+        self.close(name);
+    }
+
+    pub fn number(&mut self, name: &str, value: u64) {
+        self.plain(name, itoa::Buffer::new().format(value));
+    }
+
+    pub fn boolean(&mut self, name: &str, value: bool) {
+        self.plain(name, if value { "true" } else { "false" });
+    }
+
+    /// A time as S3 lists it, `2026-01-02T03:04:05.678Z`. `ms` is milliseconds since the epoch.
+    pub fn time(&mut self, name: &str, ms: i64) {
+        self.open(name);
+        self.out.extend_from_slice(&iso_time(ms));
+        self.close(name);
+    }
+
+    /// An entity tag with its quotes.
+    pub fn etag(&mut self, etag: &orcas_checksum::Etag) {
+        self.open("ETag");
+        self.out.extend_from_slice(b"&quot;");
+        etag.write_hex(&mut self.out);
+        self.out.extend_from_slice(b"&quot;");
+        self.close("ETag");
+    }
+
+    /// Text of the element that is open.
+    pub fn content(&mut self, value: &[u8]) {
+        escape_into(&mut self.out, value, Illegal::Reference);
+    }
+
+    pub fn append(&mut self, fragment: XmlWriter) {
+        self.out.extend_from_slice(&fragment.out);
+    }
+
+    pub fn finish(self) -> Vec<u8> {
+        self.out
+    }
+
+    fn element(&mut self, name: &str, value: &[u8], illegal: Illegal) {
+        if value.is_empty() {
+            return self.empty(name);
+        }
+        self.open(name);
+        escape_into(&mut self.out, value, illegal);
+        self.close(name);
+    }
+}
+
+/// Appends `value` escaped. Runs of harmless ASCII are copied whole; CR and LF become references because parsers
+/// normalise line ends.
+fn escape_into(out: &mut Vec<u8>, value: &[u8], illegal: Illegal) {
+    if value.iter().all(|&b| matches!(b, b' '..=b'~') && !matches!(b, b'<' | b'>' | b'&' | b'"' | b'\'')) {
+        return out.extend_from_slice(value);
+    }
+    let text: Cow<'_, str> = String::from_utf8_lossy(value);
+    for character in text.chars() {
+        match character {
+            '<' => out.extend_from_slice(b"&lt;"),
+            '>' => out.extend_from_slice(b"&gt;"),
+            '&' => out.extend_from_slice(b"&amp;"),
+            '"' => out.extend_from_slice(b"&quot;"),
+            '\'' => out.extend_from_slice(b"&apos;"),
+            '\r' => out.extend_from_slice(b"&#13;"),
+            '\n' => out.extend_from_slice(b"&#10;"),
+            '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => match illegal {
+                Illegal::Reference => out.extend_from_slice(format!("&#x{:x};", u32::from(character)).as_bytes()),
+                Illegal::Replace => out.extend_from_slice("\u{fffd}".as_bytes()),
+            },
+            _ => out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+}
+
+/// Milliseconds since the epoch as `YYYY-MM-DDThh:mm:ss.mmmZ`. Times outside the years 0 to 9999 are clamped.
+pub fn iso_time(ms: i64) -> [u8; 24] {
+    const YEAR_0_MS: i64 = -62_167_219_200_000;
+    const YEAR_9999_END_MS: i64 = 253_402_300_799_999;
+    let ms = ms.clamp(YEAR_0_MS, YEAR_9999_END_MS);
+    let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    let (year, month, day) = civil_from_days(days);
+    let (seconds, millis) = (in_day / 1000, in_day % 1000);
+    let mut out = *b"0000-00-00T00:00:00.000Z";
+    let mut put = |at: usize, width: usize, mut value: i64| {
+        for digit in (at..at + width).rev() {
+            out[digit] = b'0' + u8::try_from(value % 10).unwrap_or(0);
+            value /= 10;
+        }
+    };
+    put(0, 4, year);
+    put(5, 2, month);
+    put(8, 2, day);
+    put(11, 2, seconds / 3600);
+    put(14, 2, seconds / 60 % 60);
+    put(17, 2, seconds % 60);
+    put(20, 3, millis);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_to_the_millisecond() {
+        assert_eq!(&iso_time(0), b"1970-01-01T00:00:00.000Z");
+        assert_eq!(&iso_time(1_767_323_045_678), b"2026-01-02T03:04:05.678Z");
+        assert_eq!(&iso_time(951_827_696_000), b"2000-02-29T12:34:56.000Z");
+        assert_eq!(&iso_time(i64::MAX), b"9999-12-31T23:59:59.999Z");
+        assert_eq!(&iso_time(i64::MIN), b"0000-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn times_agree_with_an_independent_calendar() {
+        for day in (0..60_000).step_by(7) {
+            let ms = day * 86_400_000 + 3_661_000;
+            let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(ms as u64);
+            let http = httpdate::fmt_http_date(at);
+            let iso = String::from_utf8(iso_time(ms).to_vec()).unwrap();
+            assert_eq!((&iso[..4], &iso[8..10], &iso[11..19]), (&http[12..16], &http[5..7], &http[17..25]));
+        }
+    }
+
+    #[test]
+    fn listings_reference_what_xml_cannot_hold() {
+        let mut xml = XmlWriter::fragment();
+        xml.text("Key", "a\u{1}\r\n\u{ffff}<é".as_bytes());
+        assert_eq!(xml.finish(), "<Key>a&#x1;&#13;&#10;&#xffff;&lt;é</Key>".as_bytes());
+    }
+}

@@ -1,0 +1,230 @@
+//! The canonical request and the string to sign. S3 rules: the path is not normalised (`//`, `.` and `..` are bytes of
+//! a key), and every part is the strict encoding of what the raw bytes decode to, once.
+//!
+//! Invariant: two raw requests with one canonical form decode to the same path, query and headers; what separates
+//! the lines of a canonical request cannot occur inside one.
+
+use std::cmp::Ordering;
+
+use sha2::{Digest, Sha256};
+
+use super::date::Timestamp;
+use super::keys::push_scope;
+use orcas_http::{Headers, hex_value, percent_encode_into};
+
+/// A part of the request line holds a broken `%` escape.
+#[derive(Debug)]
+pub(super) struct BadEscape;
+
+/// Appends the strict encoding of what `raw` decodes to. With `query`, a `+` is a space and a slash is encoded.
+pub(super) fn encode_decoded_into(out: &mut Vec<u8>, raw: &[u8], query: bool) -> Result<(), BadEscape> {
+    let mut at = 0;
+    while let Some(&byte) = raw.get(at) {
+        let (decoded, length) = match byte {
+            b'%' => {
+                let digit = |index: usize| raw.get(index).copied().and_then(hex_value).ok_or(BadEscape);
+                (digit(at + 1)? << 4 | digit(at + 2)?, 3)
+            }
+            b'+' if query => (b' ', 1),
+            plain => (plain, 1),
+        };
+        percent_encode_into(out, &[decoded], !query);
+        at += length;
+    }
+    Ok(())
+}
+
+/// The canonical form of a raw path; the empty path is `/`.
+pub(super) fn canonical_path(raw: &[u8]) -> Result<Vec<u8>, BadEscape> {
+    let mut out = Vec::with_capacity(raw.len() + 16);
+    encode_decoded_into(&mut out, raw, false)?;
+    if out.is_empty() {
+        out.push(b'/');
+    }
+    Ok(out)
+}
+
+/// May stand as sent in a canonical request: nothing that could pass for a line end.
+pub(super) fn is_graphic(raw: &[u8]) -> bool {
+    raw.iter().all(u8::is_ascii_graphic)
+}
+
+/// The encoded pairs of a query, sorted by name, then value.
+#[derive(Debug, Default)]
+pub(super) struct CanonicalQuery {
+    text: Vec<u8>,
+    pairs: Vec<Pair>,
+}
+
+/// Name and value as ranges of the text.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    start: usize,
+    equals: usize,
+    end: usize,
+}
+
+impl CanonicalQuery {
+    /// Each name and value decoded once and strictly encoded.
+    pub(super) fn strict(raw: &[u8]) -> Result<Self, BadEscape> {
+        Self::build(raw, |out, part| encode_decoded_into(out, part, true))
+    }
+
+    /// Each name and value as it stands on the wire: botocore signs a ready URL in this form. Sound beside the strict
+    /// form, since it is accepted only for the very bytes that were signed.
+    pub(super) fn as_sent(raw: &[u8]) -> Self {
+        let copied = Self::build(raw, |out, part| {
+            out.extend_from_slice(part);
+            Ok(())
+        });
+        copied.unwrap_or_default()
+    }
+
+    fn build(raw: &[u8], encode: impl Fn(&mut Vec<u8>, &[u8]) -> Result<(), BadEscape>) -> Result<Self, BadEscape> {
+        if raw.is_empty() {
+            return Ok(Self::default());
+        }
+        let mut query = Self { text: Vec::with_capacity(raw.len() + 32), pairs: Vec::with_capacity(8) };
+        for pair in raw.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+            let split = memchr::memchr(b'=', pair);
+            let (name, value) = split.map_or((pair, &b""[..]), |at| (&pair[..at], &pair[at + 1..]));
+            let start = query.text.len();
+            encode(&mut query.text, name)?;
+            let equals = query.text.len();
+            query.text.push(b'=');
+            encode(&mut query.text, value)?;
+            query.pairs.push(Pair { start, equals, end: query.text.len() });
+        }
+        let Self { text, pairs } = &mut query;
+        pairs.sort_by(|a, b| match text[a.start..a.equals].cmp(&text[b.start..b.equals]) {
+            Ordering::Equal => text[a.equals..a.end].cmp(&text[b.equals..b.end]),
+            order => order,
+        });
+        Ok(query)
+    }
+
+    /// The encoded value of `name`, which must be made of unreserved characters.
+    pub(super) fn get(&self, name: &str) -> Option<&[u8]> {
+        self.pairs
+            .iter()
+            .find(|pair| self.text[pair.start..pair.equals] == *name.as_bytes())
+            .map(|pair| &self.text[pair.equals + 1..pair.end])
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+
+    /// Whether a name stands twice. Sorting hides the order of its values from the signature.
+    pub(super) fn has_duplicate_name(&self) -> bool {
+        let name = |pair: &Pair| &self.text[pair.start..pair.equals];
+        self.pairs.windows(2).any(|two| name(&two[0]) == name(&two[1]))
+    }
+
+    /// Appends all pairs but those named `X-Amz-Signature`.
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut first = true;
+        for pair in self.pairs.iter().filter(|pair| self.text[pair.start..pair.equals] != *b"X-Amz-Signature") {
+            if !first {
+                out.push(b'&');
+            }
+            first = false;
+            out.extend_from_slice(&self.text[pair.start..pair.end]);
+        }
+    }
+}
+
+/// The parts of a canonical request, each canonical already but for the header values.
+pub(super) struct CanonicalRequest<'a> {
+    pub(super) method: &'a [u8],
+    pub(super) path: &'a [u8],
+    pub(super) query: &'a CanonicalQuery,
+    pub(super) headers: Headers<'a>,
+    /// Lower-case names, sorted, joined with `;`.
+    pub(super) signed: &'a str,
+    pub(super) payload: &'a [u8],
+}
+
+impl CanonicalRequest<'_> {
+    /// A signed header that is absent gets no line, as botocore does not sign what it does not send; the caller refuses it.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(1024);
+        out.extend_from_slice(self.method);
+        out.push(b'\n');
+        out.extend_from_slice(self.path);
+        out.push(b'\n');
+        self.query.write(&mut out);
+        out.push(b'\n');
+        for name in self.signed.split(';') {
+            push_header(&mut out, name, &self.headers);
+        }
+        out.push(b'\n');
+        out.extend_from_slice(self.signed.as_bytes());
+        out.push(b'\n');
+        out.extend_from_slice(self.payload);
+        out
+    }
+}
+
+/// Appends `name:value\n`, all values of the name joined with commas.
+fn push_header(out: &mut Vec<u8>, name: &str, headers: &Headers<'_>) {
+    let mut separator = b':';
+    for value in headers.get_all(name) {
+        if separator == b':' {
+            out.extend_from_slice(name.as_bytes());
+        }
+        out.push(separator);
+        push_trimmed(out, value);
+        separator = b',';
+    }
+    if separator == b',' {
+        out.push(b'\n');
+    }
+}
+
+/// Appends `value` without white space at its ends and with each inner run of it as one space.
+pub(super) fn push_trimmed(out: &mut Vec<u8>, value: &[u8]) {
+    let mut first = true;
+    for word in value.split(|&byte| byte.is_ascii_whitespace() || byte == 0x0b).filter(|word| !word.is_empty()) {
+        if !first {
+            out.push(b' ');
+        }
+        first = false;
+        out.extend_from_slice(word);
+    }
+}
+
+/// `AWS4-HMAC-SHA256`, the timestamp, the scope and the hash of the canonical request, a line each.
+pub(super) fn string_to_sign(timestamp: &Timestamp, region: &str, service: &str, canonical: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(192);
+    out.extend_from_slice(b"AWS4-HMAC-SHA256\n");
+    out.extend_from_slice(timestamp.as_bytes());
+    out.push(b'\n');
+    push_scope(&mut out, &timestamp.day(), region, service);
+    out.push(b'\n');
+    push_hex(&mut out, &Sha256::digest(canonical).into());
+    out
+}
+
+/// Appends 32 bytes as 64 lower-case hexadecimal digits.
+pub(super) fn push_hex(out: &mut Vec<u8>, bytes: &[u8; 32]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 64];
+    for (two, byte) in text.chunks_exact_mut(2).zip(bytes) {
+        two.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+    out.extend_from_slice(&text);
+}
+
+/// Reads 64 hexadecimal digits, lower case only: a signature has one spelling.
+pub(super) fn parse_hex(text: &[u8]) -> Option<[u8; 32]> {
+    let text: &[u8; 64] = text.try_into().ok()?;
+    let mut bytes = [0; 32];
+    for (byte, two) in bytes.iter_mut().zip(text.chunks_exact(2)) {
+        if two.iter().any(u8::is_ascii_uppercase) {
+            return None;
+        }
+        *byte = hex_value(two[0])? << 4 | hex_value(two[1])?;
+    }
+    Some(bytes)
+}

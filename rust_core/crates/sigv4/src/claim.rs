@@ -1,0 +1,301 @@
+//! What a request claims about itself: who signed it, when, over what. Parsed strictly from the `Authorization` header
+//! or the `X-Amz-*` query parameters; nothing here is trusted until the signature has been verified.
+
+use std::borrow::Cow;
+
+use super::PRESIGN_EXPIRES_S_MAX;
+use super::canonical::{CanonicalQuery, parse_hex};
+use super::date::Timestamp;
+use super::error::SignatureError;
+use super::verify::Authentication;
+use orcas_http::{Headers, percent_decode};
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
+const SERVICE: &str = "s3";
+
+/// Bounds of what is later compared, cached and searched, against quadratic work on hostile heads.
+pub(super) const ACCESS_KEY_BYTES_MAX: usize = 128;
+const REGION_BYTES_MAX: usize = 64;
+const SIGNED_HEADERS_MAX: usize = 128;
+
+#[derive(Clone)]
+pub(super) struct Claim<'a> {
+    pub(super) how: Authentication,
+    pub(super) access_key: Cow<'a, str>,
+    pub(super) region: Cow<'a, str>,
+    pub(super) timestamp: Timestamp,
+    /// Lower-case names, strictly ascending, joined with `;`.
+    pub(super) signed: Cow<'a, str>,
+    pub(super) signature: [u8; 32],
+    /// The text that stands for the payload in the canonical request.
+    pub(super) payload: Cow<'a, [u8]>,
+    /// Seconds that a presigned request lives.
+    pub(super) expires_s: Option<i64>,
+}
+
+/// How a request claims to be signed.
+pub(super) enum Claimed<'a> {
+    Nobody,
+    VersionFour(Claim<'a>),
+    /// In the query; what it claims is read elsewhere.
+    VersionTwo,
+}
+
+impl<'a> Claimed<'a> {
+    pub(super) fn parse(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
+        let presigned =
+            ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature"].iter().any(|n| query.get(n).is_some());
+        let version_two = ["AWSAccessKeyId", "Signature"].iter().any(|n| query.get(n).is_some());
+        let mut authorizations = headers.get_all("authorization");
+        let authorization = authorizations.next();
+        if authorizations.next().is_some()
+            || (authorization.is_some() || presigned) && version_two
+            || (authorization.is_some() && presigned)
+        {
+            return Err(SignatureError::InvalidArgument(
+                "Only one auth mechanism allowed; only the X-Amz-Algorithm query parameter, Signature query string \
+                 parameter or the Authorization header should be specified",
+            ));
+        }
+        match authorization {
+            Some(value) => Claim::from_header(value, headers, query).map(Self::VersionFour),
+            None if presigned => Claim::from_query(headers, query).map(Self::VersionFour),
+            None if version_two => Ok(Self::VersionTwo),
+            None => Ok(Self::Nobody),
+        }
+    }
+}
+
+impl<'a> Claim<'a> {
+    /// What a request signed with version 4 claims; `Ok(None)` for any other.
+    pub(super) fn parse(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Option<Self>, SignatureError> {
+        match Claimed::parse(headers, query)? {
+            Claimed::VersionFour(claim) => Ok(Some(claim)),
+            Claimed::Nobody | Claimed::VersionTwo => Ok(None),
+        }
+    }
+
+    fn from_header(value: &'a [u8], headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
+        check_names(query)?;
+        let fields = AuthorizationHeader::parse(value)?;
+        let scope = Scope::parse(fields.credential).map_err(SignatureError::AuthorizationHeaderMalformed)?;
+        let timestamp = header_date(headers)?;
+        if scope.day != timestamp.day() {
+            return Err(SignatureError::AuthorizationHeaderMalformed(
+                "the date of the credential is not the date of the request",
+            ));
+        }
+        check_signed_names(fields.signed).map_err(SignatureError::AuthorizationHeaderMalformed)?;
+        let payload = single(headers, "x-amz-content-sha256")
+            .map_err(|()| SignatureError::InvalidContentSha256)?
+            .ok_or(SignatureError::MissingContentSha256)?;
+        Ok(Self {
+            how: Authentication::Header,
+            access_key: Cow::Borrowed(scope.access_key),
+            region: Cow::Borrowed(scope.region),
+            timestamp,
+            signed: Cow::Borrowed(fields.signed),
+            signature: parse_hex(fields.signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
+            payload: Cow::Borrowed(payload),
+            expires_s: None,
+        })
+    }
+
+    fn from_query(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Self, SignatureError> {
+        let fault = SignatureError::AuthorizationQueryParameters;
+        check_names(query)?;
+        let parameter = |name: &str| {
+            let decoded = query.get(name).and_then(percent_decode).and_then(|bytes| String::from_utf8(bytes).ok());
+            decoded.ok_or(fault(
+                "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, \
+                 X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.",
+            ))
+        };
+        match parameter("X-Amz-Algorithm")?.as_str() {
+            ALGORITHM => {}
+            ASYMMETRIC_ALGORITHM => return Err(SignatureError::AsymmetricNotImplemented),
+            _ => return Err(fault("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")),
+        }
+        let (credential, signature) = (parameter("X-Amz-Credential")?, parameter("X-Amz-Signature")?);
+        let scope = Scope::parse(&credential).map_err(fault)?;
+        let timestamp = Timestamp::parse_iso(parameter("X-Amz-Date")?.as_bytes())
+            .ok_or(fault("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\""))?;
+        if scope.day != timestamp.day() {
+            return Err(fault("The date of X-Amz-Credential is not the date of X-Amz-Date"));
+        }
+        let expires_s = expires(&parameter("X-Amz-Expires")?).map_err(fault)?;
+        let signed = parameter("X-Amz-SignedHeaders")?;
+        check_signed_names(&signed).map_err(fault)?;
+        if query.get("X-Amz-Security-Token").is_some() {
+            return Err(SignatureError::InvalidToken);
+        }
+        Ok(Self {
+            how: Authentication::Presigned,
+            access_key: Cow::Owned(scope.access_key.to_owned()),
+            region: Cow::Owned(scope.region.to_owned()),
+            timestamp,
+            signed: Cow::Owned(signed),
+            signature: parse_hex(signature.as_bytes()).ok_or(SignatureError::SignatureDoesNotMatch)?,
+            payload: presigned_payload(headers, query)?,
+            expires_s: Some(expires_s),
+        })
+    }
+
+    pub(super) fn is_signed(&self, name: &[u8]) -> bool {
+        self.signed.split(';').any(|signed| signed.as_bytes() == name)
+    }
+}
+
+struct AuthorizationHeader<'a> {
+    credential: &'a str,
+    signed: &'a str,
+    signature: &'a str,
+}
+
+impl<'a> AuthorizationHeader<'a> {
+    /// `AWS4-HMAC-SHA256 Credential=…, SignedHeaders=…, Signature=…`: each once, in any order, spaces optional.
+    fn parse(value: &'a [u8]) -> Result<Self, SignatureError> {
+        let fault = SignatureError::AuthorizationHeaderMalformed;
+        let text = std::str::from_utf8(value).map_err(|_| fault("it is not UTF-8."))?.trim();
+        let (algorithm, fields) = text.split_once(' ').unwrap_or((text, ""));
+        match algorithm {
+            ALGORITHM => {}
+            ASYMMETRIC_ALGORITHM => return Err(SignatureError::AsymmetricNotImplemented),
+            "AWS" => return Err(SignatureError::UnsupportedMechanism),
+            _ => return Err(SignatureError::InvalidArgument("Unsupported Authorization Type")),
+        }
+        let (mut credential, mut signed, mut signature) = (None, None, None);
+        for field in fields.split(',') {
+            let (name, value) = field.trim().split_once('=').ok_or(fault("a field has no value."))?;
+            let slot = match name {
+                "Credential" => &mut credential,
+                "SignedHeaders" => &mut signed,
+                "Signature" => &mut signature,
+                _ => return Err(fault("it has an unknown field.")),
+            };
+            if slot.replace(value).is_some() {
+                return Err(fault("a field occurs twice."));
+            }
+        }
+        Ok(Self {
+            credential: credential.ok_or(fault("the Credential field is missing."))?,
+            signed: signed.ok_or(fault("the SignedHeaders field is missing."))?,
+            signature: signature.ok_or(fault("the Signature field is missing."))?,
+        })
+    }
+}
+
+/// `<access key>/<yyyymmdd>/<region>/s3/aws4_request`.
+struct Scope<'a> {
+    access_key: &'a str,
+    day: [u8; 8],
+    region: &'a str,
+}
+
+impl<'a> Scope<'a> {
+    fn parse(credential: &'a str) -> Result<Self, &'static str> {
+        let mut parts = credential.split('/');
+        let mut part = || {
+            parts
+                .next()
+                .ok_or("the Credential is mal-formed; expecting \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".")
+        };
+        let (access_key, day, region, service, terminator) = (part()?, part()?, part()?, part()?, part()?);
+        if parts.next().is_some() {
+            return Err("the Credential is mal-formed; it has too many parts.");
+        }
+        if access_key.is_empty()
+            || access_key.len() > ACCESS_KEY_BYTES_MAX
+            || !access_key.bytes().all(|b| b.is_ascii_graphic())
+        {
+            return Err("the access key of the Credential is mal-formed.");
+        }
+        let region_byte = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if region.is_empty() || region.len() > REGION_BYTES_MAX || !region.bytes().all(region_byte) {
+            return Err("the region of the Credential is mal-formed.");
+        }
+        if service != SERVICE {
+            return Err("incorrect service. This endpoint belongs to \"s3\".");
+        }
+        if terminator != "aws4_request" {
+            return Err("incorrect terminal. Expecting \"aws4_request\".");
+        }
+        let day = day
+            .as_bytes()
+            .try_into()
+            .map_err(|_| "incorrect date format. This date in the credential must be in the format \"yyyyMMdd\".")?;
+        Ok(Self { access_key, day, region })
+    }
+}
+
+/// Refuses a query in which a name stands twice: one signature would cover two readings of it. No parameter of S3 may be
+/// repeated.
+fn check_names(query: &CanonicalQuery) -> Result<(), SignatureError> {
+    if query.has_duplicate_name() { Err(DUPLICATE_PARAMETER) } else { Ok(()) }
+}
+
+pub(super) const DUPLICATE_PARAMETER: SignatureError =
+    SignatureError::InvalidArgument("A query parameter of a signed request occurs twice");
+
+/// The only value of a header; an error when it stands twice.
+pub(super) fn single<'a>(headers: &Headers<'a>, name: &str) -> Result<Option<&'a [u8]>, ()> {
+    let mut values = headers.get_all(name);
+    let first = values.next().map(<[u8]>::trim_ascii);
+    if values.next().is_some() { Err(()) } else { Ok(first) }
+}
+
+/// `x-amz-date`, or in its absence `Date`.
+fn header_date(headers: &Headers<'_>) -> Result<Timestamp, SignatureError> {
+    let date = match single(headers, "x-amz-date") {
+        Ok(Some(value)) => Timestamp::parse_iso(value),
+        Ok(None) => match single(headers, "date") {
+            Ok(Some(value)) => Timestamp::parse_iso(value).or_else(|| Timestamp::parse_http(value)),
+            Ok(None) | Err(()) => None,
+        },
+        Err(()) => None,
+    };
+    date.ok_or(SignatureError::MissingDate)
+}
+
+/// Lower case, strictly ascending, bounded: one set of headers has one spelling.
+fn check_signed_names(signed: &str) -> Result<(), &'static str> {
+    let mut previous = "";
+    for (count, name) in signed.split(';').enumerate() {
+        if name.is_empty() || !name.bytes().all(|b| b.is_ascii_graphic() && !b.is_ascii_uppercase() && b != b':') {
+            return Err("SignedHeaders must be lower-case header names separated by semicolons.");
+        }
+        if name <= previous || count >= SIGNED_HEADERS_MAX {
+            return Err("SignedHeaders must be sorted and name each header once.");
+        }
+        previous = name;
+    }
+    Ok(())
+}
+
+fn expires(text: &str) -> Result<i64, &'static str> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err("X-Amz-Expires should be a number");
+    }
+    match text.parse::<i64>() {
+        Ok(seconds) if seconds < 0 => Err("X-Amz-Expires must be non-negative"),
+        Ok(0) => Err("X-Amz-Expires must be greater than zero"),
+        Ok(seconds) if seconds <= PRESIGN_EXPIRES_S_MAX => Ok(seconds),
+        Ok(_) | Err(_) => Err(
+            "X-Amz-Expires must be less than a week (in seconds); that is, the given X-Amz-Expires must be less than 604800 seconds",
+        ),
+    }
+}
+
+/// `UNSIGNED-PAYLOAD`, unless the header or the query parameter says more. Two that differ are refused.
+fn presigned_payload<'a>(headers: &Headers<'a>, query: &CanonicalQuery) -> Result<Cow<'a, [u8]>, SignatureError> {
+    let header = single(headers, "x-amz-content-sha256").map_err(|()| SignatureError::InvalidContentSha256)?;
+    let Some(parameter) = query.get("X-Amz-Content-Sha256") else {
+        return Ok(Cow::Borrowed(header.unwrap_or(b"UNSIGNED-PAYLOAD")));
+    };
+    if header.is_some_and(|value| value != parameter) {
+        return Err(SignatureError::InvalidContentSha256);
+    }
+    Ok(Cow::Owned(parameter.to_vec()))
+}

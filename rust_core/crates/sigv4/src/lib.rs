@@ -1,0 +1,37 @@
+//! AWS Signature Version 4 as S3 reads it: header and presigned authentication, the `aws-chunked` body decoder, and
+//! the signer that clients of this crate use; and version 2 of presigned requests. Pure: no I/O, no clock, no knowledge
+//! of operations or access rules.
+//!
+//! Invariants: every `x-amz-*` header is covered by the signature, `host` too or the bucket that it names; a signed name means the same object
+//! however it was spelled; an expected signature never leaves this module. Rules are those of
+//! <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-authenticating-requests.html>.
+#![forbid(unsafe_code)]
+
+mod canonical;
+mod chunked;
+mod claim;
+mod date;
+mod diagnosis;
+mod error;
+mod keys;
+mod sign;
+#[cfg(test)]
+mod tests;
+mod verify;
+mod version_two;
+
+pub use chunked::{ChunkMode, ChunkedDecoder, Trailers, decoded_length};
+pub use diagnosis::{Diagnosis, Explanation, Place, claimed_access_key, diagnose, explain};
+pub use error::SignatureError;
+pub use keys::{ChunkContext, Credential, SigningKeys};
+pub use sign::{ChunkSigner, Signer, sha256_hex};
+pub use verify::{
+    Authentication, Authorized, PayloadMode, Policy, Stamp, authorize, claims_nobody, verify_payload_hash,
+};
+pub use version_two::VersionTwo;
+
+/// How far a request's date may lie from the server's clock: the window in which a captured request can be replayed.
+pub const SKEW_MAX_MS: i64 = 15 * 60 * 1000;
+
+/// The longest life of a presigned URL, in seconds (seven days).
+pub const PRESIGN_EXPIRES_S_MAX: i64 = 604_800;

@@ -1,0 +1,258 @@
+//! Presigned requests of Signature Version 2, which boto3 and the AWS command line make for us-east-1 unless they are
+//! told otherwise. Rules of <https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html>.
+//!
+//! The signature covers method, path, bucket, expiry, Content-MD5, Content-Type, every `x-amz-*` header and the parameters
+//! that name a resource. Headers may stand in the query, as botocore puts them. What was signed is not encoded, so
+//! everything is refused that could be cut in two ways.
+
+use std::collections::BTreeMap;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha1::Sha1;
+
+use super::PRESIGN_EXPIRES_S_MAX;
+use super::canonical::is_graphic;
+use super::claim::{ACCESS_KEY_BYTES_MAX, DUPLICATE_PARAMETER, single};
+use super::error::SignatureError;
+use super::keys::Credential;
+use super::verify::{Authentication, Authorized, NOBODY, Policy, unsigned_payload};
+use orcas_checksum::base64_decode;
+use orcas_http::{RequestHead, form_decode};
+
+/// What of a request the caller knows and the signature covers.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionTwo<'a> {
+    /// The names under which buckets are hosts.
+    pub domains: &'a [String],
+    /// The bucket that a Host header names.
+    pub hosted_bucket: fn(&[u8], &[String]) -> Option<String>,
+    /// Whether a query parameter is part of the resource.
+    pub is_resource: fn(&[u8]) -> bool,
+}
+
+const CONFLICT: SignatureError =
+    SignatureError::InvalidArgument("A header and a query parameter of the presigned request contradict each other");
+
+/// Verifies a request that claims such a signature.
+pub(super) fn authorize(
+    head: &RequestHead<'_>,
+    policy: &Policy<'_>,
+    rules: &VersionTwo<'_>,
+    credential: &dyn Fn(&str) -> Option<Credential>,
+) -> Result<Authorized, SignatureError> {
+    let parameters = Parameters::parse(head.query)?;
+    let claim = Claim::parse(&parameters)?;
+    claim.check_expiry(policy)?;
+    let texts = strings_to_sign(head, &parameters, &claim, rules)?;
+    let found = credential(&claim.access_key);
+    let secret = found.as_ref().map_or(NOBODY, |it| &it.secret[..]);
+    let key = Hmac::<Sha1>::new_from_slice(secret).expect("HMAC is defined for keys of any length");
+    // In constant time. All spellings are tried, so that a refusal costs the same for every access key.
+    let verified =
+        texts.iter().filter(|text| key.clone().chain_update(text).verify_slice(&claim.signature).is_ok()).count();
+    if found.is_none() {
+        return Err(SignatureError::InvalidAccessKeyId);
+    }
+    if verified == 0 {
+        return Err(SignatureError::SignatureDoesNotMatch);
+    }
+    Ok(Authorized {
+        access_key: claim.access_key,
+        how: Authentication::PresignedVersionTwo,
+        payload: unsigned_payload(&head.headers)?,
+        stamp: None,
+    })
+}
+
+struct Parameter {
+    /// Decoded; in lower case where it stands for a header.
+    name: Vec<u8>,
+    value: Vec<u8>,
+    has_equals: bool,
+}
+
+/// The decoded query, by name.
+struct Parameters(Vec<Parameter>);
+
+impl Parameters {
+    /// Refuses a name that stands twice.
+    fn parse(raw: &[u8]) -> Result<Self, SignatureError> {
+        let mut list = Vec::with_capacity(8);
+        for pair in raw.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()) {
+            let equals = memchr::memchr(b'=', pair);
+            let (name, value) = equals.map_or((pair, &b""[..]), |at| (&pair[..at], &pair[at + 1..]));
+            let decode = |part| form_decode(part).ok_or(SignatureError::InvalidUri);
+            let mut name = decode(name)?;
+            let lower = name.to_ascii_lowercase();
+            if lower.starts_with(b"x-amz-") || [&b"content-md5"[..], b"content-type"].contains(&&lower[..]) {
+                // A colon or a line end would let one name pass for a header and its value, or for two headers.
+                if !lower.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) {
+                    return Err(SignatureError::SignatureDoesNotMatch);
+                }
+                name = lower;
+            }
+            list.push(Parameter { name, value: decode(value)?, has_equals: equals.is_some() });
+        }
+        list.sort_by(|a, b| a.name.cmp(&b.name));
+        if list.windows(2).any(|two| two[0].name == two[1].name) { Err(DUPLICATE_PARAMETER) } else { Ok(Self(list)) }
+    }
+
+    fn get(&self, name: &str) -> Option<&[u8]> {
+        let at = self.0.binary_search_by(|parameter| parameter.name.as_slice().cmp(name.as_bytes())).ok()?;
+        self.0.get(at).map(|parameter| parameter.value.as_slice())
+    }
+}
+
+struct Claim {
+    access_key: String,
+    /// Seconds since 1970.
+    expires_s: i64,
+    /// As it was signed.
+    expires: Vec<u8>,
+    signature: [u8; 20],
+}
+
+impl Claim {
+    fn parse(parameters: &Parameters) -> Result<Self, SignatureError> {
+        let required = |name| parameters.get(name).ok_or(SignatureError::QueryAuthIncomplete);
+        let (access_key, expires, signature) =
+            (required("AWSAccessKeyId")?, required("Expires")?, required("Signature")?);
+        let access_key = std::str::from_utf8(access_key)
+            .ok()
+            .filter(|key| !key.is_empty() && key.len() <= ACCESS_KEY_BYTES_MAX && is_graphic(key.as_bytes()));
+        let digits = std::str::from_utf8(expires).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        let expires_s = digits.and_then(|text| text.parse().ok());
+        // A plus that a client left unencoded arrives as a space.
+        let signature: Vec<u8> = signature.iter().map(|&b| if b == b' ' { b'+' } else { b }).collect();
+        let signature = base64_decode(&signature).and_then(|bytes| bytes.try_into().ok());
+        Ok(Self {
+            access_key: access_key.ok_or(SignatureError::InvalidAccessKeyId)?.to_owned(),
+            expires_s: expires_s
+                .ok_or_else(|| SignatureError::InvalidExpires(String::from_utf8_lossy(expires).into_owned()))?,
+            expires: expires.to_vec(),
+            signature: signature.ok_or(SignatureError::SignatureDoesNotMatch)?,
+        })
+    }
+
+    /// S3 sets no bound; here a request of version 2 may expire as far ahead as one of version 4, or the signer's clock.
+    fn check_expiry(&self, policy: &Policy<'_>) -> Result<(), SignatureError> {
+        let left_ms = self.expires_s.saturating_mul(1000).saturating_sub(policy.now_unix_ms);
+        if left_ms < 0 {
+            Err(SignatureError::RequestExpired)
+        } else if left_ms > PRESIGN_EXPIRES_S_MAX * 1000 + policy.skew_max_ms {
+            Err(SignatureError::AuthorizationQueryParameters(
+                "Expires must lie less than a week (604800 seconds) ahead of the server's clock",
+            ))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// What may have been signed. More than one text only where a parameter without a value can be written in two ways.
+fn strings_to_sign(
+    head: &RequestHead<'_>,
+    parameters: &Parameters,
+    claim: &Claim,
+    rules: &VersionTwo<'_>,
+) -> Result<Vec<Vec<u8>>, SignatureError> {
+    if !is_graphic(head.method) || !is_graphic(head.path) {
+        return Err(SignatureError::SignatureDoesNotMatch);
+    }
+    let amz = amz_headers(head, parameters)?;
+    if amz.contains_key(&b"x-amz-security-token"[..]) {
+        return Err(SignatureError::InvalidToken);
+    }
+    let mut text = Vec::with_capacity(512);
+    for line in [
+        head.method,
+        standard_header(head, parameters, "content-md5")?,
+        standard_header(head, parameters, "content-type")?,
+        &claim.expires,
+    ] {
+        text.extend_from_slice(line);
+        text.push(b'\n');
+    }
+    for (name, value) in &amz {
+        for part in [&name[..], b":", value, b"\n"] {
+            text.extend_from_slice(part);
+        }
+    }
+    if let Some(bucket) = head.headers.get("host").and_then(|host| (rules.hosted_bucket)(host, rules.domains)) {
+        text.push(b'/');
+        text.extend_from_slice(bucket.as_bytes());
+    }
+    text.extend_from_slice(if head.path.is_empty() { b"/" } else { head.path });
+    let sent = resource_query(parameters, rules, true)?;
+    let bare = resource_query(parameters, rules, false)?;
+    let mut texts = vec![[&text[..], &sent].concat()];
+    if bare != sent {
+        texts.push([&text[..], &bare].concat());
+    }
+    Ok(texts)
+}
+
+/// All `x-amz-*` headers, those in the query too: names in lower case, the values of one joined with commas.
+fn amz_headers(head: &RequestHead<'_>, parameters: &Parameters) -> Result<BTreeMap<Vec<u8>, Vec<u8>>, SignatureError> {
+    let mut found: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+    for (name, value) in head.headers.iter().filter(|(name, _)| name.starts_with(b"x-amz-")) {
+        let joined = found.entry(name.to_vec()).or_default();
+        if head.headers.get_all(std::str::from_utf8(name).unwrap_or_default()).count() > 1 {
+            return Err(SignatureError::InvalidArgument("A header of the presigned request occurs twice"));
+        }
+        joined.extend_from_slice(value.trim_ascii());
+    }
+    for parameter in parameters.0.iter().filter(|parameter| parameter.name.starts_with(b"x-amz-")) {
+        let value = one_line(&parameter.value)?;
+        match found.get(&parameter.name) {
+            Some(sent) if sent == value => {}
+            Some(_) => return Err(CONFLICT),
+            None => drop(found.insert(parameter.name.clone(), value.to_vec())),
+        }
+    }
+    Ok(found)
+}
+
+/// A header that has a line of its own; empty if it is absent.
+fn standard_header<'a>(
+    head: &RequestHead<'a>,
+    parameters: &'a Parameters,
+    name: &str,
+) -> Result<&'a [u8], SignatureError> {
+    let header = single(&head.headers, name).map_err(|()| SignatureError::SignatureDoesNotMatch)?;
+    let parameter = parameters.get(name).map(one_line).transpose()?;
+    match (header, parameter) {
+        (Some(header), Some(parameter)) if header != parameter => Err(CONFLICT),
+        (Some(value), _) | (None, Some(value)) => Ok(value),
+        (None, None) => Ok(b""),
+    }
+}
+
+/// A decoded value without line ends, which would separate what was signed anew.
+fn one_line(value: &[u8]) -> Result<&[u8], SignatureError> {
+    if value.iter().any(u8::is_ascii_control) {
+        Err(SignatureError::SignatureDoesNotMatch)
+    } else {
+        Ok(value.trim_ascii())
+    }
+}
+
+/// `?` and the parameters of the resource, decoded and sorted; nothing if there is none. `equals`: those without a value
+/// keep the `=` that they were sent with.
+fn resource_query(parameters: &Parameters, rules: &VersionTwo<'_>, equals: bool) -> Result<Vec<u8>, SignatureError> {
+    let mut out = Vec::new();
+    for Parameter { name, value, has_equals } in parameters.0.iter().filter(|it| (rules.is_resource)(&it.name)) {
+        // A value in which the next parameter seems to begin could be cut there, and two parameters be joined.
+        let names = value.split(|&byte| byte == b'&').skip(1).map(|part| part.split(|&byte| byte == b'=').next());
+        if names.flatten().any(rules.is_resource) {
+            return Err(SignatureError::SignatureDoesNotMatch);
+        }
+        out.push(if out.is_empty() { b'?' } else { b'&' });
+        out.extend_from_slice(name);
+        if !value.is_empty() || (*has_equals && equals) {
+            out.push(b'=');
+            out.extend_from_slice(value);
+        }
+    }
+    Ok(out)
+}

@@ -1,0 +1,114 @@
+//! Answers as Python objects: whatever of one goes on the wire behind its start line and Date is one bytes object.
+//!
+//! The fields of a response are Python objects already, so that reading one is a member access and no call.
+
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyBytes, PyInt};
+
+use super::piece;
+use orcas_gateway::answer::{Answer, AnswerBody};
+use orcas_gateway::{Event, Lane, download};
+
+/// A whole response, ready for the wire.
+#[pyclass(frozen, get_all, module = "orcas._core")]
+pub struct Response {
+    status: Py<PyInt>,
+    rest: Py<PyBytes>,
+    closes: Py<PyBool>,
+    download: Py<PyAny>,
+    error: Py<PyAny>,
+}
+
+impl Response {
+    pub fn new(py: Python<'_>, lane: &Arc<Lane>, answer: Answer) -> PyResult<Self> {
+        let lines = answer.headers.as_bytes();
+        let (rest, download) = match answer.body {
+            AnswerBody::Empty => (rest(py, lines, b"")?, py.None()),
+            AnswerBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
+            AnswerBody::Pieces(pieces) => {
+                let download = Download { pieces, lane: Arc::clone(lane) };
+                (rest(py, lines, b"")?, Py::new(py, download)?.into_any())
+            }
+        };
+        let status = answer.status.into_pyobject(py)?.unbind();
+        let closes = PyBool::new(py, answer.closes).to_owned().unbind();
+        let error = match answer.error {
+            None => py.None(),
+            Some(note) => Py::new(py, ErrorNote::from(*note))?.into_any(),
+        };
+        Ok(Self { status, rest, closes, download, error })
+    }
+}
+
+/// What the log is to say about an error.
+#[pyclass(frozen, get_all, module = "orcas._core")]
+pub struct ErrorNote {
+    request_id: String,
+    code: &'static str,
+    cause: String,
+    likely_cause: Option<String>,
+    at_fault: bool,
+}
+
+impl From<orcas_gateway::ErrorNote> for ErrorNote {
+    fn from(note: orcas_gateway::ErrorNote) -> Self {
+        Self {
+            request_id: String::from_utf8_lossy(&note.request_id).into_owned(),
+            code: note.code.as_str(),
+            cause: note.cause,
+            likely_cause: note.likely_cause,
+            at_fault: note.at_fault,
+        }
+    }
+}
+
+/// Header lines, the empty line and the body, each copied once.
+fn rest(py: Python<'_>, lines: &[u8], body: &[u8]) -> PyResult<Py<PyBytes>> {
+    let bytes = PyBytes::new_with(py, lines.len() + 2 + body.len(), |out| {
+        let (head, content) = out.split_at_mut(lines.len() + 2);
+        let (place, end) = head.split_at_mut(lines.len());
+        place.copy_from_slice(lines);
+        end.copy_from_slice(b"\r\n");
+        content.copy_from_slice(body);
+        Ok(())
+    })?;
+    Ok(bytes.unbind())
+}
+
+/// A large body on its way out.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Download {
+    pieces: Arc<download::Download>,
+    lane: Arc<Lane>,
+}
+
+#[pymethods]
+impl Download {
+    #[getter]
+    fn length(&self) -> u64 {
+        self.pieces.length()
+    }
+
+    /// The next piece, or None: then one completion for `slot` brings it.
+    fn next<'py>(&self, py: Python<'py>, slot: u32) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let lane = Arc::clone(&self.lane);
+        let piece = self.pieces.next(Box::new(move |piece| lane.complete(slot, Event::Piece(piece))));
+        piece.map(|piece| piece_object(py, piece)).transpose()
+    }
+}
+
+/// A view of a piece, or the reason for the log why there is none as text.
+pub fn piece_object(
+    py: Python<'_>,
+    piece: Result<orcas_base::buffers::Buffer, orcas_gateway::problem::Problem>,
+) -> PyResult<Bound<'_, PyAny>> {
+    match piece {
+        Ok(bytes) => Ok(piece::view(py, bytes)?.into_any()),
+        Err(problem) => {
+            let reason = problem.fault.unwrap_or_else(|| problem.error.to_string());
+            Ok(reason.into_pyobject(py)?.into_any())
+        }
+    }
+}

@@ -1,0 +1,326 @@
+//! Checks of a store as Python asks for them, and their reports as dicts.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use super::core::{Options, environment, store_error};
+use orcas_engine::{self as engine, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
+
+/// How far a check is. Any thread may look, or end it.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct CheckProgress {
+    inner: Arc<engine::CheckProgress>,
+}
+
+impl CheckProgress {
+    pub fn shared(&self) -> Arc<engine::CheckProgress> {
+        Arc::clone(&self.inner)
+    }
+}
+
+#[pymethods]
+impl CheckProgress {
+    #[new]
+    fn new() -> Self {
+        Self { inner: Arc::default() }
+    }
+
+    #[getter]
+    fn phase(&self) -> &'static str {
+        self.inner.phase_name()
+    }
+
+    #[getter]
+    fn done_bytes(&self) -> u64 {
+        self.inner.done_bytes.load(Ordering::Relaxed)
+    }
+
+    #[getter]
+    fn total_bytes(&self) -> u64 {
+        self.inner.total_bytes.load(Ordering::Relaxed)
+    }
+
+    /// The check fails at its next look.
+    fn cancel(&self) {
+        self.inner.cancelled.store(true, Ordering::Relaxed);
+    }
+}
+
+#[derive(IntoPyObject)]
+struct Finding {
+    kind: &'static str,
+    damage: bool,
+    place: String,
+    detail: String,
+}
+
+#[derive(IntoPyObject)]
+struct Group {
+    kind: &'static str,
+    damage: bool,
+    area: String,
+    cause: String,
+    first: String,
+    count: u64,
+}
+
+#[derive(IntoPyObject)]
+struct Loss {
+    bucket: String,
+    key: Py<PyBytes>,
+    version_id: Option<String>,
+    upload: Option<String>,
+    bytes: u64,
+    reason: String,
+}
+
+#[derive(IntoPyObject)]
+struct Index {
+    state: &'static str,
+    detail: Option<String>,
+}
+
+/// A report of a check.
+#[derive(IntoPyObject)]
+pub struct Report {
+    clean: bool,
+    findings: Vec<Finding>,
+    findings_total: u64,
+    groups: Vec<Group>,
+    affected: Vec<String>,
+    affected_total: u64,
+    losses: Vec<Loss>,
+    losses_total: u64,
+    blobs: u64,
+    bytes: u64,
+    log_files: u64,
+    packs: u64,
+    index: Index,
+    seconds: f64,
+    given_up: Option<GivenUp>,
+}
+
+/// What a repair went on without.
+#[derive(IntoPyObject)]
+struct GivenUp {
+    losses: Vec<Loss>,
+    losses_total: u64,
+    records: Vec<(u64, u64)>,
+    buckets: Vec<String>,
+    kept: Vec<String>,
+}
+
+impl From<IndexState> for Index {
+    fn from(state: IndexState) -> Self {
+        match state {
+            IndexState::Equal => Self { state: "equal", detail: None },
+            IndexState::Different { first } => Self { state: "different", detail: Some(first) },
+            IndexState::Absent => Self { state: "absent", detail: None },
+            IndexState::NotCompared { why } => Self { state: "not compared", detail: Some(why) },
+        }
+    }
+}
+
+impl From<engine::Finding> for Finding {
+    fn from(finding: engine::Finding) -> Self {
+        Self {
+            kind: finding.kind.name(),
+            damage: finding.kind.is_damage(),
+            place: finding.place,
+            detail: finding.detail,
+        }
+    }
+}
+
+impl From<engine::Group> for Group {
+    fn from(group: engine::Group) -> Self {
+        Self {
+            kind: group.kind.name(),
+            damage: group.kind.is_damage(),
+            area: group.area,
+            cause: group.cause,
+            first: group.first,
+            count: group.count,
+        }
+    }
+}
+
+/// Made while the GIL is held again.
+fn losses(found: Vec<engine::Loss>) -> Vec<Loss> {
+    Python::attach(|py| {
+        let loss = |loss: engine::Loss| Loss {
+            bucket: loss.bucket,
+            key: PyBytes::new(py, &loss.key).unbind(),
+            version_id: loss.version_id,
+            upload: loss.upload,
+            bytes: loss.bytes,
+            reason: loss.reason,
+        };
+        found.into_iter().map(loss).collect()
+    })
+}
+
+/// A report of a salvage.
+#[derive(IntoPyObject)]
+pub struct SalvageReport {
+    whole_store: bool,
+    keys: bool,
+    source: &'static str,
+    findings: Vec<Finding>,
+    findings_total: u64,
+    losses: Vec<Loss>,
+    losses_total: u64,
+    whole: u64,
+    whole_bytes: u64,
+    records: u64,
+    authenticated: u64,
+    gone: Vec<(u64, u64)>,
+    gone_total: u64,
+    doubtful: u64,
+    named: Vec<(String, Py<PyBytes>)>,
+    deleted: u64,
+    made_up: Vec<String>,
+    log_files: u64,
+    packs: u64,
+    seconds: f64,
+}
+
+impl From<engine::SalvageReport> for SalvageReport {
+    fn from(report: engine::SalvageReport) -> Self {
+        let named = Python::attach(|py| {
+            let named = report.named.iter().map(|(bucket, key)| (bucket.clone(), PyBytes::new(py, key).unbind()));
+            named.collect()
+        });
+        Self {
+            whole_store: report.is_whole(),
+            keys: report.keys,
+            source: match report.source {
+                engine::SalvageSource::Log => "log",
+                engine::SalvageSource::Index => "index",
+            },
+            named,
+            findings: report.findings.into_iter().map(Finding::from).collect(),
+            findings_total: report.findings_total,
+            losses: losses(report.losses),
+            losses_total: report.losses_total,
+            whole: report.whole,
+            whole_bytes: report.whole_bytes,
+            records: report.records,
+            authenticated: report.authenticated,
+            gone: report.gone,
+            gone_total: report.gone_total,
+            doubtful: report.doubtful,
+            deleted: report.deleted,
+            made_up: report.made_up,
+            log_files: report.log_files,
+            packs: report.packs,
+            seconds: report.seconds,
+        }
+    }
+}
+
+impl From<CheckReport> for Report {
+    fn from(report: CheckReport) -> Self {
+        Self {
+            clean: report.is_clean(),
+            findings: report.findings.into_iter().map(Finding::from).collect(),
+            findings_total: report.findings_total,
+            groups: report.groups.into_iter().map(Group::from).collect(),
+            affected: report.affected,
+            affected_total: report.affected_total,
+            losses: losses(report.losses),
+            losses_total: report.losses_total,
+            blobs: report.blobs,
+            bytes: report.bytes,
+            log_files: report.log_files,
+            packs: report.packs,
+            index: report.index.into(),
+            seconds: report.seconds,
+            given_up: None,
+        }
+    }
+}
+
+impl From<Repaired> for Report {
+    fn from(repaired: Repaired) -> Self {
+        let given_up = repaired.given_up.map(|given_up| GivenUp {
+            losses: losses(given_up.losses),
+            losses_total: given_up.losses_total,
+            records: given_up.records,
+            buckets: given_up.buckets,
+            kept: given_up.kept.iter().map(|path| path.display().to_string()).collect(),
+        });
+        Self { given_up, ..repaired.report.into() }
+    }
+}
+
+#[derive(IntoPyObject)]
+struct ScrubDamage {
+    place: String,
+    detail: String,
+}
+
+/// How the scrub is doing.
+#[derive(IntoPyObject)]
+pub struct ScrubState {
+    rate: u64,
+    rounds: u64,
+    done_bytes: u64,
+    total_bytes: u64,
+    position: String,
+    damaged: Vec<ScrubDamage>,
+    damaged_total: u64,
+    failed: Option<String>,
+}
+
+impl From<ScrubProgress> for ScrubState {
+    fn from(progress: ScrubProgress) -> Self {
+        let damage = |damage: engine::ScrubDamage| ScrubDamage { place: damage.place, detail: damage.detail };
+        Self {
+            rate: progress.rate,
+            rounds: progress.rounds,
+            done_bytes: progress.done_bytes,
+            total_bytes: progress.total_bytes,
+            position: progress.position,
+            damaged: progress.damaged.into_iter().map(damage).collect(),
+            damaged_total: progress.damaged_total,
+            failed: progress.failed,
+        }
+    }
+}
+
+/// Checks the store in a directory that nobody has open, and changes nothing. Blocks.
+#[pyfunction]
+pub fn check_store(
+    py: Python<'_>,
+    data: PathBuf,
+    progress: &CheckProgress,
+    read_content: bool,
+    threads: usize,
+    bytes_per_sec: u64,
+) -> PyResult<Report> {
+    let options = CheckOptions { read_content, threads, bytes_per_sec };
+    let progress = progress.shared();
+    let checked = py.detach(|| engine::check_store(&environment().fs, &data, &options, &progress));
+    checked.map(Report::from).map_err(store_error)
+}
+
+/// Builds the index of a store that nobody has open from its log, where that is needed and can be done; with
+/// `accept_loss` the log is rewritten first where it is damaged. Blocks.
+#[pyfunction]
+pub fn repair_store(
+    py: Python<'_>,
+    options: &Bound<'_, PyAny>,
+    progress: &CheckProgress,
+    accept_loss: bool,
+) -> PyResult<Report> {
+    let options: Options = options.extract()?;
+    let engine_options = options.engine()?;
+    let progress = progress.shared();
+    let repaired = py.detach(|| engine::repair_store(engine_options, environment(), &progress, accept_loss));
+    repaired.map(Report::from).map_err(store_error)
+}

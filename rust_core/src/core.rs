@@ -1,0 +1,413 @@
+//! The process-wide object behind every request: the open engine and the request lane.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyTuple};
+
+use super::StoreError;
+use super::answer::{Response, piece_object};
+use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
+use super::describe::{Description, Diagnosis, Recovery};
+use super::request::Request;
+use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
+use orcas_base::error::Error;
+use orcas_engine::{
+    CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, Replayed, SystemClock, salvage_store,
+};
+use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_gateway::problem::Problem;
+use orcas_gateway::{AccessKey, Answer, Event, Identities, Lane, LaneOptions};
+use orcas_http::{Headers, RequestHead};
+use orcas_record::{Durability, RefLevel};
+use orcas_sigv4::Credential;
+
+/// Bodies above this many bytes are taken without the GIL.
+const TAKE_ATTACHED_MAX: usize = 1024;
+
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Core {
+    lane: Arc<Lane>,
+    /// None once closed.
+    engine: Mutex<Option<Engine>>,
+    replayed: Replayed,
+}
+
+/// How the store is.
+#[pyclass(frozen, get_all, module = "orcas._core")]
+pub struct Health {
+    status: &'static str,
+    reason: Option<String>,
+    detail: Option<String>,
+    writable: bool,
+    durability: &'static str,
+    lag_bytes: u64,
+    lag_records: u64,
+    pools: Pools,
+}
+
+pub fn store_error(error: Error) -> PyErr {
+    StoreError::new_err(error.to_string())
+}
+
+fn durability(name: &str) -> PyResult<Durability> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown durability {name}"));
+    Durability::from_name(name).ok_or_else(unknown)
+}
+
+fn ref_level(name: &str) -> PyResult<RefLevel> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown reference level {name}"));
+    RefLevel::from_name(name).ok_or_else(unknown)
+}
+
+/// Settings of the engine and the lane, as the control plane hands them over.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Options {
+    data: PathBuf,
+    batch_write_enabled: bool,
+    max_batch_write_file_size: u64,
+    write_buffer_window_sec: f64,
+    max_write_buffer_size: u64,
+    max_write_buffer_count: u32,
+    chunk_size: u32,
+    durability: String,
+    ref_level: String,
+    sync_interval_ms: u64,
+    db_max_open_conns: u32,
+    db_max_idle_conns: u32,
+    db_conn_max_lifetime_sec: u64,
+    log_file_size: u64,
+    pack_size: u64,
+    reclaim_bytes_per_sec: u64,
+    scrub_bytes_per_sec: u64,
+    reserve: u64,
+    ballast: u64,
+    pooling_enabled: bool,
+    region: String,
+    strict_region: bool,
+    presign_v2: bool,
+    domains: Vec<String>,
+    body_budget: u64,
+    workers: usize,
+    explain_signatures: bool,
+}
+
+impl Options {
+    pub fn engine(&self) -> PyResult<EngineOptions> {
+        Ok(EngineOptions {
+            data: self.data.clone(),
+            batch_write_enabled: self.batch_write_enabled,
+            write_buffer_window: Duration::from_secs_f64(self.write_buffer_window_sec),
+            max_write_buffer_size: self.max_write_buffer_size,
+            max_write_buffer_count: self.max_write_buffer_count,
+            chunk_size: self.chunk_size,
+            durability: durability(&self.durability)?,
+            ref_level: ref_level(&self.ref_level)?,
+            sync_interval: Duration::from_millis(self.sync_interval_ms),
+            db_max_open: self.db_max_open_conns,
+            db_max_idle: self.db_max_idle_conns,
+            db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
+            log_file_size: self.log_file_size,
+            pack_size: self.pack_size,
+            reclaim_rate: self.reclaim_bytes_per_sec,
+            scrub_rate: self.scrub_bytes_per_sec,
+            reserve: self.reserve,
+            ballast: self.ballast,
+            pooling_enabled: self.pooling_enabled,
+        })
+    }
+
+    fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {
+        LaneOptions {
+            instant_upload: ref_level != RefLevel::Off,
+            salvage,
+            region: self.region,
+            strict_region: self.strict_region,
+            presign_v2: self.presign_v2,
+            domains: self.domains,
+            whole_body_max: self.max_batch_write_file_size,
+            body_budget: self.body_budget,
+            workers: self.workers,
+            explains: self.explain_signatures,
+        }
+    }
+}
+
+/// The machine's own.
+pub fn environment() -> Environment {
+    Environment {
+        fs: Arc::new(RealFileSystem),
+        clock: Arc::new(SystemClock::new()),
+        random: Arc::new(SystemRandom),
+        index: IndexPlace::File,
+    }
+}
+
+/// The signing keys in force: (access key, secret, owner id) each.
+fn identities(credentials: Vec<(String, String, String)>, root: String) -> Identities {
+    let key = |(access_key, secret, owner): (String, String, String)| {
+        let credential = Credential { secret: secret.into_bytes().into(), generation: 0 };
+        (access_key, AccessKey { credential, owner })
+    };
+    Identities { keys: credentials.into_iter().map(key).collect::<HashMap<_, _>>(), root }
+}
+
+#[pymethods]
+impl Core {
+    /// Opens or creates the store and starts its threads. Blocks while the log is replayed.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        options: &Bound<'_, PyAny>,
+        credentials: Vec<(String, String, String)>,
+        root: String,
+    ) -> PyResult<Self> {
+        let options: Options = options.extract()?;
+        let engine_options = options.engine()?;
+        let lane_options = options.lane(engine_options.ref_level, false);
+        let opened = py.detach(|| {
+            let engine = Engine::open(engine_options, environment())?;
+            let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
+            Ok((engine, lane))
+        });
+        let (engine, lane) =
+            opened.map_err(|error: Error| StoreError::new_err(format!("{error}{}", error.advice())))?;
+        let replayed = engine.replayed();
+        Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed })
+    }
+
+    /// Opens what is left of a store for reading, without changing anything in it, and says what is not whole. Blocks
+    /// while everything is read.
+    #[staticmethod]
+    fn salvage(
+        py: Python<'_>,
+        options: &Bound<'_, PyAny>,
+        credentials: Vec<(String, String, String)>,
+        root: String,
+    ) -> PyResult<(Self, SalvageReport)> {
+        let options: Options = options.extract()?;
+        let engine_options = options.engine()?;
+        let lane_options = options.lane(engine_options.ref_level, true);
+        let opened = py.detach(|| {
+            let owner = bytes::Bytes::copy_from_slice(root.as_bytes());
+            let (engine, report) = salvage_store(engine_options, environment(), &owner)?;
+            let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
+            Ok((engine, lane, report))
+        });
+        let (engine, lane, report) = opened.map_err(store_error)?;
+        let replayed = engine.replayed();
+        Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed }, report.into()))
+    }
+
+    /// Finishes what was submitted, flushes and gives the lock back. Blocks. Without effect when called again.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let engine = self.engine.lock().take();
+        let Some(engine) = engine else { return Ok(()) };
+        py.detach(|| {
+            self.lane.close();
+            engine.close()
+        })
+        .map_err(store_error)
+    }
+
+    /// Verifies a request head: a Request to go on with, or the Response that refuses it. The first `root` bytes of the
+    /// path are signed, and name neither bucket nor key.
+    #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
+    fn accept<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'py, PyList>,
+        root: usize,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let objects = header_objects(headers)?;
+        let list = byte_pairs(&objects);
+        let headers = Headers::new(&list);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
+        match self.lane.accept_below(&head, root) {
+            Ok(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
+            Err(answer) => self.response(py, *answer),
+        }
+    }
+
+    /// Begins an operation with its collected body. None: one completion for `slot` follows.
+    fn start<'py>(
+        &self,
+        py: Python<'py>,
+        request: &Request,
+        body: &[u8],
+        slot: u32,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let inner = &request.inner;
+        let answer = if body.len() > TAKE_ATTACHED_MAX {
+            py.detach(|| inner.start(body, slot))
+        } else {
+            inner.start(body, slot)
+        };
+        answer.map(|answer| self.response(py, answer)).transpose()
+    }
+
+    /// What a head says about itself, for the log.
+    #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
+    fn describe(
+        &self,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'_, PyList>,
+        root: usize,
+    ) -> PyResult<Description> {
+        let objects = header_objects(headers)?;
+        let list = byte_pairs(&objects);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
+        Ok(self.lane.describe(&head, root).into())
+    }
+
+    /// What is wrong with the signature of a head that was refused, for the log. None: nothing that could be told.
+    fn diagnose(
+        &self,
+        py: Python<'_>,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'_, PyList>,
+    ) -> PyResult<Option<Diagnosis>> {
+        let objects = header_objects(headers)?;
+        let list = byte_pairs(&objects);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
+        Ok(py.detach(|| self.lane.diagnose(&head)).map(Diagnosis::from))
+    }
+
+    /// What the start had to do.
+    fn recovery(&self) -> Recovery {
+        self.replayed.into()
+    }
+
+    /// The answer to a request that Python failed to handle; it ends the connection.
+    fn failure<'py>(&self, py: Python<'py>, method: &str, raw_path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+        let envelope = self.lane.envelope(method.as_bytes(), raw_path);
+        let problem = Problem::from(orcas_s3::ErrorCode::InternalError);
+        self.response(py, envelope.problem(problem).closing())
+    }
+
+    /// Readable while `drain` has something to return.
+    fn fileno(&self) -> i32 {
+        self.lane.completions.raw_fd()
+    }
+
+    /// What has completed since the last call: (slot, Response | memoryview | str | None).
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let list = PyList::empty(py);
+        for completion in self.lane.completions.drain().drain(..) {
+            let value = match completion.event {
+                Event::Committed(request, result) => self.response(py, request.committed(result))?,
+                Event::Answered(answer) => self.response(py, answer)?,
+                Event::Piece(piece) => piece_object(py, piece)?,
+                Event::Resume => py.None().into_bound(py),
+            };
+            list.append(PyTuple::new(py, [completion.slot.into_pyobject(py)?.into_any(), value])?)?;
+        }
+        Ok(list)
+    }
+
+    fn health(&self) -> Health {
+        let health = self.lane.engine.health();
+        Health {
+            status: health.condition.name(),
+            reason: health.condition.reason(),
+            detail: health.condition.detail(),
+            writable: health.writable,
+            durability: health.durability.name(),
+            lag_bytes: health.lag_bytes,
+            lag_records: health.lag_records,
+            pools: health.pools.into(),
+        }
+    }
+
+    /// Whether a request head may use the operator's tools: the SHA-256 that its body must have, or the refusal's
+    /// status, code and message.
+    fn authorize<'py>(
+        &self,
+        py: Python<'py>,
+        method: &str,
+        raw_path: &[u8],
+        query: &[u8],
+        headers: &Bound<'py, PyList>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let objects = header_objects(headers)?;
+        let list = byte_pairs(&objects);
+        let headers = Headers::new(&list);
+        let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
+        judge(&self.lane, &head).into_object(py)
+    }
+
+    /// What the store holds and takes. Blocks.
+    fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
+        py.detach(|| self.lane.engine.usage()).map(Stats::from).map_err(store_error)
+    }
+
+    /// Reclaims now; with `compact` files are rewritten as well. Blocks until it is done or the store is closed.
+    fn reclaim(&self, py: Python<'_>, compact: bool) -> PyResult<ReclaimStats> {
+        let effort = if compact { Effort::Compact } else { Effort::Collect };
+        py.detach(|| self.lane.engine.reclaim(effort)).map(ReclaimStats::from).map_err(store_error)
+    }
+
+    fn reclaim_progress(&self) -> ReclaimState {
+        self.lane.engine.reclaim_progress().into()
+    }
+
+    /// Checks the whole store beside its work. Blocks; `progress` shows how far it is and ends it.
+    fn check(
+        &self,
+        py: Python<'_>,
+        progress: &CheckProgress,
+        read_content: bool,
+        threads: usize,
+        bytes_per_sec: u64,
+    ) -> PyResult<Report> {
+        let options = CheckOptions { read_content, threads, bytes_per_sec };
+        let progress = progress.shared();
+        py.detach(|| self.lane.engine.check(&options, &progress)).map(Report::from).map_err(store_error)
+    }
+
+    /// How the scrub in the background is doing.
+    fn scrub_progress(&self) -> ScrubState {
+        self.lane.engine.scrub_progress().into()
+    }
+
+    /// Makes everything acknowledged durable and keeps the files of this moment. Blocks.
+    fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
+        py.detach(|| Hold::take(&self.lane.engine)).map_err(store_error)
+    }
+}
+
+impl Core {
+    fn response<'py>(&self, py: Python<'py>, answer: Answer) -> PyResult<Bound<'py, PyAny>> {
+        let response = Response::new(py, &self.lane, answer)?;
+        Ok(Bound::new(py, response)?.into_any())
+    }
+}
+
+type HeaderObjects<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
+
+/// An ASGI header list.
+fn header_objects<'py>(headers: &Bound<'py, PyList>) -> PyResult<HeaderObjects<'py>> {
+    headers.iter().map(|pair| header(&pair)).collect()
+}
+
+/// The bytes of it.
+fn byte_pairs<'a>(objects: &'a HeaderObjects<'_>) -> Vec<(&'a [u8], &'a [u8])> {
+    objects.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())).collect()
+}
+
+/// One pair of it.
+fn header<'py>(pair: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    Ok((pair.get_item(0)?.cast_into::<PyBytes>()?, pair.get_item(1)?.cast_into::<PyBytes>()?))
+}

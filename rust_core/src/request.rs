@@ -1,0 +1,157 @@
+//! Verified requests and bodies on their way in, as Python objects.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyMemoryView;
+
+use super::room;
+use orcas_base::buffers::Room;
+use orcas_gateway::lane::Reply;
+use orcas_gateway::store_body::UploadStream;
+use orcas_gateway::stream::{Flow, Resume};
+use orcas_gateway::{BodyPlan, Event};
+use orcas_s3::target::hosted_bucket;
+
+pub const FLOW_MORE: u8 = 0;
+pub const FLOW_WAIT: u8 = 1;
+pub const FLOW_STOP: u8 = 2;
+
+/// Pieces above this many bytes are copied without the GIL.
+const COPY_ATTACHED_MAX: usize = 64 * 1024;
+
+/// Whether a Host header names a bucket of one of `domains` or of localhost.
+#[pyfunction]
+pub fn names_bucket(host: &[u8], domains: Vec<String>) -> bool {
+    hosted_bucket(host, &domains).is_some()
+}
+
+/// A verified, typed request; opaque but for what the dispatcher needs.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Request {
+    pub inner: Arc<orcas_gateway::Request>,
+}
+
+#[pymethods]
+impl Request {
+    /// Index into OPERATIONS.
+    #[getter]
+    fn operation(&self) -> u8 {
+        self.inner.operation as u8
+    }
+
+    #[getter]
+    fn request_id(&self) -> &str {
+        self.inner.envelope.request_id()
+    }
+
+    /// Whether the body is taken in piece by piece.
+    #[getter]
+    fn streams(&self) -> bool {
+        matches!(self.inner.body, BodyPlan::Stream(_))
+    }
+
+    /// Bytes that a collected body may have on the wire.
+    #[getter]
+    fn body_max(&self) -> u64 {
+        self.inner.body.whole_max()
+    }
+
+    /// Takes memory for a collected body; False: a completion for `slot` follows when it was taken.
+    fn admit(&self, slot: u32) -> bool {
+        self.inner.admit(slot)
+    }
+
+    /// The body was received to its end: the connection may go on after the answer.
+    fn body_read(&self) {
+        self.inner.body_read();
+    }
+
+    /// Begins to take a streamed body in, from the client at `host`.
+    fn open_body(&self, host: &str) -> PyResult<BodySink> {
+        let stream = self.inner.open_body(host);
+        let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the request streams no body"))?;
+        Ok(BodySink { stream, request: Arc::clone(&self.inner), lent: Mutex::new(None) })
+    }
+}
+
+/// A large body on its way in. Dropped or aborted, nothing of it is stored.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct BodySink {
+    stream: UploadStream,
+    request: Arc<orcas_gateway::Request>,
+    /// For the read under way.
+    lent: Mutex<Option<Room>>,
+}
+
+#[pymethods]
+impl BodySink {
+    /// Asks for room for a piece that has come: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
+    /// FLOW_STOP (the body is refused: call `finish`).
+    fn admit(&self, slot: u32) -> u8 {
+        code(self.stream.admit(self.resume(slot)))
+    }
+
+    /// Asks in the same way whether the socket may be read on, before the first read and after `filled` said no.
+    fn ready(&self, slot: u32) -> u8 {
+        code(self.stream.ready(self.resume(slot)))
+    }
+
+    /// Takes one received piece.
+    fn push(&self, py: Python<'_>, piece: &[u8]) {
+        if piece.len() > COPY_ATTACHED_MAX {
+            py.detach(|| self.stream.push(piece));
+        } else {
+            self.stream.push(piece);
+        }
+    }
+
+    /// Memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
+    fn lend<'py>(&self, py: Python<'py>, limit: u64) -> PyResult<Bound<'py, PyMemoryView>> {
+        let room = self.stream.lend(limit).ok_or_else(|| PyRuntimeError::new_err("nothing is to be read"))?;
+        *self.lent.lock() = Some(room.clone());
+        room::view(py, room)
+    }
+
+    /// Takes what was read into the memory that was lent. True: the socket may be read on; else ask `ready`.
+    fn filled(&self, count: usize) -> PyResult<bool> {
+        let lent = self.lent.lock().take().ok_or_else(|| PyRuntimeError::new_err("no memory was lent"))?;
+        let length = lent.length();
+        Ok(self.stream.fill(room::filled(lent, count)?, length))
+    }
+
+    /// Takes the memory back that was lent, for nothing came.
+    fn rest(&self) {
+        *self.lent.lock() = None;
+        self.stream.rest();
+    }
+
+    /// No further piece comes; the completion for `slot` brings the answer.
+    fn finish(&self, slot: u32) {
+        *self.lent.lock() = None;
+        self.stream.finish(Reply::new(Arc::clone(&self.request), slot));
+    }
+
+    /// Forgets the body.
+    fn abort(&self) {
+        *self.lent.lock() = None;
+        self.stream.abort();
+    }
+}
+
+impl BodySink {
+    fn resume(&self, slot: u32) -> Resume {
+        let lane = Arc::clone(&self.request.lane);
+        Box::new(move || lane.complete(slot, Event::Resume))
+    }
+}
+
+fn code(flow: Flow) -> u8 {
+    match flow {
+        Flow::More => FLOW_MORE,
+        Flow::Wait => FLOW_WAIT,
+        Flow::Stop => FLOW_STOP,
+    }
+}

@@ -1,0 +1,283 @@
+//! What the operator's tools ask of an open store, and the signatures that their requests carry. Structs here become
+//! dicts, field by field.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use orcas_engine::{self as engine, Handle, Hold as Held, ReclaimProgress, Reclaimed, Usage};
+use orcas_gateway::Lane;
+use orcas_gateway::lane::now_ms;
+use orcas_gateway::replays::NotAdmitted;
+use orcas_http::{Headers, RequestHead};
+use orcas_sigv4::{Authentication, PayloadMode, Signer};
+
+/// A bucket as `Core.stats` shows it.
+#[derive(IntoPyObject)]
+struct BucketStats {
+    name: String,
+    objects: u64,
+    bytes: u64,
+    history: u64,
+    logical: u64,
+    stored: u64,
+    shared: u64,
+}
+
+#[derive(IntoPyObject)]
+struct TotalStats {
+    logical: u64,
+    stored: u64,
+    dead: u64,
+}
+
+#[derive(IntoPyObject)]
+struct FileStats {
+    log_files: u64,
+    log_bytes: u64,
+    log_allocated: u64,
+    packs: u64,
+    pack_bytes: u64,
+    pack_allocated: u64,
+    index_bytes: u64,
+    index_wal_bytes: u64,
+}
+
+#[derive(IntoPyObject)]
+pub struct Stats {
+    store: String,
+    buckets: Vec<BucketStats>,
+    totals: TotalStats,
+    files: FileStats,
+    pools: Pools,
+}
+
+#[derive(Clone, IntoPyObject)]
+struct BufferCounts {
+    hits: u64,
+    misses: u64,
+    returned: u64,
+    discarded: u64,
+    held_bytes: u64,
+    out_bytes: u64,
+}
+
+#[derive(Clone, IntoPyObject)]
+struct Connections {
+    hits: u64,
+    misses: u64,
+    waits: u64,
+    refusals: u64,
+    open: u32,
+    idle: u32,
+}
+
+/// What is kept to be used again.
+#[derive(Clone, IntoPyObject)]
+pub struct Pools {
+    enabled: bool,
+    buffers: BufferCounts,
+    connections: Connections,
+}
+
+#[derive(IntoPyObject)]
+pub struct ReclaimStats {
+    blobs: u64,
+    condemned_bytes: u64,
+    punched_bytes: u64,
+    moved_bytes: u64,
+    log_files: u64,
+    packs: u64,
+}
+
+#[derive(IntoPyObject)]
+pub struct ReclaimState {
+    total: ReclaimStats,
+    requested: bool,
+    failed: Option<String>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl From<Usage> for Stats {
+    fn from(usage: Usage) -> Self {
+        let bucket = |bucket: orcas_engine::BucketUsage| BucketStats {
+            name: bucket.name,
+            objects: bucket.objects,
+            bytes: bucket.bytes,
+            history: bucket.history,
+            logical: bucket.logical,
+            stored: bucket.stored,
+            shared: bucket.logical.saturating_sub(bucket.stored),
+        };
+        let files = usage.files;
+        Self {
+            store: hex(&usage.store_id),
+            buckets: usage.buckets.into_iter().map(bucket).collect(),
+            totals: TotalStats { logical: usage.totals.logical, stored: usage.totals.stored, dead: usage.totals.dead },
+            files: FileStats {
+                log_files: files.log_files,
+                log_bytes: files.log_bytes,
+                log_allocated: files.log_allocated,
+                packs: files.packs,
+                pack_bytes: files.pack_bytes,
+                pack_allocated: files.pack_allocated,
+                index_bytes: files.index_bytes,
+                index_wal_bytes: files.index_wal_bytes,
+            },
+            pools: usage.pools.into(),
+        }
+    }
+}
+
+impl From<engine::Pools> for Pools {
+    fn from(pools: engine::Pools) -> Self {
+        let (buffers, connections) = (pools.buffers, pools.connections);
+        Self {
+            enabled: pools.enabled,
+            buffers: BufferCounts {
+                hits: buffers.hits,
+                misses: buffers.misses,
+                returned: buffers.returned,
+                discarded: buffers.discarded,
+                held_bytes: buffers.held_bytes,
+                out_bytes: buffers.out_bytes,
+            },
+            connections: Connections {
+                hits: connections.hits,
+                misses: connections.misses,
+                waits: connections.waits,
+                refusals: connections.refusals,
+                open: connections.open,
+                idle: connections.idle,
+            },
+        }
+    }
+}
+
+impl From<Reclaimed> for ReclaimStats {
+    fn from(done: Reclaimed) -> Self {
+        Self {
+            blobs: done.blobs,
+            condemned_bytes: done.condemned_bytes,
+            punched_bytes: done.punched_bytes,
+            moved_bytes: done.moved_bytes,
+            log_files: done.log_files,
+            packs: done.packs,
+        }
+    }
+}
+
+impl From<ReclaimProgress> for ReclaimState {
+    fn from(progress: ReclaimProgress) -> Self {
+        Self {
+            total: progress.total.into(),
+            requested: progress.requested,
+            failed: progress.failed.map(|reason| reason.to_string()),
+        }
+    }
+}
+
+/// A moment of the store whose files stay as they are until this is released or forgotten.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Hold {
+    /// None once released.
+    held: Mutex<Option<Held>>,
+    #[pyo3(get)]
+    store: String,
+    #[pyo3(get)]
+    sequence: u64,
+    #[pyo3(get)]
+    files: Vec<(String, u64)>,
+}
+
+impl Hold {
+    pub fn take(engine: &Handle) -> orcas_base::error::Result<Self> {
+        let held = engine.hold()?;
+        let files = held.files.iter().map(|file| (file.name.clone(), file.length)).collect();
+        Ok(Self { store: hex(&held.store_id), sequence: held.sequence, files, held: Mutex::new(Some(held)) })
+    }
+}
+
+#[pymethods]
+impl Hold {
+    /// Lets go. Without effect when called again.
+    fn release(&self) {
+        drop(self.held.lock().take());
+    }
+}
+
+/// The verdict on a request for the operator's tools.
+pub enum Verdict {
+    /// The SHA-256 that the body must have.
+    Granted([u8; 32]),
+    /// Status, code and message.
+    Refused(u16, &'static str, String),
+}
+
+/// Who may use the tools: the root identity, by headers that sign the body's hash. A link that can be passed on is not
+/// enough, nor is a body that proves nothing.
+pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> Verdict {
+    let denied = |message: &str| Verdict::Refused(403, "AccessDenied", message.to_owned());
+    match lane.authorize(head) {
+        Ok((authorized, _)) => match (authorized.how, authorized.payload, authorized.stamp) {
+            (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
+                // Reading again changes nothing.
+                if matches!(head.method, b"GET" | b"HEAD") {
+                    return Verdict::Granted(hash);
+                }
+                match lane.replays.admit(stamp, now_ms()) {
+                    Ok(()) => Verdict::Granted(hash),
+                    Err(refused @ NotAdmitted::Full) => Verdict::Refused(503, "SlowDown", refused.to_string()),
+                    Err(refused) => Verdict::Refused(409, "RequestReplayed", refused.to_string()),
+                }
+            }
+            (Authentication::Header, _, _) => denied("The signature must cover the SHA-256 of the body."),
+            (Authentication::Presigned | Authentication::PresignedVersionTwo | Authentication::Anonymous, _, _) => {
+                denied("The request must be signed in its Authorization header.")
+            }
+        },
+        Err(problem) => {
+            let error = problem.error;
+            Verdict::Refused(error.code.status(), error.code.as_str(), error.message.into_owned())
+        }
+    }
+}
+
+impl Verdict {
+    pub fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        match self {
+            Self::Granted(hash) => Ok(PyBytes::new(py, &hash).into_any()),
+            Self::Refused(status, code, message) => Ok((status, code, message).into_pyobject(py)?.into_any()),
+        }
+    }
+}
+
+/// The headers that sign a request, besides those it has: names in lower case.
+///
+/// `payload` is what `x-amz-content-sha256` says, `now` seconds since 1970. `keys`: access key and secret.
+#[pyfunction]
+#[pyo3(signature = (method, raw_path, query, headers, payload, keys, region, now))]
+#[expect(clippy::too_many_arguments, reason = "a request head, and who signs it when")]
+pub fn sign(
+    method: &str,
+    raw_path: &[u8],
+    query: &[u8],
+    headers: Vec<(Vec<u8>, Vec<u8>)>,
+    payload: &str,
+    keys: (String, String),
+    region: &str,
+    now: i64,
+) -> PyResult<Vec<(&'static str, String)>> {
+    let refused = |reason: String| pyo3::exceptions::PyValueError::new_err(reason);
+    let (access_key, secret) = keys;
+    let signer = Signer::new(&access_key, secret.as_bytes(), region, now);
+    let signer = signer.ok_or_else(|| refused("the time lies beyond the year 9999".to_owned()))?;
+    let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
+    signer.sign_request(&head, payload).map_err(|error| refused(error.to_string()))
+}

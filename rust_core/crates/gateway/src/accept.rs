@@ -81,7 +81,8 @@ impl Lane {
         if head.method == b"OPTIONS" {
             return Err(ErrorCode::AccessForbidden.into());
         }
-        let (authorized, owner) = self.authorize(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
+        let (authorized, owner) =
+            self.authorize(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let hoisted = match authorized.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
@@ -158,12 +159,12 @@ impl Lane {
 /// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.
 const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
 
-/// Whether a body follows the head.
 /// What of a path names bucket and key.
 pub(super) fn below(path: &[u8], root: usize) -> &[u8] {
     path.get(root..).unwrap_or_default()
 }
 
+/// Whether a body follows the head.
 fn has_body(headers: &Headers<'_>) -> bool {
     transfer_encoded(headers) || headers.get("content-length").is_some_and(|length| length.trim_ascii() != b"0")
 }

@@ -610,7 +610,7 @@ class Core:
         """
 
     def accept(
-        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
     ) -> Request | Response:
         """Verify and type a request, without blocking.
 
@@ -619,6 +619,7 @@ class Core:
             raw_path: the path as in the request line, undecoded.
             query: the query string, undecoded, without the question mark.
             headers: lower-case names and values, in the order sent.
+            root: bytes at the beginning of `raw_path` that are signed, and name neither bucket nor key.
 
         Returns:
             The request to go on with, or the response that refuses it.
@@ -631,7 +632,9 @@ class Core:
             The response, or None: then exactly one completion for `slot` brings it.
         """
 
-    def describe(self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]) -> Description:
+    def describe(
+        self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
+    ) -> Description:
         """What a request says about itself, for the log. Arguments as in `accept`."""
 
     def diagnose(

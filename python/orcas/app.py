@@ -54,6 +54,8 @@ class Lane:
     dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
     health: Callable[[], health.StoreHealth]
     root: Root
+    # The same where somebody mounts the application: `Dispatcher.below`.
+    below: Callable[[int], Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None
     tools: Tools | None = None
     # What opening the store took, for the log.
     opening: Mapping[str, object] = field(default_factory=dict)
@@ -103,7 +105,7 @@ async def _over(
         tools = Tools(core)
         watch = asyncio.create_task(health.watch(core.health))
         try:
-            yield Lane(dispatcher, core.health, root, tools, opening, report)
+            yield Lane(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
         finally:
             watch.cancel()
             await tools.cancel()
@@ -211,14 +213,17 @@ class Orcas(FastAPI):
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of another server."""
         exchange = HostedExchange(scope, receive, send)
-        if exchange.scope["raw_path"].startswith(RESERVED) and not self._names_bucket(exchange.scope):
+        if exchange.scope["raw_path"].startswith(RESERVED, exchange.root) and not self._names_bucket(exchange.scope):
             await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
             return
         if self.lane is None:
             raise RuntimeError("the application's lifespan is not open")
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("the application's lifespan was opened on another event loop")
-        await exchange.run(self.lane.dispatch)
+        if exchange.root and self.lane.below is not None:
+            await exchange.run(self.lane.below(exchange.root))
+        else:
+            await exchange.run(self.lane.dispatch)
 
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""

@@ -28,6 +28,7 @@ from orcas._core import (
 from orcas.errors import OrcasError, UnavailableError
 
 if TYPE_CHECKING:
+    from orcas._core import Description as Description
     from orcas._core import LoadReport as LoadReport
     from orcas._core import LoadTarget as LoadTarget
     from orcas._core import LoadWorkload as LoadWorkload

@@ -215,7 +215,9 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies a request head: a Request to go on with, or the Response that refuses it.
+    /// Verifies a request head: a Request to go on with, or the Response that refuses it. The first `root` bytes of the
+    /// path are signed, and name neither bucket nor key.
+    #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
     fn accept<'py>(
         &self,
         py: Python<'py>,
@@ -223,12 +225,13 @@ impl Core {
         raw_path: &[u8],
         query: &[u8],
         headers: &Bound<'py, PyList>,
+        root: usize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
-        match self.lane.accept(&head) {
+        match self.lane.accept_below(&head, root) {
             Ok(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
             Err(answer) => self.response(py, *answer),
         }
@@ -252,17 +255,19 @@ impl Core {
     }
 
     /// What a head says about itself, for the log.
+    #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
     fn describe(
         &self,
         method: &str,
         raw_path: &[u8],
         query: &[u8],
         headers: &Bound<'_, PyList>,
+        root: usize,
     ) -> PyResult<Description> {
         let objects = header_objects(headers)?;
         let list = byte_pairs(&objects);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers: Headers::new(&list) };
-        Ok(self.lane.describe(&head).into())
+        Ok(self.lane.describe(&head, root).into())
     }
 
     /// What is wrong with the signature of a head that was refused, for the log. None: nothing that could be told.

@@ -259,7 +259,8 @@ def test_boto3_transfers(name: str, tmp_path_factory: pytest.TempPathFactory) ->
                 client.get_object(Bucket="bucket", Key="missing")
 
 
-def test_an_application_of_ones_own_mounts_it() -> None:
+@pytest.mark.parametrize("root", ["", "/s3", "/my store"])
+def test_an_application_of_ones_own_mounts_it(root: str) -> None:
     s3 = application()
     mine = FastAPI(lifespan=s3.lifespan)
 
@@ -267,12 +268,17 @@ def test_an_application_of_ones_own_mounts_it() -> None:
     def hello() -> str:
         return "mine"
 
-    mine.mount("/", s3)
+    mine.mount(root or "/", s3)
     with TestClient(mine, base_url="http://127.0.0.1") as client:
+        # A client signs all of the path that it sends; the bucket comes behind the root.
+        below = root.replace(" ", "%20")
         wire = InProcess("http://127.0.0.1", IDENTITY, client.request)
-        assert wire("PUT", "/bucket").status == 200
-        assert wire("PUT", "/bucket/k%2F1", body=b"content").status == 200
-        assert wire("GET", "/bucket/k/1").body == b"content"
+        assert wire("PUT", f"{below}/bucket").status == 200
+        assert wire("PUT", f"{below}/bucket/k%2F1", body=b"content").status == 200
+        assert wire("GET", f"{below}/bucket/k/1").body == b"content"
+        assert [entry.text for entry in wire("GET", f"{below}/bucket").document().iter("Key")] == ["k/1"]
+        assert wire("GET", f"{below}/_orcas/admin/stats").status == 200
+        assert client.get(f"{below}/_orcas/health/ready").json()["status"] == "ok"
         assert client.get("/hello").json() == "mine"
 
 

@@ -103,9 +103,18 @@ async def test_headers_keep_order_and_number_and_come_in_lower_case() -> None:
     assert all(type(text) is bytes for pair in scope["headers"] for text in pair)
 
 
-async def test_a_path_below_another_is_not_served() -> None:
-    with pytest.raises(RuntimeError, match="not at /s3"):
-        await seen({"path": "/s3/b/k", "root_path": "/s3"})
+@pytest.mark.parametrize(
+    ("raw_path", "root_path", "length"),
+    [
+        (b"/s3/b/k", "/s3", 3), (b"/s3/b/k", "/s3/", 3), (b"/s3", "/s3", 3), (b"/s33/k", "/s3", 0), (b"/b/k", "/s3", 0),
+        (b"/my%20store/%C3%BC/b", "/my store/\u00fc", 18), (b"/%73%33/b", "/s3", 7), (b"/b/k", "", 0), (b"/b/k", "/", 0),
+        (b"/s3%2Fb", "/s3", 0),
+    ],
+)  # fmt: skip
+def test_how_much_of_a_path_belongs_to_the_mount(raw_path: bytes, root_path: str, length: int) -> None:
+    server = Server()
+    scope = {"type": "http", "path": "/", "raw_path": raw_path, "root_path": root_path, "headers": []}
+    assert HostedExchange(scope, server.receive, server.send).root == length
 
 
 @pytest.mark.parametrize("size", [1, PIECE_MAX, PIECE_MAX + 1, len(BODY)])

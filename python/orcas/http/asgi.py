@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from orcas.config import KIB, MIB
 from orcas.http.extensions import MORE, RESPONSE, client_of, taken_apart
@@ -44,6 +44,8 @@ class HostedExchange:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = _complete(scope)
+        # Bytes of the path that belong to whoever mounts the application.
+        self.root = _root_length(self.scope["raw_path"], scope.get("root_path", ""))
         self._receive = receive
         self._send = send
         # What was received and is not handed on yet, and whether more is to come.
@@ -179,13 +181,24 @@ class HostedExchange:
 
 def _complete(scope: Scope) -> Scope:
     """`scope` with what ASGI lets a server leave out, and headers as Rust takes them."""
-    root = scope.get("root_path", "").rstrip("/")
-    if root:
-        # A client signs all of the path that it sends, and S3 takes the first segment for the bucket.
-        raise RuntimeError(f"the paths of S3 begin at the root of a host: mount Orcas at / or by host, not at {root}")
     raw_path = scope.get("raw_path")
     if raw_path is None:
         # How the client encoded it is lost; SDKs encode what S3 tells them to.
         raw_path = quote(scope["path"], safe="/~").encode()
     headers = [(bytes(name).lower(), bytes(value)) for name, value in scope["headers"]]
     return {**scope, "raw_path": raw_path, "headers": headers, "query_string": scope.get("query_string", b"")}
+
+
+def _root_length(raw_path: bytes, root_path: str) -> int:
+    """How much of a path, as the client sent it, is the decoded `root_path`; nothing if it does not begin so.
+
+    Servers differ in whether a path that they were told to serve below is part of what they hand on.
+    """
+    wanted = root_path.rstrip("/").encode()
+    at = 0
+    for byte in wanted:
+        taken = 3 if raw_path[at : at + 1] == b"%" else 1
+        if unquote_to_bytes(raw_path[at : at + taken]) != bytes((byte,)):
+            return 0
+        at += taken
+    return at if raw_path[at : at + 1] in (b"/", b"") else 0

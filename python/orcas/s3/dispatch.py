@@ -8,6 +8,8 @@ Must not know S3 operations, headers or documents.
 from __future__ import annotations
 
 import asyncio
+import copy
+import functools
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -20,9 +22,11 @@ from orcas.reports import address, report
 from orcas.s3.store import ClientDisconnectedError, Store
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import Receive, Scope, Send
 
-    from orcas.edge import Core, Download, ErrorNote, Response
+    from orcas.edge import Core, Description, Download, ErrorNote, Response
 
 # Bytes of large bodies that sockets are given in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
@@ -39,9 +43,17 @@ class Dispatcher:
 
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
-        self._accept = core.accept
+        self._accept: Callable[..., Request | Response] = core.accept
+        self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
+
+    def below(self, root: int) -> Dispatcher:
+        """The same for requests in whose paths the first `root` bytes are signed, and name neither bucket nor key."""
+        mounted = copy.copy(self)
+        mounted._accept = functools.partial(self._core.accept, root=root)
+        mounted._describe = functools.partial(self._core.describe, root=root)
+        return mounted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -98,7 +110,7 @@ class Dispatcher:
         head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
 
         def fields() -> dict[str, object]:
-            asked = self._core.describe(*head)
+            asked = self._describe(*head)
             return {
                 "operation": asked["operation"], "method": None if asked["operation"] else head[0],
                 "bucket": asked["bucket"], "key": asked["key"], "path": None if asked["bucket"] else head[1],

@@ -47,9 +47,15 @@ pub type Refused = Box<Answer>;
 impl Lane {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
     pub fn accept(self: &Arc<Self>, head: &RequestHead<'_>) -> Result<Arc<Request>, Refused> {
+        self.accept_below(head, 0)
+    }
+
+    /// The same below a path at which somebody has mounted the server: its `root` bytes are signed like the rest of the
+    /// path, and name neither bucket nor key.
+    pub fn accept_below(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Result<Arc<Request>, Refused> {
         let envelope = self.envelope(head.method, head.path);
         let has_body = has_body(&head.headers);
-        match self.read(head) {
+        match self.read(head, root) {
             Ok(read) => Ok(Request::new(Arc::clone(self), envelope, read, has_body)),
             Err(problem) => {
                 let answer = match self.options.explains.then(|| self.diagnose(head)).flatten() {
@@ -71,11 +77,12 @@ impl Lane {
         }
     }
 
-    fn read(&self, head: &RequestHead<'_>) -> Result<(Operation, Input, BodyPlan), Problem> {
+    fn read(&self, head: &RequestHead<'_>, root: usize) -> Result<(Operation, Input, BodyPlan), Problem> {
         if head.method == b"OPTIONS" {
             return Err(ErrorCode::AccessForbidden.into());
         }
-        let (authorized, owner) = self.authorize(head).map_err(|problem| self.form_upload(head).unwrap_or(problem))?;
+        let (authorized, owner) =
+            self.authorize(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let hoisted = match authorized.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
@@ -94,7 +101,7 @@ impl Lane {
             &extended
         };
         let host = head.headers.get("host").unwrap_or_default();
-        let target = Target::parse(head.path, host, &self.options.domains)?;
+        let target = Target::parse(below(head.path, root), host, &self.options.domains)?;
         let operation = resolve(head.method, &target, &query, &head.headers)?;
         check_supported(operation, &query, &head.headers)?;
         if self.options.salvage && operation.changes() {
@@ -108,12 +115,12 @@ impl Lane {
 
     /// The answer to a browser's form upload: what signs it stands in its body, which is not looked at, as the operation
     /// is not built.
-    fn form_upload(&self, head: &RequestHead<'_>) -> Option<Problem> {
+    fn form_upload(&self, head: &RequestHead<'_>, root: usize) -> Option<Problem> {
         if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
             return None;
         }
         let host = head.headers.get("host").unwrap_or_default();
-        match Target::parse(head.path, host, &self.options.domains) {
+        match Target::parse(below(head.path, root), host, &self.options.domains) {
             Ok(Target::Bucket(_)) => Some(Operation::PostObject.unbuilt().into()),
             Ok(Target::Service | Target::Object { .. } | Target::ObjectLambda) | Err(_) => None,
         }
@@ -151,6 +158,11 @@ impl Lane {
 
 /// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.
 const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
+
+/// What of a path names bucket and key.
+pub(super) fn below(path: &[u8], root: usize) -> &[u8] {
+    path.get(root..).unwrap_or_default()
+}
 
 /// Whether a body follows the head.
 fn has_body(headers: &Headers<'_>) -> bool {

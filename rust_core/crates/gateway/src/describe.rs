@@ -1,6 +1,7 @@
 //! What the log says about a request that was refused: read from its head once more, after the refusal, so that a request
 //! that is not refused pays nothing for it. Nothing here decides anything.
 
+use super::accept::below;
 use super::lane::Lane;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::Target;
@@ -17,10 +18,11 @@ pub struct Description {
 }
 
 impl Lane {
-    pub fn describe(&self, head: &RequestHead<'_>) -> Description {
+    /// `root` as of `accept_below`.
+    pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
         let host = head.headers.get("host").unwrap_or_default();
         let access_key = claimed_access_key(head);
-        let Ok(target) = Target::parse(head.path, host, &self.options.domains) else {
+        let Ok(target) = Target::parse(below(head.path, root), host, &self.options.domains) else {
             return Description { access_key, ..Description::default() };
         };
         let operation = Query::parse(head.query)

@@ -422,7 +422,7 @@ fn whatever_a_head_holds_it_gets_an_answer() {
         let head = RequestHead { method: b"PUT", path: &raw, query: query.as_bytes(), headers: Headers::new(&list) };
         let answer = fixture.lane.accept(&head).err().unwrap();
         prop_assert!((400..500).contains(&answer.status));
-        let (described, diagnosis) = (fixture.lane.describe(&head), fixture.lane.diagnose(&head));
+        let (described, diagnosis) = (fixture.lane.describe(&head, 0), fixture.lane.diagnose(&head));
         prop_assert_eq!((described.access_key, diagnosis.and_then(|it| it.explanation)), (None, None));
         let signed = fixture.call("GET", &format!("/bucket/k?{}", query.replace(['#', ' ', '%'], "")), &[], b"");
         prop_assert!((200..600).contains(&signed.status) && signed.error.is_none_or(|note| !note.at_fault));

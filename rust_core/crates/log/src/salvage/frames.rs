@@ -125,6 +125,13 @@ impl Frames {
                 return Ok(Some(self.record(&header, &frame)));
             }
             self.commit(&frame);
+            if !self.contiguous && header.sequence > self.last.unwrap_or(0) {
+                // The commit record is left of records that are not: up to its sequence there were some.
+                let (file, sequence) = (self.number, header.sequence);
+                self.last = Some(sequence);
+                self.contiguous = true;
+                return Ok(Some(Item { file, sequence, after: sequence, what: None }));
+            }
         }
         Ok(self.end())
     }

@@ -263,6 +263,14 @@ def test_links_between_documented_pages_hold() -> None:
             assert (path.parent / target).exists(), f"{relative(path)} links to {target}"
 
 
+def test_the_functions_of_the_walkthrough_exist() -> None:
+    rows = re.findall(r"^\| `([\w/.]+)` \| `(\w+)` \|", (ROOT / "docs" / "walkthrough.md").read_text(), re.MULTILINE)
+    assert len(rows) > 20
+    for name, function in rows:
+        path = PACKAGE / name if name.endswith(".py") else ROOT / "rust_core" / "crates" / name
+        assert re.search(rf"\b(fn|def) {function}\b", path.read_text(encoding="utf-8")), f"{function} in {name}"
+
+
 def test_the_documented_commands_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

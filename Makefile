@@ -1,5 +1,5 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test crash crash-long planted flips conformance bench bench-short instructions compare
+.PHONY: install run fmt lint test thorough crash crash-long planted flips conformance bench bench-short instructions compare
 .PHONY: compare-short notebooks docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
@@ -12,6 +12,8 @@ lint:         ## format, clippy, ruff, mypy, import contracts, stubs
 	bash .ci/run fmt lint
 test:         ## all tests: Rust, then Python
 	bash .ci/run test
+thorough:     ## all tests, with every life and schedule: before a release
+	bash .ci/run thorough
 crash:        ## only the tests that kill servers
 	bash .ci/run crash
 crash-long:   ## simulated power cuts and failing disks with new seeds, until Ctrl-C or CRASH_SECONDS

@@ -33,7 +33,7 @@ LONGER: dict[str, int] = {}
 # What only test suites read.
 SUITE_VARIABLES = {
     "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED", "ORCAS_SALVAGE",
-    "ORCAS_SALVAGE_SEED",
+    "ORCAS_SALVAGE_SEED", "ORCAS_SHARE",
 }  # fmt: skip
 
 CORE_USERS = {"edge.py", "store.py"}

@@ -1,8 +1,8 @@
 //! Every byte of a store, flipped one at a time: a store that opens with it shows what was stored or an error, never
 //! anything else, and the check names the file of every byte that counts.
 //!
-//! Some thousand flips of large stores are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes
-//! every byte of small ones, `ORCAS_FLIPS=N` other bytes of the large ones.
+//! Some thousand flips are chosen by a seed, with every byte of all headers; `ORCAS_FLIPS=all` takes every byte,
+//! `ORCAS_FLIPS=N` other ones.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the suite changes files by hand")]
 
 mod disks;
@@ -23,7 +23,7 @@ use orcas_fs::sim::SimRng;
 use parking_lot::Mutex;
 
 use judge::{Bench, Effect, Repair, Said, Verdict};
-use store::{Built, INDEX, LARGE, SMALL, Size, WAL};
+use store::{Built, INDEX, SMALL, WAL};
 
 const THREADS: usize = 2;
 /// Flips when they are chosen, of the store that is flipped most and of the others; beside those in headers.
@@ -81,14 +81,6 @@ fn choice() -> Choice {
         Ok("all") => Choice::All,
         Ok(seed) => Choice::Seed(seed.parse().expect("ORCAS_FLIPS is `all` or a number")),
         Err(_) => Choice::Seed(1),
-    }
-}
-
-/// Of the stores.
-fn size() -> Size {
-    match choice() {
-        Choice::All => SMALL,
-        Choice::Seed(_) => LARGE,
     }
 }
 
@@ -358,25 +350,25 @@ fn flip_index(store: &str, built: &Built) {
 
 #[test]
 fn every_byte_of_a_closed_store() {
-    flip_files("closed, with index", &store::closed(size()), true, (CHOSEN, true));
+    flip_files("closed, with index", &store::closed(SMALL), true, (CHOSEN, true));
 }
 
 #[test]
 fn every_byte_of_a_store_without_its_index() {
-    flip_files("closed, without index", &store::closed(size()), false, (CHOSEN_FEW, false));
+    flip_files("closed, without index", &store::closed(SMALL), false, (CHOSEN_FEW, false));
 }
 
 #[test]
 fn every_byte_of_a_store_that_was_killed() {
-    flip_files("killed, with index", &store::killed(size()), true, (CHOSEN_FEW, false));
+    flip_files("killed, with index", &store::killed(SMALL), true, (CHOSEN_FEW, false));
 }
 
 #[test]
 fn every_byte_of_an_index() {
-    flip_index("index of a closed store", &store::closed(size()));
+    flip_index("index of a closed store", &store::closed(SMALL));
 }
 
 #[test]
 fn every_byte_of_an_index_with_a_wal() {
-    flip_index("index of a store that was killed", &store::killed(size()));
+    flip_index("index of a store that was killed", &store::killed(SMALL));
 }

@@ -22,7 +22,7 @@ pub struct Size {
     pub(super) later: usize,
 }
 
-/// Most of a megabyte: what flips are drawn from.
+/// Most of a megabyte.
 pub const LARGE: Size = Size {
     chunk: 12 << 10,
     log_file: 48 << 10,

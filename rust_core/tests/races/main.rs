@@ -221,10 +221,16 @@ fn asked() -> Option<Range<u64>> {
     })
 }
 
+/// What is asked for, or so many schedules; of these one in `ORCAS_SHARE`.
+fn asked_or(schedules: u64) -> Range<u64> {
+    let share = std::env::var("ORCAS_SHARE").map_or(1, |share| share.parse().expect("ORCAS_SHARE is a number"));
+    asked().unwrap_or(0..schedules / share)
+}
+
 /// Explores what is asked for or as many schedules, on all threads.
 fn run(schedules: u64, manifests: Manifests) {
     let started = Instant::now();
-    let seeds = asked().unwrap_or(0..schedules);
+    let seeds = asked_or(schedules);
     let count = seeds.end - seeds.start;
     let tally = Arc::new(Tally::default());
     let middle = |part: u64| seeds.start + count * part / THREADS;
@@ -262,7 +268,7 @@ fn whatever_the_schedule_nothing_is_lost_and_nothing_dead_remains() {
 /// Somebody looks an object up while it is deleted or replaced; what there was is not to stay behind in the cache.
 #[test]
 fn what_is_looked_up_while_it_changes_does_not_come_back() {
-    explore(asked().unwrap_or(0..LOOKUP_SCHEDULES), |seed| {
+    explore(asked_or(LOOKUP_SCHEDULES), |seed| {
         let world = World::new(seed, Manifests::Short);
         let (store, _) = Scheduled::open(world.options, environment(&SimDisk::new(), seed)).unwrap();
         let handle = store.handle().clone();

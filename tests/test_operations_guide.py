@@ -1,0 +1,81 @@
+"""The guides for operators: every command in them exists as it stands there, and every exit code is explained."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from orcas import errors
+from orcas.cli.commands import app
+from orcas.process import failures
+
+ROOT = Path(__file__).parent.parent
+GUIDES = ["SECURITY.md", "docs/operations.md", "docs/releases.md", "examples/README.md"]
+BLOCK = re.compile(r"^ *```(?:console|sh)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+
+
+def text(guide: str) -> str:
+    return (ROOT / guide).read_text(encoding="utf-8")
+
+
+def commands(guide: str) -> list[str]:
+    """`orcas …` in blocks of a shell, behind the prompt, and between backquotes."""
+    typed = [line.strip().removeprefix("$ ") for block in BLOCK.findall(text(guide)) for line in block.splitlines()]
+    prose = re.sub(r"```.*?```", "", text(guide), flags=re.DOTALL)
+    quoted = [" ".join(found.split()) for found in re.findall(r"`(orcas [^`]+)`", prose)]
+    # A line that the server prints.
+    found = [line for line in typed + quoted if line.startswith("orcas ") and not line.startswith("orcas ready ")]
+    return [line.replace("[", "").replace("]", "") for line in found]
+
+
+def understood(line: str) -> None:
+    """Fails with what `orcas` would say against its arguments; runs nothing."""
+    command: Any = typer.main.get_command(app)
+    words = shlex.split(line)[1:]
+    while hasattr(command, "commands"):
+        assert words[0] in command.commands, line
+        command, words = command.commands[words[0]], words[1:]
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    for word in words:
+        if word.startswith("-") and word not in {"--help", "-h"}:
+            assert word.partition("=")[0] in options, f"{word} in `{line}`"
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_documented_commands_are_understood(guide: str) -> None:
+    found = commands(guide)
+    assert found
+    for line in found:
+        understood(line)
+
+
+def test_an_unknown_option_is_found() -> None:
+    understood("orcas fsck --data DIR --repair --accept-loss")
+    with pytest.raises(AssertionError, match="--loss"):
+        understood("orcas fsck --loss")
+    with pytest.raises(AssertionError):
+        understood("orcas mend")
+
+
+@pytest.mark.parametrize("guide", ["docs/operations.md", "docs/configuration.md"])
+def test_every_exit_code_is_documented(guide: str) -> None:
+    section = text(guide).partition("\n## Exit codes\n")[2].partition("\n## ")[0]
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)}
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.OrcasError)]
+    codes = {value for name, value in vars(failures).items() if name.startswith("EXIT_")}
+    assert documented == {0, *codes, *(kind.exit_code for kind in kinds)}
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_links_to_sections_hold(guide: str) -> None:
+    here = ROOT / guide
+    for target, anchor in re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", text(guide)):
+        page = (here.parent / target if target else here).read_text(encoding="utf-8")
+        titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+        anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+        assert anchor in anchors, f"{guide} links to {target}#{anchor}"

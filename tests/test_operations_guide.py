@@ -30,7 +30,8 @@ def commands(guide: str) -> list[str]:
     quoted = [" ".join(found.split()) for found in re.findall(r"`(orcas [^`]+)`", prose)]
     # A line that the server prints.
     found = [line for line in typed + quoted if line.startswith("orcas ") and not line.startswith("orcas ready ")]
-    return [line.replace("[", "").replace("]", "") for line in found]
+    # Without what comes behind a pipe.
+    return [re.split(r"\\?\|", line.replace("[", "").replace("]", ""))[0] for line in found]
 
 
 def understood(line: str) -> None:

@@ -1,7 +1,7 @@
-"""Backup and restore with the `orcas` command, as a cron job would: of a running store, then only what is new, and back.
+"""Backup and restore with the `orcas` command, as in a cron job: back up a running store twice, then restore it.
 
-Run it with `python backup_and_restore.py`. Everything is in a temporary directory. In a shell the commands are
-`orcas backup TARGET --data DIR` and `orcas restore TARGET --data NEW`; `orcas fsck --data NEW` reads all of it again.
+Run it with `python backup_and_restore.py`. Everything is in a temporary directory. In a shell, the commands are
+`orcas backup TARGET --data DIR` and `orcas restore TARGET --data NEW`. `orcas fsck --data NEW` verifies the result.
 """
 
 import json
@@ -14,7 +14,7 @@ import orcas
 
 
 def command(*arguments: str | Path) -> dict:
-    """Run `orcas … --json`; what it prints. A command that fails ends this program with its sentence on stderr."""
+    """Run `orcas … --json` and return its output. If the command fails, exit: it has printed the reason on stderr."""
     done = subprocess.run(
         [sys.executable, "-m", "orcas", *map(str, arguments), "--json"], stdout=subprocess.PIPE, check=False
     )
@@ -38,11 +38,10 @@ def main() -> None:
             second = command("backup", backups, "--data", store)
             print(f"second backup: {second['copied_bytes']} of {second['bytes']} bytes copied")
 
-            s3.delete_object(Bucket="photos", Key="1.jpg")  # a mistake, made after the backup
+            s3.delete_object(Bucket="photos", Key="1.jpg")  # by mistake, after the backup
             print("left in the store:", [entry["Key"] for entry in s3.list_objects_v2(Bucket="photos")["Contents"]])
 
-        # Every byte is compared with its digest, and the store is opened once. The backup holds the keys of the store too:
-        # keep it private.
+        # This verifies every file of the backup. A backup contains the keys of the store, so keep it private.
         done = command("restore", backups, "--data", restored)
         print(
             f"restored: {done['objects']} objects, as of the second backup, ready for orcas.Server({restored.name!r})"

@@ -1,7 +1,7 @@
-"""A CSV table in and out of S3 with the standard library and boto3: no pandas, no temporary file.
+"""A CSV table to S3 and back with the standard library and boto3: no pandas, no temporary file.
 
-Run it with `python csv_table.py`. It writes a table as an object, reads it back row by row while it is still being
-received, and reads the last lines alone with a ranged request. The server is in memory and gone afterwards.
+Run it with `python csv_table.py`. It stores a table as an object, reads it row by row while it is being received, and
+reads only the end of it with a range request. The server runs in memory and leaves nothing behind.
 """
 
 import codecs
@@ -18,7 +18,7 @@ ROWS = 3000
 
 
 def write_table(s3: Any, bucket: str, key: str, header: list[str], rows: list[list[object]]) -> None:
-    """Store `rows` as CSV under `key`."""
+    """Store `header` and `rows` as a CSV object."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(header)
@@ -27,7 +27,7 @@ def write_table(s3: Any, bucket: str, key: str, header: list[str], rows: list[li
 
 
 def read_table(s3: Any, bucket: str, key: str) -> Iterator[dict[str, str]]:
-    """The rows of a CSV object as dictionaries, decoded as they arrive."""
+    """The rows of a CSV object as dictionaries, decoded while they are being received."""
     body = s3.get_object(Bucket=bucket, Key=key)["Body"]
     with body:
         yield from csv.DictReader(codecs.getreader("utf-8")(body))

@@ -1,7 +1,7 @@
-"""A large file in parts, in parallel, with checksums: the server compares what it got with what was meant.
+"""Upload a large file in parallel parts with checksums that the server verifies.
 
-Run it with `python large_upload.py`. It makes a file of 40 MiB, uploads it in parts of 8 MiB with a SHA-256 for each part
-and one over those, downloads it in parallel, and compares. Then it shows that a part that arrives changed is refused.
+Run it with `python large_upload.py`. It creates a file of 40 MiB, uploads it in parts of 8 MiB with a SHA-256 for each
+part, downloads it in parallel, and compares. Then it shows that the server refuses a part that was changed on its way.
 """
 
 import base64
@@ -33,7 +33,7 @@ def main() -> None:
         original, copy = Path(directory, "film.mp4"), Path(directory, "copy.mp4")
         original.write_bytes(os.urandom(MIB) * (SIZE // MIB))
 
-        # boto3 computes the checksum of each part while it sends it; the server refuses a part that has another.
+        # boto3 computes the checksum of each part. The server refuses a part whose content does not match.
         s3.upload_file(str(original), "films", "film.mp4", ExtraArgs={"ChecksumAlgorithm": "SHA256"}, Config=PARTS)
         head = s3.head_object(Bucket="films", Key="film.mp4", ChecksumMode="ENABLED")
         print("stored:", head["ContentLength"], "bytes in", head["ETag"].strip('"').partition("-")[2], "parts")
@@ -42,7 +42,7 @@ def main() -> None:
         s3.download_file("films", "film.mp4", str(copy), Config=PARTS)
         print("downloaded file is the same:", sha256(copy) == sha256(original))
 
-        # By hand: a part whose bytes are not those that the checksum was made of.
+        # By hand, with a checksum of other bytes than those that are sent.
         upload = s3.create_multipart_upload(Bucket="films", Key="broken.mp4", ChecksumAlgorithm="SHA256")
         place = {"Bucket": "films", "Key": "broken.mp4", "UploadId": upload["UploadId"]}
         meant = base64.b64encode(hashlib.sha256(b"what was meant").digest()).decode()
@@ -50,7 +50,7 @@ def main() -> None:
             s3.upload_part(**place, PartNumber=1, Body=b"what arrived", ChecksumSHA256=meant)
         except ClientError as error:
             print("changed part:", error.response["Error"]["Code"])
-        # Parts of an upload that is neither completed nor aborted keep their space.
+        # Until an upload is completed or aborted, its parts take space.
         s3.abort_multipart_upload(**place)
         print("uploads left:", len(s3.list_multipart_uploads(Bucket="films").get("Uploads", [])))
 

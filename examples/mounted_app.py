@@ -1,7 +1,7 @@
-"""S3 inside an application of your own: Orcas mounted in FastAPI, beside routes that you write.
+"""S3 in your own application: Orcas mounted in a FastAPI application next to your own routes.
 
-Run it with `python mounted_app.py`: it starts the application on a free port, talks to it, and stops it. To keep it running,
-`uvicorn mounted_app:app`. What is different from `orcas serve` stands in docs/embedding.md.
+Run it with `python mounted_app.py`. It starts the application on a free port, sends requests to it, and stops it. To
+keep it running, use `uvicorn mounted_app:app`. docs/embedding.md describes the differences from `orcas serve`.
 """
 
 import contextlib
@@ -19,15 +19,15 @@ import orcas
 
 KEYS = {"root_access_key": "example", "root_secret_key": "only-for-examples"}
 
-# With arguments neither ORCAS_* variables nor orcas.toml are read. data="some/directory" keeps what is stored.
+# With arguments, ORCAS_* variables and orcas.toml are ignored. data="some/directory" keeps the objects.
 s3_app = orcas.create_app(memory=True, **KEYS)
-# Starlette runs no lifespan but the outermost one, which opens the store here.
+# Starlette only runs the lifespan of the outermost application. This one opens the store.
 app = FastAPI(lifespan=s3_app.lifespan)
 
 
 @app.get("/hello")
 def hello() -> dict[str, str]:
-    """A route of your own. What is registered before the mount wins over a bucket of that name."""
+    """A route of your own."""
     return {"message": "hello from my own application"}
 
 
@@ -36,7 +36,7 @@ app.mount("/s3", s3_app)
 
 @contextlib.contextmanager
 def running() -> Iterator[str]:
-    """Serve `app` in a thread; its URL."""
+    """Serve `app` in a thread, and yield its URL."""
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -60,12 +60,12 @@ def main() -> None:
 
         s3 = boto3.client(
             "s3",
-            # With the slash: Starlette redirects /s3, which is what list_buckets would ask for without it.
+            # With the slash at the end: Starlette redirects requests for /s3, which boto3 does not follow.
             endpoint_url=f"{url}/s3/",
             region_name="us-east-1",
             aws_access_key_id=KEYS["root_access_key"],
             aws_secret_access_key=KEYS["root_secret_key"],
-            config=Config(proxies={}),  # it is on this machine
+            config=Config(proxies={}),  # the server is on this machine
         )
         s3.create_bucket(Bucket="photos")
         s3.put_object(Bucket="photos", Key="summer/1.txt", Body=b"sand")

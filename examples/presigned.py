@@ -1,7 +1,7 @@
-"""Presigned URLs: somebody without keys uploads one object and downloads one, for ten minutes, and nothing else.
+"""Presigned URLs: let somebody without keys upload and download one object for ten minutes.
 
-Run it with `python presigned.py`. The server, in memory, signs nothing: whoever has the keys makes the URLs, and any HTTP
-client uses them (`curl -T file URL`, `curl URL`, a browser). Here it is urllib of the standard library.
+Run it with `python presigned.py`. Whoever has the keys creates the URLs, without asking the server. Any HTTP client can
+use them: `curl -T file URL`, `curl URL`, a browser, or urllib as here. The server runs in memory.
 """
 
 import urllib.error
@@ -9,12 +9,12 @@ import urllib.request
 
 import orcas
 
-# A server on this machine is reached directly, whatever HTTP_PROXY says.
+# Connect to the server on this machine directly, whatever HTTP_PROXY says.
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def ask(method: str, url: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
-    """Status and body of a plain HTTP request without credentials."""
+    """Send a request without credentials. Returns status and body."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = urllib.request.Request(url, data=body, method=method, headers=named)
     try:
@@ -33,7 +33,7 @@ def main() -> None:
 
         upload = s3.generate_presigned_url("put_object", Params=place | {"ContentType": "text/plain"}, ExpiresIn=600)
         print("upload:", ask("PUT", upload, b"Greetings from outside.", content_type="text/plain")[0])
-        # What was signed has to be sent as it was signed.
+        # The content type is signed, so no other is accepted.
         print("upload as another type:", ask("PUT", upload, b"<script>", content_type="text/html")[0])
 
         download = s3.generate_presigned_url(

@@ -1,7 +1,7 @@
 """Quick start: buckets, objects, metadata, listings, conditional writes and deletions with boto3.
 
-Run it with `python quick_start.py`. It starts a server of its own, in memory, and leaves nothing behind. To use a server
-that runs already, leave `orcas.Server` out: `eval "$(orcas env)"` in the shell, then `boto3.client("s3")`.
+Run it with `python quick_start.py`. It starts a server in memory and leaves nothing behind. To use a server that is
+already running, run `eval "$(orcas env)"` in the shell and use `boto3.client("s3")` instead of `orcas.Server`.
 """
 
 from botocore.exceptions import ClientError
@@ -26,12 +26,12 @@ def main() -> None:
 
         for number in range(3):
             s3.put_object(Bucket="papers", Key=f"drafts/chapter-{number}.txt", Body=b"words " * 1000)
-        # A page holds 1,000 keys; the paginator asks for all pages.
+        # A page has at most 1,000 keys. The paginator requests all pages.
         for page in s3.get_paginator("list_objects_v2").paginate(Bucket="papers", Prefix="drafts/chapter"):
             for entry in page.get("Contents", []):
                 print("listed:", entry["Key"], entry["Size"], "bytes")
 
-        # Only if nobody was faster: of several writers exactly one succeeds.
+        # Only if the key does not exist: of several writers, exactly one succeeds.
         s3.put_object(Bucket="papers", Key="lock", Body=b"mine", IfNoneMatch="*")
         try:
             s3.put_object(Bucket="papers", Key="lock", Body=b"yours", IfNoneMatch="*")

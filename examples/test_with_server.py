@@ -1,7 +1,7 @@
-"""Testing code that talks to S3: a pytest fixture with a real server in memory, no mocks, no account, no network.
+"""Test code that uses S3: pytest fixtures with a real server in memory, without mocks, accounts or network access.
 
-Run it with `pytest test_with_server.py` or `python test_with_server.py`. One server serves all tests, since starting one
-takes a good part of a second; each test gets a bucket of its own. Copy the three fixtures into a `conftest.py`.
+Run it with `pytest test_with_server.py` or `python test_with_server.py`. All tests share one server, because starting
+one takes about half a second. Each test gets its own bucket. Copy the three fixtures into your `conftest.py`.
 """
 
 import sys
@@ -17,14 +17,14 @@ import orcas
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[orcas.Server]:
-    """A server for all tests. It ends with the test run, however that ends."""
+    """One server for all tests. It stops with the test run, even if that is killed."""
     with orcas.Server(memory=True) as server:
         yield server
 
 
 @pytest.fixture
 def bucket(server: orcas.Server) -> str:
-    """A bucket of this test's own."""
+    """A new bucket."""
     name = f"test-{uuid.uuid4().hex}"
     server.client().create_bucket(Bucket=name)
     return name
@@ -32,14 +32,14 @@ def bucket(server: orcas.Server) -> str:
 
 @pytest.fixture
 def aws(server: orcas.Server) -> Iterator[None]:
-    """`boto3.client("s3")` in the code under test, and in programs that it starts, means this server."""
+    """Point `boto3.client("s3")` at the server, in the code under test and in the programs that it starts."""
     with server.env():
         yield
 
 
-# The code under test. It knows nothing of Orcas.
+# The code under test. It does not know Orcas.
 def archive(bucket: str, name: str, text: str) -> str:
-    """Store a report; its key."""
+    """Store a report and return its key."""
     key = f"reports/{name}.txt"
     boto3.client("s3").put_object(Bucket=bucket, Key=key, Body=text.encode())
     return key

@@ -47,7 +47,6 @@ PRINTED = {
     "notebook.py": [
         r"<orcas\.Server http://127\.0\.0\.1:\d+ pid=\d+>",
         *(rf"a child process sees run={run}/result\.csv" for run in range(3)),
-        r"another server, empty: \[\]",
         r"<orcas\.Server stopped>",
     ],
     "presigned.py": [

@@ -310,5 +310,5 @@ def target_at(place: str, endpoint: str | None) -> DirectoryTarget | S3Target:
             raise UsageError(f"{place} names no bucket: s3://BUCKET/PREFIX.")
         return S3Target(bucket, prefix, endpoint)
     if endpoint is not None:
-        raise UsageError("--target-endpoint goes with s3://BUCKET/PREFIX, not with a directory.")
+        raise UsageError("--target-endpoint needs a target s3://BUCKET/PREFIX, not a directory.")
     return DirectoryTarget(Path(os.path.abspath(Path(place).expanduser())))  # noqa: PTH100 - keeps symlinks

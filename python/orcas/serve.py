@@ -1,7 +1,8 @@
 """Running the server: the address, the signals, the ready line, and an orderly end.
 
-Orcas binds the socket and owns the signals; uvicorn gets both as they are. Order at the end: stop accepting, let requests
-finish for at most the drain time, cancel the rest, then close the lifespan, which flushes the engine. Must not know S3.
+Orcas binds the socket and owns the signals; uvicorn gets both as they are. Order at the end: stop accepting, let
+requests finish for at most the drain time, cancel the rest, then close the lifespan, which flushes the engine. Must not
+know S3.
 """
 
 from __future__ import annotations

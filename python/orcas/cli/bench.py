@@ -22,7 +22,7 @@ _MIB = 1 << 20
 
 
 Endpoint = Annotated[
-    str, typer.Argument(metavar="ENDPOINT", help="http://HOST:PORT, or own: start a server for the run.")
+    str, typer.Argument(metavar="ENDPOINT", help="http://HOST:PORT, or own to start a server for the run.")
 ]
 Named = Annotated[
     str, typer.Option("--workload", metavar="NAME|FILE", help="The workload to run; --list shows the names.")
@@ -42,7 +42,7 @@ Fields = Annotated[
 ]
 Against = Annotated[
     list[str] | None,
-    typer.Option("--against", metavar="URL", help="Compare with another server, or own; may be repeated."),
+    typer.Option("--against", metavar="URL", help="Compare with this server, or with own; may be repeated."),
 ]
 Rounds = Annotated[
     int | None,
@@ -65,7 +65,8 @@ ServerPid = Annotated[
     typer.Option("--server-pid", metavar="PID", help="Process whose CPU time counts for ENDPOINT; default: detected."),
 ]
 Data = Annotated[
-    str | None, typer.Option("--data", metavar="DIR", help="Directory for the temporary stores of own servers.")
+    str | None,
+    typer.Option("--data", metavar="DIR", help="Directory for the temporary stores of servers that the run starts."),
 ]
 Listed = Annotated[bool, typer.Option("--list", help="List the built-in workloads.")]
 

@@ -166,8 +166,8 @@ def export(
     doubtful = 0 if found is None else found["doubtful"]
     if done.get("lost") or doubtful:
         raise OrcasError(
-            f"Lost: {done.get('lost', 0)}; possibly out of date: {doubtful}. All files in {place} are intact: use them, "
-            "and restore the rest from a backup with `orcas restore`."
+            f"Lost: {done.get('lost', 0)}; possibly out of date: {doubtful}. All files in {place} are intact: keep "
+            "them, and restore the rest from a backup with `orcas restore`."
         )
 
 

@@ -27,8 +27,14 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.05
 _CONNECT_SECONDS: Final = 1.0
 
-Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Use this address of the server instead.")]
-Port = Annotated[str | None, typer.Option("--port", "-p", metavar="PORT", help="Use this port of the server instead.")]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="Use this address instead of the one the server reports."),
+]
+Port = Annotated[
+    str | None,
+    typer.Option("--port", "-p", metavar="PORT", help="Use this port instead of the one the server reports."),
+]
 Dev = Annotated[bool, typer.Option("--dev", help="Print the published keys of `orcas serve --dev`.")]
 Memory = Annotated[
     bool, typer.Option("--memory", help="Find the server of `orcas serve --memory`; --port selects one of several.")

@@ -21,7 +21,7 @@ _SHOWN_MAX = 20
 
 Endpoint = Annotated[
     str | None,
-    typer.Option("--endpoint", metavar="URL", help="A running server elsewhere; its key comes from AWS_*."),
+    typer.Option("--endpoint", metavar="URL", help="URL of a running server; its keys come from the AWS_* variables."),
 ]
 Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="Only this bucket.")]
 

@@ -65,8 +65,8 @@ FAILURES = [
     ("scrub --now --data {damaged} --json", 1, "`orcas restore`"),
     ("backup", 2, "Missing argument 'TARGET'"),
     ("backup {new} --data {new}2", 69, "no store"),
-    ("backup {full} --data {store}", 69, "letter.txt, which is no backup"),
-    ("backup {store}/backup --data {store}", 2, "lies in the store itself"),
+    ("backup {full} --data {store}", 69, "letter.txt, which is not part of a backup"),
+    ("backup {store}/backup --data {store}", 2, "is inside the store"),
     ("backup s3:// --data {store}", 2, "names no bucket"),
     ("backup {new} --target-endpoint http://127.0.0.1:1 --data {store}", 2, "--target-endpoint needs"),
     ("restore {new}", 2, "Missing option '--data'"),
@@ -79,11 +79,11 @@ FAILURES = [
     ("export {full} --data {store}", 69, "not empty"),
     ("bench --workload batchwrite", 2, "did you mean batch-write"),
     ("bench --connections 0", 2, "connections must be a whole number"),
-    ("bench https://127.0.0.1:1", 2, "speaks no TLS"),
+    ("bench https://127.0.0.1:1", 2, "does not support TLS"),
     ("bench --set keys", 2, "--set needs FIELD=VALUE"),
     ("bench http://127.0.0.1:1", 78, "There is no key"),
     ("bench http://127.0.0.1:1 --access-key abc --secret-key abcdefgh", 69, "cannot be reached"),
-    ("bench {url} --access-key abc --secret-key abcdefgh --count 1", 1, "does not let a bucket be made"),
+    ("bench {url} --access-key abc --secret-key abcdefgh --count 1", 1, "refused to create a bucket"),
     ("version --no", 2, "No such option"),
     ("config", 2, "a command is missing"),
     ("config show prot", 2, "did you mean port?"),
@@ -241,7 +241,7 @@ def test_a_child_without_a_parent_says_so() -> None:
         [sys.executable, "-m", "orcas.cli.child"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout) == (69, "")
-    assert done.stderr == "orcas: The process that wanted a server has ended.\n"
+    assert done.stderr == "orcas: The process that requested a server has ended.\n"
     done = subprocess.run(
         [sys.executable, "-m", "orcas.cli.child"], input="nonsense\n", capture_output=True, text=True, check=False
     )

@@ -1,9 +1,9 @@
 """The composition root: settings in, ASGI application out; the only module that wires everything.
 
 Every HTTP request outside `/_orcas/` goes straight to the S3 dispatcher, past FastAPI's middleware and router; the
-decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. Requests of
-another server than Orcas's own get there through `orcas.http.asgi`. The engine opens in the lifespan, never on import.
-Must not know S3 operations.
+decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. Requests of another
+server than Orcas's own get there through `orcas.http.asgi`. The engine opens in the lifespan, never on import. Must not know
+S3 operations.
 """
 
 from __future__ import annotations

@@ -97,9 +97,8 @@ def upload(
         key: the key of the new object.
         source: the content: a path, an open binary file (from its current position), or bytes. A file must be seekable
             and must not change during the upload.
-        extra_args: additional arguments of `put_object`, such as `ContentType`, `Metadata` or `IfNoneMatch`. Above 5
-        GiB:
-            additional arguments of `upload_fileobj`.
+        extra_args: additional arguments of `put_object`, such as `ContentType`, `Metadata` or `IfNoneMatch`. For more
+            than 5 GiB of content: additional arguments of `upload_fileobj`.
 
     Raises:
         ValueError: `extra_args` contains an argument that this function sets itself.

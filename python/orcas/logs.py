@@ -1,9 +1,9 @@
 """Logs on stderr: for people on a terminal, one JSON object a line elsewhere.
 
-Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object; a function that makes
-them is called only for a record that is written. Whatever holds a secret is struck out here, last, so that no caller
-can forget to; so is what could forge a line or reach a terminal, for clients choose keys. Every kind of message has a
-rate (`RateLimit`): clients cause messages, and must not fill a disk with them.
+Fields given as `extra={"orcas": {…}}` (a request's id, for one) become members of the object; a function that makes them
+is called only for a record that is written. Whatever holds a secret is struck out here, last, so that no caller can
+forget to; so is what could forge a line or reach a terminal, for clients choose keys. Every kind of message has a rate
+(`RateLimit`): clients cause messages, and must not fill a disk with them.
 """
 
 from __future__ import annotations
@@ -118,8 +118,8 @@ class RateLimit(logging.Filter):
     """Lets `burst` records of each kind pass at once and then `per_second`; the others are counted.
 
     A kind is the place in the source that logs, and, where one place says different things, what the caller gives as
-    `extra={"kind": …}`. The next record of a kind that passes has the field `suppressed`; `ended` makes a record of
-    what is left when no more of the kind come. May be used from any thread, on a handler or a logger.
+    `extra={"kind": …}`. The next record of a kind that passes has the field `suppressed`; `ended` makes a record of what
+    is left when no more of the kind come. May be used from any thread, on a handler or a logger.
     """
 
     def __init__(

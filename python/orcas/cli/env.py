@@ -143,8 +143,9 @@ def _keys(settings: Settings, running: Address | None, dev: bool) -> tuple[str, 
 
 
 def _expected(settings: Settings, *, sure: bool) -> str:
-    """The URL at which a server with these settings would listen. `sure`: the command line names it, so do not probe
-    it.
+    """The URL at which a server with these settings would listen.
+
+    `sure`: the command line names the address, so it is not probed.
 
     Raises:
         UnavailableError: another server is there, or the address cannot be known.

@@ -271,6 +271,27 @@ def test_the_functions_of_the_walkthrough_exist() -> None:
         assert re.search(rf"\b(fn|def) {function}\b", path.read_text(encoding="utf-8")), f"{function} in {name}"
 
 
+def test_every_lock_is_documented() -> None:
+    field = re.compile(r"^ {4,8}(?:pub(?:\(\w+\))? )?(\w+): (?:Arc<|Vec<|\[)?(?:Mutex|RwLock|Kept)<", re.MULTILINE)
+    found = set()
+    for crate in (ROOT / "rust_core" / "crates" / name for name in ("engine", "gateway", "log", "chunks", "index")):
+        for path in (crate / "src").rglob("*.rs"):
+            # Checks and salvage have locks of their own, which no request meets.
+            others = {"tests", "check", "salvage"} & set(path.relative_to(ROOT).parts)
+            if not others and not path.stem.endswith("tests"):
+                code = path.read_text(encoding="utf-8").split("\nmod tests {")[0]
+                found |= {(path.relative_to(crate.parent).as_posix(), name) for name in field.findall(code)}
+    assert len(found) > 40
+    text = (ROOT / "docs" / "walkthrough.md").read_text(encoding="utf-8")
+    documented = set()
+    for cell in re.findall(r"^\| (`\w+::[^|]*) \|", text, re.MULTILINE):
+        names, files = re.findall(r"::(\w+)`", cell), re.findall(r"`([\w/]+\.rs)`", cell)
+        documented |= {(file, name) for file in files for name in names}
+    assert found - documented == set()
+    crates = {file.split("/")[0] for file, _ in found}
+    assert {(file, name) for file, name in documented - found if file.split("/")[0] in crates} == set()
+
+
 def test_the_documented_commands_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Orcas: the S3 server that one installs with pip.
+"""Orcas: the S3 server that you install with pip.
 
     import orcas
 
@@ -7,8 +7,8 @@
         s3.create_bucket(Bucket="photos")
         orcas.instant.upload(s3, "photos", "holiday.jpg", "picture.jpg")
 
-`orcas serve` runs the same server from a shell, and `orcas.create_app` makes an ASGI application of it for any other
-server. The names below are the whole public interface of the package.
+`orcas serve` runs the same server from a shell. `orcas.create_app` returns it as an ASGI application that other servers
+can run. The names below are the whole public interface of the package.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["ConfigurationError", "OrcasError", "Server", "UnavailableError", "cr
 
 
 def __getattr__(name: str) -> object:
-    # Not imported with the package: most that import it upload nothing, and have their server in another process.
+    # Imported on first use: most programs upload nothing, and run their server in another process.
     if name == "instant":
         return importlib.import_module("orcas.instant")
     if name == "create_app":

@@ -140,32 +140,34 @@ async def _open_embedded(settings: Settings) -> AsyncIterator[Lane]:
 
 
 def create_app(data: str | Path | None = None, *, memory: bool = False, **settings: object) -> Orcas:
-    """Orcas as an ASGI application, for a server, a test client or an application of your own.
+    """Orcas as an ASGI application, for an ASGI server, a test client, or an application of your own.
 
-    Any ASGI server on asyncio runs it, as one process, for a store has one owner: `uvicorn --factory orcas:create_app`,
-    `hypercorn "orcas.app:create_app()"`, `granian --interface asgi --factory orcas:create_app`. So do httpx's
-    `ASGITransport` and FastAPI's `TestClient`. The lifespan opens the store and closes it; where nobody runs that of this
-    application, as where another one mounts it, pass it on: `FastAPI(lifespan=s3.lifespan)`.
+    Any ASGI server on asyncio can run it: `uvicorn --factory orcas:create_app`, `hypercorn "orcas.app:create_app()"`,
+    `granian --interface asgi --factory orcas:create_app`. Use a single process, because only one process can open a
+    store. It also runs under `ASGITransport` of httpx and `TestClient` of FastAPI.
 
-    The server it runs under keeps connections in bounds or does not: the limits of `orcas serve` on heads, on slow and
-    idle clients and on pipelines belong to its own connections, and so do its address, its signals and its log. Settings
-    of these have no effect here.
+    The lifespan opens and closes the store. If another application mounts this one, its server does not run this
+    lifespan, so pass it on: `FastAPI(lifespan=s3.lifespan)`.
+
+    `orcas serve` limits request heads, slow and idle clients, and pipelining on its own connections. Here, these limits
+    are up to the ASGI server, and so are the address, signals and logging. The settings for them have no effect.
 
     Args:
-        data: directory of the store, created when absent; give it one that only its user may enter.
-        memory: keep the store in memory instead, from the lifespan's begin to its end.
-        **settings: any other setting by its name, such as `root_access_key` and `root_secret_key`. Without any argument
-            all settings come from `ORCAS_*` variables and `orcas.toml`, as for `orcas serve`; with arguments none does.
+        data: data directory of the store, created if it does not exist. Only its owner should have access to it.
+        memory: keep the store in memory instead, for the duration of the lifespan.
+        **settings: any other setting by name, such as `root_access_key` and `root_secret_key`. Without any arguments,
+            all settings come from `ORCAS_*` variables and `orcas.toml`, as for `orcas serve`. With arguments, these
+            sources are not read.
 
     Raises:
         ConfigurationError: a setting is wrong.
     """
     if data is None and not memory:
         if settings:
-            raise ConfigurationError("create_app needs a place for its store: either data=DIRECTORY or memory=True.")
+            raise ConfigurationError("create_app needs either data=DIRECTORY or memory=True.")
         return Orcas(resolve().settings, _open_embedded)
     if data is not None and memory:
-        raise ConfigurationError("create_app has two places for its store: leave out data or memory.")
+        raise ConfigurationError("create_app takes either data or memory, not both.")
     place: dict[str, object] = {"memory": True} if memory else {"data": str(data)}
     return Orcas(resolve(place | settings, ambient=False).settings, _open_embedded)
 

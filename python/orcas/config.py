@@ -1,9 +1,10 @@
-"""Settings: what each one is called, means, defaults to and may be. Beside `orcas.clients` the only reader of `os.environ`.
+"""Settings: names, meanings, defaults and bounds. Only this module and `orcas.clients` read `os.environ`.
 
-A value comes from the command line, else from an `ORCAS_*` variable, else from an `orcas.toml` (the working directory's,
-the user's, then the machine's), else from the default here; Rust and every other module take what stands in `Settings`
-and have no defaults of their own. Whatever is wrong ends in a `ConfigurationError` of one sentence: an unknown name too,
-because a misspelt durability setting must not be found out after a power cut. Must not know FastAPI, uvicorn or Rust.
+A value comes from the command line, else from an `ORCAS_*` variable, else from an `orcas.toml` (in the working
+directory, the user's, then the system's), else from the default here. Rust and all other modules take their values from
+`Settings` and have no defaults of their own. Every mistake raises a `ConfigurationError` with a one-sentence message,
+even an unknown name: nobody should discover a misspelt durability setting after a power cut. Must not know FastAPI,
+uvicorn or Rust.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ GIB: Final = 1024 * MIB
 TIB: Final = 1024 * GIB
 _MEMORY_RESERVE: Final = 32 * MIB
 
-# Fixed keys of `--dev`. Anybody can read them here, so config refuses them on any address but loopback.
+# The published keys of `--dev`. Anybody can read them here, so they are only accepted on loopback.
 DEV_ACCESS_KEY: Final = "orcas-dev-access-key"
 DEV_SECRET_KEY: Final = "orcas-dev-secret-key"  # noqa: S105 - published on purpose, loopback only
 
@@ -39,9 +40,9 @@ DURABILITIES: Final = ("sync", "interval", "buffered", "unsafe-none")
 _ACCESS_KEY: Final = re.compile(r"[A-Za-z0-9._+=@-]{3,128}")
 _SECRET_KEY: Final = re.compile(r"[\x21-\x7e]{8,128}")
 _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
-# Variables that Kubernetes makes for a service called `orcas`. `ORCAS_PORT` is one too, but that is a setting.
+# Variables that Kubernetes defines for a service called `orcas`. `ORCAS_PORT` is one too, but it is a setting.
 _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
-# Likeness, from 0 to 1, of a name that may be meant. Below it, words that merely share letters pass for each other.
+# Minimum similarity, from 0 to 1, of a suggested name. A lower value suggests unrelated names that only share letters.
 _SLIP: Final = 0.75
 _DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
@@ -98,9 +99,10 @@ def _domains(value: object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is known of one setting beside its value.
+    """Everything about a setting except its value.
 
-    `low` and `high` are inclusive bounds in `unit`. `variable` is False for what only the command line can ask for.
+    `low` and `high` are inclusive bounds in `unit`. `variable` is False for a setting that exists only on the command
+    line.
     """
 
     doc: str
@@ -123,99 +125,102 @@ def _setting(default: object, doc: str, parse: Callable[[object], Any], **facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Every setting, checked. Sizes are in bytes, times in the unit that ends the name."""
+    """All settings, checked. Sizes are in bytes. The name of a time ends in its unit."""
 
-    data: Path = _setting(None, "directory that holds the store; `~` is expanded", _directory)
+    data: Path = _setting(None, "data directory of the store; `~` is expanded", _directory)
     host: str = _setting("127.0.0.1", "address or host name to listen on", _text)
     port: int = _setting(9000, "port to listen on; 0 picks a free one", _integer, low=0, high=65535)
     region: str = _setting(
         "us-east-1", "region of the store", _text, pattern=_REGION, says="lower-case letters, digits and hyphens"
     )
-    strict_region: bool = _setting(False, "refuse signatures made for another region than `ORCAS_REGION`", _boolean)
+    strict_region: bool = _setting(False, "reject signatures made for a region other than `ORCAS_REGION`", _boolean)
     presign_v2: bool = _setting(
         True,
-        "accept presigned URLs of Signature Version 2, which boto3 and the AWS command line make by default; "
-        "with `ORCAS_STRICT_REGION` none is accepted, for they name no region",
+        "accept URLs presigned with Signature Version 2, the default of boto3 and the AWS CLI; "
+        "they name no region, so `ORCAS_STRICT_REGION` rejects them anyway",
         _boolean,
     )
     domains: tuple[str, ...] = _setting(
         (),
-        "host names under which `BUCKET.NAME` addresses a bucket (virtual-hosted style), separated by commas",
+        "comma-separated domains under which `BUCKET.DOMAIN` addresses a bucket (virtual-hosted style)",
         _domains,
     )
     root_access_key: str | None = _setting(
-        None, "access key of the root identity; generated once when absent", _text,
+        None, "access key of the root identity; generated at the first start if not set", _text,
         secret=True, pattern=_ACCESS_KEY, says="3 to 128 letters, digits or any of . _ + = @ -",
     )  # fmt: skip
     root_secret_key: str | None = _setting(
-        None, "secret key of the root identity; generated once when absent", _text,
+        None, "secret key of the root identity; generated at the first start if not set", _text,
         secret=True, pattern=_SECRET_KEY, says="8 to 128 visible ASCII characters",
     )  # fmt: skip
 
     durability: str = _setting(
-        "sync", "what an acknowledged write has survived; see the modes below", _text, choices=DURABILITIES
+        "sync", "failures that an acknowledged write survives; see the modes below", _text, choices=DURABILITIES
     )
     sync_interval_ms: int = _setting(
-        50, "time between two syncs in `interval` mode", _integer, unit="milliseconds", low=1, high=60_000
+        50, "time between syncs in `interval` mode", _integer, unit="milliseconds", low=1, high=60_000
     )
     batch_write_enabled: bool = _setting(
-        True, "small objects share commits; without it each is written on its own, in `buffered` mode at once", _boolean
+        True,
+        "let small objects share commits; if off, each object is committed on its own, in `buffered` mode immediately",
+        _boolean,
     )
     max_batch_write_file_size: int = _setting(
-        64 * KIB, "objects up to this size share commits; larger ones are chunked", _integer,
+        64 * KIB, "largest object that shares commits; larger objects are chunked", _integer,
         unit="bytes", low=0, high=MIB,
     )  # fmt: skip
     write_buffer_window_sec: float = _setting(
         10.0,
-        "longest time a write waits for its flush in `buffered` mode",
+        "longest time until a write is flushed in `buffered` mode",
         _number,
         unit="seconds",
         low=0.001,
         high=3600,
     )
     max_write_buffer_size: int = _setting(
-        8 * MIB, "bytes a batch holds at most", _integer, unit="bytes", low=64 * KIB, high=GIB
+        8 * MIB, "maximum size of a batch", _integer, unit="bytes", low=64 * KIB, high=GIB
     )
     max_write_buffer_count: int = _setting(
-        2048, "objects a batch holds at most", _integer, unit="objects", low=1, high=1_000_000
+        2048, "maximum number of objects in a batch", _integer, unit="objects", low=1, high=1_000_000
     )
     chunk_size: int = _setting(
         4 * MIB,
-        "length at which larger objects are cut into chunks",
+        "size of the chunks that larger objects are split into",
         _integer,
         unit="bytes",
         low=64 * KIB,
         high=4 * MIB,
     )
-    instant_upload_enabled: bool = _setting(True, "store identical content of one owner once", _boolean)
+    instant_upload_enabled: bool = _setting(True, "store identical content of the same owner only once", _boolean)
     ref_level: int = _setting(
         1,
-        "how new content is looked up: 0 not at all, 1 always, 2 only when a filter over its beginning takes it for known",
+        "when to look up new content for deduplication: 0 never, 1 always, "
+        "2 only if a filter over its first bytes reports a possible match",
         _integer, low=0, high=2,
     )  # fmt: skip
     reclaim_bytes_per_sec: int = _setting(
-        100 * MIB, "bytes a second that reclamation in the background moves at most; 0 sets no bound", _integer,
+        100 * MIB, "maximum number of bytes that background reclamation moves per second; 0 means no limit", _integer,
         unit="bytes", low=0, high=16 * GIB,
     )  # fmt: skip
     scrub_bytes_per_sec: int = _setting(
-        10 * MIB, "bytes a second that are read again to find damage early; 0 turns that off", _integer,
-        unit="bytes", low=0, high=16 * GIB,
+        10 * MIB,
+        "number of bytes that the background scrub reads per second to find damage early; 0 turns the scrub off",
+        _integer, unit="bytes", low=0, high=16 * GIB,
     )  # fmt: skip
     disk_reserve: int = _setting(
         256 * MIB,
-        "free space of the disk under which nothing but reads and deletions is served; "
-        "with `--memory` 32 MiB unless it is set",
+        "free disk space below which only reads and deletions are accepted; if not set, 32 MiB with `--memory`",
         _integer, unit="bytes", low=0, high=16 * TIB,
     )  # fmt: skip
     db_max_open_conns: int = _setting(
-        25, "read connections of the index open at once", _integer, unit="connections", low=1, high=1000
+        25, "maximum number of open read connections to the index", _integer, unit="connections", low=1, high=1000
     )
     db_max_idle_conns: int = _setting(
-        10, "read connections of the index kept while idle", _integer, unit="connections", low=0, high=1000
+        10, "maximum number of idle read connections to the index", _integer, unit="connections", low=0, high=1000
     )
     db_conn_max_lifetime_sec: int = _setting(
         3600,
-        "age at which a read connection of the index is replaced",
+        "age at which a read connection to the index is replaced",
         _integer,
         unit="seconds",
         low=1,
@@ -224,9 +229,8 @@ class Settings:
 
     body_budget: int = _setting(
         64 * MIB,
-        "memory that request bodies under way may take together; beside it, small bodies that have not come whole take at "
-        "most half as much, and a large download two pieces of 512 KiB, or smaller ones, of 64 KiB at least, when there "
-        "are many",
+        "memory limit for all in-flight request bodies; "
+        "the limits for incomplete small bodies and for downloads are separate",
         _integer,
         unit="bytes",
         low=8 * MIB,
@@ -234,51 +238,53 @@ class Settings:
     )
     pooling_enabled: bool = _setting(
         True,
-        "use memory of bodies and documents, and read connections of the index, again; "
-        "without it each is made when it is needed and given back at once",
+        "reuse memory buffers and read connections to the index; "
+        "if off, each one is created on demand and released after use",
         _boolean,
     )
     max_head_size: int = _setting(
-        32 * KIB, "longest request head, request line included", _integer, unit="bytes", low=8 * KIB, high=256 * KIB
-    )
+        32 * KIB, "maximum size of a request head, including the request line", _integer,
+        unit="bytes", low=8 * KIB, high=256 * KIB,
+    )  # fmt: skip
     head_timeout_sec: int = _setting(
-        10, "time in which a request head must arrive", _integer, unit="seconds", low=1, high=3600
+        10, "time limit for receiving a request head", _integer, unit="seconds", low=1, high=3600
     )
     body_timeout_sec: int = _setting(
-        30, "time for which a body may stay below 1 KiB per second", _integer, unit="seconds", low=1, high=3600
-    )
+        30, "time for which a request body may arrive at less than 1 KiB per second", _integer,
+        unit="seconds", low=1, high=3600,
+    )  # fmt: skip
     idle_timeout_sec: int = _setting(
         60, "time after which an idle connection is closed", _integer, unit="seconds", low=1, high=3600
     )
     drain_timeout_sec: int = _setting(
-        30, "time that requests under way get after SIGTERM", _integer, unit="seconds", low=0, high=3600
+        30, "time that in-flight requests have to finish after SIGTERM", _integer, unit="seconds", low=0, high=3600
     )
 
     log_format: str = _setting(
-        "auto", "form of the log on stderr; `auto` is `human` on a terminal and `json` elsewhere", _text,
+        "auto", "format of the log on stderr; `auto` means `human` on a terminal and `json` elsewhere", _text,
         choices=("auto", "human", "json"),
     )  # fmt: skip
     log_level: str = _setting(
-        "info", "least level that is logged", _text, choices=("debug", "info", "warning", "error")
+        "info", "lowest level that is logged", _text, choices=("debug", "info", "warning", "error")
     )
 
     memory: bool = _setting(
         False, "keep the store in a private directory that is removed at exit", _boolean, variable=False
     )
     salvage: bool = _setting(
-        False, "read what is left of a damaged store, and change nothing", _boolean, variable=False
+        False, "read what is left of a damaged store without changing it", _boolean, variable=False
     )
-    dev: bool = _setting(False, "fixed keys, loopback only, API documentation served", _boolean, variable=False)
+    dev: bool = _setting(False, "published keys, loopback only, with API documentation", _boolean, variable=False)
 
 
-# Options of `orcas serve` that are not called like their setting.
+# Options of `orcas serve` whose name differs from that of their setting.
 _OPTIONS: Final = {"domains": "domain"}
 SETTINGS: Final[dict[str, Setting]] = {f.name: f.metadata["setting"] for f in dataclasses.fields(Settings)}
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Settings, and for each name where its value came from, in words for `orcas config show`."""
+    """Settings, and the source of each value, by name, as `orcas config show` prints it."""
 
     settings: Settings
     sources: Mapping[str, str]
@@ -290,7 +296,7 @@ def variable_name(name: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` can only be reached from this machine. A name other than `localhost` is not trusted to be."""
+    """Whether `host` can only be reached from this machine. `localhost` is the only name that counts as loopback."""
     if host == "localhost":
         return True
     with contextlib.suppress(ValueError):
@@ -299,13 +305,14 @@ def is_loopback(host: str) -> bool:
 
 
 def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = True) -> Resolved:
-    """Gather every setting from its first source that names it, and check them.
+    """Take each setting from the first source that names it, and check them all.
 
-    `overrides` are the command line's, by field name; None stands for absent. With `ambient` False they are all there is:
-    neither environment nor files are read, as for a server that a program starts for itself.
+    `overrides` has the values of the command line, by field name; None means not given. With `ambient` False, neither
+    the environment nor files are read, as for a server that a program starts for itself.
 
     Raises:
-        ConfigurationError: a value, a combination or a name is wrong; a `UsageError` where the command line has it.
+        ConfigurationError: a value, a combination or a name is wrong. It is a `UsageError` if the mistake is on the
+            command line.
     """
     values: dict[str, object] = {}
     sources: dict[str, str] = {}
@@ -340,7 +347,7 @@ def resolve(overrides: Mapping[str, object] | None = None, *, ambient: bool = Tr
 def _checked(setting: Setting, raw: object, called: str) -> Any:
     shown = "" if setting.secret else f", not {raw!r}"
     if raw == "":
-        raise ConfigurationError(f"{called} is empty: give it a value or leave it out.")
+        raise ConfigurationError(f"{called} is empty: give it a value or remove it.")
     try:
         value = setting.parse(raw)
     except TypeError as wanted:
@@ -363,11 +370,11 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
             yield known[variable], environ[variable], variable
         elif variable in secrets:
             if variable_name(secrets[variable]) in environ:
-                raise ConfigurationError(f"{variable} and {variable.removesuffix('_FILE')} are both set: keep one.")
+                raise ConfigurationError(f"{variable} and {variable.removesuffix('_FILE')} are both set: set only one.")
             yield secrets[variable], _read_secret(variable, environ[variable]), variable
         elif _SERVICE_LINK.fullmatch(variable):
             raise ConfigurationError(
-                f"{variable} is not a setting but describes a service called orcas: "
+                f"{variable} is not a setting; Kubernetes sets it for a service called orcas: "
                 "rename the service, or set enableServiceLinks to false."
             )
         elif variable.startswith(PREFIX):
@@ -377,10 +384,10 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 
 
 def closest(name: str, names: list[str]) -> str:
-    """What to do about an unknown name: the known one that is a slip of the keyboard away, if there is one."""
+    """The end of a message about an unknown name: suggest a similar known name, if there is one."""
     bare = {known.lower().removeprefix(PREFIX.lower()): known for known in names}
     close = difflib.get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=1, cutoff=_SLIP)
-    return f": did you mean {bare[close[0]]}?" if close else ": `orcas config show` lists them all."
+    return f": did you mean {bare[close[0]]}?" if close else ": `orcas config show` lists all settings."
 
 
 def _read_secret(variable: str, path: str) -> str:
@@ -415,29 +422,29 @@ def _read_file(path: Path) -> dict[str, object]:
 
 
 def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Settings:
-    """Check the settings against each other, and fill in what `--dev` and `--memory` imply."""
+    """Check combinations of settings, and fill in what `--dev` and `--memory` imply."""
 
     def wrong(message: str, *names: str) -> ConfigurationError:
         usage = ambient and all(sources.get(name) == "command line" for name in names)
         return UsageError(message) if usage else ConfigurationError(message)
 
     if settings.dev and not is_loopback(settings.host):
-        message = f"--dev has published keys, so it listens on loopback only, not on {settings.host}."
+        message = f"--dev uses published keys, so it listens on loopback only, not on {settings.host}."
         raise wrong(message, "dev", "host")
     if settings.dev and settings.root_access_key is None and settings.root_secret_key is None:
         settings = dataclasses.replace(settings, root_access_key=DEV_ACCESS_KEY, root_secret_key=DEV_SECRET_KEY)
         sources |= {"root_access_key": "--dev", "root_secret_key": "--dev"}
     if (settings.root_access_key is None) != (settings.root_secret_key is None):
-        raise ConfigurationError("ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY go together: set both or neither.")
+        raise ConfigurationError("Set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY together: both or neither.")
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
-        raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose a secret of your own.")
+        raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose your own secret.")
     if settings.memory and settings.salvage:
-        raise ConfigurationError("--salvage reads a store that is there, and --memory begins with none.")
+        raise ConfigurationError("--salvage cannot be used with --memory: it needs an existing store.")
     if settings.memory:
         if sources.get("data") == "command line":
-            raise wrong("--memory and --data exclude each other: a store in memory has no directory.", "data")
+            raise wrong("--memory and --data cannot be used together: a store in memory has no directory.", "data")
         if sources.get("durability") == "command line" and settings.durability != "unsafe-none":
-            raise wrong("--memory keeps nothing, so its durability can only be unsafe-none.", "durability")
+            raise wrong("--memory keeps nothing on disk, so its durability can only be unsafe-none.", "durability")
         settings = dataclasses.replace(settings, durability="unsafe-none")
         sources["durability"] = "--memory"
         if "disk_reserve" not in sources:
@@ -450,13 +457,13 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
 
 
 def child_environment() -> dict[str, str]:
-    """This process's environment without Orcas's settings, for a child that is given its settings whole."""
+    """The environment of this process without Orcas' settings, for a child that receives its settings in full."""
     return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
 @contextlib.contextmanager
 def environment(variables: Mapping[str, str | None]) -> Iterator[None]:
-    """Set `variables` in this process's environment (None removes), and put back what was there afterwards."""
+    """Set `variables` in the environment of this process for a `with` block. None removes a variable."""
     before = {name: os.environ.get(name) for name in variables}
     _set_environment(variables)
     try:

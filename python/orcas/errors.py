@@ -1,34 +1,34 @@
 """The exceptions that end a command, and the exit code of each.
 
-    OrcasError                1                       failed
-    ├── ConfigurationError   78 (EX_CONFIG)           a setting is wrong; the message names it and says what is right
-    │   └── UsageError        2                       and it stands on the command line
-    └── UnavailableError     69 (EX_UNAVAILABLE)      the address, the store or a child process cannot be had now
+    OrcasError                1                       failure
+    ├── ConfigurationError   78 (EX_CONFIG)           a setting is wrong; the message names it and says what is valid
+    │   └── UsageError        2                       the mistake is on the command line
+    └── UnavailableError     69 (EX_UNAVAILABLE)      the address, the store or a child process is not available
 
-Each message is one sentence that its reader can act on. Errors of S3 requests are not exceptions of this module: Rust
-makes those documents.
+Each message is one sentence that tells the reader what to do. Errors of S3 requests are not exceptions of this module:
+Rust creates those error documents.
 """
 
 
 class OrcasError(Exception):
-    """Any failure that Orcas explains in one sentence."""
+    """A failure that Orcas explains in one sentence. The base class of the exceptions of Orcas."""
 
     exit_code = 1
 
 
 class ConfigurationError(OrcasError):
-    """A setting, or a combination of settings, with which Orcas will not start."""
+    """A setting, or a combination of settings, is invalid."""
 
     exit_code = 78
 
 
 class UsageError(ConfigurationError):
-    """A wrong argument of the command line."""
+    """An argument on the command line is invalid."""
 
     exit_code = 2
 
 
 class UnavailableError(OrcasError):
-    """What Orcas needs exists but cannot be had: a busy port, a locked or damaged store, a child that died."""
+    """Something that Orcas needs is not available: a port is in use, a store is locked or damaged, a child has died."""
 
     exit_code = 69

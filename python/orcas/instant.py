@@ -1,8 +1,9 @@
-"""`orcas.instant`: upload with any boto3 client, sending only what the server does not have.
+"""`orcas.instant`: upload with any boto3 client, and send only content that the server does not have.
 
-The content is hashed once and named to the server; if its owner has stored the same bytes before, a challenge over a few
-ranges is answered and the object exists without having been sent. Everything else ends in an ordinary upload, so this
-also works with servers that are not Orcas. Must not import boto3 or botocore before it is given a client.
+The client hashes the content and sends the hash to the server. If the owner of the bucket has stored the same bytes
+before, the client answers a challenge over a few ranges, and the server creates the object without receiving the
+content. In all other cases the client uploads the content as usual, so this also works with servers other than Orcas.
+Must not import boto3 or botocore before it is given a client.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-# Below this size a server always answers `send`; above the other no single request may upload.
+# Below the minimum, a server always answers `send`. Above the maximum, a single request cannot upload the content.
 _SIZE_MIN: Final = 65_536
 _SIZE_MAX: Final = 5 << 30
 _BLOCK: Final = 1 << 20
-# What is read at most to answer one challenge, and the longest document that may be one.
+# Most bytes to read to answer a challenge, and the maximum size of a challenge document.
 _RANGES_BYTES_MAX: Final = 1 << 20
 _DOCUMENT_MAX: Final = 1 << 16
 _OK: Final = 200
@@ -33,7 +34,7 @@ Source = str | os.PathLike[str] | bytes | bytearray | memoryview | BinaryIO
 
 @dataclass(frozen=True)
 class InstantResult:
-    """What became of an upload: the object's ETag, whether its bytes were sent, and its size in bytes."""
+    """The result of an upload: the ETag of the object, whether its bytes were sent, and its size in bytes."""
 
     etag: str
     transferred: bool
@@ -42,14 +43,14 @@ class InstantResult:
 
 @dataclass(frozen=True)
 class _Content:
-    """A body from `start` on, `size` bytes long."""
+    """The content of a file from `start` on, `size` bytes long."""
 
     file: BinaryIO
     start: int
     size: int
 
     def digest(self) -> bytes:
-        """The SHA-256 of all of it."""
+        """The SHA-256 of the whole content."""
         digest = hashlib.sha256()
         for block in self.blocks(0, self.size):
             digest.update(block)
@@ -59,13 +60,13 @@ class _Content:
         """`length` bytes from `first` on.
 
         Raises:
-            EOFError: the file has become shorter.
+            EOFError: the file has been truncated.
         """
         self.file.seek(self.start + first)
         while length:
             block = self.file.read(min(length, _BLOCK))
             if not block:
-                raise EOFError("the content has become shorter while it was uploaded")
+                raise EOFError("the content was truncated during the upload")
             length -= len(block)
             yield block
 
@@ -77,7 +78,7 @@ class _Challenge:
     ranges: list[tuple[int, int]]
 
     def answer(self, content: _Content) -> str:
-        """What the server expects of somebody who has the content."""
+        """The answer that proves to the server that the client has the content."""
         digest = hashlib.sha256(self.nonce)
         for first, last in self.ranges:
             for block in content.blocks(first, last - first + 1):
@@ -88,23 +89,24 @@ class _Challenge:
 def upload(
     client: Any, bucket: str, key: str, source: Source, *, extra_args: Mapping[str, Any] | None = None
 ) -> InstantResult:
-    """Upload a path, an open binary file (from where it stands), or bytes, sending them only if need be.
+    """Upload a file or bytes, and send the content only if the server does not have it.
 
     Args:
         client: a boto3 S3 client; its endpoint, credentials and connection settings are used.
         bucket: the bucket of the new object.
-        key: its key.
-        source: what to upload. A file must be seekable, and must not change meanwhile.
-        extra_args: further arguments as `put_object` takes them, such as `ContentType`, `Metadata` or `IfNoneMatch`;
-            above 5 GiB those that `upload_fileobj` takes.
+        key: the key of the new object.
+        source: the content: a path, an open binary file (from its current position), or bytes. A file must be seekable
+            and must not change during the upload.
+        extra_args: additional arguments of `put_object`, such as `ContentType`, `Metadata` or `IfNoneMatch`. For more
+            than 5 GiB of content: additional arguments of `upload_fileobj`.
 
     Raises:
-        ValueError: `extra_args` names what this function decides.
-        botocore.exceptions.ClientError: the ordinary upload was refused.
+        ValueError: `extra_args` contains an argument that this function sets itself.
+        botocore.exceptions.ClientError: the server rejected the ordinary upload.
     """
     extra = dict(extra_args or {})
     if reserved := _RESERVED & extra.keys():
-        raise ValueError(f"extra_args must not hold {', '.join(sorted(reserved))}.")
+        raise ValueError(f"extra_args must not contain {', '.join(sorted(reserved))}.")
     with _opened(source) as content:
         if content.size > _SIZE_MAX:
             return _upload_in_parts(client, bucket, key, content, extra)
@@ -141,7 +143,7 @@ def _opened(source: Source) -> Iterator[_Content]:
 
 
 def _instant(client: Any, bucket: str, key: str, content: _Content, digest: bytes, extra: dict[str, Any]) -> str | None:
-    """The ETag of the object if it came to be without its bytes; None when they have to be sent."""
+    """The ETag of the object if the server created it without its content; None if the content has to be sent."""
     headers = _headers(client, bucket, key, extra)
     if headers is None:
         return None
@@ -161,7 +163,7 @@ def _instant(client: Any, bucket: str, key: str, content: _Content, digest: byte
 
 
 def _headers(client: Any, bucket: str, key: str, extra: dict[str, Any]) -> dict[str, str] | None:
-    """The headers that `put_object` would send for `extra`; None when only it can say what is wrong with them."""
+    """The headers that `put_object` would send for `extra`; None if `put_object` must report that they are invalid."""
     from botocore.exceptions import ParamValidationError
     from botocore.serialize import create_serializer
 
@@ -190,13 +192,13 @@ def _post(client: Any, bucket: str, key: str, headers: dict[str, str]) -> Any:
         client._request_signer.sign("PutObject", request)
         response = client._endpoint.http_session.send(request.prepare())
     except BotoCoreError:
-        # What is wrong with credentials or the connection is for the ordinary upload to find and to say.
+        # Leave it to the ordinary upload to detect and report problems with credentials or the connection.
         return None
     return response if response.status_code == _OK else None
 
 
 def _read_challenge(document: bytes, size: int) -> _Challenge | None:
-    """The challenge in a server's answer; None when there is none that makes sense for `size` bytes."""
+    """The challenge in the answer of a server; None if there is none that is valid for `size` bytes."""
     if len(document) > _DOCUMENT_MAX:
         return None
     try:

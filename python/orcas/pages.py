@@ -26,7 +26,7 @@ POLICY: Final = (
 _WELCOME: Final = f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Orcas</title><style>{STYLE}</style></head><body>
 <h1>Orcas</h1>
-<p>This is an S3 server. It runs, and it answers requests that are signed with an access key; a browser does not sign.</p>
+<p>This is an S3 server, and it is running. It answers requests signed with an access key. Browsers do not sign.</p>
 <h2>From a shell on the server's machine</h2>
 <pre><code>eval "$(orcas env)"
 aws s3 mb s3://photos
@@ -36,8 +36,8 @@ aws s3 ls</code></pre>
 
 s3 = boto3.client("s3")  # endpoint and keys from the environment, as above
 print(s3.list_buckets()["Buckets"])</code></pre>
-<p><code>orcas --help</code> lists the other commands. A link to one object that works in a browser comes from
-<code>aws s3 presign s3://BUCKET/KEY</code>.</p>
+<p><code>orcas --help</code> lists the other commands. <code>aws s3 presign s3://BUCKET/KEY</code> creates a link to an
+object that works in a browser.</p>
 </body></html>
 """.encode()
 _OWN: Final = (b"content-type", b"content-length")

@@ -69,7 +69,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UnavailableError(f"{host} cannot be listened on: {error.strerror}.") from None
+        raise UnavailableError(f"Orcas cannot listen on {host}: {error.strerror}.") from None
     with listener:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -78,7 +78,7 @@ def bound(host: str, port: int) -> Iterator[socket.socket]:
                 listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             listener.bind(address)
         except OSError as error:
-            raise UnavailableError(f"{host} port {port} cannot be listened on: {error.strerror}.") from None
+            raise UnavailableError(f"Orcas cannot listen on {host} port {port}: {error.strerror}.") from None
         yield listener
 
 
@@ -181,7 +181,7 @@ class _Server(uvicorn.Server):
             await super().startup(sockets)
         except OSError as error:
             # Another process bound the port beside us and listened first.
-            raise UnavailableError(f"The address cannot be listened on: {error.strerror}.") from None
+            raise UnavailableError(f"Orcas cannot listen on the address: {error.strerror}.") from None
         await super().on_tick(0)  # the first Date header
         self.ready()
 

@@ -1,7 +1,8 @@
-"""`Server`: Orcas as a child process of this one, for tests, notebooks and scripts.
+"""`Server`: Orcas as a child process, for tests, notebooks and scripts.
 
-The child has its own session (Ctrl-C stays here), its settings and keys travel through pipes and never through argv, and
-it dies with this process however that ends. Must not import the server itself: a test suite pays for what it uses.
+The child has its own session, so Ctrl-C does not reach it. Settings and keys go through pipes, never through argv. The
+child ends with this process, however this process ends. Must not import the server itself, so that importing `orcas`
+stays cheap for test suites.
 """
 
 from __future__ import annotations
@@ -31,21 +32,21 @@ _KILL_SECONDS: Final = 10
 
 
 class Server:
-    """A running server, ready when the constructor returns.
+    """A running server. It is ready when the constructor returns.
 
-    Inside a coroutine the constructor does not wait, so that it never blocks the event loop: `async with` waits for the
-    server, and so does, by blocking, whatever is first asked of it.
+    Inside a coroutine the constructor does not wait, so that it never blocks the event loop. `async with` waits for the
+    server without blocking. Without `async with`, the first use of the server blocks until it is ready.
 
     Args:
-        data: directory of the store, created when absent.
+        data: data directory of the store, created if it does not exist.
         memory: keep the store in memory instead; nothing is left behind.
         timeout: seconds to wait for the server to be ready.
-        **settings: any other setting by its name, such as `durability="buffered"` or `region="eu-central-1"`. Neither
-            `ORCAS_*` variables nor `orcas.toml` are read: the same call gives the same server everywhere.
+        **settings: any other setting by name, such as `durability="buffered"` or `region="eu-central-1"`. `ORCAS_*`
+            variables and `orcas.toml` are not read, so the same call starts the same server everywhere.
 
     Raises:
         ConfigurationError: a setting is wrong.
-        UnavailableError: the server did not start; the message ends with the last lines it logged.
+        UnavailableError: the server did not start; the message ends with the last lines of its log.
     """
 
     region: str
@@ -54,10 +55,10 @@ class Server:
         self, data: str | Path | None = None, *, memory: bool = False, timeout: float = 60.0, **settings: object
     ) -> None:
         if (data is None) != memory:
-            raise ConfigurationError("Server needs a place for its store: either data=DIRECTORY or memory=True.")
+            raise ConfigurationError("Server needs either data=DIRECTORY or memory=True.")
         overrides: dict[str, object] = {"port": 0, "log_level": "warning", "log_format": "human"} | settings
         overrides |= {"memory": True} if memory else {"data": str(data)}
-        # Checked here as well, so that a wrong setting is this call's exception and not a dead child.
+        # Also checked here, so that a wrong setting raises an exception from this call instead of ending the child.
         self._settings: Settings = resolve(overrides, ambient=False).settings
         self.region = self._settings.region
         self._deadline = time.monotonic() + timeout
@@ -88,7 +89,7 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        """The server's URL."""
+        """The URL of the server."""
         return self._wait()["url"]
 
     @property
@@ -98,19 +99,19 @@ class Server:
 
     @property
     def secret_key(self) -> str:
-        """Its secret key."""
+        """The secret key of the root identity."""
         return self._wait()["secret_key"]
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
+        """The process id of the server."""
         return self._process.pid
 
     def client(self, service: str = "s3", **options: Any) -> Any:
-        """A boto3 client of this server; `options` go to `boto3.client`, and may override endpoint and keys.
+        """A boto3 client of this server. `options` go to `boto3.client` and may override the endpoint and the keys.
 
-        It signs version 4, presigned URLs included, and asks no proxy for a server on loopback. A `config` among the
-        options stands above that.
+        The client signs with Signature Version 4, including presigned URLs, and uses no proxy for a server on loopback.
+        A `config` in `options` takes precedence.
 
         Raises:
             ImportError: boto3 is not installed.
@@ -118,7 +119,7 @@ class Server:
         return _boto3().session.Session().client(service, **self._boto3_options(service, options))
 
     def resource(self, service: str = "s3", **options: Any) -> Any:
-        """A boto3 resource of this server; `options` as in `client`.
+        """A boto3 resource of this server. `options` work as in `client`.
 
         Raises:
             ImportError: boto3 is not installed.
@@ -127,15 +128,15 @@ class Server:
 
     @contextlib.contextmanager
     def env(self) -> Iterator[dict[str, str]]:
-        """Point every AWS client of this process, and of the children it starts meanwhile, at this server."""
+        """Point all AWS clients at this server for a `with` block, in this process and in children that it starts."""
         variables = client_environment(self.endpoint, self.access_key, self.secret_key, self.region)
         variables |= unproxied_environment(self.endpoint)
-        # These would otherwise be taken together with the keys above.
+        # Clients would otherwise combine these with the keys above.
         with environment({**variables, "AWS_SESSION_TOKEN": None, "AWS_PROFILE": None}):
             yield variables
 
     def stop(self) -> None:
-        """Let requests under way finish, stop the server, and wait for its end. Doing it twice is harmless."""
+        """Let in-flight requests finish, stop the server, and wait until it has ended. Stopping twice is harmless."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -145,7 +146,7 @@ class Server:
         self._close()
 
     def kill(self) -> None:
-        """End the server as a crash would: SIGKILL, nothing flushed. A store in memory is reaped by the next one."""
+        """End the server like a crash: SIGKILL, nothing is flushed. The next store in memory removes this one."""
         self._process.kill()
         self._close()
 
@@ -162,7 +163,7 @@ class Server:
         try:
             await asyncio.to_thread(self._wait)
         except asyncio.CancelledError:
-            # The thread that waits sees the child's end.
+            # The waiting thread then sees that the child has ended.
             self._process.kill()
             raise
         return self
@@ -191,7 +192,7 @@ class Server:
         } | options
         wanted: dict[str, Any] = {"proxies": {}} if is_local(str(ours["endpoint_url"])) else {}
         if service == "s3":
-            # Without it boto3 signs the URLs that it presigns for us-east-1 in version 2.
+            # Without this, boto3 presigns URLs for us-east-1 with version 2.
             wanted["signature_version"] = "s3v4"
         config = Config(**wanted)
         given = options.get("config")
@@ -199,7 +200,7 @@ class Server:
         return ours
 
     def _wait(self) -> dict[str, str]:
-        """What the child says once it is ready. Every caller gets the same failure."""
+        """Wait for the child and return what it reports. If it fails, every caller gets the same exception."""
         with self._starting:
             if self._failed is not None:
                 raise self._failed
@@ -216,7 +217,7 @@ class Server:
     def _order(self, order: dict[str, object]) -> None:
         stream = self._process.stdin
         assert stream is not None
-        # A child that is dead already is reported by _await_ready, with what it said.
+        # If the child has already ended, _await_ready reports it with its last log lines.
         with contextlib.suppress(BrokenPipeError):
             stream.write(json.dumps(order).encode() + b"\n")
             stream.flush()
@@ -242,7 +243,7 @@ class Server:
         return ready
 
     def _tail(self) -> str:
-        """The last that the child wrote to stderr, on lines of their own."""
+        """The last lines that the child wrote to stderr."""
         size = self._errors.seek(0, os.SEEK_END)
         self._errors.seek(max(0, size - _TAIL_BYTES))
         text = self._errors.read().decode(errors="replace").strip()

@@ -201,10 +201,10 @@ def test_only_what_the_run_made_is_removed(fake: Fake, tmp_path: Path) -> None:
 
 def test_settings_that_nobody_could_set_are_told(fake: Fake, tmp_path: Path) -> None:
     load = written(tmp_path, PUTS + '[server]\ndurability = "buffered"\n')
-    assert "means a server with durability=buffered" in command("bench", fake.url, "--workload", load, **KEYS)
+    assert "is meant for a server with durability=buffered" in command("bench", fake.url, "--workload", load, **KEYS)
     own = only(document("bench", "--workload", load, "--data", tmp_path))
     assert own["server"]["durability"] == "buffered"
-    assert not any("means a server" in note for note in own["notes"])
+    assert not any("is meant for a server" in note for note in own["notes"])
 
 
 def test_two_servers_are_measured_in_turn(tmp_path: Path) -> None:
@@ -241,12 +241,12 @@ def test_a_server_against_one_of_its_own(target: Target, tmp_path: Path) -> None
         (["--count", "5", "--seconds", "5"], 2, "either count or seconds"),
         (["--size", "large"], 2, "size must be a size"),
         (["--set", "keys"], 2, "--set needs FIELD=VALUE"),
-        (["--set", "kees=1"], 2, "kees is no field, did you mean keys"),
-        (["https://127.0.0.1:9000"], 2, "speaks no TLS"),
-        (["127.0.0.1:9000"], 2, "is no server"),
-        (["http://127.0.0.1:9000/path"], 2, "is no server"),
-        (["http://127.0.0.1:port"], 2, "is no server"),
-        (["http://127.0.0.1:1", "--access-key", "a"], 2, "go together"),
+        (["--set", "kees=1"], 2, "kees is not a field, did you mean keys"),
+        (["https://127.0.0.1:9000"], 2, "does not support TLS"),
+        (["127.0.0.1:9000"], 2, "is not a server"),
+        (["http://127.0.0.1:9000/path"], 2, "is not a server"),
+        (["http://127.0.0.1:port"], 2, "is not a server"),
+        (["http://127.0.0.1:1", "--access-key", "a"], 2, "together"),
         (["http://127.0.0.1:1"], 78, "There is no key"),
         (["http://127.0.0.1:1", "--access-key", "a", "--secret-key", "b"], 69, "cannot be reached"),
         (["http://no-such-host.invalid", "--access-key", "a", "--secret-key", "b"], 69, "cannot be reached"),

@@ -71,24 +71,24 @@ ONE, TWO = etag(LARGE), etag(b"end")
 BOTH: Final = [(1, ONE), (2, TWO)]
 Row = Callable[[Wire, Any, str], Answer]
 ROWS: Final[dict[str, tuple[int, str, Row]]] = {
-    "`Content-MD5` is not the body's": (
+    "`Content-MD5` does not match the body": (
         400, "BadDigest", lambda wire, _, bucket: put(wire, bucket, headers={"Content-MD5": "A" * 22 + "=="})),
-    "`Content-MD5` is no MD5": (
+    "`Content-MD5` is not an MD5": (
         400, "InvalidDigest", lambda wire, _, bucket: put(wire, bucket, headers={"Content-MD5": "AAAA"})),
-    "`x-amz-checksum-…` is not the body's": (
+    "`x-amz-checksum-…` does not match the body": (
         400, "BadDigest", lambda wire, _, bucket: put(wire, bucket, headers={"x-amz-checksum-crc32": WRONG_CRC})),
-    "`x-amz-checksum-…` is no such checksum": (
+    "`x-amz-checksum-…` is not a valid checksum": (
         400, "InvalidRequest", lambda wire, _, bucket: put(wire, bucket, headers={"x-amz-checksum-crc32": "AAAA"})),
-    "two `x-amz-checksum-…`": (
+    "there are two `x-amz-checksum-…` headers": (
         400, "InvalidRequest", lambda wire, _, bucket: put(
             wire, bucket, headers={"x-amz-checksum-crc32": WRONG_CRC, "x-amz-checksum-crc32c": WRONG_CRC})),
-    "`x-amz-content-sha256` is not the body's": (
+    "`x-amz-content-sha256` does not match the body": (
         400, "XAmzContentSHA256Mismatch", lambda wire, _, bucket: put(wire, bucket, payload="0" * 64)),
-    "the checksum in a trailer is not the body's": (
+    "the checksum in a trailer does not match the body": (
         400, "BadDigest", lambda wire, _, bucket: framed(wire, bucket, UNSIGNED_TRAILER, same, crc=WRONG_CRC)),
-    "the checksum in a trailer is no such checksum": (
+    "the checksum in a trailer is not a valid checksum": (
         400, "InvalidRequest", lambda wire, _, bucket: framed(wire, bucket, UNSIGNED_TRAILER, same, crc="AAAA")),
-    "the trailer announced is missing or another": (
+    "the announced trailer is missing or a different one": (
         400, "MalformedTrailerError", lambda wire, _, bucket: framed(
             wire, bucket, UNSIGNED_TRAILER, lambda body: body.replace(b"checksum-crc32", b"checksum-crc99"))),
     "an aws-chunked body ends early": (
@@ -99,39 +99,39 @@ ROWS: Final[dict[str, tuple[int, str, Row]]] = {
     "the framing of an aws-chunked body is broken": (
         400, "IncompleteBody", lambda wire, _, bucket: framed(
             wire, bucket, UNSIGNED_TRAILER, lambda body: b"3" + body[1:])),
-    "an aws-chunked body holds less than `x-amz-decoded-content-length`": (
+    "an aws-chunked body is shorter than `x-amz-decoded-content-length`": (
         400, "IncompleteBody", lambda wire, _, bucket: framed(wire, bucket, STREAMING, same, len(DATA) + 1)),
-    "an aws-chunked body holds more than `x-amz-decoded-content-length`": (
+    "an aws-chunked body is longer than `x-amz-decoded-content-length`": (
         400, "IncompleteBody", lambda wire, _, bucket: framed(wire, bucket, STREAMING, same, len(DATA) - 1)),
     "the signature of a chunk or trailer is wrong": (
         403, "SignatureDoesNotMatch", lambda wire, _, bucket: framed(
             wire, bucket, STREAMING_TRAILER, lambda body: body[:9000] + bytes([body[9000] ^ 1]) + body[9001:])),
-    "a part of the list was not uploaded, or has another ETag": (
+    "a part in the list was not uploaded, or has a different ETag": (
         400, "InvalidPart", lambda wire, s3, bucket: complete(wire, uploaded(s3, bucket), [(1, ONE), (3, TWO)])),
-    "a part of the list has another checksum": (
+    "a part in the list has a different checksum": (
         400, "InvalidPart", lambda wire, s3, bucket: complete(
             wire, uploaded(s3, bucket, ChecksumAlgorithm="CRC32"), BOTH, f"<ChecksumCRC32>{WRONG_CRC}</ChecksumCRC32>")),
     "the list is not in ascending order": (
         400, "InvalidPartOrder", lambda wire, s3, bucket: complete(wire, uploaded(s3, bucket), BOTH[::-1])),
-    "a part before the last is under 5 MiB": (
+    "a part other than the last is smaller than 5 MiB": (
         400, "EntityTooSmall", lambda wire, s3, bucket: complete(wire, small(s3, bucket), [(1, TWO), (2, TWO)])),
     "the list is empty or not XML": (
         400, "MalformedXML", lambda wire, s3, bucket: complete(wire, uploaded(s3, bucket), [])),
-    "the checksum of the object is not that of the parts": (
+    "the checksum of the object does not match its parts": (
         400, "BadDigest", lambda wire, s3, bucket: complete(
             wire, uploaded(s3, bucket, ChecksumAlgorithm="CRC32"), BOTH, x_amz_checksum_crc32=WRONG_CRC)),
-    "`x-amz-checksum-type` is not the upload's": (
+    "`x-amz-checksum-type` differs from that of the upload": (
         400, "BadDigest", lambda wire, s3, bucket: complete(
             wire, uploaded(s3, bucket, ChecksumAlgorithm="CRC32"), BOTH, x_amz_checksum_type="FULL_OBJECT")),
-    "`x-amz-mp-object-size` is not the object's": (
+    "`x-amz-mp-object-size` does not match the object": (
         400, "InvalidRequest", lambda wire, s3, bucket: complete(
             wire, uploaded(s3, bucket), BOTH, x_amz_mp_object_size="1")),
-    "the upload was completed, aborted or never begun": (
+    "the upload was completed or aborted, or never existed": (
         404, "NoSuchUpload", lambda wire, s3, bucket: complete(wire, aborted(s3, bucket), BOTH)),
-    "a part's number is not from 1 to 10,000": (
+    "a part number is not from 1 to 10,000": (
         400, "InvalidArgument", lambda wire, s3, bucket: wire(
             "PUT", f"/{bucket}/k", f"partNumber=10001&uploadId={begin(s3, bucket, 'k').id}", body=b"x")),
-    "a part has a checksum of another algorithm than the upload": (
+    "a part uses a different checksum algorithm than the upload": (
         400, "InvalidRequest", lambda wire, s3, bucket: wire(
             "PUT", f"/{bucket}/k", f"partNumber=1&uploadId={begin(s3, bucket, 'k', ChecksumAlgorithm='SHA256').id}",
             headers={"x-amz-checksum-crc32": checksum("CRC32", b"x")}, body=b"x")),

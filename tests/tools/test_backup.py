@@ -189,7 +189,7 @@ def test_an_interrupted_restore_is_done_again(backed_up: Path, tmp_path: Path) -
 
 
 def test_places_that_are_no_backups_are_refused(backed_up: Path, data: Path, tmp_path: Path) -> None:
-    assert "in the store itself" in command("backup", data / "backup", "--data", data, code=2)
+    assert "inside the store" in command("backup", data / "backup", "--data", data, code=2)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "precious").touch()
     assert "precious" in command("backup", tmp_path / "full", "--data", data, code=69)
@@ -229,7 +229,7 @@ def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Pat
                     ask("DELETE", f"holds/{taken[0]}")
 
             monkeypatch.setattr(session, "admin", admin)
-            with pytest.raises(UnavailableError, match="given up"):
+            with pytest.raises(UnavailableError, match="aborted"):
                 backup.back_up(session, data, DirectoryTarget(tmp_path / "backup"), advance)
     assert not (tmp_path / "backup" / "manifest.json").exists()
 

@@ -166,8 +166,8 @@ def test_without_arguments_the_settings_are_those_of_the_server(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ({"region": "eu-west-3"}, "needs a place"),
-        ({"data": "x", "memory": True}, "two places"),
+        ({"region": "eu-west-3"}, "needs either"),
+        ({"data": "x", "memory": True}, "not both"),
         ({"memory": True, "regoin": "x"}, "did you mean region"),
         ({"data": "x", "durability": "maybe"}, "durability must be one of"),
     ],

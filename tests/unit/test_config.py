@@ -108,11 +108,11 @@ def test_unknown_variables_are_refused(monkeypatch: pytest.MonkeyPatch, name: st
         ("ORCAS_PROT", "did you mean ORCAS_PORT?"),
         ("ORCAS_DURABILTY", "did you mean ORCAS_DURABILITY?"),
         ("ORCAS_ROOT_ACESS_KEY", "did you mean ORCAS_ROOT_ACCESS_KEY?"),
-        ("ORCAS_FOO", "`orcas config show` lists them all."),
-        ("ORCAS_KEY", "lists them all."),
-        ("ORCAS_RECLAIM_RATE", "lists them all."),
-        ("ORCAS_SERVICE_HOST", "describes a service called orcas"),
-        ("ORCAS_PORT_9000_TCP_ADDR", "describes a service called orcas"),
+        ("ORCAS_FOO", "`orcas config show` lists all settings."),
+        ("ORCAS_KEY", "lists all settings."),
+        ("ORCAS_RECLAIM_RATE", "lists all settings."),
+        ("ORCAS_SERVICE_HOST", "Kubernetes sets it for a service called orcas"),
+        ("ORCAS_PORT_9000_TCP_ADDR", "Kubernetes sets it for a service called orcas"),
     ],
 )
 def test_only_a_slip_of_the_keyboard_is_put_right(monkeypatch: pytest.MonkeyPatch, name: str, says: str) -> None:
@@ -173,7 +173,7 @@ def test_secrets_come_from_files_and_are_never_shown(places: Path, monkeypatch: 
     monkeypatch.setenv("ORCAS_ROOT_SECRET_KEY", "short")
     assert "short" not in refused()
     monkeypatch.delenv("ORCAS_ROOT_SECRET_KEY")
-    assert "go together" in refused()
+    assert "both or neither" in refused()
     monkeypatch.setenv("ORCAS_ROOT_SECRET_KEY_FILE", str(places / "absent"))
     assert "cannot be read" in refused()
 
@@ -197,7 +197,7 @@ def test_loopback(host: str, loopback: bool) -> None:
 
 
 def test_combinations_that_contradict_themselves_are_refused() -> None:
-    assert "exclude" in refused(memory=True, data="/somewhere")
+    assert "together" in refused(memory=True, data="/somewhere")
     assert "unsafe-none" in refused(memory=True, durability="sync")
     assert "MAX_IDLE" in refused(db_max_open_conns=5)
     assert resolve({"memory": True}).settings.durability == "unsafe-none"

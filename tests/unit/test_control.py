@@ -118,7 +118,7 @@ async def test_a_foreign_key_opens_nothing(tmp_path: Path) -> None:
         connection.execute("INSERT INTO identities VALUES (?, 'other', 0)", (identity,))
         connection.execute("INSERT INTO access_keys SELECT 'other', ?, nonce, secret, 0 FROM access_keys", (identity,))
     connection.close()
-    with pytest.raises(UnavailableError, match="access key other does not open"):
+    with pytest.raises(UnavailableError, match="access key other cannot be decrypted"):
         await snapshot_of(tmp_path)
 
 

@@ -83,12 +83,12 @@ def test_a_source_that_is_cut_short_is_noticed(tmp_path: Path, sparse: Path) -> 
 
     with pytest.raises(UnavailableError):
         target.store(sparse, 20 * MIB + 7, "f.1", cut)
-    with pytest.raises(UnavailableError, match="too early"):
+    with pytest.raises(UnavailableError, match="too short"):
         list(target.fetch("f.1", 21 * MIB))
 
 
 def test_two_backups_at_a_time_are_one_too_many(tmp_path: Path) -> None:
-    with DirectoryTarget(tmp_path).writing(), pytest.raises(UnavailableError, match="under way"):
+    with DirectoryTarget(tmp_path).writing(), pytest.raises(UnavailableError, match="is running"):
         _enter(DirectoryTarget(tmp_path).writing())
 
 

@@ -41,9 +41,9 @@ def test_thousands_of_findings_of_one_cause_are_one_line(capsys: pytest.CaptureF
     assert [line for line in lines if "5430 times" in line] == [
         f"index: {ROW}: the row is not there, 5430 times, the first: {ROW}, row 1"
     ]
-    named = [line for line in lines if line.startswith("the index is wrong about: ")]
+    named = [line for line in lines if line.startswith("wrong in the index: ")]
     assert named[0].endswith("b/k0")
-    assert (len(named), named[-1]) == (21, "the index is wrong about: 30 more; --json names up to 50.")
+    assert (len(named), named[-1]) == (21, "wrong in the index: 30 more; --json lists up to 50.")
     assert not any("x'66'" in line for line in lines)
 
 

@@ -61,13 +61,13 @@ class Bucket:
         status, _ = self._ask("HEAD", "")
         # Servers answer 200 to the making of a bucket that one has already, and this one will be emptied.
         if status == 200:
-            raise UnavailableError(f"{self._server.url} has a bucket {self.name} already.")
+            raise UnavailableError(f"{self._server.url} already has a bucket {self.name}.")
         region = self._server.region
         place = f"<LocationConstraint>{region}</LocationConstraint>"
         document = f"<CreateBucketConfiguration>{place}</CreateBucketConfiguration>".encode()
         status, answer = self._ask("PUT", "", b"" if region == "us-east-1" else document)
         if status != 200:
-            raise RefusedError(status, f"{self._server.url} does not let a bucket be made: {_reason(status, answer)}.")
+            raise RefusedError(status, f"{self._server.url} refused to create a bucket: {_reason(status, answer)}.")
 
     def _remove(self) -> None:
         try:

@@ -174,7 +174,7 @@ def _prepare(case: Case, side: _Side, advance: Advance) -> None:
         failures = _failures(report)
         if failures:
             name, count = next(iter(failures.items()))
-            raise OrcasError(f"{side.server.url} did not take {count} of {case.keys} objects of {case.name}: {name}.")
+            raise OrcasError(f"{side.server.url} rejected {count} of {case.keys} objects of {case.name}: {name}.")
     if case.warmup_seconds:
         side.load.run_seconds(case.warmup_seconds, counts=False)
         _finish(side.load, f"{case.name}, warming up", advance, seconds=case.warmup_seconds)
@@ -252,17 +252,19 @@ def _result(case: Case, side: _Side, advance: Advance) -> dict[str, Any]:
 
 
 def _notes(server: Reached, case: Case, busy: float) -> list[str]:
-    """What a reader of the figures must not overlook."""
+    """Notes that a reader of the figures must not overlook."""
     notes = []
     if busy > _BUSY_SHARE:
-        notes.append(f"the load was busy for {busy:.0%} of the time and may be what bounds the figures: more --threads")
+        notes.append(f"the load generator was busy for {busy:.0%} of the time and may be the limit: raise --threads")
     if server.own and server.file_system in {"tmpfs", "ramfs"} and server.durability != "unsafe-none":
-        notes.append(f"the store was on {server.file_system}, where a sync costs nothing: --data DIR names a disk")
+        notes.append(
+            f"the store was on {server.file_system}, where a sync costs nothing: choose a disk with --data DIR"
+        )
     if case.server and not server.own:
         meant = ", ".join(f"{name}={value}" for name, value in case.server.items())
-        notes.append(f"the workload means a server with {meant}; nobody has set that here")
+        notes.append(f"the workload is meant for a server with {meant}; this server may have other settings")
     if case.content == "identical":
-        notes.append("all objects were identical, which flatters a server that stores equal content once")
+        notes.append("all objects were identical, which flatters a server that deduplicates")
     return notes
 
 

@@ -88,8 +88,8 @@ def check_url(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme == "https":
         raise UsageError(
-            f"{url} cannot be measured: the load speaks no TLS, whose cost on this side would be taken for the server's; "
-            "give the server's http:// address."
+            f"{url} cannot be measured: the load generator does not support TLS, whose cost would be counted as the "
+            "server's; give the http:// address of the server."
         )
     try:
         port = parts.port
@@ -97,7 +97,7 @@ def check_url(url: str) -> str:
         port = -1
     plain = not (parts.path.strip("/") or parts.query or parts.fragment or parts.username)
     if parts.scheme != "http" or not parts.hostname or not plain or port == -1:
-        raise UsageError(f"{url} is no server: http://HOST:PORT, or {OWN} for one that is started for the run.")
+        raise UsageError(f"{url} is not a server: use http://HOST:PORT, or {OWN} to start a server for the run.")
     return url.rstrip("/")
 
 
@@ -114,7 +114,7 @@ def running(wanted: Wanted, settings: Mapping[str, Any], place: Path | None) -> 
         return
     with contextlib.ExitStack() as stack:
         if place is not None and not place.is_dir():
-            raise UsageError(f"--data must be a directory for temporary stores, and {place} is none.")
+            raise UsageError(f"--data must be a directory for temporary stores, but {place} is not a directory.")
         data = stack.enter_context(tempfile.TemporaryDirectory(prefix="orcas-bench-", dir=place))
         server = stack.enter_context(Server(data, **settings))
         parts = urlsplit(server.endpoint)
@@ -146,7 +146,7 @@ def _keys(given: Keys) -> tuple[str, str, str | None, str]:
     settings = resolve().settings
     region = given.region or variables.region or settings.region
     if (given.access_key is None) != (given.secret_key is None):
-        raise UsageError("--access-key and --secret-key go together.")
+        raise UsageError("Give --access-key and --secret-key together.")
     if given.access_key is not None and given.secret_key is not None:
         return given.access_key, given.secret_key, None, region
     if variables.access_key is not None and variables.secret_key is not None:

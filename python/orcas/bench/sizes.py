@@ -57,7 +57,7 @@ def parse_sizes(value: object) -> Sizes:
     if set(value) == {"from", "to"}:
         low, high = parse_size(value["from"]), parse_size(value["to"])
         if not 0 < low <= high:
-            raise TypeError("a range that begins above 0 and not behind its end")
+            raise TypeError("a range that begins above 0 and does not end before it begins")
         return Sizes(f"{value['from']}..{value['to']}", range=(low, high))
     weighted = tuple((parse_size(size), weight) for size, weight in value.items())
     for _, weight in weighted:

@@ -116,11 +116,11 @@ def _mix(value: object) -> dict[str, int]:
         raise TypeError(f"a table of weights of {', '.join(OPERATIONS)}")
     for name, weight in value.items():
         if name not in OPERATIONS:
-            raise TypeError(f"a table of weights of {', '.join(OPERATIONS)}; {name} is none of them")
+            raise TypeError(f"a table of weights of {', '.join(OPERATIONS)}, and {name} is not one of them")
         if isinstance(weight, bool) or not isinstance(weight, int) or not 0 <= weight <= _WEIGHT_MAX:
             raise TypeError(f"weights from 0 to {_WEIGHT_MAX}")
     if not any(value.values()):
-        raise TypeError("weights that are not all 0")
+        raise TypeError("a table with at least one weight above 0")
     return dict(value)
 
 
@@ -228,7 +228,7 @@ def _case(table: Table) -> Case:
     for field, value in table.items():
         if field not in _FIELDS:
             close = difflib.get_close_matches(field, _FIELDS, n=1)
-            raise TypeError(f"{field} is no field{f', did you mean {close[0]}' if close else ''}")
+            raise TypeError(f"{field} is not a field{f', did you mean {close[0]}' if close else ''}")
         try:
             values[field] = _FIELDS[field](value)
         except TypeError as wanted:
@@ -248,15 +248,15 @@ def _check(case: Case) -> None:
         raise TypeError("it needs either count or seconds")
     readers = [name for name in _READERS if weights.get(name)]
     if readers and not case.keys:
-        raise TypeError(f"{readers[0]} needs keys, the number of objects that are there before the clock starts")
+        raise TypeError(f"{readers[0]} needs keys, the number of objects to create before the clock starts")
     if case.overwrite and weights.get("put") and case.keys < case.connections:
         raise TypeError("overwrite needs at least as many keys as connections")
     deletes, puts = weights.get("delete", 0), weights.get("put", 0)
     if deletes > puts:
         if case.count is None:
-            raise TypeError("more deletes than puts need a count, else nothing is left to delete")
+            raise TypeError("more deletes than puts need count instead of seconds, or the objects run out")
         needed = math.ceil(case.count * deletes / sum(weights.values()))
         if case.keys < needed:
             raise TypeError(f"{case.count} operations with more deletes than puts need {needed} keys")
     if weights.get("multipart") and case.parts > 1 and case.part_size < _PART_MIN:
-        raise TypeError("part_size must be at least 5 MiB, as S3 has it for all parts but the last")
+        raise TypeError("part_size must be at least 5 MiB, as S3 requires for all parts but the last")

@@ -1,8 +1,8 @@
 """The `orcas` command: arguments in, an exit code out.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 69 address or store cannot be had, 78 a setting is wrong, 130 interrupted,
-141 nobody reads the output. Every other code than 0 and 141 comes with one sentence on stderr. Each command imports what
-it needs, so that none waits for another's.
+Exit codes: 0 success, 1 failure, 2 wrong usage, 69 address or store not available, 78 invalid configuration,
+130 interrupted, 141 output pipe closed. With every code except 0 and 141, one sentence goes to stderr. Each command
+imports only what it needs, so that none waits for the imports of another.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def main() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Let what the caller closed lead nowhere.
+    """Open /dev/null for each standard stream that the caller has closed.
 
-    The next file to be opened would get its number, and a log line or a panic would be written into a store.
+    Otherwise the next opened file would get its number, and a log line or a panic message could end up in a store.
     """
     for number in range(3):
         with contextlib.suppress(OSError):
@@ -38,14 +38,14 @@ def _open_standard_streams() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; the exit code. Whatever ends it is explained on stderr."""
+    """Run one command and return its exit code. Every failure is explained on stderr."""
     what = arguments[0] if arguments else "the command"
     try:
         code = _run(arguments)
-        # Here a full disk or a reader that has gone is still a failure of the command.
+        # Here a full disk or a closed pipe is still reported as a failure of the command.
         sys.stdout.flush()
     except SystemExit as end:
-        # typer ends so by itself where nobody reads stdout, and after completions.
+        # typer exits this way by itself if stdout is a closed pipe, and after completions.
         if isinstance(end.__context__, BrokenPipeError):
             return explain(end.__context__, what)
         return end.code if isinstance(end.code, int) else 0
@@ -69,11 +69,11 @@ def _run(arguments: list[str]) -> int:
 
 
 def _explain_usage(error: Exception) -> int:
-    """What is wrong, and where the options are listed."""
+    """Explain a usage error and refer to the help."""
     from orcas.errors import UsageError
 
     context = getattr(error, "ctx", None)
-    # Making this one prints the help.
+    # Creating this exception has already printed the help.
     if type(error).__name__ == "NoArgsIsHelpError":
         sys.stderr.write("orcas: a command is missing.\n")
         return UsageError.exit_code

@@ -1,4 +1,4 @@
-"""`orcas bench`: a load on a server, and the tables that tell how it did."""
+"""`orcas bench`: puts a load on a server and prints the results as tables."""
 
 from __future__ import annotations
 
@@ -22,45 +22,53 @@ _MIB = 1 << 20
 
 
 Endpoint = Annotated[
-    str, typer.Argument(metavar="ENDPOINT", help="http://HOST:PORT, or own: a server that is started for the run.")
+    str, typer.Argument(metavar="ENDPOINT", help="http://HOST:PORT, or own to start a server for the run.")
 ]
-Named = Annotated[str, typer.Option("--workload", metavar="NAME|FILE", help="What to ask; --list shows the names.")]
+Named = Annotated[
+    str, typer.Option("--workload", metavar="NAME|FILE", help="The workload to run; --list shows the names.")
+]
 Connections = Annotated[
-    int | None, typer.Option("--connections", metavar="N", help="Connections that ask at the same time.")
+    int | None, typer.Option("--connections", metavar="N", help="Number of concurrent connections.")
 ]
-Threads = Annotated[int | None, typer.Option("--threads", metavar="N", help="Threads of the load.")]
-Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Operations of each case.")]
-Seconds = Annotated[float | None, typer.Option("--seconds", metavar="S", help="Or how long each case is.")]
-Size = Annotated[str | None, typer.Option("--size", metavar="SIZE", help="Of the objects, such as 64KiB.")]
+Threads = Annotated[int | None, typer.Option("--threads", metavar="N", help="Threads of the load generator.")]
+Count = Annotated[int | None, typer.Option("--count", metavar="N", help="Operations in each case.")]
+Seconds = Annotated[
+    float | None, typer.Option("--seconds", metavar="S", help="Duration of each case, instead of --count.")
+]
+Size = Annotated[str | None, typer.Option("--size", metavar="SIZE", help="Size of the objects, such as 64KiB.")]
 Fields = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="FIELD=VALUE", help="Any field of the workload, such as content=identical."),
+    typer.Option("--set", metavar="FIELD=VALUE", help="Set a field of the workload, such as content=identical."),
 ]
 Against = Annotated[
     list[str] | None,
-    typer.Option("--against", metavar="URL", help="Another server, or own, measured in turn; may be repeated."),
+    typer.Option("--against", metavar="URL", help="Compare with this server, or with own; may be repeated."),
 ]
 Rounds = Annotated[
     int | None,
     typer.Option(
-        "--rounds", metavar="N", min=1, max=100, help="Times that each case is measured: 1, or 6 with --against."
+        "--rounds", metavar="N", min=1, max=100, help="Rounds in which each case is measured: 1, or 6 with --against."
     ),
 ]
-AccessKey = Annotated[str | None, typer.Option("--access-key", metavar="KEY", help="Of ENDPOINT.")]
-SecretKey = Annotated[str | None, typer.Option("--secret-key", metavar="SECRET", help="Of ENDPOINT.")]
+AccessKey = Annotated[str | None, typer.Option("--access-key", metavar="KEY", help="Access key for ENDPOINT.")]
+SecretKey = Annotated[str | None, typer.Option("--secret-key", metavar="SECRET", help="Secret key for ENDPOINT.")]
 AgainstAccessKey = Annotated[
-    str | None, typer.Option("--against-access-key", metavar="KEY", help="Of the others, where theirs is another.")
+    str | None,
+    typer.Option("--against-access-key", metavar="KEY", help="Access key for the other servers, if it differs."),
 ]
-AgainstSecretKey = Annotated[str | None, typer.Option("--against-secret-key", metavar="SECRET", help="Of the others.")]
-Region = Annotated[str | None, typer.Option("--region", metavar="REGION", help="For which requests are signed.")]
+AgainstSecretKey = Annotated[
+    str | None, typer.Option("--against-secret-key", metavar="SECRET", help="Secret key for the other servers.")
+]
+Region = Annotated[str | None, typer.Option("--region", metavar="REGION", help="Region used in signatures.")]
 ServerPid = Annotated[
     list[int] | None,
-    typer.Option("--server-pid", metavar="PID", help="Whose processor time is that of ENDPOINT; else found."),
+    typer.Option("--server-pid", metavar="PID", help="Process whose CPU time counts for ENDPOINT; default: detected."),
 ]
 Data = Annotated[
-    str | None, typer.Option("--data", metavar="DIR", help="Where the temporary store of a started server is made.")
+    str | None,
+    typer.Option("--data", metavar="DIR", help="Directory for the temporary stores of servers that the run starts."),
 ]
-Listed = Annotated[bool, typer.Option("--list", help="Show the workloads that come with Orcas.")]
+Listed = Annotated[bool, typer.Option("--list", help="List the built-in workloads.")]
 
 
 def bench(
@@ -84,14 +92,15 @@ def bench(
     list_workloads: Listed = False,
     as_json: AsJson = False,
 ) -> None:
-    """Measure any S3 server: requests over many connections, and every byte that comes back is compared.
+    """Measure any S3 server with requests over many connections, and check every byte of the answers.
 
-    Without ENDPOINT a server with a temporary store is started, measured and removed. On another server a bucket is made
-    for the run and removed afterwards; no other bucket is touched. Keys come from the options, else from AWS_ACCESS_KEY_ID
-    and AWS_SECRET_ACCESS_KEY, else they are those of `orcas env`. An https:// server is refused: the load speaks no TLS.
+    Without ENDPOINT, the command starts a server with a temporary store, measures it, and removes both. On another
+    server, it creates a bucket for the run and removes it afterwards; it touches no other bucket. Keys come from the
+    options, else from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, else from `orcas env`. TLS (https://) is not
+    supported.
 
-    Each connection asks again as soon as it was answered; nothing is sent twice. Latencies are those of right answers.
-    Exit code 1: an operation failed, or an answer was wrong.
+    Each connection sends the next request as soon as the last one is answered. Nothing is retried. Latencies count only
+    correct answers. Exit code 1: an operation failed, or an answer was wrong.
 
     Examples:
 
@@ -117,7 +126,7 @@ def bench(
     others = Keys(access_key=against_access_key, secret_key=against_secret_key, region=region)
     wanted = _wanted(endpoint, keys, server_pid or [], against or [], others)
     place = None if data is None else Path(data).expanduser()
-    # Ended like this, it still removes what it made.
+    # So that SIGTERM still removes everything the run has created.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with steps(shown=not as_json) as advance:
         document = run(plan, wanted, rounds or (_ROUNDS_COMPARED if against else 1), place, advance)
@@ -130,16 +139,16 @@ def bench(
 
 
 def _in_words(document: dict[str, Any]) -> str:
-    """Why a run is no measurement."""
+    """Explain why a run is not a valid measurement."""
     results = [result for case in document["cases"] for result in case["servers"]]
     failed, wrong = (sum(result[name] for result in results) for name in ("errors", "wrong"))
     if failed or wrong:
-        return f"{failed} operations failed and {wrong} answers were wrong: what they were is in the report."
-    return "The run is no measurement: the report says what became of it."
+        return f"{failed} operations failed and {wrong} answers were wrong: see the report for details."
+    return "The run is not a valid measurement: see the report for details."
 
 
 def _wanted(endpoint: str, keys: Keys, pids: list[int], against: list[str], others: Keys) -> list[Wanted]:
-    """The servers of a run, the first of which is what the others are compared with."""
+    """The servers of a run. The others are compared with the first."""
     from orcas.bench.servers import Keys, Wanted, check_url
 
     theirs = keys if others == Keys(region=keys.region) else others
@@ -148,7 +157,7 @@ def _wanted(endpoint: str, keys: Keys, pids: list[int], against: list[str], othe
 
 
 def _fields(given: list[str]) -> dict[str, Any]:
-    """Values as TOML has them; what is none is text."""
+    """Parse each value as TOML. A value that is not valid TOML is text."""
     fields: dict[str, Any] = {}
     for entry in given:
         name, equals, text = entry.partition("=")
@@ -168,7 +177,7 @@ def _print_workloads(as_json: bool) -> None:
     if as_json:
         print_json({found.name: {"description": found.description, "cases": len(found.cases)} for found in read})
     else:
-        print_table(("Workload", "Cases", "What it asks"), [(w.name, len(w.cases), w.description) for w in read])
+        print_table(("Workload", "Cases", "Requests"), [(w.name, len(w.cases), w.description) for w in read])
 
 
 def _print_document(document: dict[str, Any]) -> None:
@@ -215,7 +224,7 @@ def _costs(result: dict[str, Any]) -> list[str]:
 
 
 def _lines(result: dict[str, Any]) -> list[str]:
-    """What is not in the tables, in words."""
+    """Notes on what the tables do not show."""
     total, read_back = result["total"], result["read_back"] or {}
     lines = []
     for name, operation in total["operations"].items():
@@ -224,15 +233,15 @@ def _lines(result: dict[str, Any]) -> list[str]:
     lines += [f"WRONG: {what}" for what in total["wrong_examples"]]
     lines += [f"WRONG when read back: {what}" for what in read_back.get("wrong_examples", [])]
     if total["given_up"]:
-        lines.append(f"{total['given_up']} connections were given up: nothing could be reached any more")
+        lines.append(f"{total['given_up']} connections were given up: the server could no longer be reached")
     if not total["done"]:
-        lines.append("nothing was done")
+        lines.append("no operation was completed")
     processes = ", ".join(f"{process['name']} ({process['pid']})" for process in result["server"]["processes"])
     if processes and not result["server"]["own"]:
-        lines.append(f"the server's processor time is that of {processes}")
+        lines.append(f"the CPU time of the server is that of {processes}")
     return [
         *lines[:_SHOWN_MAX],
-        *(["there is more: --json shows it all"] if len(lines) > _SHOWN_MAX else []),
+        *(["there are more lines: --json shows all of them"] if len(lines) > _SHOWN_MAX else []),
         *result["notes"],
     ]
 
@@ -250,5 +259,5 @@ def _print_comparisons(document: dict[str, Any]) -> None:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Make it a command of `orcas`."""
+    """Add this command to `orcas`."""
     app.command()(bench)

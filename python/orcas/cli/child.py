@@ -1,7 +1,7 @@
-"""The process behind `orcas.Server`: settings and keys in through stdin, one line of JSON out, and no life of its own.
+"""The process behind `orcas.Server`: reads settings and keys from stdin and prints one line of JSON.
 
-It ends when its parent does: stdin reaches its end, or, where some other process still holds the pipe's other end open,
-the parent's id is no longer what it was. Speaks only to `orcas.server`.
+It ends with its parent: when stdin reaches its end or, if another process still holds the other end of the pipe open,
+when the parent's id has changed. Only `orcas.server` starts it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _POLL_SECONDS: Final = 1.0
 
 
 def main() -> None:
-    """Read one line of JSON, `{"parent": pid, "settings": {…}}`, and serve until the parent ends or says so."""
+    """Read one line of JSON, `{"parent": pid, "settings": {…}}`, and serve until the parent ends or sends a signal."""
     try:
         _serve()
-    except BaseException as error:  # noqa: BLE001 - the parent shows what is said here
+    except BaseException as error:  # noqa: BLE001 - the parent shows this message
         sys.exit(explain(error, "the server"))
 
 
 def _serve() -> None:
     line = sys.stdin.buffer.readline()
     if not line:
-        raise UnavailableError("The process that wanted a server has ended.")
+        raise UnavailableError("The process that requested a server has ended.")
     order = json.loads(line)
     threading.Thread(target=_watch, args=(order["parent"],), daemon=True).start()
 

@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
-    help="""The S3 server that one installs with pip.
+    help="""The S3 server that you install with pip.
 
 Start a server, then point any S3 client at it:
 
@@ -39,30 +39,37 @@ From Python, for a test or a notebook:
         server.client().create_bucket(Bucket="photos")
 """,
 )
-config_app = typer.Typer(no_args_is_help=True, help="Look at the settings.")
+config_app = typer.Typer(no_args_is_help=True, help="Show the settings.")
 app.add_typer(config_app, name="config")
 
 Durability = Annotated[
     str | None,
     typer.Option(
-        "--durability", metavar="MODE", help="sync, interval, buffered or unsafe-none: what a write survives."
+        "--durability",
+        metavar="MODE",
+        help="What an acknowledged write survives: sync, interval, buffered or unsafe-none.",
     ),
 ]
 DiskReserve = Annotated[
     str | None,
-    typer.Option("--disk-reserve", metavar="BYTES", help="Free space under which only reads and deletions are served."),
+    typer.Option(
+        "--disk-reserve", metavar="BYTES", help="Free space below which only reads and deletions are accepted."
+    ),
 ]
-Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is gone at exit.")]
-Dev = Annotated[bool, typer.Option("--dev", help="Fixed keys, on loopback only.")]
+Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is deleted at exit.")]
+Dev = Annotated[bool, typer.Option("--dev", help="Use published keys and listen on loopback only.")]
 Salvage = Annotated[
-    bool, typer.Option("--salvage", help="Serve what is left of a damaged store, read-only; nothing in it is changed.")
+    bool, typer.Option("--salvage", help="Serve what is left of a damaged store, read-only, without changing it.")
 ]
 Report = Annotated[
-    str | None, typer.Option("--report", metavar="FILE", help="With --salvage: list there, in JSON, what is not whole.")
+    str | None,
+    typer.Option("--report", metavar="FILE", help="With --salvage: write a JSON list of damaged objects to FILE."),
 ]
 Domain = Annotated[
     list[str] | None,
-    typer.Option("--domain", metavar="NAME", help="Serve BUCKET.NAME too (virtual-hosted style); may be repeated."),
+    typer.Option(
+        "--domain", metavar="NAME", help="Also serve buckets as BUCKET.NAME (virtual-hosted style); may be repeated."
+    ),
 ]
 
 
@@ -75,7 +82,7 @@ def _print_version(asked: bool) -> None:
 Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
 
 
-# The text above stays the help of `orcas`: a callback's own would replace it.
+# Keeps the text above as the help of `orcas`; the docstring of a callback would replace it.
 @app.callback(help=app.info.help, epilog=_EPILOG, no_args_is_help=True)
 def _options(version: Version = False) -> None:
     assert not version, "its callback ends the command"
@@ -96,21 +103,21 @@ def serve(
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C.
 
-    Prints one line on stdout once requests are accepted: `orcas ready http://HOST:PORT`.
+    Once the server accepts requests, it prints one line on stdout: `orcas ready http://HOST:PORT`.
 
-    A root key is generated on the first start of a store and kept in its directory; `orcas env` prints it.
+    The first start of a store generates a root key and keeps it in the directory of the store. `orcas env` prints it.
 
     Examples:
 
         orcas serve                           your own store, on this machine only
 
-        orcas serve --data /srv/s3 --host ::  reached from other machines
+        orcas serve --data /srv/s3 --host ::  reachable from other machines
 
-        orcas serve --memory -p 0             a free port, nothing left behind
+        orcas serve --memory -p 0             a free port, and nothing left behind
 
         orcas serve --memory --dev            published keys, for trying things out
 
-        orcas serve --salvage                 what is whole of a damaged store, to be read only
+        orcas serve --salvage                 the intact objects of a damaged store, read-only
     """
     from orcas.cli.serving import serve_command
 
@@ -126,7 +133,7 @@ def serve(
         "salvage": salvage or None,
     }
     if report is not None and not salvage:
-        raise UsageError("--report goes with --salvage.")
+        raise UsageError("--report needs --salvage.")
     serve_command(resolve(overrides).settings, None if report is None else Path(report).expanduser())
 
 
@@ -138,7 +145,7 @@ bench.add_to(app)
 
 @app.command()
 def version(as_json: AsJson = False) -> None:
-    """Print the version; with --json, also those of the parts that an error report should name."""
+    """Print the version. With --json, also print the versions of components that belong in a bug report."""
     from orcas.version import orcas_version, versions
 
     if as_json:
@@ -147,12 +154,12 @@ def version(as_json: AsJson = False) -> None:
         sys.stdout.write(f"orcas {orcas_version()}\n")
 
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Only this setting, and what it means.")]
+Name = Annotated[str | None, typer.Argument(metavar="NAME", help="Show only this setting, and explain it.")]
 
 
 @config_app.command("show")
 def config_show(name: Name = None, as_json: AsJson = False) -> None:
-    """Print every setting, its value, and where the value comes from. Secrets are not shown.
+    """Print every setting with its value and where the value comes from. Secrets are hidden.
 
     Examples:
 
@@ -175,7 +182,7 @@ def config_show(name: Name = None, as_json: AsJson = False) -> None:
     shown = [(variable, _in_words(value), source) for _, variable, value, source in rows]
     print_table(("Setting", "Value", "Source"), shown)
     if name is None:
-        sys.stdout.write("\n`orcas config show NAME` tells what a setting means.\n")
+        sys.stdout.write("\n`orcas config show NAME` explains a setting.\n")
     else:
         sys.stdout.write(f"\n{_meaning(SETTINGS[called])}\n")
 
@@ -198,7 +205,7 @@ def _in_words(value: object) -> str:
 
 
 def _meaning(setting: Setting) -> str:
-    """What is known of a setting, as a sentence or two."""
+    """A setting's description and bounds, as one or two sentences."""
     doc = setting.doc.replace("`", "").removesuffix("; see the modes below")
     text = f"{doc[0].upper()}{doc[1:]}."
     if setting.choices:

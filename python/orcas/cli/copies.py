@@ -1,4 +1,4 @@
-"""Commands that bring a store's content elsewhere and back: backup, restore and export."""
+"""Commands that copy the content of a store elsewhere and back: backup, restore and export."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from orcas.cli.upkeep import Bucket, Endpoint, settings_of
 from orcas.errors import OrcasError, UsageError
 
 TargetEndpoint = Annotated[
-    str | None, typer.Option("--target-endpoint", metavar="URL", help="The S3 server of s3://BUCKET/PREFIX.")
+    str | None,
+    typer.Option("--target-endpoint", metavar="URL", help="The URL of the S3 server for s3://BUCKET/PREFIX."),
 ]
 
 
@@ -25,9 +26,10 @@ def backup(
     target_endpoint: TargetEndpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Copy the store to TARGET, running or not; what TARGET has of it already is not copied again.
+    """Back up the store to TARGET, whether or not its server is running. Later backups to TARGET are incremental.
 
-    The backup holds everything that was acknowledged before it began, and the keys of the store: keep it private.
+    The backup contains every write that was acknowledged before it began. It also contains the keys of the store, so
+    keep it private.
 
     Examples:
 
@@ -61,13 +63,13 @@ def backup(
 
 def restore(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="What `orcas backup` was told: a directory or s3://….")
+        str, typer.Argument(metavar="SOURCE", help="The TARGET of `orcas backup`: a directory or s3://BUCKET/PREFIX.")
     ],
-    data: Annotated[str, typer.Option("--data", metavar="DIR", help="The new directory of the store.")],
+    data: Annotated[str, typer.Option("--data", metavar="DIR", help="The new data directory.")],
     target_endpoint: TargetEndpoint = None,
     as_json: AsJson = False,
 ) -> None:
-    """Restore a backup into DIR, which must not exist or be empty, and open the store once.
+    """Restore a backup into DIR, which must be empty or not exist, and open the store once.
 
     Example:
 
@@ -107,24 +109,23 @@ def export(
     data: Data = None,
     endpoint: Endpoint = None,
     bucket: Bucket = None,
-    prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Only keys that begin so.")] = "",
+    prefix: Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="Export only keys with this prefix.")] = "",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Keep files that have the size and time of their object.")
+        bool, typer.Option("--resume", help="Keep existing files whose size and time match their object.")
     ] = False,
     skip_lost: Annotated[
         bool,
-        typer.Option(
-            "--skip-lost", help="Go on where an object cannot be read, and open any store that has one record."
-        ),
+        typer.Option("--skip-lost", help="Skip objects that cannot be read, and open even a badly damaged store."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write every object as a plain file, TARGET/BUCKET/KEY, and TARGET/index.jsonl with what is known of it.
+    """Write every object to a plain file, TARGET/BUCKET/KEY, and an index to TARGET/index.jsonl.
 
-    What cannot be part of a path is written as %XX; the index has the key of every path.
+    The index has the key and the metadata of every object. Characters that cannot be part of a path become %XX.
 
-    With --skip-lost a stopped store is opened for salvage: nothing in it is changed, and TARGET/lost.jsonl lists what is not
-    whole. Exit code 1: something is lost, or may have been deleted or replaced by a record that is lost.
+    With --skip-lost, a stopped store is opened for salvage: nothing in it is changed, and TARGET/lost.jsonl lists the
+    objects that are damaged. Exit code 1: something is lost, or a lost record may have deleted or replaced an exported
+    object.
 
     Examples:
 
@@ -137,7 +138,7 @@ def export(
     from orcas.tools.salvage import in_words, readable_salvage
 
     if prefix and bucket is None:
-        raise UsageError("--prefix goes with --bucket.")
+        raise UsageError("--prefix needs --bucket.")
     place = Path(os.path.abspath(Path(target).expanduser()))  # noqa: PTH100 - keeps symlinks
     settings = settings_of(data)
     if skip_lost and endpoint is None:
@@ -155,8 +156,8 @@ def export(
             [
                 ("objects", done["objects"]),
                 ("bytes", size(done["bytes"])),
-                ("there already", done["skipped"]),
-                ("deleted meanwhile", done["gone"]),
+                ("already exported", done["skipped"]),
+                ("deleted during the export", done["gone"]),
                 *([("lost", done["lost"])] if skip_lost else []),
             ],
         )
@@ -165,8 +166,8 @@ def export(
     doubtful = 0 if found is None else found["doubtful"]
     if done.get("lost") or doubtful:
         raise OrcasError(
-            f"Lost: {done.get('lost', 0)}; perhaps out of date: {doubtful}. What stands in {place} is whole: copy it from "
-            "there, and restore the rest from a backup with `orcas restore`."
+            f"Lost: {done.get('lost', 0)}; possibly out of date: {doubtful}. All files in {place} are intact: keep "
+            "them, and restore the rest from a backup with `orcas restore`."
         )
 
 
@@ -175,6 +176,6 @@ def _print_facts(title: str, facts: list[tuple[str, object]]) -> None:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Make these commands of `orcas`."""
+    """Add these commands to `orcas`."""
     for command in (backup, restore, export):
         app.command()(command)

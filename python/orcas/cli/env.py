@@ -1,7 +1,7 @@
-"""`orcas env`: the address and the root key of a server, as lines that a shell reads.
+"""`orcas env`: the address and the root key of a server, as shell commands.
 
-Both are those of the server that has the store open. Where none has, the address is the one that it would listen on, and
-nothing is printed if somebody else listens there: one store's key does not go to another.
+Both come from the server that has the store open. If there is none, the address is the one on which it would listen.
+Nothing is printed if another program listens there: the key of one store must not reach the server of another.
 """
 
 from __future__ import annotations
@@ -27,23 +27,29 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.05
 _CONNECT_SECONDS: Final = 1.0
 
-Host = Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Another address of the server.")]
-Port = Annotated[str | None, typer.Option("--port", "-p", metavar="PORT", help="Another port of the server.")]
-Dev = Annotated[bool, typer.Option("--dev", help="The published keys of `orcas serve --dev`.")]
+Host = Annotated[
+    str | None,
+    typer.Option("--host", metavar="ADDRESS", help="Use this address instead of the one the server reports."),
+]
+Port = Annotated[
+    str | None,
+    typer.Option("--port", "-p", metavar="PORT", help="Use this port instead of the one the server reports."),
+]
+Dev = Annotated[bool, typer.Option("--dev", help="Print the published keys of `orcas serve --dev`.")]
 Memory = Annotated[
-    bool, typer.Option("--memory", help="The server of `orcas serve --memory`; --port chooses among several.")
+    bool, typer.Option("--memory", help="Find the server of `orcas serve --memory`; --port selects one of several.")
 ]
 Wait = Annotated[
-    float, typer.Option("--wait", metavar="SECONDS", min=0, help="Wait so long for a server that is being started.")
+    float, typer.Option("--wait", metavar="SECONDS", min=0, help="Wait this long for a server that is starting.")
 ]
 
 
 def env(
     data: Data = None, host: Host = None, port: Port = None, dev: Dev = False, memory: Memory = False, wait: Wait = 0.0
 ) -> None:
-    """Print the export lines that point AWS clients at the server, with the root key.
+    """Print shell commands that point AWS clients at the server, with the root key.
 
-    The address is that of the server that has the store open. --host and --port name another way to it.
+    The address is that of the server that has the store open. Use --host and --port to reach it at another address.
 
     Examples:
 
@@ -54,7 +60,7 @@ def env(
     from orcas.control.address import reachable
 
     if memory and data is not None:
-        raise UsageError("--memory and --data exclude each other: a store in memory has no directory.")
+        raise UsageError("--memory and --data cannot be used together: a store in memory has no directory.")
     settings = resolve({"data": data, "host": host, "port": port, "dev": dev or None}).settings
     deadline = time.monotonic() + wait
     running: Address | None
@@ -63,10 +69,10 @@ def env(
     else:
         running = _running(settings.data, deadline)
         if running is None and wait:
-            raise UnavailableError(f"No server had the store in {settings.data} open within {wait:g} seconds.")
+            raise UnavailableError(f"No server opened the store in {settings.data} within {wait:g} seconds.")
     keys = _keys(settings, running, dev)
     if dev and running is not None and keys != _keys(settings, running, dev=False):
-        # Some other server has that directory.
+        # That directory belongs to another server.
         running = None
     if running is not None and not memory:
         named = urlsplit(running.url)
@@ -88,7 +94,7 @@ def env(
 
 
 def _running(directory: Path, deadline: float) -> Address | None:
-    """The server of `directory`, waited for until `deadline`."""
+    """The server of `directory`. Waits for it until `deadline`."""
     from orcas.control.address import running_at
 
     while (found := running_at(directory)) is None and time.monotonic() < deadline:
@@ -117,11 +123,11 @@ def _in_memory(settings: Settings, port: str | None, deadline: float) -> tuple[S
     if not found:
         where = f" on port {settings.port}" if port is not None else ""
         raise UnavailableError(
-            f"No server of this user has a store in memory{where}: `orcas serve --memory` starts one."
+            f"No server of this user has a store in memory{where}: start one with `orcas serve --memory`."
         )
     if len(found) > 1:
         urls = ", ".join(sorted(at.url for at in found))
-        raise UnavailableError(f"Several servers have a store in memory, {urls}: choose one with --port.")
+        raise UnavailableError(f"Several servers have a store in memory, {urls}: select one with --port.")
     at, directory = found.popitem()
     return replace(settings, data=directory), at
 
@@ -137,10 +143,12 @@ def _keys(settings: Settings, running: Address | None, dev: bool) -> tuple[str, 
 
 
 def _expected(settings: Settings, *, sure: bool) -> str:
-    """Where a server of these settings would be. `sure`: the command line says it, so nothing is asked.
+    """The URL at which a server with these settings would listen.
+
+    `sure`: the command line names the address, so it is not probed.
 
     Raises:
-        UnavailableError: some other server is there, or nobody can know where.
+        UnavailableError: another server is there, or the address cannot be known.
     """
     from orcas.control.address import reachable
     from orcas.control.files import is_locked
@@ -150,18 +158,18 @@ def _expected(settings: Settings, *, sure: bool) -> str:
         return url
     if is_locked(settings.data):
         raise UnavailableError(
-            f"A process has the store in {settings.data}, but does not say where it takes requests: "
+            f"A process has the store in {settings.data} open but has not published its address: "
             "wait for it with --wait, or name its address with --port."
         )
     if settings.port == 0:
-        raise UnavailableError(f"No server has the store in {settings.data} open: `orcas serve` starts one.")
+        raise UnavailableError(f"No server has the store in {settings.data} open: start one with `orcas serve`.")
     try:
         socket.create_connection((reachable(settings.host), settings.port), _CONNECT_SECONDS).close()
     except OSError:
-        sys.stderr.write(f"orcas: No server has the store in {settings.data} open yet: `orcas serve` starts one.\n")
+        sys.stderr.write(f"orcas: No server has the store in {settings.data} open yet: start one with `orcas serve`.\n")
         return url
     raise UnavailableError(
-        f"No server has the store in {settings.data} open, and {url} is another server's: "
+        f"No server has the store in {settings.data} open, and another server listens at {url}: "
         "name the store with --data, or the address with --port."
     )
 
@@ -171,5 +179,5 @@ def _url(host: str, port: int) -> str:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Make it a command of `orcas`."""
+    """Add this command to `orcas`."""
     app.command()(env)

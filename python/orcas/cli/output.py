@@ -1,4 +1,4 @@
-"""What commands print: one JSON document or short tables on stdout, bars on stderr where that is a terminal."""
+"""Output of commands: one JSON document or short tables on stdout, and progress bars on stderr if it is a terminal."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Advance = Callable[[str, int, int], None]
 
 
 def print_json(document: Any) -> None:
-    """The one thing on stdout of a command that was asked for JSON."""
+    """Print `document`. With --json, a command prints nothing else on stdout."""
     sys.stdout.write(json.dumps(document, indent=2) + "\n")
 
 
 def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, right: int | None = None) -> None:
-    """A table; columns from `right` on hold numbers."""
+    """Print a table. Columns from index `right` on are right-aligned."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -26,14 +26,14 @@ def print_table(titles: Iterable[str], rows: Iterable[Iterable[object]], *, righ
     for at, title in enumerate(titles):
         table.add_column(title, overflow="fold", justify="right" if right is not None and at >= right else "left")
     for row in rows:
-        # Text: names may hold what rich would take for markup.
+        # Text, because names may contain characters that rich would interpret as markup.
         table.add_row(*(Text(str(cell)) for cell in row))
-    # Off a terminal a line is a row, however long.
+    # If stdout is not a terminal, each row is one line, however long.
     Console(width=None if sys.stdout.isatty() else 240).print(table)
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """A number of bytes in readable form."""
     value = float(count)
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
         if value < 1024 or unit == "TiB":
@@ -44,9 +44,9 @@ def size(count: int) -> str:
 
 @contextlib.contextmanager
 def steps(*, shown: bool = True) -> Iterator[Callable[[str, float, float], None]]:
-    """A function that is told what is under way, how many steps of it are done, and of how many (0: nobody knows).
+    """A function that takes the current activity, the steps done, and the total number of steps (0: unknown).
 
-    Off a terminal each step is a line when it begins.
+    If stderr is not a terminal, each activity prints one line when it begins.
     """
     if not shown:
         yield lambda _what, _done, _total: None
@@ -82,7 +82,7 @@ def _lines() -> Callable[[str, float, float], None]:
 
 @contextlib.contextmanager
 def progress(*, shown: bool = True) -> Iterator[Advance]:
-    """A function that is told what is under way, how many bytes are done, and of how many (0: nobody knows)."""
+    """A function that takes the current activity, the bytes done, and the total number of bytes (0: unknown)."""
     if not shown or not sys.stderr.isatty():
         yield lambda _what, _done, _total: None
         return

@@ -1,4 +1,4 @@
-"""What a check found, for people: by cause, with the objects that it concerns, and what to do next."""
+"""The findings of a check in readable form: grouped by cause, with the affected objects and what to do next."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import typer
 from orcas.cli.output import print_json, print_table, size
 from orcas.errors import OrcasError
 
-# Objects that are named; --json names more.
+# Most objects that are listed here; --json lists more.
 _NAMED_MAX = 20
-# What the log alone can mend.
+# Damage that can be repaired from the log alone.
 _OF_INDEX = frozenset({"index", "counts"})
-# What can keep a store from starting.
+# Damage that can keep a store from starting.
 _IN_THE_WAY = frozenset({"log-file", "log-record", "pack", "manifest"})
 
 
 def show_report(report: dict[str, Any], *, as_json: bool) -> None:
-    """Print it.
+    """Print the report.
 
     Raises:
-        OrcasError: something is damaged; the message says what to do next.
+        OrcasError: there is damage; the message says what to do next.
     """
     if as_json:
         print_json(report)
@@ -31,7 +31,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
             worth = group["kind"] if group["damage"] else f"{group['kind']} (harmless)"
             times = "" if group["count"] == 1 else f", {group['count']} times, the first"
             typer.echo(f"{worth}: {group['area']}: {group['cause']}{times}: {group['first']}")
-        _print_objects("the index is wrong about", report["affected"], report["affected_total"])
+        _print_objects("wrong in the index", report["affected"], report["affected_total"])
         lost = [
             f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}" for loss in report["losses"]
         ]
@@ -43,7 +43,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
 
 def _print_sums(report: dict[str, Any]) -> None:
     index = report["index"]
-    # The first difference stands below, with all others of its cause.
+    # The first difference is printed below, with all others of the same cause.
     told = index["detail"] if index["state"] == "not compared" else None
     print_table(
         ("", "check"),
@@ -65,11 +65,11 @@ def _print_objects(what: str, objects: list[str], total: int) -> None:
     for name in objects[:_NAMED_MAX]:
         typer.echo(f"{what}: {name}")
     if total > _NAMED_MAX:
-        typer.echo(f"{what}: {total - _NAMED_MAX} more; --json names up to {len(objects)}.")
+        typer.echo(f"{what}: {total - _NAMED_MAX} more; --json lists up to {len(objects)}.")
 
 
 def _print_given_up(given_up: dict[str, Any] | None) -> None:
-    """What a repair went on without, which the report of the check behind it cannot know."""
+    """Print what a repair gave up, which the report of the check after it cannot know."""
     if given_up is None:
         return
     objects = [f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])})" for loss in given_up["losses"]]
@@ -77,37 +77,35 @@ def _print_given_up(given_up: dict[str, Any] | None) -> None:
     records = sum(last - first + 1 for first, last in given_up["records"])
     if records:
         typer.echo(
-            f"{records} records of the log could not be read: what they changed and nothing else tells is as it was "
-            "before them, so that an object which one of them deleted may be there again."
+            f"{records} records of the log could not be read. Changes that only these records described are undone, "
+            "so an object that one of them deleted may reappear."
         )
     for bucket in given_up["buckets"]:
-        typer.echo(f"The name of a bucket is lost: it is {bucket} now.")
+        typer.echo(f"The name of a bucket is lost. The bucket is now called {bucket}.")
     if given_up["kept"]:
-        typer.echo(
-            f"The damaged files are kept: remove {', '.join(given_up['kept'])} when nobody wants to look at them."
-        )
+        typer.echo(f"The damaged files are kept: remove {', '.join(given_up['kept'])} when you no longer need them.")
 
 
 def next_step(report: dict[str, Any]) -> str:
-    """What is damaged, in a sentence that ends with the next command."""
+    """One sentence that says what is damaged and which command to run next."""
     lost = report["losses_total"]
     kinds = {group["kind"] for group in report["groups"] if group["damage"]}
-    stuck = "; a store that does not start goes on without it after `orcas fsck --repair --accept-loss`"
+    stuck = "; if the store does not start, `orcas fsck --repair --accept-loss` gives up the damaged parts"
     without = stuck if kinds & _IN_THE_WAY else ""
     if lost:
         objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
         return (
-            f"{objects} be read in full: `orcas restore` brings them back from a backup, and `orcas export --skip-lost` "
-            f"saves all others{without}."
+            f"{objects} be read in full: restore from a backup with `orcas restore`, or save all other objects with "
+            f"`orcas export --skip-lost`{without}."
         )
     if kinds <= _OF_INDEX:
         return (
-            "The index is not what the log says. No object is lost by that: stop the server and run `orcas fsck --repair`, "
-            "which builds the index anew."
+            "The index does not match the log. No object is lost: stop the server and run `orcas fsck --repair`, "
+            "which rebuilds the index."
         )
     if kinds <= _OF_INDEX | {"keys"}:
         return "A copy of the store's keys is damaged: stop the server and run `orcas fsck --repair`."
     return (
-        "No object is lost, but parts of the store are damaged: look after the disk, and save everything with "
-        f"`orcas backup` or, where that ends early, `orcas export --skip-lost`{without}."
+        "No object is lost, but parts of the store are damaged: check the disk, and save everything with "
+        f"`orcas backup` or, if the backup fails, with `orcas export --skip-lost`{without}."
     )

@@ -1,4 +1,4 @@
-"""`orcas serve`: what surrounds a run of the server for a person or a supervisor."""
+"""`orcas serve`: runs the server and reports to a person or a supervisor."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ log = logging.getLogger("orcas")
 
 
 def serve_command(settings: Settings, report: Path | None = None) -> None:
-    """Serve until a signal. The ready line goes to stdout, everything else to stderr.
+    """Serve until a signal arrives. The ready line goes to stdout, everything else to stderr.
 
-    `report`: the file that gets what a salvage found.
+    `report`: the file to which the findings of a salvage are written.
 
     Raises:
         OrcasError: the server cannot start.
@@ -47,9 +47,12 @@ def serve_command(settings: Settings, report: Path | None = None) -> None:
 
 
 def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -> None:
-    """Configure logging, make the directory of a store in memory, and run. `owned`: for the program that started it."""
+    """Configure logging, create the directory of a store in memory, and run.
+
+    `owned`: the server belongs to the program that started it.
+    """
     logs.configure(settings.log_format, settings.log_level)
-    # Whatever is made from here on, the engine's key files included, is its owner's alone.
+    # Everything created from here on, including the key files of the engine, is accessible only to its owner.
     os.umask(0o077)
     allow_files()
     with contextlib.ExitStack() as stack:
@@ -57,13 +60,13 @@ def serve_with(settings: Settings, announce: Announce, *, owned: bool = False) -
             try:
                 data = stack.enter_context(private_directory(owned=owned))
             except OSError as error:
-                raise UnavailableError(f"A directory in memory cannot be made: {error}.") from None
+                raise UnavailableError(f"A directory in memory cannot be created: {error}.") from None
             settings = dataclasses.replace(settings, data=data)
         run(Orcas(settings), announce)
 
 
 def _warn(settings: Settings) -> None:
-    """Say what an operator may have chosen without knowing."""
+    """Warn about settings whose consequences an operator may not know."""
     if settings.durability != "sync" and not settings.salvage:
         log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
     if not is_loopback(settings.host):
@@ -81,13 +84,13 @@ def _tell_salvage(found: SalvageReport, report: Path | None) -> None:
 
 
 def _tell_root_key(lane: Lane, settings: Settings) -> None:
-    """Say how a client comes by the key: the key itself only on a terminal, or where everybody knows it."""
+    """Say where to find the root key. Print the key itself only on a terminal, or if it is public anyway."""
     root = lane.root
     if settings.dev and root.secret_key == DEV_SECRET_KEY:
         log.info("The keys are those of --dev: access key %s, secret key %s", root.access_key, root.secret_key)
     elif root.path is None and root.fresh:
         sys.stderr.write(
-            "The root key of the store is lost. Until this server ends, it is:\n"
+            "The root key of the store is lost. Until this server stops, use this one:\n"
             f"  access key  {root.access_key}\n"
             f"  secret key  {root.secret_key}\n"
         )
@@ -97,7 +100,7 @@ def _tell_root_key(lane: Lane, settings: Settings) -> None:
         again = "orcas env --memory" if settings.memory else f"orcas env --data {shlex.quote(str(settings.data))}"
         if root.fresh and sys.stderr.isatty():
             sys.stderr.write(
-                f"A root key was generated. It is kept in {root.path}; `{again}` prints it again.\n"
+                f"A root key was generated and saved in {root.path}. `{again}` prints it again.\n"
                 f"  access key  {root.access_key}\n"
                 f"  secret key  {root.secret_key}\n"
             )

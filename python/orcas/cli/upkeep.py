@@ -1,4 +1,4 @@
-"""Commands that look after a store, running or not: stats, gc, compact, fsck and scrub."""
+"""Commands that maintain a store, running or not: stats, gc, compact, fsck and scrub."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _SHOWN_MAX = 20
 
 Endpoint = Annotated[
     str | None,
-    typer.Option("--endpoint", metavar="URL", help="A running server elsewhere; its key is in AWS_*."),
+    typer.Option("--endpoint", metavar="URL", help="URL of a running server; its keys come from the AWS_* variables."),
 ]
 Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="Only this bucket.")]
 
 
 def settings_of(data: str | None) -> Settings:
-    """The settings, with the directory that the command line names."""
+    """The settings, with the data directory from the command line."""
     return resolve({"data": data}).settings
 
 
 def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, as_json: AsJson = False) -> None:
-    """Show what the store holds and what space it takes.
+    """Show what the store contains and how much space it uses.
 
-    *Logical* is what all objects are together, *stored* what they take with each content counted once, and *shared* the
-    difference. *Dead* is content that nothing refers to any more and that reclamation will remove.
+    *Logical* is the total size of all objects. *Stored* counts identical content only once, and *shared* is the
+    difference. *Dead* is content that nothing refers to any more; reclamation will remove it.
     """
     from orcas.tools.reach import reached
 
@@ -70,17 +70,17 @@ def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, a
 
 
 def gc(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """Remove what nothing refers to any more, and give its space back where that needs no rewriting.
+    """Remove content that nothing refers to any more, and free its space where that needs no rewriting.
 
-    A running server does the same by itself soon after a deletion, so the work may be done already: what it has removed
-    since its start stands beside what was removed now. Objects of up to 256 bytes are part of the log and no contents of
-    their own; compact gives their space back.
+    A running server does this by itself soon after a deletion, so there may be nothing left to do. The output therefore
+    also shows what the server has removed since it started. Objects of up to 256 bytes are stored inside log records;
+    compact frees their space.
     """
     _reclaim("gc", data, endpoint, as_json)
 
 
 def compact(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
-    """As gc, and rewrite files that hold dead records or chunks."""
+    """Do what gc does, and rewrite files that hold dead records or chunks."""
     _reclaim("compact", data, endpoint, as_json)
 
 
@@ -92,7 +92,7 @@ def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -
         done = run_job(session, kind, lambda state: advance(kind, state["total"]["moved_bytes"], 0))
         served = session.is_remote
     if not served:
-        # A store that was opened for this command: what its background thread was quicker at was removed by it as well.
+        # The store was opened for this command, so what its background thread has removed also counts.
         done |= done["since_start"]
     if as_json:
         print_json(done)
@@ -101,7 +101,7 @@ def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -
     rows = [
         ("contents removed", *(column["blobs"] for column in columns)),
         ("their bytes", *(size(column["condemned_bytes"]) for column in columns)),
-        ("given back within packs", *(size(column["punched_bytes"]) for column in columns)),
+        ("freed within packs", *(size(column["punched_bytes"]) for column in columns)),
         ("rewritten", *(size(column["moved_bytes"]) for column in columns)),
         ("log files replaced", *(column["log_files"] for column in columns)),
         ("packs removed", *(column["packs"] for column in columns)),
@@ -113,24 +113,24 @@ def fsck(
     data: Data = None,
     endpoint: Endpoint = None,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Build the index anew from the log first; the store must be stopped.")
+        bool, typer.Option("--repair", help="First rebuild the index from the log; the store must be stopped.")
     ] = False,
     accept_loss: Annotated[
-        bool, typer.Option("--accept-loss", help="With --repair: go on without what a damaged log or pack has lost.")
+        bool, typer.Option("--accept-loss", help="With --repair: give up what a damaged log or pack has lost.")
     ] = False,
     no_content: Annotated[bool, typer.Option("--no-content", help="Do not read the content of objects.")] = False,
-    threads: Annotated[int, typer.Option("--threads", min=1, max=64, help="Readers of content at a time.")] = 2,
+    threads: Annotated[int, typer.Option("--threads", min=1, max=64, help="Number of threads that read content.")] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Read everything, and compare it with its checksums and with the index.
+    """Read the whole store, and check it against its checksums and the index.
 
-    Changes nothing unless told to repair. Says what is wrong by its cause, names objects that cannot be read in full, and
-    ends with what to do next. Exit code 1: there is damage.
+    Changes nothing without --repair. Groups findings by cause, lists the objects that cannot be read in full, and says
+    what to do next. Exit code 1: there is damage.
 
-    A store that does not start because of damage starts again after `orcas fsck --repair --accept-loss`: whatever can be
-    read is kept, what is given up is listed, and the damaged files stay beside the store under other names.
+    If damage keeps a store from starting, `orcas fsck --repair --accept-loss` makes it start again: everything readable
+    is kept, everything given up is listed, and the damaged files are kept under other names.
 
-    Of a stopped store nothing is opened; a running one is checked beside its work.
+    A stopped store is checked without opening it. A running store is checked while it serves requests.
     """
     order: CheckOrder = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
     with progress(shown=not as_json) as advance:
@@ -141,10 +141,10 @@ def fsck(
 def scrub(
     data: Data = None,
     endpoint: Endpoint = None,
-    now: Annotated[bool, typer.Option("--now", help="Check everything now, within the rate of the scrub.")] = False,
+    now: Annotated[bool, typer.Option("--now", help="Check everything now, at the rate of the scrub.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show how far the scrub in the background is, which reads everything again and again to find damage early."""
+    """Show the progress of the background scrub, which reads the whole store again and again to find damage early."""
     from orcas.tools.reach import reached
 
     settings = settings_of(data)
@@ -165,7 +165,7 @@ def scrub(
             ("rate", f"{size(state['rate'])}/s" if state["rate"] else "off"),
             ("rounds completed", state["rounds"]),
             ("this round", f"{size(state['done_bytes'])} of {size(state['total_bytes'])}"),
-            ("reading", state["position"] or "nothing just now"),
+            ("reading", state["position"] or "nothing at the moment"),
             ("damaged places", state["damaged_total"]),
         ],
         right=1,
@@ -173,7 +173,7 @@ def scrub(
     for damage in state["damaged"][:_SHOWN_MAX]:
         typer.echo(f"{damage['place']}: {damage['detail']}")
     if state["damaged_total"]:
-        typer.echo("Which objects that concerns, and what to do: `orcas fsck`.")
+        typer.echo("Run `orcas fsck` to see which objects are affected and what to do.")
     if state["failed"]:
         typer.echo(f"The last round ended early: {state['failed']}.")
 
@@ -194,9 +194,9 @@ def _check(
     from orcas.tools.work import run_job
 
     if accept_loss and not repair:
-        raise UsageError("--accept-loss says what --repair may do: give both.")
+        raise UsageError("--accept-loss needs --repair.")
     if endpoint is not None and repair:
-        raise UsageError("--repair needs the store stopped and its directory at hand: --data, not --endpoint.")
+        raise UsageError("--repair works on the directory of a stopped store: use --data, not --endpoint.")
     try:
         if endpoint is None:
             return check_stopped(settings, order, advance, repair=repair, accept_loss=accept_loss)
@@ -214,6 +214,6 @@ def _check(
 
 
 def add_to(app: typer.Typer) -> None:
-    """Make these commands of `orcas`."""
+    """Add these commands to `orcas`."""
     for command in (stats, gc, compact, fsck, scrub):
         app.command()(command)

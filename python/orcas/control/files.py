@@ -49,7 +49,7 @@ def make_directory(path: Path) -> None:
     strangers = sorted(there - _HARMLESS)
     if strangers and not there & _MARKS:
         raise UnavailableError(
-            f"{path} holds other files, such as {strangers[0]}, and no store: name an empty or a new directory."
+            f"{path} holds other files, such as {strangers[0]}, and no store: choose an empty or new directory."
         )
 
 

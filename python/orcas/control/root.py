@@ -55,7 +55,7 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
     path = directory / FILE_NAME
     content = read_secret_file(path)
     if content is None and established:
-        raise UnavailableError(f"{path} is missing: restore it, for it holds the identity that owns the buckets.")
+        raise UnavailableError(f"{path} is missing: restore it, because it has the identity that owns the buckets.")
     document = _parse(path, content) if content is not None else {"owner": secrets.token_hex(32)}
     operators = access_key is not None and secret_key is not None
     fresh = not operators and "access_key" not in document
@@ -95,5 +95,5 @@ def _parse(path: Path, content: bytes) -> dict[str, str]:
         or not _OWNER.fullmatch(document.get("owner", ""))
         or ("access_key" in document) != ("secret_key" in document)
     ):
-        raise UnavailableError(f"{path} is damaged: restore it, for it holds the identity that owns the buckets.")
+        raise UnavailableError(f"{path} is damaged: restore it, because it has the identity that owns the buckets.")
     return document

@@ -161,7 +161,8 @@ def _open_secret(cipher: AESGCM, access_key: str, identity: str, nonce: bytes, s
         return cipher.decrypt(nonce, sealed, _binding(access_key, identity)).decode()
     except (InvalidTag, ValueError):
         raise UnavailableError(
-            f"The secret of access key {access_key} does not open: {KEY_NAME} or {DATABASE_NAME} is damaged or foreign."
+            f"The secret of access key {access_key} cannot be decrypted: {KEY_NAME} or {DATABASE_NAME} is damaged, "
+            "or belongs to another store."
         ) from None
 
 
@@ -196,14 +197,14 @@ async def _prepare(connection: aiosqlite.Connection, path: Path) -> None:
         row = await rows.fetchone()
     version = row[0] if row is not None else 0
     if version > SCHEMA_VERSION:
-        raise UnavailableError(f"{path} was written by a later version of Orcas: it has schema {version}.")
+        raise UnavailableError(f"{path} was written by a later version of Orcas: its schema is {version}.")
     if version == 0:
         await connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version = {SCHEMA_VERSION};COMMIT;")
 
 
 def _unusable(path: Path, error: sqlite3.Error) -> str:
     damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
-    advice = "; restore it from a backup, or move it away: without it only the root key is known" if damaged else ""
+    advice = "; restore it from a backup, or move it away: without it, only the root key is known" if damaged else ""
     return f"{path} cannot be used: {error}{advice}."
 
 

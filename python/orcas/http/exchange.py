@@ -45,6 +45,8 @@ class Connection(Protocol):
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     flow: FlowControl
+    # Of all connections; whoever stops the server waits for them.
+    tasks: set[asyncio.Task[None]]
 
     def start_lines(self, status: int) -> bytes:
         """Status line and Date header."""
@@ -72,9 +74,9 @@ class Exchange:
     """Made when a request head is complete; runs the application once."""
 
     __slots__ = (
-        "allowance", "bodiless", "chunked", "connection", "disconnected", "ended", "expects", "head", "keep_alive", "length",
-        "more_body", "patience", "pieces", "received", "remaining", "response_complete", "response_started", "scope", "seen",
-        "size", "waiter",
+        "behind", "bodiless", "chunked", "connection", "disconnected", "ended", "expects", "head", "keep_alive", "length",
+        "more_body", "pieces", "received", "remaining", "response_complete", "response_started", "scope", "seen",
+        "size", "task", "waiter",
     )  # fmt: skip
 
     def __init__(
@@ -85,7 +87,6 @@ class Exchange:
         length: int | None,
         expects: bool,
         keep_alive: bool,
-        patience: float,
     ) -> None:
         self.connection = connection
         self.scope = scope
@@ -101,8 +102,8 @@ class Exchange:
         self.ended = False
         self.waiter: asyncio.Future[None] | None = None
         self.disconnected = False
-        # Seconds for which the sender may fall behind the least rate: at most, and still, as of the first `seen` bytes.
-        self.patience = self.allowance = patience
+        # Seconds that the sender was behind the least rate when `seen` bytes had come.
+        self.behind: float = 0
         self.seen = 0
         # Response.
         self.head: bytes | None = None
@@ -111,8 +112,14 @@ class Exchange:
         self.remaining: int | None = None
         self.response_started = False
         self.response_complete = False
+        self.task: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
+    def start(self) -> None:
+        """Run the application in a task of its own."""
+        self.task = self.connection.loop.create_task(self._run())
+        self.connection.tasks.add(self.task)
+
+    async def _run(self) -> None:
         """Run the application, and make good what it leaves undone."""
         try:
             await self.connection.app(self.scope, self.receive, self.send)
@@ -127,6 +134,10 @@ class Exchange:
             if not self.response_complete and not self.disconnected:
                 log.error("%s %r was left without a complete response", self.scope["method"], self.scope["raw_path"])
                 self._give_up(FAILED)
+        finally:
+            # A callback of the task would cost a turn of the event loop.
+            if self.task is not None:
+                self.connection.tasks.discard(self.task)
 
     def _give_up(self, refusal: Refusal) -> None:
         if not self.disconnected and not self.response_complete:
@@ -179,13 +190,13 @@ class Exchange:
         """Whether nothing of the body has come since `falls_behind` was last asked."""
         return self.seen == self.received
 
-    def falls_behind(self, seconds: float) -> bool:
-        """Whether the sender, after so many more seconds, has used its patience up."""
-        # Each KiB buys a second, and what is saved up is capped, so that a fast start does not pay for a stall.
+    def falls_behind(self, seconds: float, patience: float) -> bool:
+        """Whether the sender, after so many more seconds, is further behind the least rate than `patience` in seconds."""
+        # Each KiB buys a second, and none is saved up: a fast start does not pay for a stall.
         earned = (self.received - self.seen) / BODY_BYTES_PER_SECOND
         self.seen = self.received
-        self.allowance = min(self.patience, self.allowance + earned) - seconds
-        return self.allowance < 0
+        self.behind = max(0, self.behind - earned) + seconds
+        return self.behind > patience
 
     def close_after(self) -> None:
         """The connection ends behind the response."""

@@ -40,6 +40,7 @@ PIPELINE_MAX: Final = 64
 log = logging.getLogger("orcas.http")
 
 _H: Final = ord("H")
+_ASGI: Final = {"version": "3.0", "spec_version": "2.3"}
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -162,7 +163,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.head_bytes += len(data) if began_in_head else 0
                 if self.head_bytes > self.limits.max_head_size:
                     self._refuse(refusals.HEAD_TOO_LARGE)
-            elif self.reading is not None and self.reading is reading:
+            elif reading is not None and self.reading is reading:
                 # Chunk extensions and trailers: llhttp lets both grow.
                 self.quiet_bytes = max(0, self.quiet_bytes + len(data) - (reading.received - received))
                 if self.quiet_bytes > self.limits.max_head_size:
@@ -182,8 +183,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self.expect_100_continue = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.in_head:
-            return  # a trailer: it could only contradict the head that was signed
         name = name.lower()
         if name in FRAMING:
             value = self._framing_header(name, value)
@@ -192,7 +191,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self.in_head = False
         self.quiet_bytes = 0
-        headers = self.headers
+        # Trailers go where nobody reads them: they could only contradict the head that was signed.
+        headers, self.headers = self.headers, []
         url = self.url
         if not url.startswith(b"/") or b"#" in url:
             self._reject(refusals.BAD_TARGET)
@@ -206,13 +206,13 @@ class LimitedProtocol(HttpToolsProtocol):
             self._reject(refusals.HEAD_TOO_LARGE)
         parser = self.parser
         version = parser.get_http_version()
-        keep_alive = version == "1.1" and parser.should_keep_alive()
         method = parser.get_method()
         # The parser takes RTSP/ and ICE/ for HTTP/, and nothing else. Usually the line stands where the read begins.
         line, at = self.line, len(method) + len(url) + 2
-        if (version != "1.1" and version != "1.0") or (
-            (at >= len(line) or line[at] != _H) and b"%b %b HTTP/" % (method, url) not in bytes(line)
-        ):
+        if (at >= len(line) or line[at] != _H) and b"%b %b HTTP/" % (method, url) not in bytes(line):
+            self._reject(refusals.MALFORMED)
+        is_current = version == "1.1"
+        if not is_current and version != "1.0":
             self._reject(refusals.MALFORMED)
         self.line = b""
         raw_path, _, query = url.partition(b"?")
@@ -221,7 +221,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self,
             {
                 "type": "http",
-                "asgi": {"version": "3.0", "spec_version": "2.3"},
+                "asgi": _ASGI,
                 "http_version": version,
                 "server": self.server,
                 "client": self.client,
@@ -236,9 +236,8 @@ class LimitedProtocol(HttpToolsProtocol):
             },
             length=self.body_length,
             # In HTTP/1.0 it must be ignored (RFC 9110, section 10.1.1).
-            expects=self.expect_100_continue and version == "1.1",
-            keep_alive=keep_alive,
-            patience=self.limits.body_timeout_sec,
+            expects=self.expect_100_continue and is_current,
+            keep_alive=is_current and parser.should_keep_alive(),
         )
         self.reading = exchange
         if parser.should_upgrade():
@@ -313,7 +312,6 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def exchange_done(self, exchange: Exchange) -> None:
         """The response of the running exchange is written: what comes next on this connection?"""
-        self.server_state.total_requests += 1
         self.running = None
         self.age = 0
         if self.transport.is_closing():
@@ -403,16 +401,16 @@ class LimitedProtocol(HttpToolsProtocol):
     def _tick_body(self, exchange: Exchange) -> None:
         if self.inflow is not None and exchange.silent:
             self.inflow.rest()
-        if exchange.falls_behind(TICK_SECONDS):
+        if exchange.falls_behind(TICK_SECONDS, self.limits.body_timeout_sec):
             self._refuse(refusals.SLOW_BODY)
 
     def _start(self, exchange: Exchange) -> None:
         self.running = exchange
-        task = self.loop.create_task(exchange.run())
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+        exchange.start()
 
     def _framing_header(self, name: bytes, value: bytes) -> bytes:
+        if not self.in_head:
+            return value
         if name == b"host":
             self.hosts += 1
         elif name == b"content-length":

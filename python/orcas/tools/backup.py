@@ -80,7 +80,7 @@ class _Held:
     def check(self) -> None:
         """Raises UnavailableError when the hold is lost."""
         if self._lost is not None:
-            raise UnavailableError(f"The store was let go of during the backup, which is given up: {self._lost}")
+            raise UnavailableError(f"The backup was aborted because the hold on the store was lost: {self._lost}")
 
     def confirm(self) -> None:
         """The hold was there until now, so everything read is of its moment."""
@@ -163,12 +163,12 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     """
     began = time.monotonic()
     if isinstance(target, DirectoryTarget) and Path(target.name).resolve().is_relative_to(directory.resolve()):
-        raise UsageError(f"{target.name} lies in the store itself: choose a directory elsewhere.")
+        raise UsageError(f"{target.name} is inside the store: choose a directory elsewhere.")
     with target.writing(), _Held(session) as held, tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch:
         content = target.read_manifest()
         before = None if content is None else decode(content, f"{target.name}/manifest.json")
         if before is not None and before.store != held.store:
-            raise UnavailableError(f"{target.name} holds backups of another store: choose another place.")
+            raise UnavailableError(f"{target.name} contains backups of another store: choose another target.")
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory, database)
         sources = _sources(directory, database, held)
@@ -209,7 +209,7 @@ def _sources(directory: Path, database: Path, held: _Held) -> list[tuple[str, Pa
             raise UnavailableError(f"{path} cannot be read: {error.strerror}.") from error
         if found < length:
             raise UnavailableError(
-                f"{path} is shorter than the store says: is {directory} the directory of that store?"
+                f"{path} is shorter than the store reports: is {directory} the directory of that store?"
             )
     return listed
 

@@ -82,12 +82,12 @@ def pieces(descriptor: int, start: int, end: int) -> Iterator[bytes | int]:
                 continue
             piece = os.pread(descriptor, wanted, at)
             if not piece:
-                raise UnavailableError("A file of the store ends before the bytes that it must have.")
+                raise UnavailableError("A file of the store is shorter than it must be.")
             yield piece
             at += len(piece)
     # Behind the end of a file there is a hole as well: one that was cut short must not pass for zeros.
     if os.fstat(descriptor).st_size < end:
-        raise UnavailableError("A file of the store ends before the bytes that it must have.")
+        raise UnavailableError("A file of the store is shorter than it must be.")
 
 
 def hashed(descriptor: int, start: int, end: int, digest: _Hash, meter: Meter) -> None:

@@ -82,12 +82,14 @@ class Export:
     def _take_target(self) -> None:
         self.target.mkdir(parents=True, exist_ok=True)
         if not self.resume and any(self.target.iterdir()):
-            raise UnavailableError(f"{self.target} is not empty: choose another directory, or --resume an export.")
+            raise UnavailableError(f"{self.target} is not empty: choose another directory, or continue with --resume.")
         probe = self.target / f"case{PART}"
         probe.touch()
         try:
             if probe.with_name(probe.name.upper()).exists():
-                raise UnavailableError(f"{self.target} does not tell A from a, as keys do: choose another file system.")
+                raise UnavailableError(
+                    f"{self.target} is case-insensitive, but keys are not: choose another file system."
+                )
         finally:
             probe.unlink()
 
@@ -154,7 +156,7 @@ class Export:
                 write_at(file.fileno(), piece, at)
                 at += len(piece)
         if at != size:
-            raise UnavailableError(f"An object came with {at} bytes instead of {size}, for {path}.")
+            raise UnavailableError(f"The object for {path} arrived with {at} bytes instead of {size}.")
         os.utime(part, (modified, modified))
         part.replace(path)
 

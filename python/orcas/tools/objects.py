@@ -117,7 +117,7 @@ def _document(session: Session, path: str, query: str) -> ET.Element:
     try:
         return ET.fromstring(body)  # noqa: S314 - the operator's own server; expat bounds the growth of entities
     except ET.ParseError:
-        raise UnavailableError(f"What answers at {session.transport.host} does not speak S3.") from None
+        raise UnavailableError(f"The server at {session.transport.host} does not speak S3.") from None
 
 
 def _reason(answer: Answer) -> str:

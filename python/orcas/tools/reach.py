@@ -36,7 +36,7 @@ def remote(settings: Settings, url: str) -> Session:
         keys = root_pair(settings.data, None, None)
     except ConfigurationError:
         raise ConfigurationError(
-            f"There is no key for {url}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to those of its root."
+            f"There is no key for {url}: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY to the root key of that server."
         ) from None
     return Session(transport, keys, region, f"of the store in {settings.data}")
 
@@ -69,6 +69,6 @@ def through_server(settings: Settings, in_use: InUseError) -> Session:
     """
     address = read_address(settings.data)
     if address is None:
-        raise UnavailableError(f"{in_use} It is no server that takes requests yet.")
+        raise UnavailableError(f"{in_use} It does not accept requests yet.")
     keys = root_pair(settings.data, settings.root_access_key, settings.root_secret_key)
     return Session(HttpTransport(address.url), keys, address.region, f"of the store in {settings.data}")

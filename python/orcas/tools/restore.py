@@ -77,7 +77,7 @@ def _make_way(directory: Path, partial: Path) -> None:
         raise UnavailableError(f"{directory} is not empty: a backup is restored into a new directory.")
     if partial.exists():
         if any(partial.iterdir()) and not (partial / _MARK).is_file():
-            raise UnavailableError(f"{partial} is in the way, and no restore made it: remove it.")
+            raise UnavailableError(f"{partial} is in the way, and was not created by a restore: remove it.")
         shutil.rmtree(partial)
     partial.mkdir(mode=0o700, parents=True)
     (partial / _MARK).touch(mode=0o600)
@@ -106,7 +106,7 @@ def _write(source: DirectoryTarget | S3Target, manifest: Manifest, partial: Path
             length = write_sparse(descriptor, source.fetch(entry.stored, entry.length), digest, meter(entry))
             if length != entry.length or digest.hexdigest() != entry.sha256:
                 raise UnavailableError(
-                    f"{source.name}/files/{entry.stored} is damaged: its digest is not the one noted."
+                    f"{source.name}/files/{entry.stored} is damaged: it does not match its digest in the manifest."
                 )
             os.fsync(descriptor)
         finally:

@@ -43,27 +43,29 @@ def write_report(path: Path, document: dict[str, Any]) -> None:
 
 
 def in_words(document: dict[str, Any]) -> list[str]:
-    """What an operator has to know, a sentence each; the longest lists end after a few."""
-    lines = [f"Open for salvage, read-only: {document['whole']} objects are whole, {document['losses_total']} are not."]
+    """The findings for an operator, one sentence each. Long lists are truncated."""
+    lines = [
+        f"Open for salvage, read-only: {document['whole']} objects are intact, {document['losses_total']} are damaged."
+    ]
     if not document["keys"]:
-        lines.append("The store's keys are lost: contents are verified by their checksums and entity tags only.")
+        lines.append("The keys of the store are lost: content is only verified by its checksums and ETags.")
     for loss in document["losses"][:_SHOWN_MAX]:
         version = f" (version {loss['version_id']})" if loss["version_id"] else ""
-        lines.append(f"Not whole: {loss['bucket']}/{loss['key']}{version}: {loss['reason']}.")
+        lines.append(f"Damaged: {loss['bucket']}/{loss['key']}{version}: {loss['reason']}.")
     if document["losses_total"] > _SHOWN_MAX:
-        lines.append(f"{document['losses_total'] - _SHOWN_MAX} more are not whole: --report FILE lists them.")
+        lines.append(f"{document['losses_total'] - _SHOWN_MAX} more are damaged: --report FILE lists them.")
     if document["gone_total"]:
-        lines.append(f"{document['gone_total']} records of the log are gone, and with them what only they brought.")
+        lines.append(f"{document['gone_total']} records of the log are lost, with all data that only they contained.")
     if document["doubtful"]:
         lines.append(
-            f"{document['doubtful']} objects were stored before such a record: each may have been deleted or replaced."
+            f"{document['doubtful']} objects are older than a lost record: each may have been deleted or replaced by it."
         )
     lines += [
         f"May have been deleted or replaced: {named['bucket']}/{named['key']}."
         for named in document["named"][:_SHOWN_MAX]
     ]
     if document["deleted"]:
-        lines.append(f"{document['deleted']} objects are not shown: they had been deleted for sure.")
+        lines.append(f"{document['deleted']} objects are not shown: they had certainly been deleted.")
     lines += [f"The name of a bucket is lost: it is served as {name}." for name in document["made_up"]]
     lines += [
         f"{finding['place']}: {finding['detail']}."

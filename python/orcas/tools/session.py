@@ -116,7 +116,7 @@ class HttpTransport:
             if connection is not None:
                 self._forget(connection)
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            raise UnavailableError(f"{self.url} cannot be reached or broke off: {reason}.") from error
+            raise UnavailableError(f"{self.url} cannot be reached, or closed the connection: {reason}.") from error
         except BaseException:
             if connection is not None:
                 self._forget(connection)
@@ -230,9 +230,9 @@ class Session:
         try:
             document = json.loads(content)
         except ValueError:
-            raise UnavailableError(f"What answers at {self.transport.host} is no Orcas with an admin API.") from None
+            raise UnavailableError(f"The server at {self.transport.host} is not Orcas, or has no admin API.") from None
         if not isinstance(document, dict):
-            raise UnavailableError(f"What answers at {self.transport.host} is no Orcas with an admin API.")
+            raise UnavailableError(f"The server at {self.transport.host} is not Orcas, or has no admin API.")
         if answer.status >= 400:
             error = document.get("error", {})
             message = error.get("message", "no reason was given") if isinstance(error, dict) else str(error)

@@ -78,7 +78,7 @@ class DirectoryTarget:
             ]
             if strange:
                 raise UnavailableError(
-                    f"{self._path} holds {strange[0]}, which is no backup: choose an empty directory."
+                    f"{self._path} contains {strange[0]}, which is not part of a backup: choose an empty directory."
                 )
             lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -87,7 +87,7 @@ class DirectoryTarget:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
-                raise UnavailableError(f"Another backup to {self._path} is under way.") from None
+                raise UnavailableError(f"Another backup to {self._path} is running.") from None
             yield
         finally:
             os.close(lock)
@@ -156,7 +156,7 @@ class DirectoryTarget:
             while at < length:
                 piece = os.pread(descriptor, min(PIECE, length - at), at)
                 if not piece:
-                    raise UnavailableError(f"{self._path / _FILES / stored} ends too early: the backup is damaged.")
+                    raise UnavailableError(f"{self._path / _FILES / stored} is too short: the backup is damaged.")
                 yield piece
                 at += len(piece)
 
@@ -224,7 +224,7 @@ class S3Target:
             body = _Reader(source, length, meter)
             self._client.upload_fileobj(body, self._bucket, self._key(stored), Config=self._transfer)
         if body.at != length:
-            raise UnavailableError(f"{path} was not taken whole by {self.name}.")
+            raise UnavailableError(f"{self.name} did not store all of {path}.")
         return body.digest.hexdigest()
 
     def extend(self, path: Path, length: int, stored: str, known: tuple[int, str], meter: Meter) -> str | None:
@@ -252,7 +252,7 @@ class S3Target:
             while left:
                 piece = body.read(min(PIECE, left))
                 if not piece:
-                    raise UnavailableError(f"{self.name}/{_FILES}/{stored} ends too early: the backup is damaged.")
+                    raise UnavailableError(f"{self.name}/{_FILES}/{stored} is too short: the backup is damaged.")
                 yield piece
                 left -= len(piece)
 
@@ -307,8 +307,8 @@ def target_at(place: str, endpoint: str | None) -> DirectoryTarget | S3Target:
     if place.startswith("s3://"):
         bucket, _, prefix = place.removeprefix("s3://").partition("/")
         if not bucket:
-            raise UsageError(f"{place} names no bucket: s3://BUCKET/PREFIX.")
+            raise UsageError(f"{place} names no bucket: use s3://BUCKET/PREFIX.")
         return S3Target(bucket, prefix, endpoint)
     if endpoint is not None:
-        raise UsageError("--target-endpoint goes with s3://BUCKET/PREFIX, not with a directory.")
+        raise UsageError("--target-endpoint needs a target s3://BUCKET/PREFIX, not a directory.")
     return DirectoryTarget(Path(os.path.abspath(Path(place).expanduser())))  # noqa: PTH100 - keeps symlinks

@@ -36,7 +36,7 @@ def run_job(session: Session, kind: str, watch: Watch, order: dict[str, Any] | N
         raise
     watch(job["progress"])
     if job["state"] != "done":
-        raise OrcasError(f"The {kind} did not end well: {job['error'] or job['state']}")
+        raise OrcasError(f"The {kind} failed: {job['error'] or job['state']}")
     with contextlib.suppress(OrcasError):
         session.admin("DELETE", f"jobs/{name}")
     result: dict[str, Any] = job["result"]

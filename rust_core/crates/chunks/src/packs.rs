@@ -29,6 +29,9 @@ pub struct Packs {
     /// Packs in which holes were punched, open until their sync. Oldest first.
     pub(super) punched: Mutex<VecDeque<Arc<OpenPack>>>,
     pub(super) no_holes: AtomicBool,
+    /// Held by whoever makes a pack, so that one is made at a time; taken before `state`.
+    making: Mutex<()>,
+    /// Never held across a call of the file system: commits ask for it.
     state: Mutex<State>,
 }
 
@@ -111,6 +114,7 @@ impl Packs {
             unsyncable: Arc::default(),
             punched: Mutex::default(),
             no_holes: AtomicBool::new(false),
+            making: Mutex::new(()),
             state: Mutex::new(State { next_number, open: None, unborn: BTreeSet::new(), written: BTreeMap::new() }),
         }
     }
@@ -134,22 +138,38 @@ impl Packs {
         if length > CHUNK_LENGTH_MAX {
             return Err(Error::Record { reason: "a chunk is larger than a pack's frame may be" });
         }
-        let (taken, pack_size) = (frame_length(length), self.options.pack_size);
+        let taken = frame_length(length);
+        if let Some((pack, offset)) = self.reserve_open(taken) {
+            return Ok(FrameWriter::new(pack, offset, length));
+        }
+        let _making = self.making.lock();
+        // Somebody may have made one meanwhile.
+        if let Some((pack, offset)) = self.reserve_open(taken) {
+            return Ok(FrameWriter::new(pack, offset, length));
+        }
+        let pack = self.create()?;
+        let offset = pack.reserve(taken, self.options.pack_size);
+        let offset = offset.ok_or(Error::Record { reason: "a chunk does not fit into an empty pack" })?;
         let mut state = self.state.lock();
-        let open = state.open.take();
-        let found = open.and_then(|pack| pack.reserve(taken, pack_size).map(|offset| (pack, offset)));
-        let (pack, offset) = match found {
-            Some(found) => found,
-            None => {
-                let pack = self.create(&mut state)?;
-                let offset = pack.reserve(taken, pack_size);
-                (pack, offset.ok_or(Error::Record { reason: "a chunk does not fit into an empty pack" })?)
-            }
-        };
-        if !pack.is_full(pack_size) {
+        state.unborn.insert(pack.number);
+        state.written.retain(|_, written| written.strong_count() > 0);
+        state.written.insert(pack.number, Arc::downgrade(&pack));
+        if !pack.is_full(self.options.pack_size) {
             state.open = Some(Arc::clone(&pack));
         }
+        drop(state);
         Ok(FrameWriter::new(pack, offset, length))
+    }
+
+    /// Space in the pack that is open for chunks, if there is one and it has some.
+    fn reserve_open(&self, taken: u64) -> Option<(Arc<Pack>, u64)> {
+        let mut state = self.state.lock();
+        let open = state.open.take()?;
+        let offset = open.reserve(taken, self.options.pack_size)?;
+        if !open.is_full(self.options.pack_size) {
+            state.open = Some(Arc::clone(&open));
+        }
+        Some((open, offset))
     }
 
     /// Returns when all `chunks` are durable. An error says that at least one of them never will be.
@@ -211,9 +231,12 @@ impl Packs {
         state.written.remove(&pack);
     }
 
-    fn create(&self, state: &mut State) -> Result<Arc<Pack>> {
-        let number = state.next_number;
-        state.next_number += 1;
+    fn create(&self) -> Result<Arc<Pack>> {
+        let number = {
+            let mut state = self.state.lock();
+            state.next_number += 1;
+            state.next_number - 1
+        };
         let mut salt = [0; 16];
         self.options.random.fill(&mut salt)?;
         let header = PackHeader { store_id: self.options.store_id, number, salt };
@@ -230,10 +253,6 @@ impl Packs {
             // A leftover is unborn and the next start removes it; this only gives its space back sooner.
             let _ = self.fs.remove(&path);
         }
-        let pack = Arc::new(Pack::new(number, created?, header.crc_salt(), Arc::clone(&self.unsyncable)));
-        state.unborn.insert(number);
-        state.written.retain(|_, written| written.strong_count() > 0);
-        state.written.insert(number, Arc::downgrade(&pack));
-        Ok(pack)
+        Ok(Arc::new(Pack::new(number, created?, header.crc_salt(), Arc::clone(&self.unsyncable))))
     }
 }

@@ -4,10 +4,14 @@ mod upkeep;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use orcas_base::block::CHUNK_LENGTH_MAX;
 use orcas_base::error::{Error, Result};
+use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_fs::sim::SimDisk;
 use orcas_record::{HEAD_LENGTH, head_of};
 
 use super::*;
@@ -200,6 +204,27 @@ fn missing_foreign_and_swapped_packs_are_refused_and_unborn_ones_removed() {
     let packs = open(dir.path(), &[1]).unwrap();
     assert!(one.exists() && !two.exists());
     assert_eq!(put(&packs, &content(3, 10), 10).pack, 3);
+}
+
+/// Making a pack waits for the disk; a commit asks which packs are unborn meanwhile.
+#[test]
+fn nobody_waits_for_a_pack_that_is_being_made() {
+    let disk = SimDisk::new();
+    let dir = Path::new("/chunks");
+    disk.create_dir(dir).unwrap();
+    let packs = Arc::new(Packs::open(Arc::new(disk.clone()), options(dir, 1 << 20), &[], 1).unwrap());
+    let (asking, steps) = (Arc::clone(&packs), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&steps);
+    disk.on_step(move |_, _| {
+        let (asking, (sender, answer)) = (Arc::clone(&asking), std::sync::mpsc::channel());
+        std::thread::spawn(move || sender.send(asking.unborn()));
+        assert_eq!(answer.recv_timeout(Duration::from_secs(10)), Ok(Vec::new()));
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let writer = packs.reserve(1_000, &[1; 32]).unwrap();
+    assert!(steps.load(Ordering::Relaxed) > 2);
+    assert_eq!(packs.unborn(), [1]);
+    drop(writer);
 }
 
 #[test]

@@ -41,7 +41,10 @@ impl View for SequencerView<'_> {
         if self.pending.live_keys(id) {
             return Ok(false);
         }
-        // A deletion decided in this batch or published lately may not have reached the index.
+        // The connection first, as everywhere: whoever waits for one must not keep others from the overlay.
+        let reader = self.shared.index.read()?;
+        // A deletion decided in this batch or published lately may not have reached the index. What the overlay loses
+        // before it is locked is in the index by then, which is read behind it.
         let overlay = self.shared.overlay.read();
         let deleted = |key: &[u8]| {
             let change = self.pending.object(id, key).or_else(|| overlay.object(id, key));
@@ -52,7 +55,7 @@ impl View for SequencerView<'_> {
             return Ok(false);
         }
         let mut empty = true;
-        self.shared.index.read()?.scan_heads(id, b"", true, None, usize::MAX, &mut |head| {
+        reader.scan_heads(id, b"", true, None, usize::MAX, &mut |head| {
             empty = deleted(&head.key);
             empty
         })?;

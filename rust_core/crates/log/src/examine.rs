@@ -5,13 +5,10 @@
 //! What cannot be read is reported with the sequences that are lost; nothing is ever guessed.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-
-use bytes::{Bytes, BytesMut};
 
 use orcas_base::block::field;
 use orcas_base::error::Result;
-use orcas_fs::{File, Open, read_around_faults};
+use orcas_fs::Open;
 use orcas_record::Sequence;
 
 use super::files::Link;
@@ -21,10 +18,8 @@ use super::format::{
 };
 use super::header::Header;
 use super::inspect::LogPiece;
+use super::window::{Meter, Window};
 use super::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
-
-/// Bytes read at a time.
-const BLOCK: u64 = 4 * 1024 * 1024;
 
 /// Something in a log file that is not as it was written.
 #[derive(Clone, Debug)]
@@ -51,8 +46,6 @@ pub struct Examined {
     pub last: Sequence,
 }
 
-/// Told of every read; an error ends the examination.
-type Meter<'a> = &'a dyn Fn(u64) -> Result<()>;
 type Sink<'a> = &'a mut dyn FnMut(Seen) -> Result<()>;
 
 impl LogPiece {
@@ -70,8 +63,9 @@ impl LogPiece {
         };
         let from = self.header.from();
         let open_end = self.end.is_none() && matches!(self.header, Header::Plain(_));
+        let readable = limit.min(file.len()?);
         let mut examination = Examination {
-            window: Window { limit: limit.min(file.len()?), file, block: Bytes::new(), start: 0, meter },
+            window: Window::new(file, readable, meter),
             path,
             keys: self.place.keys.clone(),
             seal: self.header.seal(),
@@ -143,6 +137,16 @@ struct Pending {
     hashed: u64,
 }
 
+impl Pending {
+    /// Chains the bytes up to `until`, before the window leaves them.
+    fn hash(&mut self, window: &Window<'_>, until: u64) {
+        if self.hashed < until {
+            self.hasher.update(window.view(self.hashed, (until - self.hashed) as usize));
+            self.hashed = until;
+        }
+    }
+}
+
 impl Examination<'_> {
     fn run(&mut self) -> Result<()> {
         while self.at < self.window.limit {
@@ -160,7 +164,7 @@ impl Examination<'_> {
             if self.hashed_before_load(&mut open, FRAME_HEADER)? {
                 let header =
                     FrameHeader::decode(&field(self.window.view(self.at, FRAME_HEADER), 0), &self.seal, self.at);
-                if let Some(header) = header.filter(|header| self.fits(header)) {
+                if let Some(header) = header.filter(|header| header.follows(self.last, self.until)) {
                     let length = header.frame_length();
                     if self.hashed_before_load(&mut open, length)? {
                         if header.class == FrameClass::Commit {
@@ -189,15 +193,6 @@ impl Examination<'_> {
         }
     }
 
-    /// Whether a frame with this header can follow what was read.
-    fn fits(&self, header: &FrameHeader) -> bool {
-        let end = self.until.unwrap_or(Sequence::MAX);
-        match header.class {
-            FrameClass::Record => header.sequence > self.last && header.sequence <= end,
-            FrameClass::Commit => header.sequence >= self.last && header.sequence <= end,
-        }
-    }
-
     fn record(&mut self, open: &mut Pending, header: &FrameHeader) -> Result<()> {
         let (payload_start, length) = (header.payload_start(), header.length as usize);
         let frame = self.window.view(self.at, payload_start + length);
@@ -217,7 +212,7 @@ impl Examination<'_> {
     }
 
     fn commit(&mut self, mut open: Pending) -> Result<bool> {
-        self.window.hash(&mut open, self.at);
+        open.hash(&self.window, self.at);
         let frame = field(self.window.view(self.at, COMMIT_FRAME), 0);
         let Some(commit) = Commit::decode(&frame, &self.keys, &self.seal, self.at) else {
             return self.broken(open);
@@ -258,7 +253,7 @@ impl Examination<'_> {
             0 => "no frame begins where one should",
             _ => "a frame or the commit record of a batch cannot be read",
         };
-        let next = self.next_frame(broken_at)?;
+        let next = self.window.next_frame(broken_at, &self.seal, (self.last, self.until))?;
         let (behind, at) = match &next {
             Some((at, header)) if header.class == FrameClass::Record => (header.sequence - 1, *at),
             Some((at, header)) => (header.sequence, *at),
@@ -289,31 +284,6 @@ impl Examination<'_> {
         Ok(true)
     }
 
-    /// The next frame behind `from` that is one of this file and can follow what was read.
-    fn next_frame(&mut self, from: u64) -> Result<Option<(u64, FrameHeader)>> {
-        let mut at = from + FRAME_ALIGN as u64;
-        while at + FRAME_HEADER as u64 <= self.window.limit {
-            self.window.load(at, FRAME_HEADER)?;
-            let bytes = self.window.rest(at);
-            // The last few bytes of a block are looked at again with those behind them.
-            let whole = bytes.len() - FRAME_HEADER + 1;
-            for offset in (0..whole).step_by(FRAME_ALIGN) {
-                let candidate = &bytes[offset..offset + FRAME_HEADER];
-                if !is_likely(candidate) {
-                    continue;
-                }
-                let place = at + offset as u64;
-                let Some(header) = FrameHeader::decode(&field(candidate, 0), &self.seal, place) else { continue };
-                let inside = place + header.frame_length() as u64 <= self.window.limit;
-                if inside && self.fits(&header) {
-                    return Ok(Some((place, header)));
-                }
-            }
-            at += whole.next_multiple_of(FRAME_ALIGN) as u64;
-        }
-        Ok(None)
-    }
-
     /// Whether a batch that is not whole was durable: then it is damage, otherwise the torn tail of the file.
     fn was_durable(&mut self, open: &Pending) -> Result<bool> {
         if self.durable > open.before {
@@ -325,7 +295,9 @@ impl Examination<'_> {
             let bytes = self.window.rest(at);
             let whole = bytes.len() - COMMIT_FRAME + 1;
             for offset in (0..whole).step_by(FRAME_ALIGN) {
-                if bytes[offset + 5] != FrameClass::COMMIT || !is_likely(&bytes[offset..offset + FRAME_HEADER]) {
+                if bytes[offset + 5] != FrameClass::COMMIT
+                    || !FrameHeader::is_likely(&bytes[offset..offset + FRAME_HEADER])
+                {
                     continue;
                 }
                 let frame = field(&bytes[offset..], 0);
@@ -344,7 +316,7 @@ impl Examination<'_> {
     /// Makes the window hold `length` bytes here, and chains what leaves it. False beyond the end.
     fn hashed_before_load(&mut self, open: &mut Pending, length: usize) -> Result<bool> {
         if !self.window.holds(self.at, length) {
-            self.window.hash(open, self.at);
+            open.hash(&self.window, self.at);
         }
         self.window.load(self.at, length)
     }
@@ -356,73 +328,6 @@ impl Examination<'_> {
     fn fault(&mut self, offset: u64, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> Result<()> {
         let fault = self.as_fault(offset, reason, lost);
         (self.sink)(Seen::Fault(fault))
-    }
-}
-
-/// Whether the bytes that are the same in every frame header are right: a cheap look before a checksum.
-fn is_likely(header: &[u8]) -> bool {
-    matches!(header[5], 1 | 2) && header[6..8] == [0; 2] && header[12..16] == [0; 4]
-}
-
-/// The part of a file that is in memory.
-struct Window<'a> {
-    file: Arc<dyn File>,
-    /// Bytes behind it are of no account.
-    limit: u64,
-    block: Bytes,
-    start: u64,
-    meter: Meter<'a>,
-}
-
-impl Window<'_> {
-    fn holds(&self, at: u64, length: usize) -> bool {
-        self.start <= at && at + length as u64 <= self.start + self.block.len() as u64
-    }
-
-    /// Makes the window hold `length` bytes at `at`; false beyond the limit.
-    fn load(&mut self, at: u64, length: usize) -> Result<bool> {
-        if self.holds(at, length) {
-            return Ok(true);
-        }
-        if at + length as u64 > self.limit {
-            return Ok(false);
-        }
-        let wanted = (self.limit - at).min(BLOCK).max(length as u64) as usize;
-        (self.meter)(wanted as u64)?;
-        // The memory of the block before serves again when no payload in it is kept.
-        let mut block = std::mem::take(&mut self.block).try_into_mut().unwrap_or_default();
-        if block.capacity() < wanted {
-            block = BytesMut::zeroed(wanted);
-        }
-        block.resize(wanted, 0);
-        read_around_faults(&*self.file, at, &mut block)?;
-        self.block = block.freeze();
-        self.start = at;
-        Ok(true)
-    }
-
-    fn view(&self, at: u64, length: usize) -> &[u8] {
-        let from = (at - self.start) as usize;
-        &self.block[from..from + length]
-    }
-
-    fn slice(&self, at: u64, length: usize) -> Bytes {
-        let from = (at - self.start) as usize;
-        self.block.slice(from..from + length)
-    }
-
-    /// Everything in the window from `at` on.
-    fn rest(&self, at: u64) -> &[u8] {
-        &self.block[(at - self.start) as usize..]
-    }
-
-    /// Chains the bytes up to `until`, before the window leaves them.
-    fn hash(&self, open: &mut Pending, until: u64) {
-        if open.hashed < until {
-            let from = (open.hashed - self.start) as usize;
-            open.hasher.update(&self.block[from..(until - self.start) as usize]);
-            open.hashed = until;
-        }
     }
 }
 

@@ -121,6 +121,20 @@ impl FrameHeader {
         out
     }
 
+    /// Whether the bytes are right that are the same in every frame header: a cheap look before a checksum.
+    pub fn is_likely(bytes: &[u8]) -> bool {
+        matches!(bytes[5], FrameClass::RECORD | FrameClass::COMMIT) && bytes[6..8] == [0; 2] && bytes[12..16] == [0; 4]
+    }
+
+    /// Whether such a frame can follow the record `last` in a file that holds none behind `until`.
+    pub fn follows(&self, last: Sequence, until: Option<Sequence>) -> bool {
+        let behind = match self.class {
+            FrameClass::Record => self.sequence > last,
+            FrameClass::Commit => self.sequence >= last,
+        };
+        behind && self.sequence <= until.unwrap_or(Sequence::MAX)
+    }
+
     /// `None` when no frame of this file begins at `offset`.
     pub fn decode(bytes: &[u8; FRAME_HEADER], seal: &FileSeal, offset: u64) -> Option<Self> {
         if u32::from_le_bytes(field(bytes, 0)) != seal.header_crc(bytes, offset) {

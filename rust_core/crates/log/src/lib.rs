@@ -35,6 +35,7 @@ mod spare;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod window;
 mod writer;
 
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
+use orcas_base::sync::atomic::{AtomicBool, Ordering};
 use orcas_fs::{File, FileSystem, Open};
 
 use super::{LogOptions, file_path};
@@ -44,12 +45,16 @@ struct Slot {
 pub struct SpareMaker {
     fs: Arc<dyn FileSystem>,
     options: Arc<LogOptions>,
+    /// Locked for as long as it takes to make a file.
     slot: Arc<Mutex<Slot>>,
+    /// Whether a file is ready or being made. Changes under the lock, and is read without it.
+    coming: Arc<AtomicBool>,
 }
 
 impl SpareMaker {
     pub(super) fn new(fs: Arc<dyn FileSystem>, options: Arc<LogOptions>, next_number: u64) -> Self {
-        Self { fs, options, slot: Arc::new(Mutex::new(Slot { next_number, ready: None, closed: false })) }
+        let slot = Arc::new(Mutex::new(Slot { next_number, ready: None, closed: false }));
+        Self { fs, options, slot, coming: Arc::default() }
     }
 
     /// Makes one spare file unless there is one. Blocks for as long as the disk takes to write `file_size` bytes; a
@@ -57,14 +62,17 @@ impl SpareMaker {
     pub fn make(&self) -> Result<()> {
         let mut slot = self.slot.lock();
         if slot.ready.is_none() && !slot.closed {
-            slot.ready = Some(self.create(&mut slot)?);
+            self.coming.store(true, Ordering::Release);
+            let created = self.create(&mut slot);
+            self.coming.store(created.is_ok(), Ordering::Release);
+            slot.ready = Some(created?);
         }
         Ok(())
     }
 
-    /// Whether the next roll will find a file.
-    pub fn is_ready(&self) -> bool {
-        self.slot.lock().ready.is_some()
+    /// Whether a file is ready for the next roll, or being made. Never waits: a commit asks.
+    pub fn is_coming(&self) -> bool {
+        self.coming.load(Ordering::Acquire)
     }
 
     /// Gives the space of the spare file back, until another one is made. False when there is none.
@@ -80,6 +88,7 @@ impl SpareMaker {
 
     fn remove_from(&self, slot: &mut Slot) -> bool {
         let Some(spare) = slot.ready.take() else { return false };
+        self.coming.store(false, Ordering::Release);
         // A leftover is void and recovery removes it.
         self.fs.remove(&file_path(&self.options.dir, spare.number)).is_ok()
     }
@@ -94,7 +103,10 @@ impl SpareMaker {
     pub(super) fn take(&self) -> Result<Spare> {
         let mut slot = self.slot.lock();
         match slot.ready.take() {
-            Some(spare) => Ok(spare),
+            Some(spare) => {
+                self.coming.store(false, Ordering::Release);
+                Ok(spare)
+            }
             None => self.create(&mut slot),
         }
     }

@@ -2,9 +2,13 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use orcas_base::error::Error;
+use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_fs::sim::SimDisk;
 
 use super::format::FILE_HEADER as FILE_START;
 use super::*;
@@ -396,12 +400,32 @@ fn a_spare_made_by_another_thread_is_taken_by_the_roll() {
     let (mut recovered, _) = open(dir.path());
     let maker = recovered.log.spare_maker();
     std::thread::spawn(move || maker.make()).join().unwrap().unwrap();
-    assert!(recovered.log.spare_maker().is_ready());
+    assert!(recovered.log.spare_maker().is_coming());
     write(&mut recovered.log, 1..=30, 3000);
-    assert!(!recovered.log.spare_maker().is_ready());
+    assert!(!recovered.log.spare_maker().is_coming());
     assert_eq!(recovered.log.position().file, 2);
     drop(recovered);
     check(&open(dir.path()).1, 1..=30, 3000);
+}
+
+/// Making a file takes as long as the disk takes to write it; a commit asks meanwhile.
+#[test]
+fn nobody_waits_to_be_told_that_a_spare_is_being_made() {
+    let disk = SimDisk::new();
+    disk.create_dir(Path::new("/log")).unwrap();
+    let recovered = recover(Arc::new(disk.clone()), options(Path::new("/log")), None, &mut |_| Ok(())).unwrap();
+    let maker = recovered.log.spare_maker();
+    let (asking, told) = (maker.clone(), Arc::new(AtomicU64::new(0)));
+    let counted = Arc::clone(&told);
+    disk.on_step(move |_, _| {
+        let (asking, (sender, answer)) = (asking.clone(), std::sync::mpsc::channel());
+        std::thread::spawn(move || sender.send(asking.is_coming()));
+        assert_eq!(answer.recv_timeout(Duration::from_secs(10)), Ok(true));
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    assert!(!maker.is_coming());
+    maker.make().unwrap();
+    assert!(told.load(Ordering::Relaxed) > 2);
 }
 
 #[test]

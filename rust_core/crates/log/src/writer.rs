@@ -349,9 +349,9 @@ impl Log {
         self.files.clone()
     }
 
-    /// Whether a roll is coming and would have to make its file itself.
+    /// Whether a roll is near, and nobody has made its file or is about to.
     pub fn wants_spare(&self) -> bool {
-        self.position.offset > self.current.bytes / SPARE_AT && !self.spares.is_ready()
+        self.position.offset > self.current.bytes / SPARE_AT && !self.spares.is_coming()
     }
 
     pub fn spare_maker(&self) -> SpareMaker {

@@ -3,24 +3,21 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use orcas_base::block::field;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_fs::{File, read_around_faults};
+use orcas_fs::File;
 use orcas_record::Sequence;
 
 use super::super::RecoveredRecord;
 use super::super::format::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
-    blocks_match,
+    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match,
 };
-use super::salt::is_likely;
+use super::super::window::Window;
 use super::{Piece, Salvaged};
 
-/// Bytes read at a time.
-const WINDOW: u64 = 4 * 1024 * 1024;
 /// Bytes that are kept of a record that cannot be read: enough for its bucket and key.
 const HINT: usize = 2048;
 
@@ -50,9 +47,8 @@ pub struct Frames {
     pub number: u64,
     keys: Option<LogKeys>,
     seal: FileSeal,
-    limit: u64,
     until: Option<Sequence>,
-    window: Window,
+    window: Window<'static>,
     at: u64,
     /// The last sequence that was met; of the file before where the header says so.
     last: Option<Sequence>,
@@ -78,15 +74,15 @@ impl Frames {
     /// # Errors
     /// When the file's length cannot be told.
     pub fn new(piece: &Piece, path: PathBuf, file: Arc<dyn File>, keys: Option<&LogKeys>) -> Result<Self> {
+        let readable = piece.limit.min(file.len()?);
         Ok(Self {
             path,
             number: piece.number,
             // A salt of which four bytes are known verifies no commit.
             keys: keys.filter(|_| piece.header.is_some()).cloned(),
             seal: piece.seal.clone(),
-            limit: piece.limit.min(file.len()?),
             until: piece.until,
-            window: Window { file, block: Bytes::new(), start: 0 },
+            window: Window::new(file, readable, &|_| Ok(())),
             at: FILE_HEADER,
             last: piece.header.as_ref().map(|header| header.from().sequence),
             claimed: piece.limit,
@@ -106,7 +102,7 @@ impl Frames {
     }
 
     pub fn next(&mut self) -> Result<Option<Item>> {
-        while !self.ended && self.at < self.limit {
+        while !self.ended && self.at < self.window.limit {
             let Some((header, frame)) = self.frame()? else {
                 self.sound = false;
                 self.contiguous = false;
@@ -151,26 +147,19 @@ impl Frames {
 
     /// The frame that begins here, if a whole one does.
     fn frame(&mut self) -> Result<Option<(FrameHeader, Bytes)>> {
-        let (at, limit) = (self.at, self.limit);
-        if !self.window.load(at, FRAME_HEADER, limit)? {
+        let at = self.at;
+        if !self.window.load(at, FRAME_HEADER)? {
             return Ok(None);
         }
         let header = FrameHeader::decode(&field(self.window.view(at, FRAME_HEADER), 0), &self.seal, at);
-        let Some(header) = header.filter(|header| self.fits(header)) else { return Ok(None) };
+        let Some(header) = header.filter(|header| header.follows(self.last.unwrap_or(0), self.until)) else {
+            return Ok(None);
+        };
         let length = header.frame_length();
-        if !self.window.load(at, length, limit)? {
+        if !self.window.load(at, length)? {
             return Ok(None);
         }
         Ok(Some((header, self.window.slice(at, length))))
-    }
-
-    /// Whether such a frame can follow what was read.
-    fn fits(&self, header: &FrameHeader) -> bool {
-        let (last, until) = (self.last.unwrap_or(0), self.until.unwrap_or(Sequence::MAX));
-        match header.class {
-            FrameClass::Record => header.sequence > last && header.sequence <= until,
-            FrameClass::Commit => header.sequence >= last && header.sequence <= until,
-        }
     }
 
     fn commit(&mut self, frame: &Bytes) {
@@ -206,7 +195,7 @@ impl Frames {
     /// Behind the last byte from here on that is not zero.
     fn written_end(&mut self) -> Result<Option<u64>> {
         let (mut at, mut end) = (self.at, None);
-        while at < self.limit && self.window.load(at, 1, self.limit)? {
+        while self.window.load(at, 1)? {
             let bytes = self.window.rest(at);
             end = bytes.iter().rposition(|byte| *byte != 0).map(|last| at + last as u64 + 1).or(end);
             at += bytes.len() as u64;
@@ -219,62 +208,7 @@ impl Frames {
         if planted::is(Bug::SalvageWithoutResync) {
             return Ok(None);
         }
-        let mut at = self.at + FRAME_ALIGN as u64;
-        while self.window.load(at, FRAME_HEADER, self.limit)? {
-            let bytes = self.window.rest(at);
-            let whole = bytes.len() - FRAME_HEADER + 1;
-            for index in (0..whole).step_by(FRAME_ALIGN) {
-                let candidate = &bytes[index..index + FRAME_HEADER];
-                if !is_likely(candidate) {
-                    continue;
-                }
-                let place = at + index as u64;
-                let Some(header) = FrameHeader::decode(&field(candidate, 0), &self.seal, place) else { continue };
-                if self.fits(&header) && place + header.frame_length() as u64 <= self.limit {
-                    return Ok(Some(place));
-                }
-            }
-            at += whole.next_multiple_of(FRAME_ALIGN) as u64;
-        }
-        Ok(None)
-    }
-}
-
-/// The part of a file that is in memory.
-struct Window {
-    file: Arc<dyn File>,
-    block: Bytes,
-    start: u64,
-}
-
-impl Window {
-    /// Makes the window hold `length` bytes at `at`; false beyond `limit`.
-    fn load(&mut self, at: u64, length: usize, limit: u64) -> Result<bool> {
-        if at + length as u64 > limit {
-            return Ok(false);
-        }
-        if self.start <= at && at + length as u64 <= self.start + self.block.len() as u64 {
-            return Ok(true);
-        }
-        let wanted = (limit - at).min(WINDOW).max(length as u64) as usize;
-        let mut block = BytesMut::zeroed(wanted);
-        read_around_faults(&*self.file, at, &mut block)?;
-        self.block = block.freeze();
-        self.start = at;
-        Ok(true)
-    }
-
-    fn view(&self, at: u64, length: usize) -> &[u8] {
-        let from = (at - self.start) as usize;
-        &self.block[from..from + length]
-    }
-
-    fn slice(&self, at: u64, length: usize) -> Bytes {
-        let from = (at - self.start) as usize;
-        self.block.slice(from..from + length)
-    }
-
-    fn rest(&self, at: u64) -> &[u8] {
-        &self.block[(at - self.start) as usize..]
+        let next = self.window.next_frame(self.at, &self.seal, (self.last.unwrap_or(0), self.until))?;
+        Ok(next.map(|(at, _)| at))
     }
 }

@@ -277,7 +277,11 @@ impl LogSalvage {
                 }
                 let number = frames.number;
                 let found = match frames.next()? {
-                    Some(next) => std::mem::replace(item, next),
+                    Some(next) => {
+                        // What a file ends with has the sequence of its last record, but is no other form of it.
+                        at += 1;
+                        std::mem::replace(item, next)
+                    }
                     None => {
                         counted.authenticated += frames.authenticated;
                         open.swap_remove(at).1

@@ -13,11 +13,6 @@ use super::super::format::{
 /// Bytes read at a time.
 const WINDOW: u64 = 4 * 1024 * 1024;
 
-/// Whether the bytes are right that are the same in every frame header: a cheap look before a checksum.
-pub fn is_likely(header: &[u8]) -> bool {
-    matches!(header[5], 1 | 2) && header[6..8] == [0; 2] && header[12..16] == [0; 4]
-}
-
 /// The part of a file's salt that checksums take, as most of its whole records have it. The checksum of a header and
 /// that of the first block must agree on it, so bytes that are no frame say nothing; what a client stored can look like
 /// a frame, but is stepped over wherever the frame around it is whole.
@@ -34,7 +29,7 @@ pub fn recover_salt(file: &dyn File, length: u64) -> Result<Option<u32>> {
         let mut index = 0;
         while index < whole {
             let place = at + index as u64;
-            let vote = match is_likely(&block[index..index + FRAME_HEADER]) {
+            let vote = match FrameHeader::is_likely(&block[index..index + FRAME_HEADER]) {
                 true => salt_of(file, place, length, &field(&block, index), &unsalted, &mut frame)?,
                 false => None,
             };

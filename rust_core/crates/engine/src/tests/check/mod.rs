@@ -2,6 +2,7 @@
 //! listed exactly.
 
 mod damage;
+mod faults;
 mod fixture;
 mod index;
 mod online;

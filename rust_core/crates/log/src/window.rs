@@ -1,0 +1,110 @@
+//! The part of a log file that is in memory, for whoever reads the file from one end to the other and goes on behind
+//! damage: what the disk cannot read comes as zeros, and behind a break the next frame is looked for.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use orcas_base::block::field;
+use orcas_base::error::Result;
+use orcas_fs::{File, read_around_faults};
+use orcas_record::Sequence;
+
+use super::format::{FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameHeader};
+
+/// Bytes read at a time.
+const BLOCK: u64 = 4 * 1024 * 1024;
+
+/// Told the bytes of every read before it; an error ends whatever reads.
+pub type Meter<'a> = &'a dyn Fn(u64) -> Result<()>;
+
+pub struct Window<'a> {
+    file: Arc<dyn File>,
+    /// Bytes behind it are of no account.
+    pub limit: u64,
+    block: Bytes,
+    start: u64,
+    meter: Meter<'a>,
+}
+
+impl<'a> Window<'a> {
+    pub fn new(file: Arc<dyn File>, limit: u64, meter: Meter<'a>) -> Self {
+        Self { file, limit, block: Bytes::new(), start: 0, meter }
+    }
+
+    pub fn holds(&self, at: u64, length: usize) -> bool {
+        self.start <= at && at + length as u64 <= self.start + self.block.len() as u64
+    }
+
+    /// Makes the window hold `length` bytes at `at`; false beyond the limit.
+    ///
+    /// # Errors
+    /// What reading ran into, and the meter's.
+    pub fn load(&mut self, at: u64, length: usize) -> Result<bool> {
+        if self.holds(at, length) {
+            return Ok(true);
+        }
+        if at + length as u64 > self.limit {
+            return Ok(false);
+        }
+        let wanted = (self.limit - at).min(BLOCK).max(length as u64) as usize;
+        (self.meter)(wanted as u64)?;
+        // The memory of the block before serves again when no payload in it is kept.
+        let mut block = std::mem::take(&mut self.block).try_into_mut().unwrap_or_default();
+        if block.capacity() < wanted {
+            block = BytesMut::zeroed(wanted);
+        }
+        block.resize(wanted, 0);
+        read_around_faults(&*self.file, at, &mut block)?;
+        self.block = block.freeze();
+        self.start = at;
+        Ok(true)
+    }
+
+    pub fn view(&self, at: u64, length: usize) -> &[u8] {
+        let from = (at - self.start) as usize;
+        &self.block[from..from + length]
+    }
+
+    pub fn slice(&self, at: u64, length: usize) -> Bytes {
+        let from = (at - self.start) as usize;
+        self.block.slice(from..from + length)
+    }
+
+    /// Everything in the window from `at` on.
+    pub fn rest(&self, at: u64) -> &[u8] {
+        &self.block[(at - self.start) as usize..]
+    }
+
+    /// The first whole frame behind `from` that is one of the file of `seal` and can follow the record `last`, when the
+    /// file holds none behind `until`.
+    ///
+    /// # Errors
+    /// As `load`.
+    pub fn next_frame(
+        &mut self,
+        from: u64,
+        seal: &FileSeal,
+        (last, until): (Sequence, Option<Sequence>),
+    ) -> Result<Option<(u64, FrameHeader)>> {
+        let mut at = from + FRAME_ALIGN as u64;
+        while self.load(at, FRAME_HEADER)? {
+            let bytes = self.rest(at);
+            // The last few bytes of a block are looked at again with those behind them.
+            let whole = bytes.len() - FRAME_HEADER + 1;
+            for offset in (0..whole).step_by(FRAME_ALIGN) {
+                let candidate = &bytes[offset..offset + FRAME_HEADER];
+                if !FrameHeader::is_likely(candidate) {
+                    continue;
+                }
+                let place = at + offset as u64;
+                let Some(header) = FrameHeader::decode(&field(candidate, 0), seal, place) else { continue };
+                if place + header.frame_length() as u64 <= self.limit && header.follows(last, until) {
+                    return Ok(Some((place, header)));
+                }
+            }
+            at += whole.next_multiple_of(FRAME_ALIGN) as u64;
+        }
+        Ok(None)
+    }
+}

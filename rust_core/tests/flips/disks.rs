@@ -41,8 +41,14 @@ fn random(rng: &mut SimRng, built: &Built) -> (String, Harm) {
         if of == name || kind(&of) != kind(&name) || shared < 2 {
             continue;
         }
-        let first = 1 + rng.below(shared as u64 - 1) as usize;
-        let count = (1 + rng.below(BLOCKS_MAX) as usize).min(shared - first);
+        // A few, or all behind the header.
+        let (first, count) = match rng.below(4) {
+            0 => (1, shared - 1),
+            _ => {
+                let first = 1 + rng.below(shared as u64 - 1) as usize;
+                (first, (1 + rng.below(BLOCKS_MAX) as usize).min(shared - first))
+            }
+        };
         return (name, Harm::Blocks { of, at: first * BLOCK, length: count * BLOCK });
     }
 }

@@ -13,7 +13,7 @@ use crate::store::{self, Built, LARGE};
 use crate::{Flip, Outcome, disks, header, kind, mended};
 
 /// Attempts after which a defect counts as hidden.
-const ATTEMPTS_MAX: u64 = 1_500;
+const ATTEMPTS_MAX: u64 = 3_000;
 /// Of so many flips one is in a header, and one near the end of a log file.
 const HEADERS: u64 = 4;
 /// Bytes at the end of what a log file holds that take the last batches.

@@ -71,6 +71,13 @@ impl Damage {
         gone.then_some("its record in the log is damaged or gone")
     }
 
+    /// Blobs that cannot be read. Of the records that are gone, those that are alone: how many others there were is a
+    /// guess where a file ends.
+    pub fn blobs(&self) -> impl Iterator<Item = Sequence> {
+        let alone = self.records.iter().filter(|(first, last)| first == last).map(|(first, _)| *first);
+        self.blobs.keys().copied().chain(alone)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.blobs.is_empty() && self.records.is_empty()
     }

@@ -42,7 +42,10 @@ impl Handle {
         let (log, packs) = places(data, &shared.keys);
         let (fs, owners) = (Arc::clone(&shared.fs), Owners::new(shared.keys.clone()));
         let live = Some(&shared.index);
-        Subject { fs, log, packs, owners, present, end, live, scratch, options, collector }.check()
+        let checked = Subject { fs, log, packs, owners, present, end, live, scratch, options, collector }.check();
+        // Whoever uploads it again gets it stored again.
+        collector.damage().blobs().for_each(|blob| shared.pins.note_damage(blob));
+        checked
     }
 
     /// How the background scrub is doing.

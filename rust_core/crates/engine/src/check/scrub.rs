@@ -385,6 +385,9 @@ impl<'a> Round<'a> {
     }
 
     fn damage(&self, place: String, detail: String, blob: Option<Sequence>) {
+        if let Some(blob) = blob {
+            self.shared.pins.note_damage(blob);
+        }
         self.shared.scrub.note(ScrubDamage { place, detail, blob });
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::super::{CheckOptions, CheckProgress, Effort, IndexState};
 use super::super::support::{Store, noise};
-use super::fixture::{Everything, flip};
+use super::fixture::{Everything, files, flip};
 use super::lost_keys;
 use orcas_index::BlobLocation;
 
@@ -123,6 +123,44 @@ fn the_scrub_finds_what_is_damaged_and_nothing_else() {
     let blobs: Vec<_> = progress.damaged.iter().filter_map(|damage| damage.blob).collect();
     assert_eq!(progress.damaged_total, 2, "{progress:#?}");
     assert!(blobs.contains(&chunk.sequence) && blobs.contains(&content.sequence), "{progress:#?}");
+}
+
+/// An upload of the same bytes would refer to them otherwise, and could not be read.
+#[test]
+fn content_that_was_found_damaged_is_stored_again() {
+    for by_scrub in [false, true] {
+        let mut store = Store::with(|options| options.chunk_size = 256 << 10);
+        let bucket = store.bucket("b");
+        let (small, large) = (noise(3_000, 1), noise(200_000, 2));
+        store.put(&bucket, "small", &small).unwrap();
+        store.put(&bucket, "large", &large).unwrap();
+        store.close();
+        for dir in ["log", "chunks"] {
+            let wanted = if dir == "log" { &small } else { &large };
+            let (path, at) = files(&store.path().join(dir))
+                .into_iter()
+                .find_map(|path| Some((memchr::memmem::find(&std::fs::read(&path).unwrap(), wanted)?, path)))
+                .map(|(at, path)| (path, at as u64))
+                .unwrap();
+            flip(&path, at + 1_000);
+        }
+        if by_scrub {
+            store.change(|options| options.scrub_rate = 1 << 30);
+        }
+        store.open();
+        if by_scrub {
+            wait_for(&store, |progress| progress.rounds == 1);
+            assert_eq!(store.handle().scrub_progress().damaged_total, 2);
+        } else {
+            let report = store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
+            assert_eq!(report.losses_total, 2);
+        }
+        for (key, bytes) in [("small", &small), ("large", &large)] {
+            let again = format!("{key} again");
+            store.put(&bucket, &again, bytes).unwrap();
+            assert!(store.get(&bucket, &again).unwrap().unwrap() == *bytes, "{again}, {by_scrub}");
+        }
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ mod kinds;
 mod output;
 
 #[cfg(test)]
+mod arbitrary;
+#[cfg(test)]
 mod document_tests;
 #[cfg(test)]
 mod samples;

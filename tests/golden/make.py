@@ -168,8 +168,10 @@ def fill(store: Store, *, large: bool) -> None:
     store.make_bucket("tuned", "eu-west-1", chunk_size="65536", keep_sha256="true", ref_level="fast")
     store.make_bucket("cut", chunking="content-defined", chunk_size="65536", durability="interval", ref_level="off")
     store.configure("cut", ref_level="full", durability="sync")
+    store.make_bucket("apart", ref_level="off")
     for size in (0, 1, 256, 257, 4_096, 65_536, 65_537, 200_000):
         store.put("plain", f"size/{size}", content(size, "size"))
+        store.put("apart", f"size/{size}", content(size, "size"))
         store.put("cut", f"size/{size}", content(size, "cut"))
     for algorithm in checksums.ALGORITHMS:
         store.put("plain", f"checksum/{algorithm}", content(600, algorithm), algorithm)
@@ -197,21 +199,21 @@ def fill(store: Store, *, large: bool) -> None:
     store.leave_open("tuned", "open", [], ChecksumAlgorithm="SHA1", ChecksumType="COMPOSITE")
     given_up = store.upload("plain", "given up", [b"x"])
     store.client.abort_multipart_upload(Bucket="plain", Key="given up", UploadId=given_up["id"])
+    store.delete("apart", "size/65537", "size/4096")
+    store.delete("apart", "size/1")
     store.make_bucket("gone")
     store.client.delete_bucket(Bucket="gone")
     del store.manifest["buckets"]["gone"]
 
 
-def empty_out(store: Store) -> None:
-    """Leaves so little of some files that a compaction rewrites them."""
-    for number in range(20):
-        store.put("plain", f"waste/{number:02}", content(2_000, f"waste {number}"))
-        store.put("tuned", f"waste/{number:02}", content(80_000, f"waste {number}"))
-    store.complete("plain", "forgotten", [content(3_000, "forgotten")])
-    for bucket in ("plain", "tuned"):
-        store.delete(bucket, *(f"waste/{number:02}" for number in range(20)))
-    store.delete("plain", "forgotten")
-    store.delete("cut", "size/200000")
+def waste(store: Store, count: int) -> list[str]:
+    """Fills a pack and some of the log with what nobody will want."""
+    store.make_bucket("waste")
+    keys = [f"{size}/{number}" for size in (2_000, 80_000) for number in range(count)]
+    for key in keys:
+        store.put("waste", key, content(int(key.split("/")[0]), key))
+    store.complete("waste", "forgotten", [content(3_000, "forgotten")])
+    return [*keys, "forgotten"]
 
 
 @contextlib.contextmanager
@@ -224,8 +226,11 @@ def serving(data: Path, store: Store | None = None) -> Iterator[Store]:
 def make_closed(data: Path) -> dict[str, Any]:
     """A store that was compacted, then written to, then closed in order."""
     with serving(data) as store:
+        wasted = waste(store, 20)
+    with serving(data, store) as store:
         fill(store, large=True)
-        empty_out(store)
+        store.delete("waste", *wasted)
+        store.delete("cut", "size/200000")
     with serving(data, store) as store:
         command("compact", "--data", data)
     with serving(data, store) as store:
@@ -238,7 +243,11 @@ def make_closed(data: Path) -> dict[str, Any]:
 def make_killed(data: Path) -> dict[str, Any]:
     """A store whose server was killed while it wrote, before its index had followed."""
     with serving(data) as store:
+        wasted = waste(store, 2)
+    with serving(data, store) as store:
         fill(store, large=False)
+        store.delete("waste", *wasted)
+        command("gc", "--data", data)
         verify(store.target, store.manifest)
     server = orcas.Server(data)
     target = Target(server)

@@ -187,6 +187,9 @@ impl Input {
     fn object_checksum(&mut self) -> Result<Option<ObjectChecksum>> {
         let checksum = self.checksum()?;
         let parts = self.u16()?;
+        if checksum.is_none() && parts != 0 {
+            return Err(Error::Record { reason: "parts of a checksum that is not there" });
+        }
         Ok(checksum.map(|checksum| ObjectChecksum { checksum, parts }))
     }
 
@@ -201,6 +204,9 @@ impl Input {
 
     fn headers(&mut self) -> Result<ObjectHeaders> {
         let mask = self.u8()?;
+        if mask >> 6 != 0 {
+            return Err(Error::Record { reason: "unknown headers" });
+        }
         let mut single = |bit: u8| if mask >> bit & 1 == 1 { self.bytes().map(Some) } else { Ok(None) };
         let mut headers = ObjectHeaders {
             content_type: single(0)?,
@@ -240,7 +246,7 @@ impl Input {
             bucket: BucketId(self.u64()?),
             key: self.bytes()?,
             version_id: self.version_id()?,
-            delete_marker: self.u8()? != 0,
+            delete_marker: self.flag()?,
             modified_ms: self.u64()?,
             size: self.u64()?,
             etag: self.etag()?,

@@ -1,26 +1,38 @@
 //! The frame types of the records.
 
-pub(super) const CREATE_BUCKET: u8 = 1;
-pub(super) const DELETE_BUCKET: u8 = 2;
-pub(super) const CREATE_PACK: u8 = 3;
-pub(super) const CONTENT: u8 = 4;
-pub(super) const CHUNK: u8 = 5;
-pub(super) const SEGMENT: u8 = 6;
-pub(super) const PUT_VERSION: u8 = 7;
-pub(super) const DELETE_VERSION: u8 = 8;
-pub(super) const MOVE_VERSION: u8 = 9;
-pub(super) const CREATE_UPLOAD: u8 = 10;
-pub(super) const PUT_PART: u8 = 11;
-pub(super) const ABORT_UPLOAD: u8 = 12;
-pub(super) const COMPLETE_UPLOAD: u8 = 13;
-pub(super) const UPDATE_BUCKET: u8 = 14;
-pub(super) const UNSHARED_CONTENT: u8 = 15;
-pub(super) const REMEMBER_UPLOAD: u8 = 16;
-pub(super) const CONDEMN_BLOBS: u8 = 17;
-pub(super) const MOVE_CHUNKS: u8 = 18;
-pub(super) const RETIRE_PACK: u8 = 19;
-pub(super) const MOVE_CONTENTS: u8 = 20;
-pub(super) const REPLACE_LOG: u8 = 21;
+macro_rules! kinds {
+    ($($name:ident = $number:literal),* $(,)?) => {
+        $(pub(super) const $name: u8 = $number;)*
+
+        /// Every kind and its name.
+        #[cfg(test)]
+        pub(super) const ALL: &[(u8, &str)] = &[$(($number, stringify!($name))),*];
+    };
+}
+
+kinds! {
+    CREATE_BUCKET = 1,
+    DELETE_BUCKET = 2,
+    CREATE_PACK = 3,
+    CONTENT = 4,
+    CHUNK = 5,
+    SEGMENT = 6,
+    PUT_VERSION = 7,
+    DELETE_VERSION = 8,
+    MOVE_VERSION = 9,
+    CREATE_UPLOAD = 10,
+    PUT_PART = 11,
+    ABORT_UPLOAD = 12,
+    COMPLETE_UPLOAD = 13,
+    UPDATE_BUCKET = 14,
+    UNSHARED_CONTENT = 15,
+    REMEMBER_UPLOAD = 16,
+    CONDEMN_BLOBS = 17,
+    MOVE_CHUNKS = 18,
+    RETIRE_PACK = 19,
+    MOVE_CONTENTS = 20,
+    REPLACE_LOG = 21,
+}
 
 /// The frame type of [`Record::Content`], whose payload the log takes in two pieces.
 pub const fn content_kind(shared: bool) -> u8 {

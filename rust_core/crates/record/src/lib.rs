@@ -1,5 +1,5 @@
-//! The typed records of the log and what they are made of. Pure. `encode` and `decode` turn them into payload bytes and back;
-//! `docs/format.md` is the byte specification. A record's sequence stands in its frame, not in here.
+//! The typed records of the log and what they are made of. Pure. `encode` and `decode` turn them into payload bytes and
+//! back; `docs/format.md` is the byte specification. A record's sequence stands in its frame, not in here.
 //!
 //! Blobs (contents and chunks), segments, versions and parts are named by the sequence of the record that brought
 //! them: never by a file or an offset, so compaction can move bytes without touching a manifest.
@@ -8,7 +8,14 @@
 mod decode;
 mod encode;
 mod kinds;
+mod output;
 
+#[cfg(test)]
+mod arbitrary;
+#[cfg(test)]
+mod document_tests;
+#[cfg(test)]
+mod samples;
 #[cfg(test)]
 mod tests;
 

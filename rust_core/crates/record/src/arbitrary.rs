@@ -1,0 +1,200 @@
+//! Any record of a given kind, within what its fields can hold.
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use super::kinds::*;
+use super::*;
+
+fn bytes() -> impl Strategy<Value = Bytes> {
+    vec(any::<u8>(), 0..40).prop_map(Bytes::from)
+}
+
+fn version_id() -> impl Strategy<Value = VersionId> {
+    prop_oneof![Just(VersionId::Null), any::<[u8; 16]>().prop_map(VersionId::Named)]
+}
+
+fn checksum() -> impl Strategy<Value = Option<Checksum>> {
+    let digest = (select(ChecksumAlgorithm::ALL.to_vec()), any::<[u8; 32]>());
+    let checksum = digest.prop_filter_map("a digest of another length", |(algorithm, bytes)| {
+        Checksum::from_bytes(algorithm, &bytes[..algorithm.digest_len()])
+    });
+    option::of(checksum)
+}
+
+fn object_checksum() -> impl Strategy<Value = Option<ObjectChecksum>> {
+    (checksum(), any::<u16>()).prop_map(|(checksum, parts)| checksum.map(|checksum| ObjectChecksum { checksum, parts }))
+}
+
+fn etag() -> impl Strategy<Value = Etag> {
+    any::<([u8; 16], u16)>().prop_map(|(md5, parts)| Etag { md5, parts })
+}
+
+fn headers() -> impl Strategy<Value = ObjectHeaders> {
+    let single = || option::of(bytes());
+    let singles = (single(), single(), single(), single(), single(), single());
+    (singles, vec((bytes(), bytes()), 0..4)).prop_map(|(singles, user)| {
+        let (content_type, content_encoding, content_disposition, content_language, cache_control, expires) = singles;
+        ObjectHeaders {
+            content_type,
+            content_encoding,
+            content_disposition,
+            content_language,
+            cache_control,
+            expires,
+            user,
+        }
+    })
+}
+
+fn extents() -> impl Strategy<Value = Vec<Extent>> {
+    let extent = prop_oneof![
+        bytes().prop_map(Extent::Inline),
+        any::<(u64, u32, u32)>().prop_map(|(blob, start, length)| Extent::Blob { blob, start, length }),
+        any::<(u64, u64)>().prop_map(|(segment, length)| Extent::Segment { segment, length }),
+    ];
+    vec(extent, 0..5)
+}
+
+fn version() -> impl Strategy<Value = Version> {
+    let part = (any::<(u16, u64)>(), checksum());
+    let part = part.prop_map(|((number, size), checksum)| CompletedPart { number, size, checksum });
+    let name = (any::<u64>(), bytes(), version_id(), any::<bool>());
+    let state = (any::<(u64, u64)>(), etag(), any::<Option<[u8; 32]>>(), object_checksum());
+    (name, state, headers(), vec(part, 0..4), extents()).prop_map(|(name, state, headers, parts, manifest)| {
+        let (bucket, key, version_id, delete_marker) = name;
+        let ((modified_ms, size), etag, sha256, checksum) = state;
+        Version {
+            bucket: BucketId(bucket),
+            key,
+            version_id,
+            delete_marker,
+            modified_ms,
+            size,
+            etag,
+            sha256,
+            checksum,
+            headers,
+            parts,
+            manifest,
+        }
+    })
+}
+
+fn settings() -> impl Strategy<Value = BucketSettings> {
+    (
+        option::of(1..=u32::MAX),
+        option::of(select(Durability::ALL.to_vec())),
+        option::of(select(RefLevel::ALL.to_vec())),
+        option::of(select(vec![Chunking::Fixed, Chunking::ContentDefined])),
+        any::<bool>(),
+    )
+        .prop_map(|(chunk_size, durability, ref_level, chunking, keep_sha256)| BucketSettings {
+            chunk_size,
+            durability,
+            ref_level,
+            chunking,
+            keep_sha256,
+        })
+}
+
+fn bucket() -> impl Strategy<Value = Bucket> {
+    let versioning = select(vec![Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended]);
+    let names = (bytes(), bytes(), bytes());
+    (any::<(u64, u64)>(), names, versioning, settings()).prop_map(|(numbers, names, versioning, settings)| {
+        let ((id, created_ms), (name, owner, location)) = (numbers, names);
+        Bucket { id: BucketId(id), name, owner, created_ms, location, versioning, settings }
+    })
+}
+
+fn upload() -> impl Strategy<Value = Upload> {
+    let kind = select(vec![ChecksumType::FullObject, ChecksumType::Composite]);
+    let checksum = option::of((select(ChecksumAlgorithm::ALL.to_vec()), kind));
+    (any::<([u8; 16], u64, u64)>(), bytes(), headers(), checksum).prop_map(|(place, key, headers, checksum)| {
+        let (id, bucket, initiated_ms) = place;
+        Upload { id: UploadId(id), bucket: BucketId(bucket), key, initiated_ms, headers, checksum }
+    })
+}
+
+fn part() -> impl Strategy<Value = Part> {
+    let numbers = any::<([u8; 16], u16, u64, [u8; 16], u64)>();
+    (numbers, checksum(), extents()).prop_map(|(numbers, checksum, manifest)| {
+        let (upload, number, size, md5, modified_ms) = numbers;
+        Part { upload: UploadId(upload), number, size, md5, modified_ms, checksum, manifest }
+    })
+}
+
+fn remembered() -> impl Strategy<Value = Record> {
+    let place = (any::<([u8; 16], [u8; 32], u64)>(), bytes(), version_id());
+    (place, etag(), object_checksum()).prop_map(|((numbers, key, version_id), etag, checksum)| {
+        let (upload, request, bucket) = numbers;
+        let (upload, bucket) = (UploadId(upload), BucketId(bucket));
+        Record::RememberUpload { upload, request, bucket, key, version_id, etag, checksum }
+    })
+}
+
+/// Any record whose frame has this type.
+pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
+    match kind {
+        CREATE_BUCKET => bucket().prop_map(Record::CreateBucket).boxed(),
+        UPDATE_BUCKET => bucket().prop_map(Record::UpdateBucket).boxed(),
+        DELETE_BUCKET => any::<u64>().prop_map(|id| Record::DeleteBucket { bucket: BucketId(id) }).boxed(),
+        CREATE_PACK => any::<u64>().prop_map(|pack| Record::CreatePack { pack }).boxed(),
+        RETIRE_PACK => any::<u64>().prop_map(|pack| Record::RetirePack { pack }).boxed(),
+        CONTENT | UNSHARED_CONTENT => (any::<[u8; 32]>(), bytes())
+            .prop_map(move |(identity, bytes)| Record::Content {
+                identity: Identity(identity),
+                shared: kind == CONTENT,
+                bytes,
+            })
+            .boxed(),
+        CHUNK => any::<([u8; 32], bool, u64, u64, u64, u32)>()
+            .prop_map(|(identity, shared, head, pack, offset, length)| Record::Chunk {
+                identity: Identity(identity),
+                shared,
+                head,
+                pack,
+                offset,
+                length,
+            })
+            .boxed(),
+        SEGMENT => extents().prop_map(|extents| Record::Segment { extents }).boxed(),
+        PUT_VERSION => version().prop_map(Record::PutVersion).boxed(),
+        DELETE_VERSION => (any::<u64>(), bytes(), version_id())
+            .prop_map(|(bucket, key, version_id)| Record::DeleteVersion { bucket: BucketId(bucket), key, version_id })
+            .boxed(),
+        MOVE_VERSION => (any::<u64>(), bytes(), version())
+            .prop_map(|(from, from_key, version)| Record::MoveVersion {
+                from_bucket: BucketId(from),
+                from_key,
+                version,
+            })
+            .boxed(),
+        CREATE_UPLOAD => upload().prop_map(Record::CreateUpload).boxed(),
+        PUT_PART => part().prop_map(Record::PutPart).boxed(),
+        ABORT_UPLOAD => any::<[u8; 16]>().prop_map(|id| Record::AbortUpload { upload: UploadId(id) }).boxed(),
+        COMPLETE_UPLOAD => (any::<([u8; 16], [u8; 32])>(), version())
+            .prop_map(|((id, request), version)| Record::CompleteUpload { upload: UploadId(id), request, version })
+            .boxed(),
+        REMEMBER_UPLOAD => remembered().boxed(),
+        CONDEMN_BLOBS => vec(any::<u64>(), 0..5).prop_map(|blobs| Record::CondemnBlobs { blobs }).boxed(),
+        MOVE_CHUNKS => vec(any::<(u64, u64, u64)>(), 0..5)
+            .prop_map(|moves| {
+                let moved = |(blob, pack, offset)| ChunkMove { blob, pack, offset };
+                Record::MoveChunks { moves: moves.into_iter().map(moved).collect() }
+            })
+            .boxed(),
+        MOVE_CONTENTS => (any::<u64>(), vec(any::<(u64, u64)>(), 0..5))
+            .prop_map(|(file, moves)| {
+                let moved = |(blob, offset)| ContentMove { blob, offset };
+                Record::MoveContents { file, moves: moves.into_iter().map(moved).collect() }
+            })
+            .boxed(),
+        REPLACE_LOG => {
+            any::<(u64, u64, u64)>().prop_map(|(file, first, last)| Record::ReplaceLog { file, first, last }).boxed()
+        }
+        _ => panic!("kind {kind} has no records to draw"),
+    }
+}

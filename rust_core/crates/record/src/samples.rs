@@ -1,0 +1,185 @@
+//! Records of every kind, between them with every value of every code and with every field that may be left out.
+
+use super::*;
+use orcas_checksum::Hasher;
+
+/// All values of an enum; a new one does not compile until it is listed.
+macro_rules! every {
+    ($type:ident: $($value:ident),*) => {{
+        let _listed = |value: $type| match value { $($type::$value => ()),* };
+        vec![$($type::$value),*]
+    }};
+}
+
+/// Nothing, then each of them.
+fn or_none<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
+    std::iter::once(None).chain(values.into_iter().map(Some))
+}
+
+fn text(bytes: &'static str) -> Bytes {
+    Bytes::from_static(bytes.as_bytes())
+}
+
+fn algorithms() -> Vec<ChecksumAlgorithm> {
+    every!(ChecksumAlgorithm: Crc32, Crc32c, Crc64Nvme, Sha1, Sha256)
+}
+
+fn checksums() -> impl Iterator<Item = Option<Checksum>> {
+    or_none(algorithms()).map(|algorithm| algorithm.map(|algorithm| Hasher::digest(algorithm, b"x")))
+}
+
+fn extents() -> Vec<Extent> {
+    let all = vec![
+        Extent::Inline(text("x")),
+        Extent::Blob { blob: 4, start: 1, length: 2 },
+        Extent::Segment { segment: 8, length: 1 << 40 },
+    ];
+    for extent in &all {
+        // A new one does not compile until it is listed above and here.
+        match extent {
+            Extent::Inline(_) | Extent::Blob { .. } | Extent::Segment { .. } => {}
+        }
+    }
+    all
+}
+
+fn headers() -> ObjectHeaders {
+    ObjectHeaders {
+        content_type: Some(text("text/plain")),
+        content_encoding: Some(text("gzip")),
+        content_disposition: Some(text("inline")),
+        content_language: Some(text("en")),
+        cache_control: Some(text("no-store")),
+        expires: Some(text("never")),
+        user: vec![(text("n"), Bytes::new()), (text("color"), text("blue"))],
+    }
+}
+
+pub fn version() -> Version {
+    Version {
+        bucket: BucketId(7),
+        key: Bytes::from_static(b"a/\x00\xff"),
+        version_id: VersionId::Named([9; 16]),
+        delete_marker: false,
+        modified_ms: 1_700_000_000_123,
+        size: 5 << 30,
+        etag: Etag { md5: [3; 16], parts: 2 },
+        sha256: Some([8; 32]),
+        checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Crc32c, b"x"), parts: 2 }),
+        headers: headers(),
+        parts: checksums().zip(1..).map(|(checksum, number)| CompletedPart { number, size: 9, checksum }).collect(),
+        manifest: extents(),
+    }
+}
+
+fn small_version() -> Version {
+    Version {
+        version_id: VersionId::Null,
+        delete_marker: true,
+        sha256: None,
+        checksum: None,
+        headers: ObjectHeaders { cache_control: Some(text("no-store")), ..ObjectHeaders::default() },
+        parts: vec![],
+        manifest: vec![],
+        ..version()
+    }
+}
+
+fn bucket() -> Bucket {
+    Bucket {
+        id: BucketId(7),
+        name: text("photos"),
+        owner: text("root"),
+        created_ms: 1,
+        location: text("eu-west-1"),
+        versioning: Versioning::Suspended,
+        settings: BucketSettings {
+            chunk_size: Some(65_536),
+            durability: Some(Durability::Interval),
+            ref_level: Some(RefLevel::Fast),
+            chunking: Some(Chunking::ContentDefined),
+            keep_sha256: true,
+        },
+    }
+}
+
+fn buckets() -> Vec<Record> {
+    let of = |versioning, settings| Record::CreateBucket(Bucket { versioning, settings, ..bucket() });
+    let mut records = vec![Record::CreateBucket(bucket()), Record::UpdateBucket(bucket())];
+    let none = BucketSettings::default();
+    records.extend(every!(Versioning: Unversioned, Enabled, Suspended).into_iter().map(|state| of(state, none)));
+    let settings = or_none(every!(Durability: UnsafeNone, Buffered, Interval, Sync))
+        .map(|durability| BucketSettings { durability, ..none })
+        .chain(or_none(every!(RefLevel: Off, Full, Fast)).map(|ref_level| BucketSettings { ref_level, ..none }))
+        .chain(or_none(every!(Chunking: Fixed, ContentDefined)).map(|chunking| BucketSettings { chunking, ..none }));
+    records.extend(settings.map(|settings| of(Versioning::Enabled, settings)));
+    records
+}
+
+fn uploads() -> Vec<Record> {
+    let upload = UploadId([5; 16]);
+    let create = |checksum| {
+        let id = upload;
+        Record::CreateUpload(Upload {
+            id,
+            bucket: BucketId(7),
+            key: text("k"),
+            initiated_ms: 2,
+            headers: headers(),
+            checksum,
+        })
+    };
+    let mut records = vec![create(None)];
+    for kind in every!(ChecksumType: FullObject, Composite) {
+        records.extend(algorithms().into_iter().map(|algorithm| create(Some((algorithm, kind)))));
+    }
+    records.extend(checksums().map(|checksum| {
+        Record::PutPart(Part {
+            upload,
+            number: 10_000,
+            size: 1,
+            md5: [2; 16],
+            modified_ms: 3,
+            checksum,
+            manifest: extents(),
+        })
+    }));
+    let remember = |checksum: Option<Checksum>| Record::RememberUpload {
+        upload,
+        request: [4; 32],
+        bucket: BucketId(7),
+        key: text("k"),
+        version_id: VersionId::Null,
+        etag: Etag { md5: [3; 16], parts: 2 },
+        checksum: checksum.map(|checksum| ObjectChecksum { checksum, parts: 2 }),
+    };
+    records.extend(checksums().map(remember));
+    records.push(Record::AbortUpload { upload });
+    records.push(Record::CompleteUpload { upload, request: [4; 32], version: version() });
+    records
+}
+
+pub fn samples() -> Vec<Record> {
+    let (bucket, key) = (BucketId(7), text("k"));
+    let content = |shared| Record::Content { identity: Identity([1; 32]), shared, bytes: text("body") };
+    let mut records = vec![
+        Record::DeleteBucket { bucket },
+        Record::CreatePack { pack: 3 },
+        content(true),
+        content(false),
+        Record::Chunk { identity: Identity([1; 32]), shared: true, head: 6, pack: 1, offset: 2, length: 3 },
+        Record::Segment { extents: extents() },
+        Record::PutVersion(version()),
+        Record::PutVersion(small_version()),
+        Record::DeleteVersion { bucket, key: key.clone(), version_id: VersionId::Null },
+        Record::MoveVersion { from_bucket: bucket, from_key: key, version: version() },
+        Record::CondemnBlobs { blobs: vec![3, 9] },
+        Record::MoveChunks { moves: vec![ChunkMove { blob: 3, pack: 2, offset: 4096 }] },
+        Record::RetirePack { pack: 2 },
+        Record::MoveContents { file: 4, moves: vec![ContentMove { blob: 3, offset: 4096 }] },
+        Record::ReplaceLog { file: 4, first: 1, last: 99 },
+    ];
+    records.extend(buckets());
+    records.extend(uploads());
+    records
+}

@@ -1,0 +1,117 @@
+"""What must be found in a store, as its manifest says it, and the proof that it is.
+
+A manifest is JSON: `buckets` by name, each with `settings`, `location`, `objects` by key and open `uploads`; `completed`
+multipart uploads, whose completion must be answered again; and `unanswered`, keys whose writes a crash cut short.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+from botocore.exceptions import ClientError
+from tests.fixtures.checksums import checksum, sha256
+from tests.fixtures.targets import Target, read
+
+# Shorter objects have one block, which every read verifies.
+RANGE_MIN: Final = 65_536
+SETTINGS: Final = "x-amz-orcas-"
+# What GetObject says of an object beside its length and its age.
+FIELDS: Final = (
+    "ETag", "ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl", "ExpiresString",
+    "Metadata", "ChecksumCRC32", "ChecksumCRC32C", "ChecksumCRC64NVME", "ChecksumSHA1", "ChecksumSHA256", "ChecksumType",
+)  # fmt: skip
+
+
+def settings_of(target: Target, bucket: str) -> dict[str, str]:
+    """The settings that HeadBucket shows."""
+    headers = target.wire("HEAD", f"/{bucket}").headers
+    return {name.removeprefix(SETTINGS): value for name, value in headers.items() if name.startswith(SETTINGS)}
+
+
+def modified(answer: dict[str, Any]) -> str:
+    """When an object was modified, to the second."""
+    return str(answer["LastModified"].isoformat())
+
+
+def verify(target: Target, manifest: dict[str, Any]) -> None:
+    """The store that `target` serves holds exactly what `manifest` says."""
+    client = target.client()
+    assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == sorted(manifest["buckets"])
+    for name, bucket in manifest["buckets"].items():
+        assert settings_of(target, name) == bucket["settings"], name
+        assert client.get_bucket_location(Bucket=name)["LocationConstraint"] == bucket["location"], name
+        pages = client.get_paginator("list_objects_v2").paginate(Bucket=name)
+        listed = {one["Key"]: (one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", [])}
+        # Writes that nobody was told about may have happened, whole.
+        found = {key: said for key, said in listed.items() if key not in manifest["unanswered"]}
+        expected = {key: (one["size"], one["fields"]["ETag"]) for key, one in bucket["objects"].items()}
+        assert found == expected, name
+        for key, one in bucket["objects"].items():
+            verify_object(client, name, key, one)
+        verify_uploads(client, name, bucket["uploads"])
+    for completed in manifest["completed"]:
+        assert complete(client, completed)["ETag"] == completed["etag"], "a repeated completion has the same answer"
+
+
+def verify_object(client: Any, bucket: str, key: str, expected: dict[str, Any]) -> None:
+    """Everything that GET says of an object, whole, in part and by part number."""
+    answer = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    body = answer["Body"].read()
+    found = {field: answer[field] for field in FIELDS if answer.get(field)}
+    assert found == expected["fields"], (bucket, key)
+    assert (len(body), sha256(body)) == (expected["size"], expected["sha256"]), (bucket, key)
+    assert modified(answer) == expected["modified"], (bucket, key)
+    if len(body) > RANGE_MIN:
+        assert read(client, bucket, key, Range=f"bytes={len(body) // 2}-") == body[len(body) // 2 :], (bucket, key)
+    at = 0
+    for number, size in enumerate(expected["parts"], 1):
+        part = client.head_object(Bucket=bucket, Key=key, PartNumber=number)
+        assert (part["PartsCount"], part["ContentLength"]) == (len(expected["parts"]), size), (bucket, key)
+        assert read(client, bucket, key, PartNumber=number) == body[at : at + size], (bucket, key)
+        at += size
+
+
+def verify_uploads(client: Any, bucket: str, expected: list[dict[str, Any]]) -> None:
+    """The open uploads and their parts."""
+    listed = client.list_multipart_uploads(Bucket=bucket).get("Uploads", [])
+    assert [(upload["Key"], upload["UploadId"]) for upload in listed] == [(one["key"], one["id"]) for one in expected]
+    for upload in expected:
+        parts = client.list_parts(Bucket=bucket, Key=upload["key"], UploadId=upload["id"]).get("Parts", [])
+        found = [{"number": part["PartNumber"], "size": part["Size"], "etag": part["ETag"]} for part in parts]
+        assert found == upload["parts"], (bucket, upload["key"])
+
+
+def complete(client: Any, upload: dict[str, Any]) -> Any:
+    """Completes an upload with the parts that stand in `upload`."""
+    named = [{"PartNumber": part["number"], "ETag": part["etag"]} for part in upload["parts"]]
+    return client.complete_multipart_upload(
+        Bucket=upload["bucket"], Key=upload["key"], UploadId=upload["id"], MultipartUpload={"Parts": named}
+    )
+
+
+def change(target: Target, manifest: dict[str, Any]) -> None:
+    """Writes to the store, and to `manifest` what is different now."""
+    client = target.client()
+    for name, bucket in manifest["buckets"].items():
+        for upload in bucket["uploads"]:
+            number = 1 + max((part["number"] for part in upload["parts"]), default=0)
+            body = f"one more part of {upload['key']}".encode()
+            place = {"Bucket": name, "Key": upload["key"], "UploadId": upload["id"]}
+            algorithm = upload["algorithm"]
+            named = {f"Checksum{algorithm}": checksum(algorithm, body)} if algorithm else {}
+            tag = client.upload_part(**place, PartNumber=number, Body=body, **named)
+            upload["parts"].append({"number": number, "size": len(body), "etag": tag["ETag"]})
+        for key in list(bucket["objects"])[::3]:
+            client.delete_object(Bucket=name, Key=key)
+            with pytest.raises(ClientError):
+                client.head_object(Bucket=name, Key=key)
+            del bucket["objects"][key]
+        for key, expected in list(bucket["objects"].items())[::2]:
+            client.copy_object(Bucket=name, Key=f"{key}.copy", CopySource={"Bucket": name, "Key": key})
+            age = modified(client.head_object(Bucket=name, Key=f"{key}.copy"))
+            # A copy is an object of one piece, so what speaks of parts is different.
+            if not expected["parts"]:
+                bucket["objects"][f"{key}.copy"] = {**expected, "modified": age}
+            else:
+                client.delete_object(Bucket=name, Key=f"{key}.copy")

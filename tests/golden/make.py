@@ -1,0 +1,343 @@
+"""Make the golden stores of the code that is installed: `python -m tests.golden.make NAME`, NAME being its version.
+
+Each is a data directory as a server left it, packed, beside a manifest of everything that must be found in it: one closed
+in order after a compaction, one killed while it wrote. Content is the same in every run; keys, salts, ids and times are
+not. A store of a released version is kept as it is: a later format gets another name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import hashlib
+import json
+import shutil
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from tests.fixtures import checksums
+from tests.fixtures.commands import command
+from tests.fixtures.targets import Target, running
+from tests.golden.expectation import modified, settings_of, verify
+
+import orcas
+
+HERE: Final = Path(__file__).parent
+PACKED_MAX: Final = 60 << 10
+PART: Final = 5 << 20
+ENDS_MAX: Final = 20
+BURST: Final = 40
+HEADERS: Final[dict[str, Any]] = {
+    "ContentType": "text/plain; charset=utf-8", "ContentEncoding": "gzip", "ContentDisposition": 'inline; filename="a"',
+    "ContentLanguage": "en", "CacheControl": "max-age=60", "Metadata": {"color": "blue", "empty": ""},
+}  # fmt: skip
+
+
+def content(size: int, seed: str) -> bytes:
+    """Bytes that hardly take space when they are packed, and are others in each 70,000 bytes."""
+    pieces = range(0, size, 70_000)
+    return b"".join(
+        (hashlib.sha512(f"{seed} {at}".encode()).digest() * 1100)[: min(70_000, size - at)] for at in pieces
+    )
+
+
+def uniform(size: int, seed: str) -> bytes:
+    """As `content`, the same all over: chunks of 64 KiB of it are one."""
+    return (hashlib.sha512(seed.encode()).digest() * (size // 64 + 1))[:size]
+
+
+@dataclass
+class Store:
+    """A store under construction, and what should be in it."""
+
+    target: Target
+    manifest: dict[str, Any] = field(default_factory=lambda: {"buckets": {}, "completed": [], "unanswered": []})
+
+    @property
+    def client(self) -> Any:
+        return self.target.client()
+
+    def objects(self, bucket: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.manifest["buckets"][bucket]["objects"]
+        return found
+
+    def make_bucket(self, name: str, location: str | None = None, **settings: str) -> None:
+        body = f"<CreateBucketConfiguration><LocationConstraint>{location}</LocationConstraint></CreateBucketConfiguration>"
+        headers = {f"x-amz-orcas-{key.replace('_', '-')}": value for key, value in settings.items()}
+        answer = self.target.wire("PUT", f"/{name}", headers=headers, body=body.encode() if location else b"")
+        assert answer.status == 200, answer.body
+        self.manifest["buckets"][name] = {"location": location, "settings": {}, "objects": {}, "uploads": []}
+        self.configure(name)
+
+    def configure(self, name: str, **settings: str) -> None:
+        headers = {f"x-amz-orcas-{key.replace('_', '-')}": value for key, value in settings.items()}
+        if headers:
+            assert self.target.wire("PUT", f"/{name}", "orcas-settings", headers=headers).status == 200
+        shown = settings_of(self.target, name)
+        assert set(settings.items()) <= {(key.replace("-", "_"), value) for key, value in shown.items()}
+        self.manifest["buckets"][name]["settings"] = shown
+
+    def note(self, bucket: str, key: str, body: bytes, fields: dict[str, Any], parts: tuple[int, ...] = ()) -> None:
+        head = self.client.head_object(Bucket=bucket, Key=key)
+        self.objects(bucket)[key] = {
+            "size": len(body), "sha256": checksums.sha256(body), "modified": modified(head), "parts": list(parts),
+            "fields": {name: value for name, value in fields.items() if value},
+        }  # fmt: skip
+
+    def put(self, bucket: str, key: str, body: bytes, algorithm: str = "CRC32", **options: Any) -> None:
+        """Puts an object with a checksum and these headers."""
+        named = {f"Checksum{algorithm}": checksums.checksum(algorithm, body)}
+        self.client.put_object(Bucket=bucket, Key=key, Body=body, **named, **options)
+        fields = {"ContentType": "binary/octet-stream", **options, **named, "ChecksumType": "FULL_OBJECT"}
+        self.note(bucket, key, body, fields | {"ETag": checksums.etag(body)})
+
+    def copy(self, source: tuple[str, str], bucket: str, key: str, **replaced: Any) -> None:
+        directive = {"MetadataDirective": "REPLACE"} if replaced else {}
+        place = dict(zip(("Bucket", "Key"), source, strict=True))
+        self.client.copy_object(Bucket=bucket, Key=key, CopySource=place, **directive, **replaced)
+        before = self.objects(source[0])[source[1]]
+        kept = ("ETag", "Checksum")
+        fields = before["fields"]
+        if replaced:
+            fields = {name: value for name, value in fields.items() if name.startswith(kept)} | replaced
+        age = modified(self.client.head_object(Bucket=bucket, Key=key))
+        self.objects(bucket)[key] = {**before, "fields": fields, "modified": age}
+
+    def rename(self, bucket: str, old: str, new: str) -> None:
+        self.client.rename_object(Bucket=bucket, Key=new, RenameSource=old)
+        self.objects(bucket)[new] = self.objects(bucket).pop(old)
+
+    def delete(self, bucket: str, *keys: str) -> None:
+        if len(keys) == 1:
+            self.client.delete_object(Bucket=bucket, Key=keys[0])
+        else:
+            named = [{"Key": key} for key in keys]
+            assert "Errors" not in self.client.delete_objects(Bucket=bucket, Delete={"Objects": named})
+        for key in keys:
+            del self.objects(bucket)[key]
+
+    def upload(self, bucket: str, key: str, bodies: list[bytes], **options: Any) -> dict[str, Any]:
+        """Begins an upload and sends its parts."""
+        place = {"Bucket": bucket, "Key": key}
+        place["UploadId"] = self.client.create_multipart_upload(**place, **options)["UploadId"]
+        parts = []
+        algorithm = options.get("ChecksumAlgorithm")
+        for number, body in enumerate(bodies, 1):
+            named = {f"Checksum{algorithm}": checksums.checksum(algorithm, body)} if algorithm else {}
+            tag = self.client.upload_part(**place, PartNumber=number, Body=body, **named)["ETag"]
+            parts.append({"number": number, "size": len(body), "etag": tag})
+        return {"bucket": bucket, "key": key, "id": place["UploadId"], "algorithm": algorithm, "parts": parts}
+
+    def complete(self, bucket: str, key: str, bodies: list[bytes], **options: Any) -> None:
+        """An object from parts, with the checksum that `options` ask for."""
+        upload = self.upload(bucket, key, bodies, **options)
+        algorithm = options.get("ChecksumAlgorithm")
+        fields = {"ContentType": "binary/octet-stream"} | {k: v for k, v in options.items() if k != "ChecksumAlgorithm"}
+        named = []
+        for part, body in zip(upload["parts"], bodies, strict=True):
+            value = {f"Checksum{algorithm}": checksums.checksum(algorithm, body)} if algorithm else {}
+            named.append({"PartNumber": part["number"], "ETag": part["etag"], **value})
+        place = {"Bucket": bucket, "Key": key, "UploadId": upload["id"]}
+        self.client.complete_multipart_upload(**place, MultipartUpload={"Parts": named})
+        if algorithm:
+            composite = options.get("ChecksumType") == "COMPOSITE"
+            whole = (
+                checksums.composite(algorithm, bodies) if composite else checksums.checksum(algorithm, b"".join(bodies))
+            )
+            fields[f"Checksum{algorithm}"] = whole
+        fields["ETag"] = checksums.multipart_etag(bodies)
+        self.note(bucket, key, b"".join(bodies), fields, tuple(len(body) for body in bodies))
+        self.manifest["completed"].append({**upload, "etag": fields["ETag"]})
+
+    def leave_open(self, bucket: str, key: str, bodies: list[bytes], **options: Any) -> None:
+        upload = self.upload(bucket, key, bodies, **options)
+        self.manifest["buckets"][bucket]["uploads"].append(upload)
+
+
+def fill(store: Store, *, large: bool) -> None:
+    """Everything that the API does to objects, on every way that content is kept; `large` chunks only where asked for."""
+    store.make_bucket("plain")
+    store.make_bucket("tuned", "eu-west-1", chunk_size="65536", keep_sha256="true", ref_level="fast")
+    store.make_bucket("cut", chunking="content-defined", chunk_size="65536", durability="interval", ref_level="off")
+    store.configure("cut", ref_level="full", durability="sync")
+    store.make_bucket("apart", ref_level="off")
+    for size in (0, 1, 256, 257, 4_096, 65_536, 65_537, 200_000):
+        store.put("plain", f"size/{size}", content(size, "size"))
+        store.put("apart", f"size/{size}", content(size, "size"))
+        store.put("cut", f"size/{size}", content(size, "cut"))
+    for algorithm in checksums.ALGORITHMS:
+        store.put("plain", f"checksum/{algorithm}", content(600, algorithm), algorithm)
+    store.put("plain", "headers", b"x", **HEADERS)
+    store.put("plain", "schlüssel/日本 +&=?%2F\u0001", content(300, "key"))
+    for key in ("a", "b"):
+        store.put("tuned", f"same/{key}", content(150_000, "same"))
+    store.put("plain", "again", content(300, "old"))
+    store.put("plain", "again", content(301, "new"), "SHA256")
+    store.copy(("plain", "size/200000"), "plain", "copied")
+    store.copy(("plain", "headers"), "tuned", "copied", ContentType="text/html", Metadata={"new": "yes"})
+    store.put("plain", "old", content(5_000, "renamed"))
+    store.rename("plain", "old", "new/name")
+    if large:
+        store.complete("plain", "parts", [uniform(PART, "part"), b"end"])
+    store.complete(
+        "tuned", "segments", [uniform(PART, "part"), b"end"], ChecksumAlgorithm="SHA256", ChecksumType="COMPOSITE"
+    )
+    store.complete(
+        "tuned", "whole", [content(9_000, "one part")], ChecksumAlgorithm="CRC32C", ChecksumType="FULL_OBJECT"
+    )
+    store.leave_open(
+        "plain", "open", [uniform(PART, "part") if large else b"one", b"so far"], ContentType="a/b", Metadata={"m": "1"}
+    )
+    store.leave_open("tuned", "open", [], ChecksumAlgorithm="SHA1", ChecksumType="COMPOSITE")
+    given_up = store.upload("plain", "given up", [b"x"])
+    store.client.abort_multipart_upload(Bucket="plain", Key="given up", UploadId=given_up["id"])
+    store.delete("apart", "size/65537", "size/4096")
+    store.delete("apart", "size/1")
+    store.make_bucket("gone")
+    store.client.delete_bucket(Bucket="gone")
+    del store.manifest["buckets"]["gone"]
+
+
+def waste(store: Store, count: int) -> list[str]:
+    """Fills a pack and some of the log with what nobody will want."""
+    store.make_bucket("waste")
+    keys = [f"{size}/{number}" for size in (2_000, 80_000) for number in range(count)]
+    for key in keys:
+        store.put("waste", key, content(int(key.split("/")[0]), key))
+    store.complete("waste", "forgotten", [content(3_000, "forgotten")])
+    return [*keys, "forgotten"]
+
+
+@contextlib.contextmanager
+def serving(data: Path, store: Store | None = None) -> Iterator[Store]:
+    """A server on `data`; what the last one's store should hold is expected of it."""
+    with running(data) as target:
+        yield Store(target, store.manifest) if store else Store(target)
+
+
+def make_closed(data: Path) -> dict[str, Any]:
+    """A store that was compacted, then written to, then closed in order."""
+    with serving(data) as store:
+        wasted = waste(store, 20)
+    with serving(data, store) as store:
+        fill(store, large=True)
+        store.delete("waste", *wasted)
+        store.delete("cut", "size/200000")
+    with serving(data, store) as store:
+        command("compact", "--data", data)
+    with serving(data, store) as store:
+        store.put("plain", "after", content(2_000, "after"))
+        verify(store.target, store.manifest)
+    assert any(path.read_bytes()[:8] == b"ORCASCMP" for path in (data / "log").iterdir()), "a compacted log file"
+    return store.manifest
+
+
+def make_killed(data: Path) -> dict[str, Any]:
+    """A store whose server was killed while it wrote, before its index had followed."""
+    with serving(data) as store:
+        wasted = waste(store, 2)
+    with serving(data, store) as store:
+        fill(store, large=False)
+        store.delete("waste", *wasted)
+        command("gc", "--data", data)
+        verify(store.target, store.manifest)
+    server = orcas.Server(data)
+    target = Target(server)
+    answered: dict[str, bytes] = {}
+    asked = [(f"burst/{number:03}", content(100 + 5 * number, "burst")) for number in range(BURST)]
+
+    def write(some: list[tuple[str, bytes]]) -> None:
+        client = target.client()
+        with contextlib.suppress(Exception):
+            for key, body in some:
+                client.put_object(Bucket="plain", Key=key, Body=body)
+                answered[key] = body
+
+    target.client()
+    writers = [threading.Thread(target=write, args=(asked[at::8],)) for at in range(8)]
+    for writer in writers:
+        writer.start()
+    while len(answered) < BURST // 2:
+        writers[0].join(0.001)
+    server.kill()
+    for writer in writers:
+        writer.join()
+    target.close()
+    packed = data.with_name("before")
+    shutil.copytree(data, packed)
+    # Times are the server's to say: asked of a copy, so that the store stays as the kill left it.
+    with serving(packed, store) as asked_again:
+        asked_again.manifest["unanswered"] = [key for key, _ in asked if key not in answered]
+        for key, body in sorted(answered.items()):
+            crc = {"ChecksumCRC32": checksums.checksum("CRC32", body), "ChecksumType": "FULL_OBJECT"}
+            fields = {"ContentType": "binary/octet-stream", **crc, "ETag": checksums.etag(body)}
+            asked_again.note("plain", key, body, fields)
+        verify(asked_again.target, asked_again.manifest)
+    return store.manifest
+
+
+def last_sequence(data: Path) -> int:
+    """The last sequence in the log of a store that was not closed: that of the last commit in its newest file."""
+    for path in sorted((data / "log").iterdir(), reverse=True):
+        log, at, last = path.read_bytes(), 4096, 0
+        while at + 24 <= len(log) and log[at + 5]:
+            record, length, sequence = log[at + 5] == 1, *struct.unpack_from("<I4xQ", log, at + 8)
+            last = last if record else sequence
+            at += (24 + 4 * -(-length // 65_536) * record + length + 7) // 8 * 8
+        if last:
+            return last
+    raise AssertionError("a log without a batch")
+
+
+def applied_sequence(data: Path) -> int:
+    """The sequence up to which the index of a store has applied the log; looking at it changes it."""
+    with contextlib.closing(sqlite3.connect(data / "index.db")) as index:
+        (position,) = index.execute("SELECT value FROM meta WHERE name = 'position'").fetchone()
+    sequence: int = struct.unpack_from("<Q", position, 16)[0]
+    return sequence
+
+
+def lags(data: Path) -> bool:
+    """Whether the index lacks what is in the log."""
+    with tempfile.TemporaryDirectory() as scratch:
+        shutil.copytree(data, scratch, dirs_exist_ok=True)
+        return applied_sequence(Path(scratch)) < last_sequence(data)
+
+
+def pack(data: Path, name: str, manifest: dict[str, Any]) -> None:
+    """Writes the archive and the manifest; the ballast is only space, and is made again."""
+    archive = HERE / f"{name}.tar.gz"
+    # Of a log file that was being written almost everything is zeros: as holes they take no space.
+    holes = data.with_name(f"{data.name}-packed")
+    subprocess.run(["cp", "-a", "--sparse=always", data, holes], check=True)
+    options = ["--format=gnu", "--sparse", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]
+    left_out = ["--exclude=./ballast", "--exclude=./server.json"]
+    done = subprocess.run(["tar", *options, *left_out, "-C", holes, "-c", "."], stdout=subprocess.PIPE, check=True)
+    archive.write_bytes(gzip.compress(done.stdout, mtime=0))
+    assert archive.stat().st_size <= PACKED_MAX, archive.stat().st_size
+    document = json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False)
+    (HERE / f"{name}.json").write_text(document + "\n", encoding="utf-8")
+
+
+def main(version: str) -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        data = Path(scratch) / "closed"
+        pack(data, f"{version}-closed", make_closed(data) | {"end": "closed"})
+        for attempt in range(ENDS_MAX):
+            data = Path(scratch) / f"killed{attempt}" / "data"
+            manifest = make_killed(data)
+            if lags(data):
+                return pack(data, f"{version}-killed", manifest | {"end": "killed"})
+        raise AssertionError("the index always followed at once")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,126 @@
+"""docs/format.md is enough to read a store: the golden ones are read by nothing else, and say what their manifests say."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.golden.document import LogFile, Record, headed, look_at_chunk, numbers, read_keys, read_log, sections, tables
+from tests.golden.test_golden import STORES, unpack
+
+
+@pytest.fixture(scope="module", params=STORES)
+def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    data = tmp_path_factory.mktemp("golden")
+    return data, unpack(request.param, data)
+
+
+def logs_of(data: Path) -> list[LogFile]:
+    """The files with a header, in the order of what they hold."""
+    found = [read_log(path, read_keys(data)) for path in sorted((data / "log").iterdir())]
+    return sorted((log for log in found if log), key=lambda log: (log.sequence, log.number))
+
+
+def records_of(data: Path) -> list[Record]:
+    return [record for log in logs_of(data) for record in log.records]
+
+
+def test_the_files_of_the_log_name_each_other(store: tuple[Path, dict[str, Any]]) -> None:
+    logs = {log.number: log for log in logs_of(store[0])}
+    replaced = [record.fields for record in records_of(store[0]) if record.kind == 21]
+    for log in logs.values():
+        file, end, sequence = log.chained
+        if file in logs and not log.compacted:
+            assert (end, sequence) == (logs[file].end, logs[file].sequence)
+        else:
+            # The first of the log, or what it goes on from was replaced.
+            assert file == 0 or any(sequence <= fields["last"] for fields in replaced)
+    assert store[1]["end"] != "closed" or any(log.compacted for log in logs.values())
+
+
+def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, Any]]) -> None:
+    data, manifest = store
+    names: dict[int, str] = {}
+    objects: dict[tuple[int, bytes], dict[str, Any]] = {}
+    for record in records_of(data):
+        fields = record.fields
+        if record.kind in {1, 14}:
+            names[fields["bucket"]["id"]] = fields["bucket"]["name"].decode()
+        elif record.kind in {7, 9, 13}:
+            if record.kind == 9:
+                # Compaction keeps this record without the version that it moved.
+                objects.pop((fields["from_bucket"], fields["from_key"]), None)
+            version = fields["version"]
+            objects[version["bucket"], version["key"]] = version
+        elif record.kind == 8:
+            objects.pop((fields["bucket"], fields["key"]), None)
+    found = {}
+    for (bucket, key), version in objects.items():
+        parts = f"-{version['etag_parts']}" if version["etag_parts"] else ""
+        user = {one["name"].decode(): one["value"].decode() for one in version["headers"]["user"]}
+        found[names[bucket], key.decode()] = (version["size"], f'"{version["etag_md5"].hex()}{parts}"', user)
+    expected = {
+        (bucket, key): (one["size"], one["fields"]["ETag"], one["fields"].get("Metadata", {}))
+        for bucket, held in manifest["buckets"].items()
+        for key, one in held["objects"].items()
+    }
+    assert {name: said for name, said in found.items() if name[1] not in manifest["unanswered"]} == expected
+
+
+def test_every_chunk_is_where_its_record_says(store: tuple[Path, dict[str, Any]]) -> None:
+    data, _ = store
+    packs: dict[int, tuple[bytes, bytes]] = {}
+    for path in (data / "chunks").iterdir():
+        pack = path.read_bytes()
+        packs[int(path.stem)] = pack, headed(pack, (b"ORCASPAK",), 1, read_keys(data), int(path.stem))
+    chunks: dict[int, dict[str, Any]] = {}
+    for record in records_of(data):
+        if record.kind == 5:
+            chunks[record.sequence] = record.fields
+        elif record.kind == 17:
+            for blob in record.fields["blobs"]:
+                chunks.pop(blob, None)
+        elif record.kind == 18:
+            for moved in record.fields["moves"]:
+                if moved["blob"] in chunks:
+                    chunks[moved["blob"]] |= {"pack": moved["pack"], "offset": moved["offset"]}
+    assert chunks
+    for chunk in chunks.values():
+        look_at_chunk(*packs[chunk["pack"]], chunk["offset"], chunk)
+
+
+def test_the_index_has_the_documented_tables(store: tuple[Path, dict[str, Any]]) -> None:
+    data, manifest = store
+    with contextlib.closing(sqlite3.connect(data / "index.db")) as index:
+        schema = [name for (name,) in index.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        columns = {name: {row[1] for row in index.execute(f"PRAGMA table_info({name})")} for name in schema}
+        (position,) = index.execute("SELECT value FROM meta WHERE name = 'position'").fetchone()
+        versions = index.execute("PRAGMA application_id").fetchone() + index.execute("PRAGMA user_version").fetchone()
+    documented = {
+        title: set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\|([^|]*)\|", text, re.MULTILINE))))
+        for title, text in sections().items()
+        if "| Column | Meaning |" in text
+    }
+    # Behind the columns of `meta` stand the names of its rows.
+    documented["meta"] = {"name", "value"}
+    assert documented == columns
+    assert versions == (0x4F524349, 3)
+    assert len(position) == 56
+    file, offset, sequence = numbers(position, 0, 3)
+    logs = {log.number: log for log in logs_of(data)}
+    assert (sequence < max(log.sequence for log in logs.values())) == (manifest["end"] == "killed")
+    assert offset <= logs[file].end
+
+
+def test_the_stores_have_records_of_all_kinds_but_one(tmp_path: Path) -> None:
+    kinds = set()
+    for name in STORES:
+        unpack(name, tmp_path / name)
+        kinds |= {record.kind for record in records_of(tmp_path / name)}
+    documented = {int(title) for title in tables() if title.isdigit()}
+    # Chunks move only where the file system cannot punch holes.
+    assert kinds == documented - {18}

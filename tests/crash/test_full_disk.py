@@ -1,7 +1,5 @@
 """A file system that fills up: what was acknowledged stays readable, deletions and reclamation make room, and writes
 go on in it, over several rounds and kills. A ledger outside of the store knows everything that was acknowledged.
-
-`test_disk_full` is about one refusal; this is about the way back.
 """
 
 from __future__ import annotations
@@ -27,6 +25,8 @@ pytestmark = pytest.mark.crash
 BUCKET = "full"
 # Twice the default reserve: log files take a quarter, content the rest.
 SIZE = 512 * MIB
+# Free bytes under which content is refused; the default.
+RESERVE = 256 * MIB
 CLIENTS = 4
 # Refusals after which a client believes that the disk is full: room is looked at now and then.
 REFUSALS = 3
@@ -106,10 +106,17 @@ class Clients:
             return self.put(connection, self.ledger.name(), size)
 
     def takes(self, size: int, seconds: float = 30) -> None:
-        """Writes go on, if not at once: room is looked at now and then."""
+        """Writes continue, though not at once: the free space is looked at now and then."""
+        self._until(200, size, seconds)
+
+    def refuses(self, size: int, seconds: float = 30) -> None:
+        """Writes are refused, though not at once."""
+        self._until(503, size, seconds)
+
+    def _until(self, status: int, size: int, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        while self.put_once(size) != 200:
-            assert time.monotonic() < deadline, "writes are still refused"
+        while (answered := self.put_once(size)) != status:
+            assert time.monotonic() < deadline, f"a write is still answered {answered}"
             time.sleep(0.2)
 
     def delete(self, keys: list[str], *, may_refuse: bool = False) -> int:
@@ -255,3 +262,30 @@ def test_somebody_else_eats_the_reserve(small: Path) -> None:
         clients.takes(3 * MIB)
         clients.verify()
     assert document("fsck", "--data", data)["losses_total"] == 0
+
+
+def test_below_the_reserve_only_content_is_refused(small: Path) -> None:
+    data = small / "store"
+    ledger = Ledger()
+    with orcas.Server(data) as server:
+        make_bucket(server)
+        clients = Clients(server, ledger, 7)
+        for size in [2000] * 20 + [3 * MIB] * 2:
+            assert clients.put_once(size) == 200
+        # The spare log file and the ballast are made in the background.
+        time.sleep(0.5)
+        filler = eat(small, RESERVE - 20 * MIB)
+        for size in (2000, 3 * MIB):
+            clients.refuses(size)
+        clients.verify()
+        half = sorted(ledger.held)[::2]
+        assert clients.delete(half) == len(half)
+        assert clients.put_once(2000) == 503
+        clients.verify()
+        filler.unlink()
+        for size in (2000, 3 * MIB):
+            clients.takes(size)
+        clients.verify()
+        server.kill()
+    with orcas.Server(data) as server:
+        Clients(server, ledger, 8).verify()

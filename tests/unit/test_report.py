@@ -61,6 +61,18 @@ def test_the_last_sentence_names_the_next_command(kinds: tuple[str, ...], lost: 
     assert command in next_step(report(*kinds, lost=lost))
 
 
+@pytest.mark.parametrize(
+    "index",
+    [{"state": "absent", "detail": None}, {"state": "not compared", "detail": "the index is damaged: page 3"}],
+)
+def test_without_an_index_nothing_is_said_to_be_whole(index: dict[str, Any]) -> None:
+    told = next_step(report("log-record") | {"index": index})
+    assert "No object is lost" not in told
+    assert "`orcas serve --salvage`" in told
+    known = {"state": "not compared", "detail": "the log is damaged"}
+    assert "No object is lost" in next_step(report("log-record") | {"index": known})
+
+
 def test_a_clean_report_ends_well(capsys: pytest.CaptureFixture[str]) -> None:
     show_report(report(), as_json=False)
     show_report(report(), as_json=True)

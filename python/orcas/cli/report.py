@@ -13,8 +13,14 @@ from orcas.errors import OrcasError
 _NAMED_MAX = 20
 # Damage that can be repaired from the log alone.
 _OF_INDEX = frozenset({"index", "counts"})
+_OF_LOG = frozenset({"log-file", "log-record"})
 # Damage that can keep a store from starting.
 _IN_THE_WAY = frozenset({"log-file", "log-record", "pack", "manifest"})
+
+
+def _is_index_known(index: dict[str, Any]) -> bool:
+    """Whether there is an index that can be read: then losses in the log are known by name."""
+    return index["state"] != "absent" and not (index["detail"] or "").startswith("the index")
 
 
 def show_report(report: dict[str, Any], *, as_json: bool) -> None:
@@ -105,6 +111,11 @@ def next_step(report: dict[str, Any]) -> str:
         )
     if kinds <= _OF_INDEX | {"keys"}:
         return "A copy of the store's keys is damaged: stop the server and run `orcas fsck --repair`."
+    if kinds & _OF_LOG and not _is_index_known(report["index"]):
+        return (
+            "The log is damaged, and without an index nobody can tell which objects that affects: restore from a backup "
+            f"with `orcas restore`, or see what is left with `orcas serve --salvage`{without}."
+        )
     return (
         "No object is lost, but parts of the store are damaged: check the disk, and save everything with "
         f"`orcas backup` or, if the backup fails, with `orcas export --skip-lost`{without}."

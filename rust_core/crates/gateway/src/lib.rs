@@ -19,6 +19,7 @@ pub mod crew;
 mod deletes;
 mod describe;
 pub mod download;
+mod incoming;
 mod instant;
 pub mod intake;
 pub mod lane;

@@ -28,7 +28,7 @@ use orcas_s3::support::Understood;
 /// Hashing up to this many bytes happens on the event loop; waking a worker costs about as much.
 const INLINE_HASH_MAX: usize = 8 * 1024;
 
-/// What one operation does with its requests. Who implements it is the typed input of one request.
+/// What one operation does with its requests. The type that implements it is the input of one of them.
 pub trait Operation: Sized + Send + Sync + 'static {
     /// What its requests may ask for and those of other operations may not.
     const UNDERSTOOD: Understood = Understood::NOTHING;
@@ -46,7 +46,8 @@ pub trait Operation: Sized + Send + Sync + 'static {
         Err(Problem::internal("an operation with a body was started without one"))
     }
 
-    /// Begins an operation with its collected body, once that is checked. Does not block.
+    /// Begins an operation with its collected body, once that is checked. Does not block. What uploads do needs no
+    /// implementation of its own.
     fn take(call: &Arc<Call<Self>>, content: Bytes, digests: &Digests, slot: u32) -> Result<Step, Problem> {
         match call.input.upload() {
             Some(upload) => {

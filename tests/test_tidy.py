@@ -30,6 +30,32 @@ MODULE_DOC_LINES_MAX = 8
 # A ratchet: files that are longer, at the length they have. Numbers go down, and new names need a reason.
 LONGER: dict[str, int] = {}
 
+# A ratchet as well: files of a crate that import each other in a circle, each string a set of files that all reach each
+# other. Crates without a row have none, and none comes back.
+RINGS: dict[str, list[str]] = {
+    "rust_core": ["checks core lib"],
+    "checksum": ["md5::lanes md5::lanes::vectors"],
+    "decide": ["buckets lib manifest objects reclaim uploads"],
+    "engine": [
+        (
+            "apply ballast body cache check::census check::losses check::manifests check::replay check::scrub "
+            "check::store check::subject commit health hold lib list mend open reads reclaim reclaim::driver "
+            "reclaim::logs reclaim::packs recover salvage salvage::verify sharing view"
+        ),
+        "mentions overlay",
+    ],
+    "fs": ["sim sim::image"],
+    "index": [
+        (
+            "apply blobs buckets columns digests frames heads ledger lib maintenance numbers packs pages pool reader "
+            "rebuild reclaim references schema tallies uploads versions"
+        ),
+    ],
+    "load": ["run worker"],
+    "log": ["compaction files survey writer", "examine inspect", "salvage salvage::frames"],
+    "sigv4": ["canonical keys", "claim verify version_two"],
+}
+
 # What only test suites read.
 SUITE_VARIABLES = {
     "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED", "ORCAS_SALVAGE",
@@ -146,6 +172,120 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     arrows = {name: imported(path, set(modules)) - {name} for name, path in modules.items()}
     assert sum(map(len, arrows.values())) > len(modules)
     assert circle(arrows) == []
+
+
+Module = tuple[str, ...]
+
+
+def rust_module(path: Path) -> Module:
+    """The names that lead to a file below the `src` of its crate; none for `lib.rs`."""
+    parts = path.with_suffix("").parts
+    return parts[:-1] if parts[-1] in {"lib", "mod"} else parts
+
+
+def without_tests(source: str) -> str:
+    """Source without comments and without what only tests compile."""
+    item = re.compile(r"^( *)#\[cfg\(test\)\]\n(?: *#\[.*\]\n)*.*?(?:;$|\{$.*?^\1\}$)", re.MULTILINE | re.DOTALL)
+    return item.sub("", re.sub(r"//.*", "", source))
+
+
+def paths_of_use(tree: str) -> list[str]:
+    """The paths that a `use` names, its braces taken apart; what stands behind `as` is left out."""
+    while found := re.search(r"([\w:]*)\{([^{}]*)\}", tree):
+        inside = ", ".join(found[1] + path.strip() for path in found[2].split(",") if path.strip())
+        tree = tree[: found.start()] + inside + tree[found.end() :]
+    return [path.split(" as ")[0].strip() for path in tree.split(",")]
+
+
+def rust_names(path: str, module: Module, modules: set[Module]) -> Module | None:
+    """What `path` means in `module`, from the root of the crate; None for what is of another crate."""
+    first, *rest = path.split("::")
+    if first in {"crate", "$crate"}:
+        return tuple(rest)
+    if first == "self":
+        return (*module, *rest)
+    if first != "super":
+        return (*module, first, *rest) if (*module, first) in modules else None
+    while rest[0] == "super":
+        module, rest = module[:-1], rest[1:]
+    return (*module[:-1], *rest)
+
+
+def rust_arrows(crate: Path) -> dict[Module, set[Module]]:
+    """Which files of a crate import which, outside of tests. Declaring a module and passing on its names is no import:
+    who takes a name that was passed on imports the file that has it."""
+    sources = {rust_module(path.relative_to(crate / "src")): path for path in (crate / "src").rglob("*.rs")}
+    sources = {module: path for module, path in sources.items() if not any(part.startswith("test") for part in module)}
+    modules, passed_on, taken = set(sources), {}, {module: list[Module]() for module in sources}
+    for module, path in sources.items():
+        source = without_tests(path.read_text(encoding="utf-8"))
+        use = re.compile(r"^ *(pub(?:\(.*?\))? )?use ([^;]+);", re.MULTILINE)
+        code = re.sub(r"\bmod \w+;", "", use.sub("", source))
+        for public, tree in use.findall(source):
+            for named in paths_of_use(tree):
+                names = rust_names(named, module, modules)
+                if names and public:
+                    passed_on[*module, names[-1]] = names
+                if names is not None and (not public or re.search(rf"\b{names[-1]}\b", code)):
+                    taken[module].append(names)
+        inline = [rust_names(path, module, modules) for path in re.findall(r"(?<![\w:])\w+(?:::\w+)+", code)]
+        taken[module] += [names for names in inline if names]
+
+    def home(names: Module, steps: int = 8) -> Module:
+        for end in range(len(names), -1, -1):
+            if end < len(names) and names[: end + 1] in passed_on and steps:
+                return home(passed_on[names[: end + 1]] + names[end + 1 :], steps - 1)
+            if names[:end] in modules:
+                return names[:end]
+        raise AssertionError(names)
+
+    return {module: {home(names) for names in found} - {module} for module, found in taken.items()}
+
+
+def rings(arrows: dict[Module, set[Module]]) -> list[str]:
+    """The largest sets of files that all reach each other."""
+
+    def behind(start: Module) -> set[Module]:
+        found, left = set[Module](), [start]
+        while left:
+            new = arrows[left.pop()] - found
+            found |= new
+            left += new
+        return found
+
+    reached = {module: behind(module) for module in arrows}
+    return sorted(
+        {
+            " ".join(sorted("::".join(other) or "lib" for other in reached[module] if module in reached[other]))
+            for module in arrows
+            if module in reached[module]
+        }
+    )
+
+
+def test_imports_of_rust_are_found(tmp_path: Path) -> None:
+    files = {
+        "lib.rs": "mod a;\nmod b;\nmod c;\npub use c::Name;\n#[cfg(test)]\nmod tests;\n",
+        "a.rs": "use std::sync::{Arc, atomic::{AtomicBool, Ordering}};\nuse super::b::{self as other, d::{D, e}};\n",
+        "b/mod.rs": "pub mod d;\n// use crate::a::X;\n#[cfg(test)]\nmod tests {\n    use crate::a::X;\n}\nfn f() {}\n",
+        "b/d.rs": "fn f() -> crate::Name {\n    super::f()\n}\n",
+        "c.rs": "#[cfg(test)]\nuse super::a::X;\nuse crate::{\n    a::Y,\n    b as other,\n};\n",
+    }
+    for name, source in files.items():
+        path = tmp_path / "src" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(source)
+    arrows = rust_arrows(tmp_path)
+    found = {"::".join(module): {"::".join(target) for target in targets} for module, targets in arrows.items()}
+    assert found == {"": set(), "a": {"b", "b::d"}, "b": set(), "b::d": {"b", "c"}, "c": {"a", "b"}}
+    assert rings(arrows) == ["a b::d c"]
+
+
+@pytest.mark.parametrize("crate", CRATES, ids=relative)
+def test_no_other_files_of_a_crate_import_each_other_in_a_circle(crate: Path) -> None:
+    arrows = rust_arrows(crate)
+    assert len(arrows) > 1
+    assert rings(arrows) == RINGS.get(crate.name, [])
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=relative)

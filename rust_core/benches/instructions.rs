@@ -26,9 +26,9 @@ use orcas_record::{BucketId, Extent, Identity, ObjectHeaders, Record, Version, V
 use orcas_s3::Target;
 use orcas_s3::format::{format_content_length, format_content_range, format_etag, format_last_modified};
 use orcas_s3::headers::{ObjectAnswer, Overrides, StoredHeaders};
-use orcas_s3::operations::resolve;
 use orcas_s3::query::ListObjectsV2Query;
-use orcas_s3::support::check_supported;
+use orcas_s3::resolve::resolve;
+use orcas_s3::support::{Understood, check_supported};
 use orcas_s3::xml::lists::{ObjectEntry, ObjectList, Owner};
 use orcas_sigv4::{Policy, SKEW_MAX_MS, SigningKeys, authorize, sha256_hex};
 
@@ -122,6 +122,9 @@ fn formatting() {
     });
 }
 
+/// What a GetObject may ask for.
+const UNDERSTOOD: Understood = Understood { version_id: true, reads_clear: true, ..Understood::NOTHING };
+
 /// A GET from its head to its answer: first some of the steps, then all.
 fn requests(data: &Path) {
     let server = Server::open(data, true);
@@ -138,13 +141,13 @@ fn requests(data: &Path) {
             let host = head.headers.get("host").unwrap_or_default();
             let target = Target::parse(head.path, host, &[]).expect("a target");
             let operation = resolve(head.method, &target, &query, &head.headers).expect("an operation");
-            check_supported(operation, &query, &head.headers).expect("supported");
+            check_supported(&UNDERSTOOD, &query, &head.headers).expect("supported");
             black_box((target, operation));
         });
         count("accept-get", REQUESTS, |_| drop(black_box(server.accept(black_box(head)))));
         let request = server.accept(head);
-        let answer = |request: &Arc<Request>| {
-            let answer = request.start(&[], 0).expect("at hand, because it was just read");
+        let answer = |request: &Arc<dyn Request>| {
+            let answer = Arc::clone(request).start(&[], 0).expect("at hand, because it was just read");
             assert!(answer.status == 200 && matches!(answer.body, AnswerBody::Bytes(_)), "status {}", answer.status);
             answer
         };

@@ -245,7 +245,7 @@ impl Core {
         body: &[u8],
         slot: u32,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let inner = &request.inner;
+        let inner = Arc::clone(&request.inner);
         let answer = if body.len() > TAKE_ATTACHED_MAX {
             py.detach(|| inner.start(body, slot))
         } else {

@@ -9,10 +9,9 @@ use pyo3::types::PyMemoryView;
 
 use super::room;
 use orcas_base::buffers::Room;
-use orcas_gateway::lane::Reply;
 use orcas_gateway::store_body::UploadStream;
 use orcas_gateway::stream::{Flow, Resume};
-use orcas_gateway::{BodyPlan, Event};
+use orcas_gateway::{BodyPlan, Event, Reply};
 use orcas_s3::target::hosted_bucket;
 
 pub const FLOW_MORE: u8 = 0;
@@ -31,7 +30,7 @@ pub fn names_bucket(host: &[u8], domains: Vec<String>) -> bool {
 /// A verified, typed request; opaque but for what the dispatcher needs.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Request {
-    pub inner: Arc<orcas_gateway::Request>,
+    pub inner: Arc<dyn orcas_gateway::Request>,
 }
 
 #[pymethods]
@@ -39,29 +38,29 @@ impl Request {
     /// Index into OPERATIONS.
     #[getter]
     fn operation(&self) -> u8 {
-        self.inner.operation as u8
+        self.inner.operation() as u8
     }
 
     #[getter]
     fn request_id(&self) -> &str {
-        self.inner.envelope.request_id()
+        self.inner.envelope().request_id()
     }
 
     /// Whether the body is taken in piece by piece.
     #[getter]
     fn streams(&self) -> bool {
-        matches!(self.inner.body, BodyPlan::Stream(_))
+        matches!(self.inner.body(), BodyPlan::Stream(_))
     }
 
     /// Bytes that a collected body may have on the wire.
     #[getter]
     fn body_max(&self) -> u64 {
-        self.inner.body.whole_max()
+        self.inner.body().whole_max()
     }
 
     /// Takes memory for a collected body; False: a completion for `slot` follows when it was taken.
     fn admit(&self, slot: u32) -> bool {
-        self.inner.admit(slot)
+        Arc::clone(&self.inner).admit(slot)
     }
 
     /// The body was received to its end: the connection may go on after the answer.
@@ -81,7 +80,7 @@ impl Request {
 #[pyclass(frozen, module = "orcas._core")]
 pub struct BodySink {
     stream: UploadStream,
-    request: Arc<orcas_gateway::Request>,
+    request: Arc<dyn orcas_gateway::Request>,
     /// For the read under way.
     lent: Mutex<Option<Room>>,
 }
@@ -131,7 +130,7 @@ impl BodySink {
     /// No further piece comes; the completion for `slot` brings the answer.
     fn finish(&self, slot: u32) {
         *self.lent.lock() = None;
-        self.stream.finish(Reply::new(Arc::clone(&self.request), slot));
+        self.stream.finish(Reply::new(self.request.clone(), slot));
     }
 
     /// Forgets the body.
@@ -143,8 +142,8 @@ impl BodySink {
 
 impl BodySink {
     fn resume(&self, slot: u32) -> Resume {
-        let lane = Arc::clone(&self.request.lane);
-        Box::new(move || lane.complete(slot, Event::Resume))
+        let request = Arc::clone(&self.request);
+        Box::new(move || request.complete(slot, Event::Resume))
     }
 }
 

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use orcas_decide::Intent;
 use orcas_engine::{Engine, EngineOptions};
-use orcas_gateway::lane::{Reply, now_ms};
+use orcas_gateway::lane::now_ms;
 use orcas_gateway::stream::Flow;
-use orcas_gateway::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Request};
+use orcas_gateway::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
 use orcas_sigv4::{Credential, Signer};
@@ -94,25 +94,25 @@ impl Server {
         signed
     }
 
-    pub fn accept(&self, head: &RequestHead<'_>) -> Arc<Request> {
+    pub fn accept(&self, head: &RequestHead<'_>) -> Arc<dyn Request> {
         self.lane.accept(head).map_err(|answer| answer.status).expect("the head is taken")
     }
 
     /// Carries one request out and returns how many bytes the body of its answer had.
     pub fn call(&self, signed: &Signed, body: &[u8]) -> u64 {
         let request = signed.head(|head| self.accept(head));
-        let answer = match &request.body {
+        let answer = match request.body() {
             BodyPlan::Stream(_) => self.stream(&request, body),
             BodyPlan::None | BodyPlan::Whole(_) => {
                 request.body_read();
-                request.start(body, 0).unwrap_or_else(|| self.answer())
+                Arc::clone(&request).start(body, 0).unwrap_or_else(|| self.answer())
             }
         };
         assert!((200..300).contains(&answer.status), "{} {}: {}", signed.method, signed.path, answer.status);
         self.received(answer)
     }
 
-    fn stream(&self, request: &Arc<Request>, body: &[u8]) -> Answer {
+    fn stream(&self, request: &Arc<dyn Request>, body: &[u8]) -> Answer {
         let stream = request.open_body("127.0.0.1").expect("a body");
         for piece in body.chunks(RECEIVED) {
             loop {
@@ -126,7 +126,7 @@ impl Server {
             stream.push(piece);
         }
         request.body_read();
-        stream.finish(Reply::new(Arc::clone(request), 0));
+        stream.finish(Reply::new(request.clone(), 0));
         self.answer()
     }
 

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::budget::Permit;
+use super::incoming::{Consumer, Incoming, Next};
 use super::pool::Pool;
-use super::stream::{Consumer, Next, Shared};
 
 /// Bodies that a worker looks after at once.
 const COMPANY_MAX: usize = 16;
@@ -30,7 +30,7 @@ pub struct Crew<C: Consumer> {
 
 struct State<C: Consumer> {
     /// Bodies that have something for a worker, each once.
-    waiting: VecDeque<Arc<Shared<C>>>,
+    waiting: VecDeque<Arc<Incoming<C>>>,
     working: usize,
 }
 
@@ -43,7 +43,7 @@ impl<C: Consumer> Crew<C> {
     }
 
     /// `body` has something for a worker. To be called once, until a worker has left it.
-    pub(super) fn wait(self: &Arc<Self>, body: Arc<Shared<C>>) {
+    pub(super) fn wait(self: &Arc<Self>, body: Arc<Incoming<C>>) {
         let mut state = self.state.lock();
         state.waiting.push_back(body);
         if state.working == self.workers_max {
@@ -70,7 +70,7 @@ impl<C: Consumer> Crew<C> {
     }
 
     /// A worker's share of what waits; `None` when it may go.
-    fn company(&self) -> Option<Vec<Arc<Shared<C>>>> {
+    fn company(&self) -> Option<Vec<Arc<Incoming<C>>>> {
         let mut state = self.state.lock();
         let share = state.waiting.len().div_ceil(state.working).min(COMPANY_MAX);
         if share == 0 {
@@ -80,7 +80,7 @@ impl<C: Consumer> Crew<C> {
         Some(state.waiting.drain(..share).collect())
     }
 
-    fn look_after(self: &Arc<Self>, bodies: Vec<Arc<Shared<C>>>) {
+    fn look_after(self: &Arc<Self>, bodies: Vec<Arc<Incoming<C>>>) {
         let in_company = bodies.len() > 1;
         let mut members: Vec<Member<C>> = bodies.into_iter().filter_map(Member::new).collect();
         members.iter_mut().for_each(|member| member.consume(in_company));
@@ -109,14 +109,14 @@ impl<C: Consumer> Crew<C> {
 
 /// A body that a worker looks after. Dropped with its consumer, it dies.
 struct Member<C: Consumer> {
-    body: Arc<Shared<C>>,
+    body: Arc<Incoming<C>>,
     consumer: Option<Box<C>>,
     /// The share of the budget that covers what is not settled.
     held: Option<Permit>,
 }
 
 impl<C: Consumer> Member<C> {
-    fn new(body: Arc<Shared<C>>) -> Option<Self> {
+    fn new(body: Arc<Incoming<C>>) -> Option<Self> {
         let consumer = Some(body.take_consumer()?);
         Some(Self { body, consumer, held: None })
     }

@@ -5,7 +5,7 @@ use super::accept::below;
 use super::lane::Lane;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::Target;
-use orcas_s3::operations::resolve;
+use orcas_s3::resolve::resolve;
 use orcas_sigv4::{Diagnosis, Place, authorize, claimed_access_key, diagnose};
 
 /// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.

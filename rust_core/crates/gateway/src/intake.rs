@@ -220,6 +220,15 @@ pub fn transfer_encoded(headers: &Headers<'_>) -> bool {
     headers.get("transfer-encoding").is_some()
 }
 
+/// Refuses a request that announces a body which nobody would read.
+pub fn refuse_body(headers: &Headers<'_>, message: &'static str) -> Result<(), S3Error> {
+    let announced = headers.get_all("content-length").any(|length| length.trim_ascii() != b"0");
+    if announced || transfer_encoded(headers) {
+        return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+    }
+    Ok(())
+}
+
 /// Checks one body as it arrives.
 pub struct Verifier {
     promised: Promise,

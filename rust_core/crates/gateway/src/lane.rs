@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use super::answer::Answer;
+use super::answer::Envelope;
 use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
@@ -16,14 +16,13 @@ use super::crew::Crew;
 use super::download::Downloads;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
-use super::problem::Problem;
 use super::replays::Replays;
-use super::request::Request;
+use super::reply::{Completion, Event};
 use super::store_body::StoreBody;
-use orcas_base::buffers::{Buffer, Buffers};
+use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
-use orcas_decide::{Failure, Outcome};
-use orcas_engine::{CompletionSink, Handle};
+use orcas_engine::Handle;
+use orcas_record::Bucket;
 use orcas_sigv4::{Credential, SigningKeys};
 
 /// What the operator chose for the HTTP side.
@@ -96,22 +95,6 @@ pub struct Lane {
     id_mask: u64,
 }
 
-/// What the event loop finds in the queue, for the slot it gave.
-pub struct Completion {
-    pub slot: u32,
-    pub event: Event,
-}
-
-pub enum Event {
-    /// The engine is done; the answer is made on the loop, away from the committing thread.
-    Committed(Arc<Request>, std::result::Result<Outcome, Failure>),
-    Answered(Answer),
-    /// A piece of a download.
-    Piece(std::result::Result<Buffer, Problem>),
-    /// There is room for the body now, or it is over: ask again.
-    Resume,
-}
-
 impl Lane {
     pub fn new(engine: Handle, options: LaneOptions, identities: Identities) -> Result<Arc<Self>> {
         let failed = |source| Error::io("start", std::path::Path::new("request lane"), source);
@@ -149,6 +132,24 @@ impl Lane {
         }))
     }
 
+    /// What answers to a request for `path`, as it stood in the request line, say about it.
+    pub fn envelope(&self, method: &[u8], path: &[u8]) -> Envelope {
+        Envelope {
+            request_id: self.next_request_id(),
+            host_id: Arc::clone(&self.host_id),
+            resource: path.to_vec(),
+            headless: method == b"HEAD",
+        }
+    }
+
+    /// The region that answers show for a bucket.
+    pub fn region_of<'a>(&'a self, bucket: &'a Bucket) -> &'a str {
+        match std::str::from_utf8(&bucket.location) {
+            Ok(region) if !region.is_empty() => region,
+            _ => &self.options.region,
+        }
+    }
+
     /// 16 hexadecimal digits in upper case, unique in this process.
     pub fn next_request_id(&self) -> [u8; 16] {
         const HEX: &[u8; 16] = b"0123456789ABCDEF";
@@ -174,76 +175,4 @@ impl Lane {
 pub fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
-/// Brings the engine's verdict on a request back to the loop.
-pub struct Commit(pub Arc<Request>);
-
-impl CompletionSink for Commit {
-    fn complete(&self, token: u64, result: std::result::Result<Outcome, Failure>) {
-        if self.complete_quietly(token, result) {
-            self.wake();
-        }
-    }
-
-    fn complete_quietly(&self, token: u64, result: std::result::Result<Outcome, Failure>) -> bool {
-        let slot = u32::try_from(token).unwrap_or(u32::MAX);
-        let event = Event::Committed(Arc::clone(&self.0), result);
-        self.0.lane.completions.push_quietly(Completion { slot, event })
-    }
-
-    fn wake(&self) {
-        self.0.lane.completions.wake();
-    }
-}
-
-/// A promise to answer one slot. Dropped unkept (a worker panicked or the pool is closed), it answers for itself.
-pub struct Reply {
-    request: Arc<Request>,
-    slot: u32,
-    kept: bool,
-}
-
-impl Reply {
-    pub fn new(request: Arc<Request>, slot: u32) -> Self {
-        Self { request, slot, kept: false }
-    }
-
-    pub fn request(&self) -> &Arc<Request> {
-        &self.request
-    }
-
-    pub fn answer(mut self, answer: Answer) {
-        self.kept = true;
-        self.send(answer);
-    }
-
-    fn send(&self, answer: Answer) {
-        self.request.lane.complete(self.slot, Event::Answered(self.request.sealed(answer)));
-    }
-
-    pub fn result(self, result: std::result::Result<Answer, Problem>) {
-        let answer = result.unwrap_or_else(|problem| self.request.envelope.problem(problem));
-        self.answer(answer);
-    }
-
-    /// Somebody else has promised to answer.
-    pub fn leave(mut self) {
-        self.kept = true;
-    }
-
-    /// Hands `intent` to the engine, which will answer.
-    pub fn submit(mut self, intent: orcas_decide::Intent) {
-        self.kept = true;
-        self.request.submit(intent, self.slot);
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        if !self.kept {
-            let problem = Problem::internal("a worker ended before it had an answer");
-            self.send(self.request.envelope.problem(problem));
-        }
-    }
 }

@@ -1,7 +1,7 @@
-//! A verified request: the operation, its typed input, what its body must be, and how it is carried out.
+//! A verified request: the input of its operation, what its body must be, and how it is carried out.
 //!
-//! `start` answers at once when nothing can block; otherwise exactly one completion for the slot follows. Each
-//! operation's own steps stand in the modules named after its noun.
+//! `Operation` is what the files in `operations` implement; `Request` is what a server sees of a request, whatever its
+//! operation. `start` answers at once when nothing can block; otherwise exactly one completion for the slot follows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,103 +9,200 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::answer::{Answer, Envelope, HeaderBlock};
-use super::buckets::CreateBucket;
+use super::answer::{Answer, Envelope};
+use super::body_plan::BodyPlan;
 use super::budget::Permit;
-use super::copies::{CopyObject, MoveObject, UploadPartCopy};
-use super::deletes::{DeleteObject, DeleteObjects};
-use super::instant::InstantUpload;
 use super::intake::{Digests, Promise};
-use super::lane::{Commit, Event, Lane, Reply};
-use super::listing::{ListBuckets, ListObjects, ListParts, ListUploads};
-use super::objects::ReadObject;
+use super::lane::Lane;
 use super::problem::Problem;
-use super::settings::PutBucketSettings;
-use super::uploads::{AbortUpload, CompleteUpload, CreateUpload, Upload};
-use orcas_decide::{Failure, Intent, Outcome};
-use orcas_engine::Waiter;
+use super::reading::Reading;
+use super::reply::{Completion, Event, Pending, Reply};
+use super::store_body::{StoreBody, UploadStream};
+use super::stream::BodyStream;
+use orcas_decide::{Body, Failure, Intent, Outcome};
+use orcas_engine::{CompletionSink, Waiter};
 use orcas_record::Bucket;
-use orcas_s3::Operation;
+use orcas_s3::Operation as Name;
+use orcas_s3::support::Understood;
 
 /// Hashing up to this many bytes happens on the event loop; waking a worker costs about as much.
 const INLINE_HASH_MAX: usize = 8 * 1024;
 
-pub struct Request {
+/// What one operation does with its requests. The type that implements it is the input of one of them.
+pub trait Operation: Sized + Send + Sync + 'static {
+    /// What its requests may ask for and those of other operations may not.
+    const UNDERSTOOD: Understood = Understood::NOTHING;
+
+    /// Reads the input from the head.
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem>;
+
+    /// What its body must be.
+    fn body(&self, _reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        Ok(BodyPlan::None)
+    }
+
+    /// Begins an operation without a body. On the event loop: does not block.
+    fn begin(_call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
+        Err(Problem::internal("an operation with a body was started without one"))
+    }
+
+    /// Begins an operation with its collected body, once that is checked. Does not block. What uploads do needs no
+    /// implementation of its own.
+    fn take(call: &Arc<Call<Self>>, content: Bytes, digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        match call.input.upload() {
+            Some(upload) => {
+                let size = content.len() as u64;
+                let body = call.lane.engine.small_body(upload.bucket(), content);
+                Ok(call.submit(upload.intent(size, digests, body), slot))
+            }
+            None => Err(Problem::internal("an operation without a body was given one")),
+        }
+    }
+
+    /// The answer to what the engine has decided.
+    fn answer(_call: &Call<Self>, _outcome: Outcome) -> Result<Answer, Problem> {
+        Err(another_question())
+    }
+
+    /// Itself, if its body becomes content of the store.
+    fn upload(&self) -> Option<&dyn Upload> {
+        None
+    }
+}
+
+/// An operation whose body becomes content of the store.
+pub trait Upload {
+    fn bucket(&self) -> &Arc<Bucket>;
+
+    /// `size` in bytes.
+    fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent;
+}
+
+/// The engine's outcome is none of the operation that was submitted.
+pub fn another_question() -> Problem {
+    Problem::internal("the engine answered another question")
+}
+
+/// What a step of an operation came to.
+pub enum Step {
+    Answer(Answer),
+    /// A completion for the slot will come.
+    Later,
+}
+
+impl From<Answer> for Step {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+/// What a server sees of a request.
+pub trait Request: Pending {
+    fn operation(&self) -> Name;
+
+    fn envelope(&self) -> &Envelope;
+
+    fn body(&self) -> &BodyPlan;
+
+    /// Takes budget for a body to be collected. False: not now, a `Resume` for `slot` follows when it was taken.
+    fn admit(self: Arc<Self>, slot: u32) -> bool;
+
+    /// The body was received to its end.
+    fn body_read(&self);
+
+    /// Begins to take a streamed body in; `None` when the request has no such body. `host` is the client's address.
+    fn open_body(&self, host: &str) -> Option<UploadStream>;
+
+    /// Begins the operation with its collected body, which is empty when there is none.
+    ///
+    /// `Some` is the answer; after `None` one completion for `slot` follows.
+    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Answer>;
+}
+
+/// One request of an operation.
+pub struct Call<O> {
     pub lane: Arc<Lane>,
-    pub operation: Operation,
     pub envelope: Envelope,
-    pub input: Input,
-    pub body: BodyPlan,
+    pub input: O,
+    name: Name,
+    body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
     /// Covers a body collected in memory, until the request is done.
     permit: Mutex<Option<Permit>>,
 }
 
-/// The typed input of each operation.
-pub enum Input {
-    ListBuckets(ListBuckets),
-    CreateBucket(CreateBucket),
-    HeadBucket(Arc<Bucket>),
-    DeleteBucket(Arc<Bucket>),
-    GetBucketLocation(Arc<Bucket>),
-    PutBucketSettings(Box<PutBucketSettings>),
-    ListObjects(ListObjects),
-    /// GetObject and HeadObject.
-    ReadObject(Box<ReadObject>),
-    /// PutObject and UploadPart.
-    Upload(Box<Upload>),
-    InstantUpload(Box<InstantUpload>),
-    DeleteObject(DeleteObject),
-    DeleteObjects(DeleteObjects),
-    CopyObject(Box<CopyObject>),
-    /// RenameObject and MoveObject.
-    MoveObject(Box<MoveObject>),
-    CreateUpload(Box<CreateUpload>),
-    UploadPartCopy(Box<UploadPartCopy>),
-    CompleteUpload(Box<CompleteUpload>),
-    AbortUpload(AbortUpload),
-    ListParts(ListParts),
-    ListUploads(ListUploads),
-}
+impl<O: Operation> Call<O> {
+    /// Reads a request whose sender is known.
+    pub fn accept(reading: &Reading<'_>) -> Result<Arc<dyn Request>, Problem> {
+        let input = O::parse(reading)?;
+        let body = input.body(reading)?;
+        Ok(Arc::new(Self {
+            lane: Arc::clone(reading.lane),
+            envelope: reading.lane.envelope(reading.head.method, reading.head.path),
+            input,
+            name: reading.operation,
+            body,
+            unread: AtomicBool::new(reading.has_body),
+            permit: Mutex::new(None),
+        }))
+    }
 
-/// How the body of a request is taken in.
-pub enum BodyPlan {
-    /// The operation has none; what the client sends nevertheless stays unread.
-    None,
-    /// Collected in memory: small objects and documents.
-    Whole(Box<Promise>),
-    /// Checked and stored piece by piece.
-    Stream(Box<Promise>),
-}
+    /// Hands `intent` to the engine, which will answer.
+    pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Step {
+        let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
+        self.lane.engine.submit(intent, waiter);
+        Step::Later
+    }
 
-impl BodyPlan {
-    /// Bytes on the wire that a collected body may have; 0 for the others.
-    pub fn whole_max(&self) -> u64 {
-        match self {
-            Self::Whole(promise) => promise.wire_max(),
-            Self::None | Self::Stream(_) => 0,
-        }
+    /// Runs `job`, which may block, on a worker, which answers the slot.
+    pub fn later(
+        self: &Arc<Self>,
+        slot: u32,
+        job: impl FnOnce(&Self) -> Result<Answer, Problem> + Send + 'static,
+    ) -> Step {
+        self.on_worker(slot, |call| job(call).map(Step::Answer))
+    }
+
+    /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
+    fn on_worker(
+        self: &Arc<Self>,
+        slot: u32,
+        job: impl FnOnce(&Arc<Self>) -> Result<Step, Problem> + Send + 'static,
+    ) -> Step {
+        let reply = Reply::new(Arc::clone(self), slot);
+        self.lane.pool.spawn(move || match job(reply.request()) {
+            Ok(Step::Answer(answer)) => reply.result(Ok(answer)),
+            Ok(Step::Later) => reply.leave(),
+            Err(problem) => reply.result(Err(problem)),
+        });
+        Step::Later
+    }
+
+    fn take(self: &Arc<Self>, promise: &Promise, body: Bytes, slot: u32) -> Result<Step, Problem> {
+        let (content, digests) = promise.verify(body, &self.lane.buffers)?;
+        O::take(self, content, &digests, slot)
     }
 }
 
-impl Request {
-    pub fn new(
-        lane: Arc<Lane>,
-        envelope: Envelope,
-        (operation, input, body): (Operation, Input, BodyPlan),
-        has_body: bool,
-    ) -> Arc<Self> {
-        let (unread, permit) = (AtomicBool::new(has_body), Mutex::new(None));
-        Arc::new(Self { lane, operation, envelope, input, body, unread, permit })
+impl<O: Operation> Request for Call<O> {
+    fn operation(&self) -> Name {
+        self.name
     }
 
-    /// Takes budget for a body to be collected. False: not now, a `Resume` for `slot` follows when it was taken.
-    pub fn admit(self: &Arc<Self>, slot: u32) -> bool {
-        let request = Arc::clone(self);
+    fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    fn body(&self) -> &BodyPlan {
+        &self.body
+    }
+
+    fn admit(self: Arc<Self>, slot: u32) -> bool {
+        let request = Arc::clone(&self);
         let granted = move |permit| {
             *request.permit.lock() = Some(permit);
-            request.lane.complete(slot, Event::Resume);
+            request.complete(slot, Event::Resume);
         };
         match self.lane.budget.take_or_wait(self.body.whole_max(), granted) {
             Some(permit) => {
@@ -116,186 +213,84 @@ impl Request {
         }
     }
 
-    /// The body was received to its end.
-    pub fn body_read(&self) {
+    fn body_read(&self) {
         self.unread.store(false, Ordering::Relaxed);
     }
 
-    /// Fit to be sent. Ends the connection after an answer that leaves a body unread.
-    pub fn sealed(&self, answer: Answer) -> Answer {
+    fn open_body(&self, host: &str) -> Option<UploadStream> {
+        let (BodyPlan::Stream(promise), Some(upload)) = (&self.body, self.input.upload()) else { return None };
+        let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
+        let consumer = StoreBody::new(engine.clone(), Arc::clone(upload.bucket()), promise, Arc::clone(prefixes));
+        let crew = Arc::clone(if promise.hashes_sha256() { intake_sha256 } else { intake });
+        Some(BodyStream::new(crew, budget.client(host), Arc::clone(buffers), promise.wire, consumer))
+    }
+
+    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Answer> {
+        let step = match &self.body {
+            BodyPlan::Whole(promise) => {
+                let body = self.lane.buffers.copy(body);
+                if body.len() <= INLINE_HASH_MAX {
+                    self.take(promise, body, slot)
+                } else {
+                    Ok(self.on_worker(slot, move |call| match &call.body {
+                        BodyPlan::Whole(promise) => call.take(promise, body, slot),
+                        BodyPlan::None | BodyPlan::Stream(_) => O::begin(call, slot),
+                    }))
+                }
+            }
+            BodyPlan::None | BodyPlan::Stream(_) => O::begin(&self, slot),
+        };
+        match step {
+            Ok(Step::Answer(answer)) => Some(self.sealed(Ok(answer))),
+            Ok(Step::Later) => None,
+            Err(problem) => Some(self.sealed(Err(problem))),
+        }
+    }
+}
+
+impl<O: Operation> Pending for Call<O> {
+    fn complete(&self, slot: u32, event: Event) {
+        self.lane.complete(slot, event);
+    }
+
+    fn submit(self: Arc<Self>, intent: Intent, slot: u32) {
+        Self::submit(&self, intent, slot);
+    }
+
+    fn committed(&self, result: Result<Outcome, Failure>) -> Answer {
+        self.sealed(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
+    }
+
+    fn stored(&self, size: u64, digests: &Digests, body: Body) -> Result<Intent, Problem> {
+        let upload = self.input.upload();
+        let upload = upload.ok_or_else(|| Problem::internal("a streamed body belongs to no upload"))?;
+        Ok(upload.intent(size, digests, body))
+    }
+
+    fn sealed(&self, result: Result<Answer, Problem>) -> Answer {
+        let answer = result.unwrap_or_else(|problem| self.envelope.problem(problem));
         let answer = self.envelope.checked(answer);
         if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }
     }
-
-    /// Begins the operation with its collected body, which is empty when there is none.
-    ///
-    /// `Some` is the answer; after `None` one completion for `slot` follows.
-    pub fn start(self: &Arc<Self>, body: &[u8], slot: u32) -> Option<Answer> {
-        let promise = match &self.body {
-            BodyPlan::Whole(promise) => promise,
-            BodyPlan::None | BodyPlan::Stream(_) => return self.settle(self.begin(slot)),
-        };
-        let body = self.lane.buffers.copy(body);
-        if body.len() <= INLINE_HASH_MAX {
-            return self.settle(self.take(promise, body, slot));
-        }
-        self.on_worker(slot, |request, slot| match &request.body {
-            BodyPlan::Whole(promise) => request.take(promise, body, slot),
-            BodyPlan::None | BodyPlan::Stream(_) => request.begin(slot),
-        })
-    }
-
-    /// What a step came to: an answer, or a promise that one will come.
-    fn settle(&self, step: Result<Step, Problem>) -> Option<Answer> {
-        let answer = match step {
-            Ok(Step::Answer(answer)) => answer,
-            Ok(Step::Later) => return None,
-            Err(problem) => self.envelope.problem(problem),
-        };
-        Some(self.sealed(answer))
-    }
-
-    /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
-    pub fn on_worker(
-        self: &Arc<Self>,
-        slot: u32,
-        job: impl FnOnce(&Arc<Self>, u32) -> Result<Step, Problem> + Send + 'static,
-    ) -> Option<Answer> {
-        let reply = Reply::new(Arc::clone(self), slot);
-        self.lane.pool.spawn(move || {
-            let request = Arc::clone(reply.request());
-            match job(&request, slot) {
-                Ok(Step::Answer(answer)) => reply.answer(answer),
-                Ok(Step::Later) => reply.leave(),
-                Err(problem) => reply.result(Err(problem)),
-            }
-        });
-        None
-    }
-
-    /// An operation without a body, or whose body does not matter.
-    fn begin(self: &Arc<Self>, slot: u32) -> Result<Step, Problem> {
-        match &self.input {
-            Input::HeadBucket(bucket) => Ok(self.head_bucket(bucket).into()),
-            Input::GetBucketLocation(bucket) => Ok(self.bucket_location(bucket).into()),
-            Input::ListBuckets(input) => Ok(self.list_buckets(input).into()),
-            Input::DeleteBucket(bucket) => self.submit_step(Intent::DeleteBucket { bucket: bucket.id }, slot),
-            Input::ReadObject(read) => self.read_object(read, slot),
-            Input::DeleteObject(delete) => self.submit_step(delete.intent(), slot),
-            Input::CopyObject(_) | Input::UploadPartCopy(_) => {
-                Ok(Step::from_worker(self.on_worker(slot, |request, _| request.copy())))
-            }
-            Input::InstantUpload(_) => {
-                Ok(Step::from_worker(self.on_worker(slot, |request, _| request.instant_upload())))
-            }
-            Input::PutBucketSettings(_) => {
-                Ok(Step::from_worker(self.on_worker(slot, |request, _| request.put_bucket_settings())))
-            }
-            Input::MoveObject(moved) => self.submit_step(moved.intent(&self.lane)?, slot),
-            Input::CreateUpload(create) => self.submit_step(create.intent(), slot),
-            Input::AbortUpload(abort) => self.submit_step(abort.intent(), slot),
-            Input::ListObjects(_) | Input::ListParts(_) | Input::ListUploads(_) => {
-                Ok(Step::from_worker(self.on_worker(slot, |request, _| request.list())))
-            }
-            Input::CreateBucket(_) | Input::Upload(_) | Input::DeleteObjects(_) | Input::CompleteUpload(_) => {
-                Err(Problem::internal("an operation with a body was started without one"))
-            }
-        }
-    }
-
-    /// An operation with its collected body, once that is checked.
-    fn take(self: &Arc<Self>, promise: &Promise, body: Bytes, slot: u32) -> Result<Step, Problem> {
-        let (content, digests) = promise.verify(body, &self.lane.buffers)?;
-        match &self.input {
-            Input::Upload(upload) => {
-                let body = self.lane.engine.small_body(&upload.bucket, content.clone());
-                self.submit_step(upload.intent(content.len() as u64, &digests, body), slot)
-            }
-            Input::CreateBucket(create) => self.submit_step(create.intent(&self.lane, &content)?, slot),
-            Input::DeleteObjects(delete) => self.delete_objects(delete, &content, slot),
-            Input::CompleteUpload(complete) => self.submit_step(complete.intent(&content)?, slot),
-            Input::ListBuckets(_)
-            | Input::HeadBucket(_)
-            | Input::DeleteBucket(_)
-            | Input::GetBucketLocation(_)
-            | Input::PutBucketSettings(_)
-            | Input::ListObjects(_)
-            | Input::ReadObject(_)
-            | Input::InstantUpload(_)
-            | Input::DeleteObject(_)
-            | Input::CopyObject(_)
-            | Input::MoveObject(_)
-            | Input::CreateUpload(_)
-            | Input::UploadPartCopy(_)
-            | Input::AbortUpload(_)
-            | Input::ListParts(_)
-            | Input::ListUploads(_) => Err(Problem::internal("an operation without a body was given one")),
-        }
-    }
-
-    /// The intent of an upload whose content is stored.
-    pub fn stored(&self, size: u64, digests: &Digests, body: orcas_decide::Body) -> Result<Intent, Problem> {
-        match &self.input {
-            Input::Upload(upload) => Ok(upload.intent(size, digests, body)),
-            _ => Err(Problem::internal("a streamed body belongs to no upload")),
-        }
-    }
-
-    pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) {
-        let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
-        self.lane.engine.submit(intent, waiter);
-    }
-
-    pub fn submit_step(self: &Arc<Self>, intent: Intent, slot: u32) -> Result<Step, Problem> {
-        self.submit(intent, slot);
-        Ok(Step::Later)
-    }
-
-    /// The answer to a mutation that the engine has decided.
-    pub fn committed(&self, result: Result<Outcome, Failure>) -> Answer {
-        let answer = result.map_err(Problem::from).and_then(|outcome| self.outcome(outcome));
-        self.sealed(answer.unwrap_or_else(|problem| self.envelope.problem(problem)))
-    }
-
-    pub(super) fn outcome(&self, outcome: Outcome) -> Result<Answer, Problem> {
-        match (&self.input, outcome) {
-            (Input::CreateBucket(create), Outcome::Bucket(_)) => Ok(create.answer(&self.envelope)),
-            (Input::PutBucketSettings(_), Outcome::Bucket(bucket)) => Ok(self.bucket_settings(&bucket)),
-            (Input::InstantUpload(_), Outcome::Put(put)) => Ok(self.instant_uploaded(&put)),
-            (Input::DeleteBucket(_) | Input::DeleteObject(_) | Input::AbortUpload(_), Outcome::Done) => {
-                Ok(self.envelope.empty(204, HeaderBlock::new()))
-            }
-            (Input::Upload(upload), Outcome::Put(put) | Outcome::Part(put)) => {
-                Ok(self.envelope.empty(200, upload.headers(&put)))
-            }
-            (Input::DeleteObjects(delete), Outcome::Deleted(results)) => Ok(self.deleted(delete, &results)),
-            (Input::CopyObject(_), Outcome::Put(put)) => Ok(self.copied(&put)),
-            (Input::UploadPartCopy(_), Outcome::Part(put)) => Ok(self.copied_part(&put)),
-            (Input::MoveObject(_), Outcome::Put(put)) => Ok(self.moved(&put)),
-            (Input::CreateUpload(create), Outcome::Upload(id)) => Ok(self.upload_created(create, id)),
-            (Input::CompleteUpload(complete), Outcome::Completed(completed)) => {
-                Ok(self.upload_completed(complete, &completed))
-            }
-            _ => Err(Problem::internal("the engine answered another question")),
-        }
-    }
 }
 
-/// What a step of an operation came to.
-pub enum Step {
-    Answer(Answer),
-    /// A completion for the slot will come.
-    Later,
-}
+/// Brings the engine's verdict on a request back to the loop.
+struct Commit<O>(Arc<Call<O>>);
 
-impl Step {
-    fn from_worker(answer: Option<Answer>) -> Self {
-        answer.map_or(Self::Later, Self::Answer)
+impl<O: Operation> CompletionSink for Commit<O> {
+    fn complete(&self, token: u64, result: Result<Outcome, Failure>) {
+        if self.complete_quietly(token, result) {
+            self.wake();
+        }
     }
-}
 
-impl From<Answer> for Step {
-    fn from(answer: Answer) -> Self {
-        Self::Answer(answer)
+    fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
+        let slot = u32::try_from(token).unwrap_or(u32::MAX);
+        let request: Arc<Call<O>> = Arc::clone(&self.0);
+        self.0.lane.completions.push_quietly(Completion { slot, event: Event::Committed(request, result) })
+    }
+
+    fn wake(&self) {
+        self.0.lane.completions.wake();
     }
 }

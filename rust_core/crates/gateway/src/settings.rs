@@ -1,19 +1,11 @@
 //! What a bucket has for itself instead of the store's settings: given with CreateBucket, shown by HeadBucket, changed
-//! by PutBucketSettings, an extension.
-//!
-//! A change replaces only what it names. Changes are made one after the other, so that none undoes what another set.
+//! by PutBucketSettings, an extension. A change replaces only what it names.
 
-use std::sync::Arc;
-
-use super::answer::{Answer, HeaderBlock};
-use super::instant::refuse_body;
-use super::problem::Problem;
-use super::request::{Input, Request, Step};
-use orcas_decide::Intent;
+use super::answer::HeaderBlock;
 use orcas_http::Headers;
-use orcas_record::{Bucket, BucketSettings, Chunking, Durability, RefLevel};
+use orcas_record::{BucketSettings, Chunking, Durability, RefLevel};
+use orcas_s3::S3Error;
 use orcas_s3::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LEVEL, single};
-use orcas_s3::{ErrorCode, S3Error};
 
 /// Bytes that a chunk may have: smaller ones cost more in records than they hold, larger ones more memory than a body
 /// may.
@@ -102,46 +94,10 @@ pub fn show(settings: &BucketSettings, headers: &mut HeaderBlock) {
     }
 }
 
-pub struct PutBucketSettings {
-    bucket: Arc<Bucket>,
-    change: SettingsChange,
-}
-
-impl PutBucketSettings {
-    pub fn parse(headers: &Headers<'_>, bucket: Arc<Bucket>) -> Result<Self, S3Error> {
-        refuse_body(headers, "The settings of a bucket stand in headers; there is no body")?;
-        let change = SettingsChange::parse(headers)?;
-        if change == SettingsChange::default() {
-            return Err(S3Error::with(ErrorCode::InvalidRequest, "The request names no setting"));
-        }
-        Ok(Self { bucket, change })
-    }
-}
-
-impl Request {
-    /// Blocks until the change is decided.
-    pub(super) fn put_bucket_settings(&self) -> Result<Step, Problem> {
-        let Input::PutBucketSettings(put) = &self.input else {
-            return Err(Problem::internal("a change of settings was lost"));
-        };
-        let _one_at_a_time = self.lane.settings_changes.lock();
-        let current = self.lane.engine.bucket(&put.bucket.name).filter(|current| current.id == put.bucket.id);
-        let current = current.ok_or(ErrorCode::NoSuchBucket)?;
-        let settings = put.change.applied_to(current.settings);
-        let outcome = self.lane.engine.execute(Intent::UpdateBucket { bucket: current.id, settings })?;
-        Ok(self.outcome(outcome)?.into())
-    }
-
-    pub(super) fn bucket_settings(&self, bucket: &Bucket) -> Answer {
-        let mut headers = HeaderBlock::new();
-        show(&bucket.settings, &mut headers);
-        self.envelope.empty(200, headers)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use orcas_s3::ErrorCode;
 
     fn parse(headers: &[(&str, &str)]) -> Result<SettingsChange, ErrorCode> {
         let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();

@@ -10,9 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::lane::{Reply, now_ms};
+use crate::lane::now_ms;
 use crate::stream::Flow;
-use crate::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Request};
+use crate::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
@@ -97,7 +97,13 @@ impl Fixture {
     }
 
     /// Signs and submits a head; `body` is what its Content-Length and hash speak of.
-    fn accept(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Result<Arc<Request>, Answer> {
+    fn accept(
+        &self,
+        method: &str,
+        target: &str,
+        extra: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Arc<dyn Request>, Answer> {
         self.accept_as(&self.signer, method, target, extra, body)
     }
 
@@ -108,7 +114,7 @@ impl Fixture {
         target: &str,
         extra: &[(&str, &str)],
         body: &[u8],
-    ) -> Result<Arc<Request>, Answer> {
+    ) -> Result<Arc<dyn Request>, Answer> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let length = body.len().to_string();
         let mut list: Vec<(&str, &str)> = vec![("host", "localhost:9000"), ("content-length", &length)];
@@ -159,8 +165,8 @@ impl Fixture {
     }
 
     /// Sends `sent` as the body of an accepted request.
-    fn carry_out(&self, request: &Arc<Request>, sent: &[u8]) -> Answer {
-        if let BodyPlan::Stream(_) = request.body {
+    fn carry_out(&self, request: &Arc<dyn Request>, sent: &[u8]) -> Answer {
+        if let BodyPlan::Stream(_) = request.body() {
             let stream = request.open_body("127.0.0.1").unwrap();
             for piece in sent.chunks(100_000) {
                 let lane = Arc::clone(&self.lane);
@@ -171,11 +177,11 @@ impl Fixture {
                 }
             }
             request.body_read();
-            stream.finish(Reply::new(Arc::clone(request), 0));
+            stream.finish(Reply::new(request.clone(), 0));
             return self.wait_answer();
         }
         request.body_read();
-        request.start(sent, 0).unwrap_or_else(|| self.wait_answer())
+        Arc::clone(request).start(sent, 0).unwrap_or_else(|| self.wait_answer())
     }
 
     fn call(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Answer {

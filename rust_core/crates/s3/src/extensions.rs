@@ -1,10 +1,9 @@
-//! What Orcas adds to the S3 API: the names of its headers, and which operation gives each a meaning.
+//! What Orcas adds to the S3 API: the names of its headers, by the operations that give them a meaning.
 //!
 //! All begin with `x-amz-`, so that a signature has to cover them. With any other operation they are refused, never
 //! ignored.
 
 use super::errors::S3Error;
-use super::operations::Operation;
 use orcas_http::Headers;
 
 pub const PREFIX: &str = "x-amz-orcas-";
@@ -23,18 +22,8 @@ pub const INSTANT_SHA256: &str = "x-amz-orcas-instant-sha256";
 pub const INSTANT_CHALLENGE: &str = "x-amz-orcas-instant-challenge";
 pub const INSTANT_ANSWER: &str = "x-amz-orcas-instant-answer";
 
-const OF_A_BUCKET: [&str; 5] = [CHUNK_SIZE, DURABILITY, REF_LEVEL, CHUNKING, KEEP_SHA256];
-const OF_AN_INSTANT_UPLOAD: [&str; 4] = [INSTANT_SIZE, INSTANT_SHA256, INSTANT_CHALLENGE, INSTANT_ANSWER];
-
-/// Whether `operation` reads the header `name` of an extension.
-pub fn has_meaning(operation: Operation, name: &[u8]) -> bool {
-    let known: &[&str] = match operation {
-        Operation::CreateBucket | Operation::PutBucketSettings => &OF_A_BUCKET,
-        Operation::InstantUpload => &OF_AN_INSTANT_UPLOAD,
-        _ => &[],
-    };
-    known.iter().any(|known| known.as_bytes() == name)
-}
+pub const OF_A_BUCKET: &[&str] = &[CHUNK_SIZE, DURABILITY, REF_LEVEL, CHUNKING, KEEP_SHA256];
+pub const OF_AN_INSTANT_UPLOAD: &[&str] = &[INSTANT_SIZE, INSTANT_SHA256, INSTANT_CHALLENGE, INSTANT_ANSWER];
 
 /// The one value of a header of an extension; a repeated one is refused.
 pub fn single<'a>(headers: &Headers<'a>, name: &'static str) -> Result<Option<&'a [u8]>, S3Error> {

@@ -19,6 +19,7 @@ pub mod operations;
 mod plain;
 pub mod query;
 pub mod range;
+pub mod resolve;
 mod routes;
 pub mod support;
 pub mod target;

@@ -4,7 +4,7 @@
 
 use super::errors::{ErrorCode, S3Error};
 use super::extensions;
-use super::operations::Operation;
+use super::target::check_version_id;
 use orcas_http::{Headers, Query};
 
 /// Headers that no operation here gives a meaning to, by exact name.
@@ -42,31 +42,31 @@ const STORAGE_CLASSES: [&str; 15] = [
     "AWS_BACKUP_LOW_COST_WARM",
 ];
 
-/// Refuses operations, headers and versions that are not built. Call it once the request is authenticated.
-pub fn check_supported(operation: Operation, query: &Query, headers: &Headers<'_>) -> Result<(), S3Error> {
-    if !operation.implemented() {
-        return Err(operation.unbuilt());
-    }
-    if let Some(version) = query.get("versionId") {
-        match operation {
-            Operation::GetObject | Operation::HeadObject | Operation::DeleteObject => check_version_id(version)?,
-            _ => return Err(S3Error::argument("This operation does not accept a version-id.", "versionId", version)),
-        }
-    }
-    headers.iter().try_for_each(|(name, value)| check_header(operation, name, value.trim_ascii()))
+/// What an operation gives a meaning to, and others refuse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Understood {
+    /// `versionId` in the query.
+    pub version_id: bool,
+    /// Headers of extensions.
+    pub extensions: &'static [&'static str],
+    /// It reads what is stored, in clear: headers of encryption do not apply to that.
+    pub reads_clear: bool,
 }
 
-/// Accepts the only version that exists without versioning, `null`.
-pub fn check_version_id(version: &[u8]) -> Result<(), S3Error> {
-    const VERSION_ID_LEN_MAX: usize = 1024;
-    let plausible = !version.is_empty()
-        && version.len() <= VERSION_ID_LEN_MAX
-        && version.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-    match version {
-        b"null" => Ok(()),
-        _ if plausible => Err(S3Error::new(ErrorCode::NoSuchVersion).field("VersionId", version)),
-        _ => Err(S3Error::argument("Invalid version id specified", "versionId", version)),
+impl Understood {
+    /// Nothing but what all operations understand.
+    pub const NOTHING: Self = Self { version_id: false, extensions: &[], reads_clear: false };
+}
+
+/// Refuses headers and versions that are not built. Call it once the request is authenticated.
+pub fn check_supported(understood: &Understood, query: &Query, headers: &Headers<'_>) -> Result<(), S3Error> {
+    if let Some(version) = query.get("versionId") {
+        if !understood.version_id {
+            return Err(S3Error::argument("This operation does not accept a version-id.", "versionId", version));
+        }
+        check_version_id(version)?;
     }
+    headers.iter().try_for_each(|(name, value)| check_header(understood, name, value.trim_ascii()))
 }
 
 /// Compares the owner that the header `name` expects with the real one, if the header is there.
@@ -77,11 +77,10 @@ pub fn check_expected_owner(headers: &Headers<'_>, name: &str, owner: &str) -> R
     }
 }
 
-fn check_header(operation: Operation, name: &[u8], value: &[u8]) -> Result<(), S3Error> {
+fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<(), S3Error> {
     let Some(rest) = name.strip_prefix(b"x-amz-") else { return Ok(()) };
     let refuse = || Err(S3Error::unbuilt_header(name));
-    let reads = matches!(operation, Operation::GetObject | Operation::HeadObject | Operation::ListParts);
-    if reads && rest.starts_with(b"server-side-encryption") {
+    if understood.reads_clear && rest.starts_with(b"server-side-encryption") {
         let message = "The encryption parameters are not applicable to this object.";
         return Err(S3Error::with(ErrorCode::InvalidRequest, message));
     }
@@ -90,8 +89,9 @@ fn check_header(operation: Operation, name: &[u8], value: &[u8]) -> Result<(), S
     {
         return refuse();
     }
-    if name.starts_with(extensions::PREFIX.as_bytes()) && !extensions::has_meaning(operation, name) {
-        return refuse();
+    if name.starts_with(extensions::PREFIX.as_bytes()) {
+        let known = understood.extensions.iter().any(|known| known.as_bytes() == name);
+        return if known { Ok(()) } else { refuse() };
     }
     let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
     match rest {
@@ -117,10 +117,12 @@ fn check_header(operation: Operation, name: &[u8], value: &[u8]) -> Result<(), S
 mod tests {
     use super::*;
 
-    fn check(operation: Operation, query: &str, name: &str, value: &str) -> Result<(), ErrorCode> {
+    const VERSIONS: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn check(understood: Understood, query: &str, name: &str, value: &str) -> Result<(), ErrorCode> {
         let list: [(&[u8], &[u8]); 1] = [(name.as_bytes(), value.as_bytes())];
         let query = Query::parse(query.as_bytes()).unwrap();
-        check_supported(operation, &query, &Headers::new(&list)).map_err(|error| error.code)
+        check_supported(&understood, &query, &Headers::new(&list)).map_err(|error| error.code)
     }
 
     #[test]
@@ -138,27 +140,36 @@ mod tests {
             ("x-amz-acl", "public-read"),
             ("x-amz-storage-class", "GLACIER"),
         ] {
-            assert_eq!(check(Operation::PutObject, "", name, value), Err(ErrorCode::NotImplemented), "{name}");
+            assert_eq!(check(Understood::NOTHING, "", name, value), Err(ErrorCode::NotImplemented), "{name}");
             let list: [(&[u8], &[u8]); 1] = [(name.as_bytes(), value.as_bytes())];
-            let error = check_supported(Operation::PutObject, &Query::default(), &Headers::new(&list)).unwrap_err();
+            let error = check_supported(&Understood::NOTHING, &Query::default(), &Headers::new(&list)).unwrap_err();
             assert!(error.message.contains(name));
         }
     }
 
     #[test]
     fn headers_of_extensions_belong_to_their_operations() {
-        for (operation, name, allowed) in [
-            (Operation::CreateBucket, extensions::CHUNK_SIZE, true),
-            (Operation::PutBucketSettings, extensions::KEEP_SHA256, true),
-            (Operation::InstantUpload, extensions::INSTANT_SIZE, true),
-            (Operation::PutObject, extensions::INSTANT_SIZE, false),
-            (Operation::PutObject, extensions::DURABILITY, false),
-            (Operation::InstantUpload, extensions::REF_LEVEL, false),
-            (Operation::CreateBucket, "x-amz-orcas-chunksize", false),
+        let of = |extensions| Understood { extensions, ..Understood::NOTHING };
+        for (understood, name, allowed) in [
+            (of(extensions::OF_A_BUCKET), extensions::CHUNK_SIZE, true),
+            (of(extensions::OF_A_BUCKET), extensions::KEEP_SHA256, true),
+            (of(extensions::OF_AN_INSTANT_UPLOAD), extensions::INSTANT_SIZE, true),
+            (Understood::NOTHING, extensions::INSTANT_SIZE, false),
+            (Understood::NOTHING, extensions::DURABILITY, false),
+            (of(extensions::OF_AN_INSTANT_UPLOAD), extensions::REF_LEVEL, false),
+            (of(extensions::OF_A_BUCKET), "x-amz-orcas-chunksize", false),
         ] {
-            let verdict = check(operation, "", name, "1");
-            assert_eq!(verdict, if allowed { Ok(()) } else { Err(ErrorCode::NotImplemented) }, "{operation:?} {name}");
+            let verdict = check(understood, "", name, "1");
+            assert_eq!(verdict, if allowed { Ok(()) } else { Err(ErrorCode::NotImplemented) }, "{understood:?} {name}");
         }
+    }
+
+    #[test]
+    fn headers_of_encryption_do_not_apply_to_reads() {
+        let reads = Understood { reads_clear: true, ..Understood::NOTHING };
+        let of_the_source = "x-amz-copy-source-server-side-encryption-customer-key";
+        assert_eq!(check(reads, "", "x-amz-server-side-encryption", "AES256"), Err(ErrorCode::InvalidRequest));
+        assert_eq!(check(reads, "", of_the_source, "k"), Err(ErrorCode::NotImplemented));
     }
 
     #[test]
@@ -172,22 +183,19 @@ mod tests {
             ("x-amz-meta-x-amz-acl", "public-read"),
             ("x-amz-date", "20260101T000000Z"),
         ] {
-            assert_eq!(check(Operation::PutObject, "", name, value), Ok(()), "{name}: {value}");
+            assert_eq!(check(Understood::NOTHING, "", name, value), Ok(()), "{name}: {value}");
         }
-        assert_eq!(check(Operation::PutObject, "", "x-amz-acl", "x"), Err(ErrorCode::InvalidArgument));
-        assert_eq!(check(Operation::PutObject, "", "x-amz-storage-class", "x"), Err(ErrorCode::InvalidStorageClass));
+        assert_eq!(check(Understood::NOTHING, "", "x-amz-acl", "x"), Err(ErrorCode::InvalidArgument));
+        assert_eq!(check(Understood::NOTHING, "", "x-amz-storage-class", "x"), Err(ErrorCode::InvalidStorageClass));
     }
 
     #[test]
-    fn only_the_null_version_exists() {
-        let at = |operation, version: &str| check(operation, &format!("versionId={version}"), "a", "b");
-        assert_eq!(at(Operation::GetObject, "null"), Ok(()));
-        assert_eq!(at(Operation::HeadObject, "abc"), Err(ErrorCode::NoSuchVersion));
-        assert_eq!(at(Operation::DeleteObject, "abc"), Err(ErrorCode::NoSuchVersion));
-        assert_eq!(at(Operation::GetObject, ""), Err(ErrorCode::InvalidArgument));
-        assert_eq!(at(Operation::GetObject, "a%20b"), Err(ErrorCode::InvalidArgument));
-        assert_eq!(at(Operation::PutObject, "null"), Err(ErrorCode::InvalidArgument));
-        assert_eq!(check(Operation::GetObjectAcl, "", "a", "b"), Err(ErrorCode::NotImplemented));
+    fn versions_are_for_operations_that_take_them() {
+        assert_eq!(check(VERSIONS, "versionId=null", "a", "b"), Ok(()));
+        assert_eq!(check(VERSIONS, "versionId=abc", "a", "b"), Err(ErrorCode::NoSuchVersion));
+        assert_eq!(check(VERSIONS, "versionId=", "a", "b"), Err(ErrorCode::InvalidArgument));
+        assert_eq!(check(VERSIONS, "versionId=a%20b", "a", "b"), Err(ErrorCode::InvalidArgument));
+        assert_eq!(check(Understood::NOTHING, "versionId=null", "a", "b"), Err(ErrorCode::InvalidArgument));
     }
 
     #[test]

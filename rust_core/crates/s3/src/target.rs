@@ -163,7 +163,7 @@ impl CopySource {
             None => (value, None),
         };
         if let Some(version) = version {
-            super::support::check_version_id(version)?;
+            check_version_id(version)?;
         }
         // Some clients encode the separating slashes too, so the whole is decoded before it is split.
         let path = form_decode(path).ok_or_else(refuse)?;
@@ -185,6 +185,19 @@ impl CopySource {
         let within = key.strip_prefix(bucket.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
         let key = if decoded.starts_with(b"/") { within.filter(|key| !key.is_empty()).unwrap_or(key) } else { key };
         Ok(Self { bucket: bucket.to_owned(), key: checked_key(key.to_vec())? })
+    }
+}
+
+/// Accepts the only version that exists without versioning, `null`.
+pub fn check_version_id(version: &[u8]) -> Result<(), S3Error> {
+    const VERSION_ID_LEN_MAX: usize = 1024;
+    let plausible = !version.is_empty()
+        && version.len() <= VERSION_ID_LEN_MAX
+        && version.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    match version {
+        b"null" => Ok(()),
+        _ if plausible => Err(S3Error::new(ErrorCode::NoSuchVersion).field("VersionId", version)),
+        _ => Err(S3Error::argument("Invalid version id specified", "versionId", version)),
     }
 }
 

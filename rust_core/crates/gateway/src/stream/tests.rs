@@ -3,6 +3,7 @@
 use super::*;
 use crate::budget::Budget;
 use crate::crew::LONE_TURN;
+use crate::incoming::BUFFER_MIN;
 use crate::pool::Pool;
 use proptest::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};

@@ -44,7 +44,7 @@ struct Upload {
     sent: usize,
     /// `None` once it is finished or aborted.
     stream: Option<UploadStream>,
-    request: Arc<Request>,
+    request: Arc<dyn Request>,
     turns: usize,
 }
 
@@ -92,7 +92,7 @@ impl Upload {
         }
         if self.plan.end != End::Aborted {
             self.request.body_read();
-            stream.finish(Reply::new(Arc::clone(&self.request), slot));
+            stream.finish(Reply::new(self.request.clone(), slot));
         }
         self.stream = None;
         Flow::Stop

@@ -8,23 +8,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, HeaderBlock};
-use super::challenge::{Challenge, Claim, Rejected};
-use super::conditions::precondition;
-use super::intake::transfer_encoded;
-use super::lane::{Lane, now_ms};
-use super::metadata::stored;
-use super::problem::Problem;
-use super::request::{Input, Request, Step};
+use crate::answer::{Answer, HeaderBlock};
+use crate::challenge::{Challenge, Claim, Rejected};
+use crate::conditions::precondition;
+use crate::intake::refuse_body;
+use crate::lane::{Lane, now_ms};
+use crate::metadata::stored;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
-use orcas_decide::{Copy, Failure, Intent, Put, Refusal, SourceConditions};
+use orcas_decide::{Copy, Failure, Intent, Outcome, Refusal, SourceConditions};
 use orcas_engine::Found;
 use orcas_http::{Headers, hex, parse_hex};
 use orcas_record::{Bucket, Object, ObjectHeaders, RefLevel};
 use orcas_s3::conditions::WriteCondition;
-use orcas_s3::extensions::{INSTANT_ANSWER, INSTANT_CHALLENGE, INSTANT_SHA256, INSTANT_SIZE, single};
+use orcas_s3::extensions::{
+    INSTANT_ANSWER, INSTANT_CHALLENGE, INSTANT_SHA256, INSTANT_SIZE, OF_AN_INSTANT_UPLOAD, single,
+};
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{ObjectHeaders as Sent, UPLOAD_LEN_MAX};
+use orcas_s3::support::Understood;
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -32,9 +36,9 @@ use orcas_s3::{ErrorCode, S3Error};
 const ATTEMPTS_MAX: usize = 4;
 
 pub struct InstantUpload {
-    pub bucket: Arc<Bucket>,
-    pub key: Bytes,
-    pub condition: WriteCondition,
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    condition: WriteCondition,
     headers: ObjectHeaders,
     /// The caller owns the bucket.
     own: bool,
@@ -50,9 +54,35 @@ struct Proof {
     answer: Vec<u8>,
 }
 
+impl Operation for InstantUpload {
+    const UNDERSTOOD: Understood = Understood { extensions: OF_AN_INSTANT_UPLOAD, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let upload = Self::read(reading.headers(), &reading.caller, bucket, key)?;
+        reading.check_early(&upload.condition, &upload.bucket, &upload.key)?;
+        Ok(upload)
+    }
+
+    /// Blocks until the upload is decided: what is stored has to be looked up and read.
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, |call| match &call.input.proof {
+            _ if !call.input.offered(&call.lane) => Ok(call.send()),
+            Some(proof) => call.prove(proof),
+            None => call.challenge(),
+        }))
+    }
+
+    /// As PutObject answers.
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(another_question()) };
+        Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false)))
+    }
+}
+
 impl InstantUpload {
     /// `caller` is the id of who asks.
-    pub fn parse(headers: &Headers<'_>, caller: &str, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, S3Error> {
+    fn read(headers: &Headers<'_>, caller: &str, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, S3Error> {
         refuse_body(headers, "An instant upload has no body")?;
         refuse_digests(headers)?;
         let proof = match (single(headers, INSTANT_CHALLENGE)?, single(headers, INSTANT_ANSWER)?) {
@@ -133,15 +163,6 @@ fn missing(name: &'static str) -> S3Error {
     S3Error::argument("An instant upload names the size and the SHA-256 of its content", name, b"")
 }
 
-/// Refuses a request that announces a body which nobody would read.
-pub fn refuse_body(headers: &Headers<'_>, message: &'static str) -> Result<(), S3Error> {
-    let announced = headers.get_all("content-length").any(|length| length.trim_ascii() != b"0");
-    if announced || transfer_encoded(headers) {
-        return Err(S3Error::with(ErrorCode::InvalidRequest, message));
-    }
-    Ok(())
-}
-
 /// Refuses digests that would have to be compared with bytes.
 fn refuse_digests(headers: &Headers<'_>) -> Result<(), S3Error> {
     let digest = headers.iter().find(|(name, _)| {
@@ -162,29 +183,15 @@ fn denied(message: &'static str) -> Problem {
     S3Error::with(ErrorCode::AccessDenied, message).into()
 }
 
-impl Request {
-    /// Blocks until the upload is decided: what is stored has to be looked up and read.
-    pub(super) fn instant_upload(&self) -> Result<Step, Problem> {
-        let Input::InstantUpload(upload) = &self.input else {
-            return Err(Problem::internal("an instant upload was lost"));
-        };
-        let answer = if !upload.offered(&self.lane) {
-            self.instant_send()
-        } else if let Some(proof) = &upload.proof {
-            self.instant_prove(upload, proof)?
-        } else {
-            self.instant_challenge(upload)?
-        };
-        Ok(answer.into())
-    }
-
-    fn instant_send(&self) -> Answer {
+impl Call<InstantUpload> {
+    fn send(&self) -> Answer {
         self.envelope.document(200, HeaderBlock::new(), results::instant_send())
     }
 
-    fn instant_challenge(&self, upload: &InstantUpload) -> Result<Answer, Problem> {
+    fn challenge(&self) -> Result<Answer, Problem> {
+        let upload = &self.input;
         if upload.source(&self.lane)?.is_none() {
-            return Ok(self.instant_send());
+            return Ok(self.send());
         }
         let mut random = [0; 32];
         getrandom::fill(&mut random).map_err(|error| Problem::internal(error.to_string()))?;
@@ -194,8 +201,8 @@ impl Request {
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
-    fn instant_prove(&self, upload: &InstantUpload, proof: &Proof) -> Result<Answer, Problem> {
-        let lane = &self.lane;
+    fn prove(&self, proof: &Proof) -> Result<Answer, Problem> {
+        let (lane, upload) = (&self.lane, &self.input);
         let challenge = lane.challenger.open(&proof.token, &upload.claim(), now_ms());
         let challenge = challenge.map_err(|rejected| match rejected {
             Rejected::Foreign => denied("The challenge was not issued by this server for this upload."),
@@ -204,7 +211,7 @@ impl Request {
         let wrong = || denied("The answer to the challenge is wrong.");
         let given = parse_hex(&proof.answer).ok_or_else(wrong)?;
         for _ in 0..ATTEMPTS_MAX {
-            let Some(source) = upload.source(lane)? else { return Ok(self.instant_send()) };
+            let Some(source) = upload.source(lane)? else { return Ok(self.send()) };
             match self.is_answer(&challenge, &source, &given) {
                 Ok(true) => {}
                 Ok(false) => return Err(wrong()),
@@ -217,10 +224,10 @@ impl Request {
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchBucket))
                     if !self.stands(&source.object)? => {}
-                done => return self.outcome(done?),
+                done => return InstantUpload::answer(self, done?),
             }
         }
-        Ok(self.instant_send())
+        Ok(self.send())
     }
 
     fn is_answer(&self, challenge: &Challenge, source: &Found, given: &[u8; 32]) -> Result<bool, Problem> {
@@ -243,10 +250,5 @@ impl Request {
     fn stands(&self, source: &Object) -> Result<bool, Problem> {
         let found = self.lane.engine.object(source.version.bucket, &source.version.key)?;
         Ok(found.is_some_and(|found| found.object.sequence == source.sequence))
-    }
-
-    /// As PutObject answers.
-    pub(super) fn instant_uploaded(&self, put: &Put) -> Answer {
-        self.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false))
     }
 }

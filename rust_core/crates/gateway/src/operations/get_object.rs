@@ -1,4 +1,4 @@
-//! GetObject and HeadObject: conditions, ranges and parts, and where the bytes come from.
+//! GetObject and HeadObject, which differ in whether the body is sent: conditions, ranges and parts, and where the bytes come from.
 //!
 //! What memory or the page cache holds is answered at once; the rest goes through a worker. Large bodies leave in
 //! pieces, so no more than two of them are in memory.
@@ -7,32 +7,67 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::answer::{Answer, AnswerBody, HeaderBlock};
-use super::download::{Download, Source};
-use super::metadata::shown;
-use super::problem::Problem;
-use super::request::{Request, Step};
+use crate::answer::{Answer, AnswerBody, HeaderBlock};
+use crate::download::{Download, Source};
+use crate::metadata::shown;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
 use orcas_base::buffers::Buffer;
 use orcas_checksum::ObjectChecksum;
 use orcas_engine::Found;
 use orcas_record::{Bucket, Version};
+use orcas_s3::checksums::wants_checksum;
 use orcas_s3::conditions::{ReadConditions, Verdict, if_range_holds};
 use orcas_s3::headers::{ObjectAnswer, Overrides};
-use orcas_s3::range::{Span, span};
+use orcas_s3::range::{Span, check_range_or_part, part_number, span};
+use orcas_s3::support::Understood;
 use orcas_s3::{ErrorCode, S3Error};
 
 /// Bodies up to this size leave in one piece.
 const WHOLE_MAX: u64 = 64 * 1024;
 
-pub struct ReadObject {
-    pub bucket: Arc<Bucket>,
-    pub key: Bytes,
-    pub conditions: ReadConditions,
-    pub range: Option<Vec<u8>>,
-    pub if_range: Option<Vec<u8>>,
-    pub part: Option<u16>,
-    pub overrides: Overrides,
-    pub wants_checksum: bool,
+pub struct GetObject {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    conditions: ReadConditions,
+    range: Option<Vec<u8>>,
+    if_range: Option<Vec<u8>>,
+    part: Option<u16>,
+    overrides: Overrides,
+    wants_checksum: bool,
+}
+
+impl Operation for GetObject {
+    const UNDERSTOOD: Understood = Understood { version_id: true, reads_clear: true, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let headers = reading.headers();
+        let range = headers.get("range").map(<[u8]>::to_vec);
+        let part = part_number(&reading.query)?;
+        check_range_or_part(range.as_deref(), part)?;
+        Ok(Self {
+            bucket,
+            key,
+            conditions: ReadConditions::of_read(headers),
+            range,
+            if_range: headers.get("if-range").map(<[u8]>::to_vec),
+            part,
+            overrides: Overrides::parse(&reading.query)?,
+            wants_checksum: wants_checksum(headers),
+        })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        match call.lane.engine.try_object(call.input.bucket.id, &call.input.key) {
+            Some(found) => call.found(found, slot),
+            None => Ok(call.later(slot, |call| {
+                let found = call.lane.engine.object(call.input.bucket.id, &call.input.key)?;
+                call.on_found(found, |found, first, length| call.read_whole(found, first, length))
+            })),
+        }
+    }
 }
 
 /// What is sent of an object.
@@ -44,21 +79,11 @@ struct Selection {
     parts_count: Option<u16>,
 }
 
-impl Request {
-    pub(super) fn read_object(self: &Arc<Self>, read: &ReadObject, slot: u32) -> Result<Step, Problem> {
-        match self.lane.engine.try_object(read.bucket.id, &read.key) {
-            Some(found) => self.found(read, found, slot),
-            None => Ok(self.later(slot, |request, read| {
-                let found = request.lane.engine.object(read.bucket.id, &read.key)?;
-                request.on_found(read, found, |found, first, length| request.read_whole(found, first, length))
-            })),
-        }
-    }
-
+impl Call<GetObject> {
     /// Answers at once if the bytes are at hand.
-    fn found(self: &Arc<Self>, read: &ReadObject, found: Option<Found>, slot: u32) -> Result<Step, Problem> {
+    fn found(self: &Arc<Self>, found: Option<Found>, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
-        let answer = self.on_found(read, found, |found, first, length| {
+        let answer = self.on_found(found, |found, first, length| {
             let mut content = self.lane.buffers.take(length);
             content.resize(length, 0);
             if self.lane.engine.try_read(found, first, &mut content)? {
@@ -68,31 +93,19 @@ impl Request {
             Ok(Vec::new().into())
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
-        Ok(self.later(slot, move |request, _| {
-            let content = request.read_whole(&found, first, length)?;
+        Ok(self.later(slot, move |call| {
+            let content = call.read_whole(&found, first, length)?;
             Ok(Answer { body: AnswerBody::Bytes(content), ..answer })
         }))
     }
 
-    fn later(
-        self: &Arc<Self>,
-        slot: u32,
-        job: impl FnOnce(&Arc<Self>, &ReadObject) -> Result<Answer, Problem> + Send + 'static,
-    ) -> Step {
-        let answer = self.on_worker(slot, |request, _| match &request.input {
-            super::request::Input::ReadObject(read) => job(request, read).map(Step::from),
-            _ => Err(Problem::internal("a read was lost")),
-        });
-        answer.map_or(Step::Later, Step::Answer)
-    }
-
     /// The answer about `found`; `whole` reads a small body.
     fn on_found(
-        self: &Arc<Self>,
-        read: &ReadObject,
+        &self,
         found: Option<Found>,
         whole: impl FnOnce(&Found, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Answer, Problem> {
+        let read = &self.input;
         let Some(found) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", read.key.to_vec()).into());
         };
@@ -179,7 +192,7 @@ impl Request {
 }
 
 /// Which bytes the request asks for.
-fn select(read: &ReadObject, version: &Version, modified_ms: i64) -> Result<Selection, S3Error> {
+fn select(read: &GetObject, version: &Version, modified_ms: i64) -> Result<Selection, S3Error> {
     if let Some(number) = read.part {
         return select_part(number, version);
     }

@@ -1,0 +1,35 @@
+//! How the body of a request is taken in.
+
+use super::intake::Promise;
+use super::problem::Problem;
+use orcas_s3::ErrorCode;
+
+/// Bytes of the largest document: 1,000 keys of a Delete or 10,000 parts fit, and a parser's memory is bounded.
+const DOCUMENT_LEN_MAX: u64 = 2 * 1024 * 1024;
+
+pub enum BodyPlan {
+    /// The operation has none; what the client sends nevertheless stays unread.
+    None,
+    /// Collected in memory: small objects and documents.
+    Whole(Box<Promise>),
+    /// Checked and stored piece by piece.
+    Stream(Box<Promise>),
+}
+
+impl BodyPlan {
+    /// A document, which is collected.
+    pub fn document(promise: Promise) -> Result<Self, Problem> {
+        if promise.length > DOCUMENT_LEN_MAX {
+            return Err(ErrorCode::MaxMessageLengthExceeded.into());
+        }
+        Ok(Self::Whole(Box::new(promise)))
+    }
+
+    /// Bytes on the wire that a collected body may have; 0 for the others.
+    pub fn whole_max(&self) -> u64 {
+        match self {
+            Self::Whole(promise) => promise.wire_max(),
+            Self::None | Self::Stream(_) => 0,
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! AbortMultipartUpload.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use orcas_decide::{Intent, Outcome};
+use orcas_record::{Bucket, UploadId};
+
+pub struct AbortMultipartUpload {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    upload: UploadId,
+}
+
+impl Operation for AbortMultipartUpload {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        Ok(Self { bucket, key, upload: reading.upload_id()? })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, key, upload } = &call.input;
+        Ok(call.submit(Intent::AbortUpload { bucket: bucket.id, key: key.clone(), upload: *upload }, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Done = outcome else { return Err(another_question()) };
+        Ok(call.envelope.empty(204, HeaderBlock::new()))
+    }
+}

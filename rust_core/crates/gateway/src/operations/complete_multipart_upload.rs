@@ -1,0 +1,108 @@
+//! CompleteMultipartUpload: its body lists the parts.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::body_plan::BodyPlan;
+use crate::conditions::precondition;
+use crate::intake::{Digests, Promise};
+use crate::pages::name_of;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType, ObjectChecksum};
+use orcas_decide::{Complete, CompletePart, Intent, Outcome};
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::checksums::CompleteChecksum;
+use orcas_s3::conditions::WriteCondition;
+use orcas_s3::metadata::multipart_object_size;
+use orcas_s3::xml::{requests, results};
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct CompleteMultipartUpload {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    upload: UploadId,
+    condition: WriteCondition,
+    checksum: CompleteChecksum,
+    /// Bytes of the whole object as the client expects it.
+    size: Option<u64>,
+    /// The address under which the client knows the object.
+    location: String,
+}
+
+impl Operation for CompleteMultipartUpload {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let headers = reading.headers();
+        let host = String::from_utf8_lossy(headers.get("host").unwrap_or_default());
+        Ok(Self {
+            location: format!("http://{host}{}", String::from_utf8_lossy(reading.head.path)),
+            bucket,
+            key,
+            upload: reading.upload_id()?,
+            condition: WriteCondition::parse(headers)?,
+            checksum: CompleteChecksum::parse(headers)?,
+            size: multipart_object_size(headers)?,
+        })
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::document(Promise::of_part_list(reading.headers(), reading.payload)?)
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(call.submit(call.input.intent(&content)?, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Completed(completed) = outcome else { return Err(another_question()) };
+        let Self { bucket, key, location, .. } = &call.input;
+        let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
+        let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);
+        Ok(call.envelope.document(200, HeaderBlock::new(), document))
+    }
+}
+
+impl CompleteMultipartUpload {
+    /// `document` is the list of parts.
+    fn intent(&self, document: &[u8]) -> Result<Intent, Problem> {
+        let mut parts = Vec::new();
+        for part in requests::complete_multipart_upload(document)? {
+            let WriteCondition::Matches(etag) = part.etag else { return Err(invalid_part(part.number).into()) };
+            if etag.parts != 0 {
+                return Err(invalid_part(part.number).into());
+            }
+            parts.push(CompletePart { number: part.number, md5: etag.md5, checksum: part.checksum });
+        }
+        let checksum = self.expected(parts.len());
+        Ok(Intent::CompleteUpload(Box::new(Complete {
+            bucket: self.bucket.id,
+            key: self.key.clone(),
+            upload: self.upload,
+            parts,
+            checksum_type: self.checksum.kind,
+            checksum,
+            size: self.size,
+            precondition: precondition(&self.condition),
+        })))
+    }
+
+    /// The checksum of the whole as the client expects it. Without `-N` and without a type, an algorithm that can
+    /// only compose is composite.
+    fn expected(&self, count: usize) -> Option<ObjectChecksum> {
+        let (checksum, stated) = self.checksum.value?;
+        let composes = match self.checksum.kind {
+            Some(kind) => kind == ChecksumType::Composite,
+            None => matches!(checksum.algorithm(), ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256),
+        };
+        let counted = if composes { u16::try_from(count).unwrap_or(u16::MAX) } else { 0 };
+        Some(ObjectChecksum { checksum, parts: stated.unwrap_or(counted) })
+    }
+}
+
+fn invalid_part(number: u16) -> S3Error {
+    S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string())
+}

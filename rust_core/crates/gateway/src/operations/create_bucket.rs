@@ -1,0 +1,84 @@
+//! CreateBucket: its region stands in a document, the settings of the bucket in headers.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::body_plan::BodyPlan;
+use crate::intake::{Digests, Promise};
+use crate::lane::Lane;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use crate::settings::SettingsChange;
+use orcas_decide::{Intent, Outcome};
+use orcas_record::BucketSettings;
+use orcas_s3::extensions::OF_A_BUCKET;
+use orcas_s3::support::Understood;
+use orcas_s3::xml::requests::create_bucket_region;
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct CreateBucket {
+    name: String,
+    owner: String,
+    settings: BucketSettings,
+}
+
+impl CreateBucket {
+    /// `document` is the body, empty when there was none.
+    fn intent(&self, lane: &Lane, document: &[u8]) -> Result<Intent, Problem> {
+        let region = create_bucket_region(document)?.unwrap_or_else(|| lane.options.region.clone());
+        check_region(lane, &region)?;
+        Ok(Intent::CreateBucket {
+            name: Bytes::copy_from_slice(self.name.as_bytes()),
+            owner: Bytes::copy_from_slice(self.owner.as_bytes()),
+            location: Bytes::from(region),
+            settings: self.settings,
+        })
+    }
+}
+
+impl Operation for CreateBucket {
+    const UNDERSTOOD: Understood = Understood { extensions: OF_A_BUCKET, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        Ok(Self {
+            name: reading.bucket_name()?.to_owned(),
+            owner: reading.caller.clone(),
+            settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
+        })
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::document(Promise::of_document(reading.headers(), reading.payload)?)
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(call.submit(call.input.intent(&call.lane, &content)?, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Bucket(_) = outcome else { return Err(another_question()) };
+        let mut headers = HeaderBlock::new();
+        headers.push("location", format!("/{}", call.input.name).as_bytes());
+        Ok(call.envelope.empty(200, headers))
+    }
+}
+
+/// A strict store has one region; another accepts any name that could be one, since clients make them up.
+fn check_region(lane: &Lane, region: &str) -> Result<(), S3Error> {
+    const REGION_LEN_MAX: usize = 64;
+    let plausible = region.len() <= REGION_LEN_MAX
+        && region.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if !plausible {
+        return Err(S3Error::new(ErrorCode::InvalidLocationConstraint).field("LocationConstraint", region));
+    }
+    if lane.options.strict_region && region != lane.options.region {
+        let message = format!(
+            "The {region} location constraint is incompatible for the region specific endpoint this request was sent to."
+        );
+        return Err(S3Error::with(ErrorCode::IllegalLocationConstraintException, message));
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! CreateMultipartUpload.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::metadata::stored;
+use crate::pages::name_of;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use crate::upload_ids::upload_id_text;
+use orcas_decide::{Intent, Outcome};
+use orcas_record::{Bucket, ObjectHeaders};
+use orcas_s3::checksums::UploadChecksum;
+use orcas_s3::metadata::ObjectHeaders as Sent;
+use orcas_s3::xml::results;
+
+pub struct CreateMultipartUpload {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    headers: ObjectHeaders,
+    checksum: Option<UploadChecksum>,
+}
+
+impl Operation for CreateMultipartUpload {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let headers = stored(Sent::parse(reading.headers())?);
+        Ok(Self { bucket, key, headers, checksum: UploadChecksum::parse(reading.headers())? })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, key, headers, checksum } = &call.input;
+        let intent = Intent::CreateUpload {
+            bucket: bucket.id,
+            key: key.clone(),
+            headers: headers.clone(),
+            checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
+        };
+        Ok(call.submit(intent, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Upload(id) = outcome else { return Err(another_question()) };
+        let Self { bucket, key, checksum, .. } = &call.input;
+        let mut headers = HeaderBlock::new();
+        if let Some(chosen) = checksum {
+            headers.push("x-amz-checksum-algorithm", chosen.algorithm.name().as_bytes());
+            headers.push("x-amz-checksum-type", chosen.kind.name().as_bytes());
+        }
+        let document = results::initiate_multipart_upload(name_of(bucket), key, &upload_id_text(id));
+        Ok(call.envelope.document(200, headers, document))
+    }
+}

@@ -1,0 +1,27 @@
+//! DeleteBucket.
+
+use std::sync::Arc;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use orcas_decide::{Intent, Outcome};
+use orcas_record::Bucket;
+
+pub struct DeleteBucket(Arc<Bucket>);
+
+impl Operation for DeleteBucket {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        reading.bucket().map(Self)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.submit(Intent::DeleteBucket { bucket: call.input.0.id }, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Done = outcome else { return Err(another_question()) };
+        Ok(call.envelope.empty(204, HeaderBlock::new()))
+    }
+}

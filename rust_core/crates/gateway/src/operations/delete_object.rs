@@ -1,0 +1,41 @@
+//! DeleteObject.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::conditions::precondition;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use orcas_decide::{Intent, Outcome};
+use orcas_record::Bucket;
+use orcas_s3::conditions::WriteCondition;
+use orcas_s3::support::Understood;
+
+pub struct DeleteObject {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    condition: WriteCondition,
+}
+
+impl Operation for DeleteObject {
+    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        Ok(Self { bucket, key, condition: WriteCondition::parse(reading.headers())? })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        let Self { bucket, key, condition } = &call.input;
+        let precondition = precondition(condition);
+        Ok(call.submit(Intent::DeleteObject { bucket: bucket.id, key: key.clone(), precondition }, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Done = outcome else { return Err(another_question()) };
+        Ok(call.envelope.empty(204, HeaderBlock::new()))
+    }
+}

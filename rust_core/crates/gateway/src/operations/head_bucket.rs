@@ -1,0 +1,27 @@
+//! HeadBucket: the region of a bucket and its own settings.
+
+use std::sync::Arc;
+
+use crate::answer::HeaderBlock;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
+use crate::settings::show;
+use orcas_record::Bucket;
+
+pub struct HeadBucket(Arc<Bucket>);
+
+impl Operation for HeadBucket {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        reading.bucket().map(Self)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &call.input.0;
+        let mut headers = HeaderBlock::new();
+        headers.push("x-amz-bucket-region", call.lane.region_of(bucket).as_bytes());
+        headers.push("content-type", b"application/xml");
+        show(&bucket.settings, &mut headers);
+        Ok(call.envelope.empty(200, headers).into())
+    }
+}

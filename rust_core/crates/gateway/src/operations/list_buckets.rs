@@ -1,0 +1,43 @@
+//! ListBuckets: from memory, on the event loop.
+
+use std::sync::Arc;
+
+use crate::answer::HeaderBlock;
+use crate::pages::{name_of, owner, time};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
+use orcas_s3::query::ListBucketsQuery;
+use orcas_s3::xml::lists::BucketList;
+
+pub struct ListBuckets {
+    query: ListBucketsQuery,
+    owner: String,
+}
+
+impl Operation for ListBuckets {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        Ok(Self { query: ListBucketsQuery::parse(&reading.query)?, owner: reading.caller.clone() })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let (lane, Self { query, owner: caller }) = (&call.lane, &call.input);
+        let after = query.continuation.as_ref().map(|token| token.after.as_slice());
+        let owner = owner(caller);
+        let mut document = BucketList::begin(query, &owner);
+        let all = lane.engine.buckets();
+        let mut matching = all.iter().filter(|bucket| {
+            bucket.owner == caller.as_bytes()
+                && bucket.name.starts_with(&query.prefix)
+                && after.is_none_or(|after| bucket.name.as_ref() > after)
+                && query.region.as_ref().is_none_or(|region| lane.region_of(bucket).as_bytes() == region)
+        });
+        let mut last = None;
+        for bucket in matching.by_ref().take(query.max.map_or(usize::MAX, usize::from)) {
+            document.entry(name_of(bucket), time(bucket.created_ms), lane.region_of(bucket));
+            last = Some(bucket);
+        }
+        let next = last.filter(|_| matching.next().is_some()).map(|bucket| name_of(bucket));
+        Ok(call.envelope.document(200, HeaderBlock::new(), document.end(next)).into())
+    }
+}

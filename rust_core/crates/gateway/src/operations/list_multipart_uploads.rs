@@ -1,0 +1,60 @@
+//! ListMultipartUploads: a page read from the engine, on a worker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::pages::{name_of, owner_of, time};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
+use crate::upload_ids::{parse_upload_id, upload_id_text};
+use orcas_engine::ListUploads;
+use orcas_record::Bucket;
+use orcas_s3::query::ListUploadsQuery;
+use orcas_s3::xml::lists::{UploadEntry, UploadList};
+
+pub struct ListMultipartUploads {
+    bucket: Arc<Bucket>,
+    query: ListUploadsQuery,
+}
+
+impl Operation for ListMultipartUploads {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let bucket = reading.bucket()?;
+        Ok(Self { bucket, query: ListUploadsQuery::parse(&reading.query)? })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, Call::list_uploads))
+    }
+}
+
+impl Call<ListMultipartUploads> {
+    fn list_uploads(&self) -> Result<Answer, Problem> {
+        let ListMultipartUploads { bucket, query } = &self.input;
+        let page = self.lane.engine.list_uploads(&ListUploads {
+            bucket: bucket.id,
+            prefix: Bytes::copy_from_slice(&query.keys.prefix),
+            delimiter: query.keys.delimiter.as_deref().map(Bytes::copy_from_slice),
+            after_key: query.key_marker.as_deref().map(Bytes::copy_from_slice),
+            after_upload: query.upload_id_marker.as_deref().map(parse_upload_id).transpose()?,
+            max_uploads: usize::from(query.keys.max),
+        })?;
+        let mut document = UploadList::begin(name_of(bucket), query, owner_of(bucket));
+        for upload in &page.entries {
+            document.entry(&UploadEntry {
+                key: &upload.key,
+                upload_id: &upload_id_text(upload.id),
+                initiated_ms: time(upload.initiated_ms),
+                checksum: upload.checksum,
+            });
+        }
+        page.prefixes.iter().for_each(|prefix| document.prefix(prefix));
+        let last = page.last.as_ref().filter(|_| page.truncated);
+        let last = last.map(|(key, id)| (key.as_ref(), id.map(upload_id_text).unwrap_or_default()));
+        let document = document.end(last.as_ref().map(|(key, id)| (*key, id.as_str())));
+        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+    }
+}

@@ -1,0 +1,130 @@
+//! ListObjects and ListObjectsV2, which differ in the names of query and document: a page read from the engine and
+//! written as it is read, on a worker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::pages::{name_of, owner_of, time};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
+use orcas_engine::{self as engine, Listed, PageSink};
+use orcas_record::Bucket;
+use orcas_s3::query::{KeySelection, ListObjectsQuery, ListObjectsV2Query};
+use orcas_s3::xml::lists::{ObjectEntry, ObjectList, page_room};
+
+pub struct ListObjects {
+    bucket: Arc<Bucket>,
+    query: ListObjectsQuery,
+}
+
+pub struct ListObjectsV2 {
+    bucket: Arc<Bucket>,
+    query: ListObjectsV2Query,
+}
+
+impl Operation for ListObjects {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: reading.bucket()?, query: ListObjectsQuery::parse(&reading.query)? })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, Call::list_objects))
+    }
+}
+
+impl Operation for ListObjectsV2 {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: reading.bucket()?, query: ListObjectsV2Query::parse(&reading.query)? })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, Call::list_objects))
+    }
+}
+
+/// One of the two.
+pub trait Listing: Operation {
+    fn bucket(&self) -> &Bucket;
+
+    /// Which keys, and behind which one they begin.
+    fn selection(&self) -> (&KeySelection, Option<&[u8]>);
+
+    /// Begins the document in `out`.
+    fn document(&self, out: Vec<u8>) -> ObjectList<'_>;
+}
+
+impl Listing for ListObjects {
+    fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    fn selection(&self) -> (&KeySelection, Option<&[u8]>) {
+        (&self.query.keys, self.query.marker.as_deref())
+    }
+
+    fn document(&self, out: Vec<u8>) -> ObjectList<'_> {
+        ObjectList::v1(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket))
+    }
+}
+
+impl Listing for ListObjectsV2 {
+    fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
+    fn selection(&self) -> (&KeySelection, Option<&[u8]>) {
+        (&self.query.keys, self.query.after())
+    }
+
+    fn document(&self, out: Vec<u8>) -> ObjectList<'_> {
+        ObjectList::v2(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket))
+    }
+}
+
+/// A page on its way into its document.
+struct PageDocument<'a, L> {
+    input: &'a L,
+    document: ObjectList<'a>,
+}
+
+impl<L: Listing> PageSink for PageDocument<'_, L> {
+    fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.document.entry(&ObjectEntry {
+            key,
+            modified_ms: time(listed.modified_ms),
+            etag: listed.etag,
+            size: listed.size,
+            checksum: listed.checksum,
+        });
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.document.prefix(prefix);
+    }
+
+    fn restart(&mut self) {
+        self.document = self.input.document(Vec::new());
+    }
+}
+
+impl<L: Listing> Call<L> {
+    fn list_objects(&self) -> Result<Answer, Problem> {
+        let input = &self.input;
+        let (keys, after) = input.selection();
+        let list = engine::ListObjects {
+            bucket: input.bucket().id,
+            prefix: Bytes::copy_from_slice(&keys.prefix),
+            delimiter: keys.delimiter.as_deref().map(Bytes::copy_from_slice),
+            after: after.map(Bytes::copy_from_slice),
+            max_keys: usize::from(keys.max),
+        };
+        let mut buffer = self.lane.buffers.take(page_room(keys.max));
+        let mut page = PageDocument { input, document: input.document(std::mem::take(&mut *buffer)) };
+        let next = self.lane.engine.list_objects_to(&list, &mut page)?;
+        *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
+        Ok(self.envelope.document(200, HeaderBlock::new(), buffer))
+    }
+}

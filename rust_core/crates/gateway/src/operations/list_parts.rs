@@ -1,0 +1,65 @@
+//! ListParts: a page read from the engine, on a worker.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::pages::{name_of, owner_of, time};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
+use crate::upload_ids::parse_upload_id;
+use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_engine as engine;
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::ErrorCode;
+use orcas_s3::query::ListPartsQuery;
+use orcas_s3::support::Understood;
+use orcas_s3::xml::lists::{PartEntry, PartList};
+
+pub struct ListParts {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    upload: UploadId,
+    query: ListPartsQuery,
+}
+
+impl Operation for ListParts {
+    const UNDERSTOOD: Understood = Understood { reads_clear: true, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let query = ListPartsQuery::parse(&reading.query)?;
+        Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, Call::list_parts))
+    }
+}
+
+impl Call<ListParts> {
+    fn list_parts(&self) -> Result<Answer, Problem> {
+        let (handle, ListParts { bucket, key, upload: id, query }) = (&self.lane.engine, &self.input);
+        let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
+        let page = handle.list_parts(engine::ListParts {
+            upload: *id,
+            after: query.marker,
+            max_parts: usize::from(query.max),
+        })?;
+        let owner = owner_of(bucket);
+        let mut document = PartList::begin(name_of(bucket), key, query, &owner, upload.checksum);
+        for part in &page.entries {
+            document.entry(&PartEntry {
+                number: part.number,
+                modified_ms: time(part.modified_ms),
+                etag: Etag::simple(part.md5),
+                size: part.size,
+                checksum: part.checksum.map(ObjectChecksum::full),
+            });
+        }
+        let document = document.end(page.entries.last().map_or(0, |part| part.number), page.truncated);
+        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+    }
+}

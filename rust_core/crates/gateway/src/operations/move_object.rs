@@ -1,0 +1,34 @@
+//! MoveObject, an extension: an object gets another name, in its bucket or in another.
+
+use std::sync::Arc;
+
+use crate::answer::Answer;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use crate::sources::{Moving, Source, modified};
+use orcas_decide::Outcome;
+use orcas_s3::headers::uploaded;
+use orcas_s3::xml::results;
+
+pub struct MoveObject(Moving);
+
+impl Operation for MoveObject {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        Moving::to(reading, Source::named_by("x-amz-move-source", reading)?, bucket, key).map(Self)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.submit(call.input.0.intent(&call.lane)?, slot))
+    }
+
+    /// As a copy answers, so that clients can send it as one.
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(another_question()) };
+        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
+        headers.set_last_modified(modified(&put));
+        let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
+        Ok(call.envelope.document(200, headers, document))
+    }
+}

@@ -1,0 +1,58 @@
+//! PutBucketSettings, an extension: changes what a bucket has for itself. Changes are made one after the other, so that
+//! none undoes what another set.
+
+use std::sync::Arc;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::intake::refuse_body;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use crate::settings::{SettingsChange, show};
+use orcas_decide::{Intent, Outcome};
+use orcas_record::Bucket;
+use orcas_s3::extensions::OF_A_BUCKET;
+use orcas_s3::support::Understood;
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct PutBucketSettings {
+    bucket: Arc<Bucket>,
+    change: SettingsChange,
+}
+
+impl Operation for PutBucketSettings {
+    const UNDERSTOOD: Understood = Understood { extensions: OF_A_BUCKET, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let bucket = reading.bucket()?;
+        refuse_body(reading.headers(), "The settings of a bucket stand in headers; there is no body")?;
+        let change = SettingsChange::parse(reading.headers())?;
+        if change == SettingsChange::default() {
+            return Err(S3Error::with(ErrorCode::InvalidRequest, "The request names no setting").into());
+        }
+        Ok(Self { bucket, change })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, |call| Self::answer(call, call.change_settings()?)))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Bucket(bucket) = outcome else { return Err(another_question()) };
+        let mut headers = HeaderBlock::new();
+        show(&bucket.settings, &mut headers);
+        Ok(call.envelope.empty(200, headers))
+    }
+}
+
+impl Call<PutBucketSettings> {
+    /// Blocks until the change is decided.
+    fn change_settings(&self) -> Result<Outcome, Problem> {
+        let PutBucketSettings { bucket, change } = &self.input;
+        let _one_at_a_time = self.lane.settings_changes.lock();
+        let current = self.lane.engine.bucket(&bucket.name).filter(|current| current.id == bucket.id);
+        let current = current.ok_or(ErrorCode::NoSuchBucket)?;
+        let settings = change.applied_to(current.settings);
+        Ok(self.lane.engine.execute(Intent::UpdateBucket { bucket: current.id, settings })?)
+    }
+}

@@ -1,0 +1,70 @@
+//! PutObject.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::Answer;
+use crate::body_plan::BodyPlan;
+use crate::conditions::precondition;
+use crate::intake::Digests;
+use crate::metadata::stored;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Upload, another_question};
+use orcas_decide::{self as decide, Body, Intent, Outcome};
+use orcas_record::{Bucket, ObjectHeaders};
+use orcas_s3::conditions::WriteCondition;
+use orcas_s3::headers::uploaded;
+use orcas_s3::metadata::ObjectHeaders as Sent;
+
+pub struct PutObject {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    condition: WriteCondition,
+    headers: ObjectHeaders,
+}
+
+impl Operation for PutObject {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let condition = WriteCondition::parse(reading.headers())?;
+        reading.check_early(&condition, &bucket, &key)?;
+        let headers = stored(Sent::parse(reading.headers())?);
+        Ok(Self { bucket, key, condition, headers })
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        reading.content(self.bucket.settings.keep_sha256)
+    }
+
+    fn upload(&self) -> Option<&dyn Upload> {
+        Some(self)
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(another_question()) };
+        Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false)))
+    }
+}
+
+impl Upload for PutObject {
+    fn bucket(&self) -> &Arc<Bucket> {
+        &self.bucket
+    }
+
+    fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
+        let Digests { md5, sha256, checksum } = *digests;
+        Intent::PutObject(Box::new(decide::PutObject {
+            bucket: self.bucket.id,
+            key: self.key.clone(),
+            precondition: precondition(&self.condition),
+            size,
+            md5,
+            sha256,
+            checksum,
+            headers: self.headers.clone(),
+            body,
+        }))
+    }
+}

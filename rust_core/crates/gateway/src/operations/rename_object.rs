@@ -1,0 +1,34 @@
+//! RenameObject: an object gets another name within its bucket.
+
+use std::sync::Arc;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::pages::name_of;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use crate::sources::{Moving, Source};
+use orcas_decide::Outcome;
+use orcas_s3::conditions::ReadConditions;
+use orcas_s3::target::CopySource;
+
+pub struct RenameObject(Moving);
+
+impl Operation for RenameObject {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let value = reading.headers().get("x-amz-rename-source").unwrap_or_default();
+        let name = CopySource::parse_rename(name_of(&bucket), value)?;
+        let source = Source::new(reading, name, ReadConditions::of_rename_source(reading.headers()));
+        Moving::to(reading, source, bucket, key).map(Self)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.submit(call.input.0.intent(&call.lane)?, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Put(_) = outcome else { return Err(another_question()) };
+        Ok(call.envelope.empty(200, HeaderBlock::new()))
+    }
+}

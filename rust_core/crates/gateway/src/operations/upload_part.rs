@@ -1,0 +1,56 @@
+//! UploadPart.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::Answer;
+use crate::body_plan::BodyPlan;
+use crate::intake::Digests;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Upload, another_question};
+use orcas_decide::{Body, Intent, Outcome, PutPart};
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::headers::uploaded;
+
+pub struct UploadPart {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    upload: UploadId,
+    number: u16,
+}
+
+impl Operation for UploadPart {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let (number, upload) = reading.part_address()?;
+        Ok(Self { bucket, key, upload, number })
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        reading.content(false)
+    }
+
+    fn upload(&self) -> Option<&dyn Upload> {
+        Some(self)
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Part(put) = outcome else { return Err(another_question()) };
+        Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), true)))
+    }
+}
+
+impl Upload for UploadPart {
+    fn bucket(&self) -> &Arc<Bucket> {
+        &self.bucket
+    }
+
+    fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
+        let Digests { md5, checksum, .. } = *digests;
+        let Self { upload, number, .. } = *self;
+        let (bucket, key) = (self.bucket.id, self.key.clone());
+        Intent::PutPart(Box::new(PutPart { bucket, key, upload, number, size, md5, checksum, body }))
+    }
+}

@@ -1,0 +1,67 @@
+//! UploadPartCopy: a part made of bytes that are stored already.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::conditions::source_conditions;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, another_question};
+use crate::sources::{Source, modified};
+use orcas_checksum::Etag;
+use orcas_decide::Outcome;
+use orcas_engine::CopyPartRequest;
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::range::copy_source_range;
+use orcas_s3::xml::results;
+
+pub struct UploadPartCopy {
+    source: Source,
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    upload: UploadId,
+    number: u16,
+    /// `x-amz-copy-source-range`
+    range: Option<Vec<u8>>,
+}
+
+impl Operation for UploadPartCopy {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        let (number, upload) = reading.part_address()?;
+        let source = Source::named_by("x-amz-copy-source", reading)?;
+        let range = reading.headers().get("x-amz-copy-source-range").map(<[u8]>::to_vec);
+        Ok(Self { source, bucket, key, upload, number, range })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, |call| Self::answer(call, call.copy_part()?)))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+        let Outcome::Part(put) = outcome else { return Err(another_question()) };
+        let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());
+        Ok(call.envelope.document(200, HeaderBlock::new(), document))
+    }
+}
+
+impl Call<UploadPartCopy> {
+    /// Blocks until the copy is decided: its digests may have to be computed from the source.
+    fn copy_part(&self) -> Result<Outcome, Problem> {
+        let UploadPartCopy { source, bucket, key, upload, number, range } = &self.input;
+        let (from, found) = source.find(&self.lane)?;
+        let size = found.object.version.size;
+        let request = CopyPartRequest {
+            source: (from.id, source.key()),
+            source_conditions: source_conditions(&source.conditions),
+            range: range.as_ref().map(|value| copy_source_range(value, size)).transpose()?,
+            bucket: bucket.id,
+            key: key.clone(),
+            upload: *upload,
+            number: *number,
+        };
+        Ok(self.lane.engine.copy_part(&request)?)
+    }
+}

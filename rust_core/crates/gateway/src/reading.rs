@@ -1,0 +1,97 @@
+//! The head of a request whose sender is known, as operations read it: bucket, key, and what several of them take from
+//! headers and query.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::body_plan::BodyPlan;
+use super::intake::Promise;
+use super::lane::Lane;
+use super::problem::Problem;
+use super::upload_ids::parse_upload_id;
+use orcas_http::{Headers, Query, RequestHead};
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::conditions::WriteCondition;
+use orcas_s3::support::check_expected_owner;
+use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
+use orcas_sigv4::PayloadMode;
+
+pub struct Reading<'a> {
+    pub lane: &'a Arc<Lane>,
+    pub operation: Operation,
+    pub head: &'a RequestHead<'a>,
+    pub target: &'a Target,
+    pub query: Query,
+    /// The id of who asks.
+    pub caller: String,
+    pub payload: &'a PayloadMode,
+    /// A body follows the head.
+    pub has_body: bool,
+}
+
+impl Reading<'_> {
+    pub fn headers(&self) -> &Headers<'_> {
+        &self.head.headers
+    }
+
+    /// The name of a bucket that need not exist.
+    pub fn bucket_name(&self) -> Result<&str, Problem> {
+        match self.target {
+            Target::Bucket(name) => Ok(name),
+            Target::Service | Target::Object { .. } | Target::ObjectLambda => Err(self.operation.unbuilt().into()),
+        }
+    }
+
+    pub fn bucket(&self) -> Result<Arc<Bucket>, Problem> {
+        self.find(self.bucket_name()?)
+    }
+
+    /// The bucket and the key of an object, which need not exist.
+    pub fn object(&self) -> Result<(Arc<Bucket>, Bytes), Problem> {
+        match self.target {
+            Target::Object { bucket, key } => Ok((self.find(bucket)?, Bytes::copy_from_slice(key))),
+            Target::Service | Target::Bucket(_) | Target::ObjectLambda => Err(self.operation.unbuilt().into()),
+        }
+    }
+
+    fn find(&self, name: &str) -> Result<Arc<Bucket>, Problem> {
+        let bucket = self.lane.engine.bucket(name.as_bytes());
+        let bucket =
+            bucket.ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name.as_bytes()))?;
+        let owner = std::str::from_utf8(&bucket.owner).unwrap_or_default();
+        check_expected_owner(self.headers(), "x-amz-expected-bucket-owner", owner)?;
+        Ok(bucket)
+    }
+
+    /// Part number and upload of the query.
+    pub fn part_address(&self) -> Result<(u16, UploadId), Problem> {
+        let (number, id) = query::part_address(&self.query)?;
+        Ok((number, parse_upload_id(&id)?))
+    }
+
+    pub fn upload_id(&self) -> Result<UploadId, Problem> {
+        Ok(parse_upload_id(&query::upload_id(&self.query)?)?)
+    }
+
+    /// Refuses a write whose condition fails already, before its body travels. The decision asks again.
+    pub fn check_early(&self, condition: &WriteCondition, bucket: &Bucket, key: &Bytes) -> Result<(), Problem> {
+        if *condition == WriteCondition::Always {
+            return Ok(());
+        }
+        let Some(found) = self.lane.engine.try_object(bucket.id, key) else { return Ok(()) };
+        let etag = found.as_ref().map(|found| &found.object.version.etag);
+        condition.judge(etag).map_err(|code| match (code, condition) {
+            (ErrorCode::PreconditionFailed, WriteCondition::Absent) => S3Error::precondition("If-None-Match").into(),
+            (ErrorCode::PreconditionFailed, _) => S3Error::precondition("If-Match").into(),
+            (code, _) => Problem::from(code),
+        })
+    }
+
+    /// A body that becomes content of the store.
+    pub fn content(&self, keep_sha256: bool) -> Result<BodyPlan, Problem> {
+        let promise = Box::new(Promise::parse(self.headers(), self.payload)?.keeping_sha256(keep_sha256));
+        let whole = promise.length <= self.lane.options.whole_body_max;
+        Ok(if whole { BodyPlan::Whole(promise) } else { BodyPlan::Stream(promise) })
+    }
+}

@@ -1,0 +1,94 @@
+//! Where copies and moves read. The source and its conditions are looked at here for the right answer, and again when
+//! the copy is decided.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::conditions::{precondition, source_conditions};
+use super::lane::Lane;
+use super::problem::Problem;
+use super::reading::Reading;
+use orcas_decide::{Intent, Move, Put};
+use orcas_engine::Found;
+use orcas_record::Bucket;
+use orcas_s3::conditions::{ReadConditions, WriteCondition};
+use orcas_s3::target::CopySource;
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct Source {
+    pub name: CopySource,
+    pub conditions: ReadConditions,
+    /// `x-amz-source-expected-bucket-owner`
+    expected_owner: Option<Vec<u8>>,
+}
+
+impl Source {
+    pub fn new(reading: &Reading<'_>, name: CopySource, conditions: ReadConditions) -> Self {
+        let expected_owner = reading.headers().get("x-amz-source-expected-bucket-owner").map(<[u8]>::to_vec);
+        Self { name, conditions, expected_owner }
+    }
+
+    /// The source that `header` names, with the conditions of copies.
+    pub fn named_by(header: &'static str, reading: &Reading<'_>) -> Result<Self, Problem> {
+        let value = reading.headers().get(header).unwrap_or_default();
+        let name = CopySource::parse(header, value)?;
+        Ok(Self::new(reading, name, ReadConditions::of_copy_source(reading.headers())))
+    }
+
+    fn bucket(&self, lane: &Lane) -> Result<Arc<Bucket>, Problem> {
+        let bucket = lane.engine.bucket(self.name.bucket.as_bytes());
+        let bucket = bucket
+            .ok_or_else(|| S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", self.name.bucket.as_bytes()))?;
+        match &self.expected_owner {
+            Some(expected) if *expected != bucket.owner => Err(ErrorCode::AccessDenied.into()),
+            _ => Ok(bucket),
+        }
+    }
+
+    pub fn key(&self) -> Bytes {
+        Bytes::copy_from_slice(&self.name.key)
+    }
+
+    /// The source as it is now; its conditions are judged here and again when the copy is decided.
+    pub fn find(&self, lane: &Lane) -> Result<(Arc<Bucket>, Found), Problem> {
+        let bucket = self.bucket(lane)?;
+        let found = lane.engine.object(bucket.id, &self.key())?;
+        let found = found.ok_or_else(|| S3Error::new(ErrorCode::NoSuchKey).field("Key", self.name.key.clone()))?;
+        let version = &found.object.version;
+        self.conditions.judge_source(&version.etag, i64::try_from(version.modified_ms).unwrap_or(i64::MAX))?;
+        Ok((bucket, found))
+    }
+}
+
+/// An object under way to another name.
+pub struct Moving {
+    source: Source,
+    bucket: Arc<Bucket>,
+    key: Bytes,
+    condition: WriteCondition,
+}
+
+impl Moving {
+    /// To `key` in `bucket`.
+    pub fn to(reading: &Reading<'_>, source: Source, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, Problem> {
+        Ok(Self { source, bucket, key, condition: WriteCondition::parse(reading.headers())? })
+    }
+
+    pub fn intent(&self, lane: &Lane) -> Result<Intent, Problem> {
+        let from = self.source.bucket(lane)?;
+        Ok(Intent::MoveObject(Box::new(Move {
+            from_bucket: from.id,
+            from_key: self.source.key(),
+            from_conditions: source_conditions(&self.source.conditions),
+            bucket: self.bucket.id,
+            key: self.key.clone(),
+            precondition: precondition(&self.condition),
+        })))
+    }
+}
+
+/// When a copy was made, in milliseconds since the epoch.
+pub fn modified(put: &Put) -> i64 {
+    i64::try_from(put.modified_ms).unwrap_or(i64::MAX)
+}

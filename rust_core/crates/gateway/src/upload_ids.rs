@@ -1,0 +1,30 @@
+//! Upload ids in the form in which clients see them: 32 hexadecimal digits.
+
+use orcas_http::{hex, parse_hex};
+use orcas_record::UploadId;
+use orcas_s3::{ErrorCode, S3Error};
+
+pub fn upload_id_text(id: UploadId) -> String {
+    hex(&id.0)
+}
+
+/// Anything that this server cannot have given out is `NoSuchUpload`.
+pub fn parse_upload_id(text: &[u8]) -> Result<UploadId, S3Error> {
+    let lower = Some(text).filter(|text| !text.iter().any(u8::is_ascii_uppercase));
+    Ok(UploadId(lower.and_then(parse_hex).ok_or(ErrorCode::NoSuchUpload)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn upload_ids_have_one_spelling() {
+        let id = UploadId(std::array::from_fn(|n| n as u8 * 17));
+        let text = upload_id_text(id);
+        assert_eq!(parse_upload_id(text.as_bytes()), Ok(id));
+        for bad in ["", "00", &text.to_uppercase(), &format!("{text}0"), &text.replace('0', "g")] {
+            assert_eq!(parse_upload_id(bad.as_bytes()).unwrap_err().code, ErrorCode::NoSuchUpload, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Which operation of the S3 API a request is.
+//!
+//! Resolution sees method, target, query and headers only; it decides before anything is authorised. A query that
+//! names a sub-resource never falls through to an operation on the object or bucket itself.
+
+use super::errors::{ErrorCode, S3Error};
+use super::operations::Operation;
+use super::routes::{Level, Method, ROUTES};
+use super::target::Target;
+use orcas_http::{Headers, Query};
+
+/// Finds the operation that a request is.
+///
+/// Errors: `MethodNotAllowed` when the resource exists but not with this method, `InvalidArgument` for sub-resources
+/// that are unknown, conflicting or misplaced, and for half a part's address.
+pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
+    if method == b"OPTIONS" {
+        return Err(ErrorCode::AccessForbidden.into());
+    }
+    let verb = Method::parse(method).ok_or_else(|| method_not_allowed(method, "SERVICE"))?;
+    let resource = subresource(query)?;
+    match target {
+        Target::Service => match verb {
+            _ if resource.is_some() => Err(misplaced(resource.unwrap_or_default(), "the service")),
+            Method::Get => Ok(Operation::ListBuckets),
+            _ => Err(method_not_allowed(method, "SERVICE")),
+        },
+        Target::ObjectLambda if verb == Method::Post => Ok(Operation::WriteGetObjectResponse),
+        Target::ObjectLambda => {
+            Err(S3Error::new(ErrorCode::InvalidBucketName).field("BucketName", "WriteGetObjectResponse"))
+        }
+        Target::Bucket(_) => match resource {
+            Some(name) => routed(name, Level::Bucket, verb, method, query),
+            None => on_bucket(verb, query, headers),
+        },
+        Target::Object { .. } => match resource {
+            Some("renameObject") if headers.get("x-amz-rename-source").is_none() => {
+                let message = "RenameObject needs the header x-amz-rename-source";
+                Err(S3Error::with(ErrorCode::InvalidRequest, message))
+            }
+            Some(name) => routed(name, Level::Object, verb, method, query),
+            None => on_object(verb, method, query, headers),
+        },
+    }
+}
+
+fn on_bucket(verb: Method, query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
+    match verb {
+        Method::Get => match query.get("list-type") {
+            None => Ok(Operation::ListObjects),
+            Some(b"2") => Ok(Operation::ListObjectsV2),
+            Some(other) => Err(S3Error::argument("Invalid List Type", "list-type", other)),
+        },
+        Method::Head => Ok(Operation::HeadBucket),
+        Method::Put => Ok(Operation::CreateBucket),
+        Method::Delete => Ok(Operation::DeleteBucket),
+        Method::Post if is_form(headers) => Ok(Operation::PostObject),
+        Method::Post => Err(ErrorCode::RequestIsNotMultiPartContent.into()),
+    }
+}
+
+/// Whether the body is a form, as browsers send it.
+pub fn is_form(headers: &Headers<'_>) -> bool {
+    headers.get("content-type").is_some_and(|kind| {
+        let kind = kind.split(|&b| b == b';').next().unwrap_or_default().trim_ascii();
+        kind.eq_ignore_ascii_case(b"multipart/form-data")
+    })
+}
+
+fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
+    let copies = headers.get("x-amz-copy-source").is_some();
+    let moves = headers.get("x-amz-move-source").is_some();
+    let renames = headers.get("x-amz-rename-source").is_some();
+    if (copies || moves || renames) && verb != Method::Put {
+        return Err(S3Error::with(ErrorCode::InvalidRequest, "A source header is only valid with PUT"));
+    }
+    if renames || (copies && moves) {
+        let message = "The source headers do not fit together or to the query";
+        return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+    }
+    match (verb, query.has("uploadId"), query.has("partNumber")) {
+        (Method::Get, false, _) => Ok(Operation::GetObject),
+        (Method::Head, false, _) => Ok(Operation::HeadObject),
+        (Method::Get, true, false) => Ok(Operation::ListParts),
+        (Method::Put, true, true) if moves => {
+            Err(S3Error::with(ErrorCode::InvalidRequest, "A part cannot be moved into an upload"))
+        }
+        (Method::Put, true, true) if copies => Ok(Operation::UploadPartCopy),
+        (Method::Put, true, true) => Ok(Operation::UploadPart),
+        (Method::Put, false, false) if copies => Ok(Operation::CopyObject),
+        (Method::Put, false, false) if moves => Ok(Operation::MoveObject),
+        (Method::Put, false, false) => Ok(Operation::PutObject),
+        (Method::Post, true, false) => Ok(Operation::CompleteMultipartUpload),
+        (Method::Delete, true, false) => Ok(Operation::AbortMultipartUpload),
+        (Method::Delete, false, false) => Ok(Operation::DeleteObject),
+        (Method::Post, false, _) | (Method::Head, true, _) => Err(method_not_allowed(method, "OBJECT")),
+        (Method::Put, true, false) => Err(S3Error::argument("This operation needs a part number", "partNumber", b"")),
+        (_, has_upload, true) => {
+            let message = "A part number does not belong to this operation, or its upload ID is missing";
+            let name = if has_upload { "partNumber" } else { "uploadId" };
+            Err(S3Error::argument(message, name, b""))
+        }
+    }
+}
+
+/// The operation of sub-resource `name`, which is one of `ROUTES`.
+fn routed(name: &str, level: Level, verb: Method, method: &[u8], query: &Query) -> Result<Operation, S3Error> {
+    let (kind, shown) = match level {
+        Level::Bucket => ("BUCKET", "a bucket"),
+        Level::Object => ("OBJECT", "an object"),
+    };
+    let mut here = ROUTES.iter().filter(|route| route.name == name && route.level == level).peekable();
+    if here.peek().is_none() {
+        return Err(misplaced(name, shown));
+    }
+    let mut missing = None;
+    for route in here.filter(|route| route.method == verb) {
+        match route.needs {
+            Some(parameter) if !query.has(parameter) => missing = Some(parameter),
+            _ => return Ok(route.operation),
+        }
+    }
+    match missing {
+        Some(parameter) => Err(S3Error::argument("A required query parameter is missing", parameter, b"")),
+        None => Err(method_not_allowed(method, kind).field("SubResource", name)),
+    }
+}
+
+/// The one known sub-resource that the query names. Refuses two of them, and bare names that nothing explains.
+fn subresource(query: &Query) -> Result<Option<&'static str>, S3Error> {
+    let mut found: Option<&'static str> = None;
+    for (name, value) in query.iter() {
+        match ROUTES.iter().find(|route| route.name.as_bytes() == name) {
+            Some(route) => match found {
+                Some(other) if other != route.name => {
+                    let message = format!("Conflicting query string parameters: {other}, {}", route.name);
+                    return Err(S3Error::argument(message, "ResourceType", route.name.as_bytes()));
+                }
+                _ => found = Some(route.name),
+            },
+            None if value.is_empty() && !known_parameter(name) => {
+                return Err(S3Error::argument("Unknown sub-resource", "ResourceType", name));
+            }
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Parameters that may be empty without being a sub-resource.
+fn known_parameter(name: &[u8]) -> bool {
+    const NAMES: [&str; 26] = [
+        "prefix",
+        "delimiter",
+        "marker",
+        "max-keys",
+        "encoding-type",
+        "list-type",
+        "continuation-token",
+        "start-after",
+        "fetch-owner",
+        "key-marker",
+        "upload-id-marker",
+        "version-id-marker",
+        "max-uploads",
+        "max-parts",
+        "part-number-marker",
+        "partNumber",
+        "uploadId",
+        "versionId",
+        "max-buckets",
+        "bucket-region",
+        "id",
+        "select-type",
+        "annotationName",
+        "x-id",
+        "Expires",
+        "Signature",
+    ];
+    NAMES.iter().any(|known| known.as_bytes() == name)
+        || name.starts_with(b"response-")
+        || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case(b"x-amz-"))
+}
+
+fn method_not_allowed(method: &[u8], resource: &'static str) -> S3Error {
+    S3Error::new(ErrorCode::MethodNotAllowed).field("Method", method).field("ResourceType", resource)
+}
+
+fn misplaced(name: &str, level: &str) -> S3Error {
+    let message = format!("The sub-resource {name} does not belong to {level}");
+    S3Error::argument(message, "ResourceType", name.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Name, method, address and required headers of every operation of the published service model.
+    const MODEL: &str = include_str!("testdata/operations.tsv");
+
+    fn resolve_at(method: &str, uri: &str, headers: &[(&[u8], &[u8])]) -> Result<Operation, S3Error> {
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let target = Target::parse(path.as_bytes(), b"h", &[]).unwrap();
+        let query = Query::parse(query.as_bytes()).unwrap();
+        resolve(method.as_bytes(), &target, &query, &Headers::new(headers))
+    }
+
+    fn code(method: &str, uri: &str) -> ErrorCode {
+        resolve_at(method, uri, &[]).unwrap_err().code
+    }
+
+    #[test]
+    fn every_operation_of_the_model_resolves_to_itself() {
+        assert_eq!(MODEL.lines().count(), 116);
+        for line in MODEL.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let headers: Vec<(&[u8], &[u8])> =
+                fields.get(3).into_iter().map(|name| (name.as_bytes(), b"bucket/k".as_slice())).collect();
+            // Five names of the model are older or directory-bucket names of the same request.
+            let expected = match fields[0] {
+                "GetBucketLifecycle" => "GetBucketLifecycleConfiguration",
+                "PutBucketLifecycle" => "PutBucketLifecycleConfiguration",
+                "GetBucketNotification" => "GetBucketNotificationConfiguration",
+                "PutBucketNotification" => "PutBucketNotificationConfiguration",
+                "ListDirectoryBuckets" => "ListBuckets",
+                name => name,
+            };
+            let resolved = resolve_at(fields[1], fields[2], &headers).map(Operation::name);
+            assert_eq!(resolved, Ok(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn no_known_sub_resource_falls_through_with_any_method() {
+        for route in ROUTES {
+            for method in ["GET", "HEAD", "PUT", "POST", "DELETE", "PATCH"] {
+                for path in ["/", "/bucket", "/bucket/key"] {
+                    for query in [route.name.to_owned(), format!("{}=x&x-id=GetObject", route.name)] {
+                        let headers: [(&[u8], &[u8]); 1] = [(b"x-amz-rename-source", b"/k")];
+                        if let Ok(operation) = resolve_at(method, &format!("{path}?{query}"), &headers) {
+                            let sanctioned = ROUTES.iter().any(|r| r.name == route.name && r.operation == operation);
+                            assert!(sanctioned, "{method} {path}?{query} -> {operation:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_methods_and_unknown_names() {
+        assert_eq!(code("PUT", "/bucket/key?frobnicate"), ErrorCode::InvalidArgument);
+        assert_eq!(code("GET", "/bucket?ACL"), ErrorCode::InvalidArgument);
+        assert_eq!(code("PUT", "/bucket/key?acl&tagging"), ErrorCode::InvalidArgument);
+        assert_eq!(code("PUT", "/bucket/key?uploads"), ErrorCode::MethodNotAllowed);
+        assert_eq!(code("GET", "/bucket/key?policy"), ErrorCode::InvalidArgument);
+        assert_eq!(code("PUT", "/bucket/key?uploadId=u"), ErrorCode::InvalidArgument);
+        assert_eq!(code("PUT", "/bucket/key?partNumber=1"), ErrorCode::InvalidArgument);
+        assert_eq!(code("DELETE", "/bucket/key?partNumber=1"), ErrorCode::InvalidArgument);
+        assert_eq!(code("POST", "/bucket/key"), ErrorCode::MethodNotAllowed);
+        assert_eq!(code("POST", "/bucket"), ErrorCode::RequestIsNotMultiPartContent);
+        assert_eq!(code("PATCH", "/bucket/key"), ErrorCode::MethodNotAllowed);
+        assert_eq!(code("DELETE", "/"), ErrorCode::MethodNotAllowed);
+        assert_eq!(code("OPTIONS", "/bucket/key"), ErrorCode::AccessForbidden);
+        assert_eq!(code("GET", "/bucket?list-type=3"), ErrorCode::InvalidArgument);
+        assert_eq!(code("PUT", "/bucket/key?renameObject"), ErrorCode::InvalidRequest);
+        assert_eq!(resolve_at("PUT", "/bucket/key?x-id=PutObject&foreign=1", &[]), Ok(Operation::PutObject));
+        assert_eq!(resolve_at("GET", "/bucket?prefix=&delimiter=", &[]), Ok(Operation::ListObjects));
+        assert_eq!(resolve_at("GET", "/bucket/key?partNumber=2", &[]), Ok(Operation::GetObject));
+    }
+
+    #[test]
+    fn source_headers_distinguish_copies_and_moves() {
+        let with = |method: &str, uri: &str, names: &[&'static str]| {
+            let headers: Vec<(&[u8], &[u8])> =
+                names.iter().map(|name| (name.as_bytes(), b"bucket/k".as_slice())).collect();
+            resolve_at(method, uri, &headers)
+        };
+        let (copy, shift) = ("x-amz-copy-source", "x-amz-move-source");
+        assert_eq!(with("PUT", "/bucket/key", &[copy]), Ok(Operation::CopyObject));
+        assert_eq!(with("PUT", "/bucket/key", &[shift]), Ok(Operation::MoveObject));
+        assert_eq!(with("PUT", "/bucket/key?partNumber=1&uploadId=u", &[copy]), Ok(Operation::UploadPartCopy));
+        for (method, uri, names) in [
+            ("PUT", "/bucket/key", vec![copy, shift]),
+            ("PUT", "/bucket/key", vec!["x-amz-rename-source"]),
+            ("PUT", "/bucket/key?partNumber=1&uploadId=u", vec![shift]),
+            ("GET", "/bucket/key", vec![copy]),
+        ] {
+            assert_eq!(with(method, uri, &names).unwrap_err().code, ErrorCode::InvalidRequest, "{method} {names:?}");
+        }
+    }
+
+    #[test]
+    fn form_uploads_are_told_by_their_content_type() {
+        let headers: [(&[u8], &[u8]); 1] = [(b"content-type", b"Multipart/Form-Data; boundary=x")];
+        assert_eq!(resolve_at("POST", "/bucket", &headers), Ok(Operation::PostObject));
+    }
+}

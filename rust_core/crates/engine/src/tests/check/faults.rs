@@ -192,7 +192,8 @@ fn a_power_cut_at_any_step_of_a_repair_costs_nothing() {
             }
         });
         repair(Arc::new(disk)).unwrap();
-        let reached = after.lock().take().unwrap();
+        // What an open store does in the background takes more steps in one run than in another.
+        let Some(reached) = after.lock().take() else { break };
         for policy in [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Scatter] {
             let left = reached.crash(&mut rng, policy);
             unfinished += u64::from(ends_the_same(&left, &expected, &format!("step {step}, {policy:?}")));

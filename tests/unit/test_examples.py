@@ -35,6 +35,9 @@ PAGES: Final = [
     *sorted((ROOT / "docs/adr").glob("*.md")),
 ]
 
+# What operators saw of stores that were full, damaged or read-only. `tests/test_operations_guide.py` checks the commands.
+TRANSCRIPTS: Final = {ROOT / "docs" / "operations.md", ROOT / "docs" / "releases.md"}
+
 # Lines that are not run, each with the reason; `orcas bench` and scripts at least know their options (`is_understood`).
 NOT_RUN: Final = {
     "make (run|test)": "installs and builds for minutes; continuous integration does the same",
@@ -108,7 +111,7 @@ def helps() -> Iterator[Example]:
 
 
 def examples() -> list[Example]:
-    found = [example for path in PAGES for example in fenced(path)]
+    found = [example for path in PAGES if path not in TRANSCRIPTS for example in fenced(path)]
     # Console lines come before what needs their server: the README's first.
     return [*found, *helps(), *docstrings()]
 

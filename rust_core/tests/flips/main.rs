@@ -36,8 +36,6 @@ const PACK_HEADER: usize = 72;
 const REPAIRED: usize = 8;
 /// A flip that takes longer hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Failures that are told.
-const TOLD_MAX: usize = 40;
 /// Bytes of content that are looked for to find where it stands.
 const PROBE: usize = 32;
 
@@ -165,8 +163,10 @@ fn try_all(flips: &[Flip], try_one: &(dyn Fn(usize, &Flip) + Sync)) {
 
 impl Outcome {
     fn fail(&self, flip: &Flip, what: String) {
-        let mut failures = self.failures.lock();
-        failures.push(format!("{} byte {} ^ {:#04x}: {what}", flip.file, flip.offset, flip.mask));
+        let failure = format!("{} byte {} ^ {:#04x}: {what}", flip.file, flip.offset, flip.mask);
+        // At once: a run over every byte takes long, and may be ended before it comes to its report.
+        println!("{failure}");
+        self.failures.lock().push(failure);
     }
 
     fn judge(&self, flip: &Flip, verdict: Verdict, undecided: &[String]) {
@@ -242,7 +242,6 @@ impl Outcome {
             println!("{store}, {kind}: {tally:?}");
         }
         let failures = self.failures.lock();
-        failures.iter().take(TOLD_MAX).for_each(|failure| println!("{failure}"));
         assert!(failures.is_empty(), "{store}: {} of the flips did harm", failures.len());
     }
 }

@@ -290,7 +290,9 @@ fn content_is_named(built: &Built, flips: &[Flip], outcome: &Outcome) {
         }
     }
     for (name, (places, named)) in &places {
-        assert!(*named > 0, "{name} stands at {places} places, and flips at none are named");
+        // The last batch of a store that was killed may be a torn one, which nobody misses.
+        let is_last = built.undecided.iter().any(|undecided| undecided == name);
+        assert!(is_last || *named > 0, "{name} stands at {places} places, and flips at none are named");
     }
     let found: usize = places.values().map(|(_, named)| named).sum();
     assert!(found > 0);

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use orcas_checksum::Etag;
 use orcas_index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
 use orcas_record::{
-    Bucket, BucketId, BucketSettings, Extent, Identity, ObjectHeaders, Record, Version, VersionId, Versioning, encode,
+    Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId, Versioning,
+    encode,
 };
 
 const OBJECTS: u64 = 1_000_000;
@@ -145,7 +146,7 @@ impl<'i> Load<'i> {
                 let blob = self.sequence + records.len() as u64 + 1;
                 records.push((
                     CONTENT_KIND,
-                    Record::Content { identity: identity(blob), shared: true, bytes: Bytes::new() },
+                    Record::Content { fingerprint: fingerprint(blob), shared: true, bytes: Bytes::new() },
                 ));
                 records.push((VERSION_KIND, Record::PutVersion(version(bucket, key(number, self.random), blob))));
             }
@@ -171,12 +172,12 @@ impl<'i> Load<'i> {
 }
 
 /// No two are alike, and they come in no order.
-fn identity(blob: u64) -> Identity {
+fn fingerprint(blob: u64) -> Fingerprint {
     let mut bytes = [0; 32];
     for (at, piece) in bytes.chunks_exact_mut(8).enumerate() {
         piece.copy_from_slice(&(blob + at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
     }
-    Identity(bytes)
+    Fingerprint(bytes)
 }
 
 fn version(bucket: u64, key: Bytes, blob: u64) -> Version {

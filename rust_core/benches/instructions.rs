@@ -22,7 +22,7 @@ use orcas_gateway::lane::now_ms;
 use orcas_gateway::{AnswerBody, Request};
 use orcas_http::Query;
 use orcas_log::Batch;
-use orcas_record::{BucketId, Extent, Identity, ObjectHeaders, Record, Version, VersionId, content_kind, encode};
+use orcas_record::{BucketId, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId, content_kind, encode};
 use orcas_s3::Target;
 use orcas_s3::format::{format_content_length, format_content_range, format_etag, format_last_modified};
 use orcas_s3::headers::{ObjectAnswer, Overrides, StoredHeaders};
@@ -181,7 +181,7 @@ fn object_and_get(server: &Server) -> Signed {
 
 /// A PUT of 1 KiB as the log takes it: a content and a version.
 fn records() {
-    let (identity, content) = (Identity([0x5a; 32]), vec![0xa5; KIB]);
+    let (fingerprint, content) = (Fingerprint([0x5a; 32]), vec![0xa5; KIB]);
     let version = Record::PutVersion(Version {
         bucket: BucketId(1),
         key: Bytes::from_static(b"data/2026/part-00017.parquet"),
@@ -206,7 +206,7 @@ fn records() {
             batch.clear();
         }
         let sequence = 2 * (call % REQUESTS) as u64 + 1;
-        batch.push(sequence, content_kind(true), &[&identity.0, black_box(&content)]);
+        batch.push(sequence, content_kind(true), &[&fingerprint.0, black_box(&content)]);
         let mut payload = Vec::with_capacity(256);
         let kind = encode(black_box(&version), &mut payload);
         batch.push(sequence + 1, kind, &[&payload]);

@@ -206,10 +206,10 @@ def read_keys(data: Path) -> bytes:
 
 def look_at_chunk(pack: bytes, salt: bytes, offset: int, chunk: dict[str, Any]) -> None:
     """The frame of a chunk is what the record says."""
-    found, magic, length, table_crc, identity, zeros = struct.unpack_from("<I4sII32s16s", pack, offset)
+    found, magic, length, table_crc, fingerprint, zeros = struct.unpack_from("<I4sII32s16s", pack, offset)
     assert offset % 4_096 == 0
     assert found == crc(pack[offset + 4 : offset + 64] + offset.to_bytes(8, "little"), salt)
-    assert (magic, length, identity, zeros) == (b"CHNK", chunk["length"], chunk["identity"], bytes(16))
+    assert (magic, length, fingerprint, zeros) == (b"CHNK", chunk["length"], chunk["fingerprint"], bytes(16))
     table = pack[offset + 64 : offset + 64 + 4 * -(-length // BLOCK)]
     assert table_crc == crc(table, salt)
     content = offset + 64 + len(table)

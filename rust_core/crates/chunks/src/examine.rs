@@ -108,7 +108,7 @@ impl PackExamination {
         let Some(crcs) = header.decode_table(&front[CHUNK_HEADER..], self.crc_salt) else {
             return damaged(offset + CHUNK_HEADER as u64, "the checksum table does not match");
         };
-        let Some(key) = key else { return Ok(ChunkVerdict::Whole { stored: header.identity, computed: None }) };
+        let Some(key) = key else { return Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: None }) };
         let mut hasher = blake3::Hasher::new_keyed(key);
         let mut done = 0;
         while done < length as usize {
@@ -132,10 +132,10 @@ impl PackExamination {
             hasher.update(blocks);
             done += piece;
         }
-        Ok(ChunkVerdict::Whole { stored: header.identity, computed: Some(hasher.finalize().into()) })
+        Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: Some(hasher.finalize().into()) })
     }
 
-    /// Shows every chunk header that holds: its place, the identity that it names, and the length of the content.
+    /// Shows every chunk header that holds: its place, the fingerprint that it names, and the length of the content.
     ///
     /// # Errors
     /// What reading ran into, and `meter`'s.
@@ -150,7 +150,7 @@ impl PackExamination {
             let header = ChunkHeader::decode(&field(self.view(at, CHUNK_HEADER, WINDOW, meter)?, 0), salt, at);
             at += header.map_or(FRAME_ALIGN, |header| frame_length(header.length));
             if let Some(header) = header {
-                visit(at - frame_length(header.length), header.identity, header.length);
+                visit(at - frame_length(header.length), header.fingerprint, header.length);
             }
         }
         Ok(())

@@ -102,26 +102,26 @@ impl PackHeader {
     }
 }
 
-/// Format: CRC u32 over the rest and the frame's offset | magic u32 | length u32 | CRC u32 of the table | identity 32 |
+/// Format: CRC u32 over the rest and the frame's offset | magic u32 | length u32 | CRC u32 of the table | fingerprint 32 |
 /// zero 16; then the table, a CRC u32 for each 64 KiB block of the content; then the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// Bytes of content.
     pub length: u32,
-    pub identity: [u8; 32],
+    pub fingerprint: [u8; 32],
     table_crc: u32,
 }
 
 impl ChunkHeader {
     /// Header and table for a chunk at `offset` of a pack; `crcs` are the unsalted checksums of the content's blocks.
-    pub fn encode(length: u32, identity: &[u8; 32], crcs: &[u32], crc_salt: u32, offset: u64) -> Vec<u8> {
+    pub fn encode(length: u32, fingerprint: &[u8; 32], crcs: &[u32], crc_salt: u32, offset: u64) -> Vec<u8> {
         let mut out = vec![0; CHUNK_HEADER];
         crcs.iter().for_each(|crc| out.extend_from_slice(&(crc ^ crc_salt).to_le_bytes()));
         let table_crc = block_crc(&out[CHUNK_HEADER..]) ^ crc_salt;
         out[4..8].copy_from_slice(&CHUNK_MAGIC.to_le_bytes());
         out[8..12].copy_from_slice(&length.to_le_bytes());
         out[12..16].copy_from_slice(&table_crc.to_le_bytes());
-        out[16..48].copy_from_slice(identity);
+        out[16..48].copy_from_slice(fingerprint);
         let crc = header_crc(&out[..CHUNK_HEADER], crc_salt, offset);
         out[0..4].copy_from_slice(&crc.to_le_bytes());
         out
@@ -135,7 +135,7 @@ impl ChunkHeader {
             return None;
         }
         let length = u32::from_le_bytes(field(bytes, 8));
-        let header = Self { length, table_crc: u32::from_le_bytes(field(bytes, 12)), identity: field(bytes, 16) };
+        let header = Self { length, table_crc: u32::from_le_bytes(field(bytes, 12)), fingerprint: field(bytes, 16) };
         (length <= CHUNK_LENGTH_MAX).then_some(header)
     }
 

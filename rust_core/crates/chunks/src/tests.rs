@@ -56,7 +56,7 @@ fn chunks_round_trip_in_any_range_and_after_reopening() {
     assert!(packs.unborn().is_empty());
     for packs in [packs, open(dir.path(), &live).unwrap()] {
         for (chunk, bytes) in chunks.iter().zip(&contents) {
-            assert_eq!(chunk.identity, *blake3::keyed_hash(&KEY, bytes).as_bytes());
+            assert_eq!(chunk.fingerprint, *blake3::keyed_hash(&KEY, bytes).as_bytes());
             assert_eq!(get(&packs, chunk, 0, bytes.len()).unwrap(), *bytes);
             for (start, end) in [(0, 1), (65_535, 65_537), (65_536, 131_072), (70_000, 399_999)] {
                 if end <= bytes.len() {
@@ -82,7 +82,7 @@ fn a_written_chunk_carries_the_head_of_its_content() {
         for piece in [999, HEAD_LENGTH - 1, HEAD_LENGTH, HEAD_LENGTH + 1, 4 * HEAD_LENGTH] {
             let chunk = put(&packs, &bytes, piece);
             assert_eq!(chunk.head, head_of(covered.as_bytes()), "{length} bytes in pieces of {piece}");
-            assert_eq!(chunk.identity, *blake3::keyed_hash(&KEY, &bytes).as_bytes());
+            assert_eq!(chunk.fingerprint, *blake3::keyed_hash(&KEY, &bytes).as_bytes());
         }
     }
 }

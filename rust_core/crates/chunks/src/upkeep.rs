@@ -28,7 +28,7 @@ pub struct ChunkInfo {
     /// Bytes of content.
     pub length: u32,
     /// As it was computed when the chunk was written first; its key is not known here.
-    pub identity: [u8; 32],
+    pub fingerprint: [u8; 32],
 }
 
 /// A pack as the file system has it.
@@ -47,10 +47,10 @@ impl Packs {
         let length = front.header.length;
         let mut content = vec![0; length as usize];
         read_verified(&pack, offset, &front, 0, &mut content)?;
-        Ok((ChunkInfo { length, identity: front.header.identity }, content))
+        Ok((ChunkInfo { length, fingerprint: front.header.fingerprint }, content))
     }
 
-    /// Writes the chunk at `offset` of `pack` once more, into the open pack: same content, identity and table, each
+    /// Writes the chunk at `offset` of `pack` once more, into the open pack: same content, fingerprint and table, each
     /// block verified on the way. `pack` is sealed if it is the open one. The copy has no head: what moves a chunk does
     /// not need it.
     pub fn copy(&self, pack: u64, offset: u64) -> Result<WrittenChunk> {
@@ -66,7 +66,7 @@ impl Packs {
         }
         // The checksums of the source, not new ones: what the memory changed meanwhile does not pass for right.
         let crcs: Vec<u32> = front.crcs.iter().map(|crc| crc ^ source.crc_salt).collect();
-        frame.finish(front.header.identity, 0, &crcs)
+        frame.finish(front.header.fingerprint, 0, &crcs)
     }
 
     /// Gives back the pages of the chunk at `offset` of `pack`, but those that its header and table stand in; with them

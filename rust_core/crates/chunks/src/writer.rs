@@ -25,8 +25,8 @@ pub struct WrittenChunk {
     /// Bytes of content.
     pub length: u32,
     /// BLAKE3 of the content, keyed with the scope's key.
-    pub identity: [u8; 32],
-    /// `record::head_of` the content's first `record::HEAD_LENGTH` bytes, keyed like the identity; 0 in a copy.
+    pub fingerprint: [u8; 32],
+    /// `record::head_of` the content's first `record::HEAD_LENGTH` bytes, keyed like the fingerprint; 0 in a copy.
     pub head: u64,
     /// Which sync of the pack covers it.
     pub(super) ticket: u64,
@@ -79,13 +79,13 @@ impl ChunkWriter {
 
     /// Writes the header. Exactly the reserved length must have been written.
     pub fn finish(self) -> Result<WrittenChunk> {
-        let identity = self.hasher.finalize().into();
-        let head = self.head.unwrap_or_else(|| head_of(&identity));
-        self.frame.finish(identity, head, &self.crcs.finish())
+        let fingerprint = self.hasher.finalize().into();
+        let head = self.head.unwrap_or_else(|| head_of(&fingerprint));
+        self.frame.finish(fingerprint, head, &self.crcs.finish())
     }
 }
 
-/// Writes a frame whose identity and checksums somebody else knows.
+/// Writes a frame whose fingerprint and checksums somebody else knows.
 pub(super) struct FrameWriter {
     pack: Arc<Pack>,
     offset: u64,
@@ -117,16 +117,16 @@ impl FrameWriter {
     }
 
     /// Writes the header; `crcs` are the unsalted checksums of the content's blocks.
-    pub fn finish(mut self, identity: [u8; 32], head: u64, crcs: &[u32]) -> Result<WrittenChunk> {
+    pub fn finish(mut self, fingerprint: [u8; 32], head: u64, crcs: &[u32]) -> Result<WrittenChunk> {
         if self.written != u64::from(self.length) {
             return Err(Error::Record { reason: "fewer bytes than were reserved for the chunk" });
         }
-        let header = ChunkHeader::encode(self.length, &identity, crcs, self.pack.crc_salt, self.offset);
+        let header = ChunkHeader::encode(self.length, &fingerprint, crcs, self.pack.crc_salt, self.offset);
         self.pack.write(self.offset, &header)?;
         self.finished = true;
         let ticket = self.pack.finish(self.range());
         let (file, pack, offset, length) = (Arc::clone(&self.pack), self.pack.number, self.offset, self.length);
-        Ok(WrittenChunk { pack, offset, length, identity, head, ticket, file })
+        Ok(WrittenChunk { pack, offset, length, fingerprint, head, ticket, file })
     }
 
     fn range(&self) -> Range<u64> {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Bucket, BucketId, BucketSettings, ChunkMove, ContentMove, Identity, ObjectHeaders, Sequence, UploadId,
+    Bucket, BucketId, BucketSettings, ChunkMove, ContentMove, Fingerprint, ObjectHeaders, Sequence, UploadId,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -91,7 +91,7 @@ pub enum Body {
     /// At most `record::INLINE_MAX` bytes, kept in the version record.
     Inline(Bytes),
     /// At most `record::CONTENT_MAX` bytes, kept as a record of its own.
-    Content { identity: Identity, sharing: Sharing, bytes: Bytes },
+    Content { fingerprint: Fingerprint, sharing: Sharing, bytes: Bytes },
     /// Durable in packs, in the order of the content.
     Chunks(Vec<PlacedChunk>),
 }
@@ -103,7 +103,7 @@ pub enum Sharing {
     Off,
     /// It is known to be new, as far as a hint can tell.
     Offered,
-    /// A blob with the same identity is taken instead, if there is one.
+    /// A blob with the same fingerprint is taken instead, if there is one.
     Sought,
 }
 
@@ -112,7 +112,7 @@ pub type Pin = Arc<dyn std::any::Any + Send + Sync>;
 
 #[derive(Clone, Debug)]
 pub struct PlacedChunk {
-    pub identity: Identity,
+    pub fingerprint: Fingerprint,
     pub sharing: Sharing,
     /// Content bytes.
     pub length: u32,
@@ -134,7 +134,7 @@ impl PlacedChunk {
 pub enum ChunkPlace {
     /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`orcas_record::head_of`] its bytes.
     New { head: u64, pack: u64, offset: u64 },
-    /// Not written: this blob holds the same bytes. It was found with a pin on its identity, so it is still there when
+    /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there when
     /// the body is decided, and is not looked up again.
     Known { blob: Sequence },
 }

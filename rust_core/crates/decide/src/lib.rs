@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
-use orcas_record::{Bucket, BucketId, Extent, Identity, Object, Part, Record, Sequence, Upload, UploadId};
+use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId};
 
 pub use intent::{
     Body, ChunkPlace, Complete, CompletePart, Completed, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Outcome,
@@ -41,9 +41,9 @@ pub trait View {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
-    /// The blob that a body of `length` bytes with this identity may name. `head` is that of the body, when it is known:
+    /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is known:
     /// a hint that spares a look.
-    fn shared_blob(&self, identity: &Identity, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
+    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
     /// Whether nothing refers to `blob` or asks for it, and nothing has since it was chosen. If so nothing ever will.
     fn condemn(&self, blob: Sequence) -> Result<bool>;
     /// Whether the bytes of `blob` stand in `pack`.

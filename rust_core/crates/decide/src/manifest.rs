@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{Body, ChunkPlace, PlacedChunk, Refusal, Sharing, View};
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Extent, HEAD_LENGTH, Identity, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
+    Extent, HEAD_LENGTH, Fingerprint, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
 };
 
 /// Extents that are put together at once: those of the largest object in parts just too short for segments, and more.
@@ -23,7 +23,7 @@ pub(super) struct Draft {
     next: Sequence,
     records: Vec<Record>,
     /// The shared chunks among `records`.
-    chunks: HashMap<Identity, Sequence>,
+    chunks: HashMap<Fingerprint, Sequence>,
 }
 
 impl Draft {
@@ -50,16 +50,16 @@ impl Draft {
         match body {
             Body::Inline(bytes) if bytes.is_empty() => Ok(Vec::new()),
             Body::Inline(bytes) => Ok(vec![Extent::Inline(bytes)]),
-            Body::Content { identity, sharing, bytes } => {
+            Body::Content { fingerprint, sharing, bytes } => {
                 let length = bytes.len() as u32;
-                let head = (bytes.len() <= HEAD_LENGTH).then(|| head_of(&identity.0));
+                let head = (bytes.len() <= HEAD_LENGTH).then(|| head_of(&fingerprint.0));
                 let known = match sharing {
-                    Sharing::Sought => view.shared_blob(&identity, length, head)?,
+                    Sharing::Sought => view.shared_blob(&fingerprint, length, head)?,
                     Sharing::Off | Sharing::Offered => None,
                 };
                 let blob = match known {
                     Some(blob) => blob,
-                    None => self.push(Record::Content { identity, shared: sharing != Sharing::Off, bytes }),
+                    None => self.push(Record::Content { fingerprint, shared: sharing != Sharing::Off, bytes }),
                 };
                 Ok(vec![Extent::Blob { blob, start: 0, length }])
             }
@@ -71,25 +71,25 @@ impl Draft {
     }
 
     fn chunk(&mut self, view: &dyn View, chunk: &PlacedChunk) -> Result<Extent> {
-        let PlacedChunk { identity, sharing, length, .. } = *chunk;
+        let PlacedChunk { fingerprint, sharing, length, .. } = *chunk;
         let extent = |blob| Ok(Extent::Blob { blob, start: 0, length });
         let (head, pack, offset) = match chunk.place {
             ChunkPlace::Known { blob } => return extent(blob),
             ChunkPlace::New { head, pack, offset } => (head, pack, offset),
         };
         if sharing == Sharing::Sought {
-            let known = match self.chunks.get(&identity) {
+            let known = match self.chunks.get(&fingerprint) {
                 Some(drafted) => Some(*drafted),
-                None => view.shared_blob(&identity, length, Some(head))?,
+                None => view.shared_blob(&fingerprint, length, Some(head))?,
             };
             if let Some(blob) = known {
                 return extent(blob);
             }
         }
         let shared = sharing != Sharing::Off;
-        let blob = self.push(Record::Chunk { identity, shared, head, pack, offset, length });
+        let blob = self.push(Record::Chunk { fingerprint, shared, head, pack, offset, length });
         if shared {
-            self.chunks.insert(identity, blob);
+            self.chunks.insert(fingerprint, blob);
         }
         extent(blob)
     }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::*;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
-use orcas_record::{BucketSettings, Identity, ObjectHeaders, Version, VersionId};
+use orcas_record::{BucketSettings, Fingerprint, ObjectHeaders, Version, VersionId};
 
 const BUCKET: BucketId = BucketId(1);
 
@@ -19,7 +19,7 @@ struct State {
     uploads: HashMap<UploadId, Arc<Upload>>,
     parts: BTreeMap<(UploadId, u16), Arc<Part>>,
     completed: HashMap<UploadId, Completed>,
-    shared: HashMap<Identity, (Sequence, u32)>,
+    shared: HashMap<Fingerprint, (Sequence, u32)>,
     sequence: Sequence,
 }
 
@@ -42,8 +42,8 @@ impl View for State {
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
     }
-    fn shared_blob(&self, identity: &Identity, length: u32, _head: Option<u64>) -> Result<Option<Sequence>> {
-        Ok(self.shared.get(identity).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
+    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, _head: Option<u64>) -> Result<Option<Sequence>> {
+        Ok(self.shared.get(fingerprint).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
     }
     fn condemn(&self, _blob: Sequence) -> Result<bool> {
         Ok(false)
@@ -89,11 +89,11 @@ impl State {
             Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
                 drop(self.buckets.insert(bucket.id, Arc::new(bucket)));
             }
-            Record::Content { identity, shared: true, bytes } => {
-                self.shared.insert(identity, (sequence, bytes.len() as u32));
+            Record::Content { fingerprint, shared: true, bytes } => {
+                self.shared.insert(fingerprint, (sequence, bytes.len() as u32));
             }
-            Record::Chunk { identity, shared: true, length, .. } => {
-                self.shared.insert(identity, (sequence, length));
+            Record::Chunk { fingerprint, shared: true, length, .. } => {
+                self.shared.insert(fingerprint, (sequence, length));
             }
             Record::DeleteBucket { bucket } => drop(self.buckets.remove(&bucket)),
             Record::Segment { extents } => drop(self.segments.insert(sequence, extents.into())),
@@ -142,9 +142,9 @@ fn create_bucket(name: &'static str) -> Intent {
 }
 
 fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent {
-    let identity = Identity([0; 32]);
+    let fingerprint = Fingerprint([0; 32]);
     let chunks = (0..size.div_ceil(4 << 20)).map(|at| PlacedChunk {
-        identity,
+        fingerprint,
         sharing: Sharing::Off,
         length: (size - (at << 22)).min(4 << 20) as u32,
         place: ChunkPlace::New { head: 0, pack: 1, offset: at * 8 },
@@ -415,12 +415,12 @@ fn parts_of_other_objects_fit_into_a_record_or_are_refused() {
 
 fn content(key: &'static str, of: u8, sharing: Sharing) -> Intent {
     let Intent::PutObject(mut put) = put(key, 300) else { unreachable!("put makes a PutObject") };
-    put.body = Body::Content { identity: Identity([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]) };
+    put.body = Body::Content { fingerprint: Fingerprint([of; 32]), sharing, bytes: Bytes::from(vec![of; 300]) };
     Intent::PutObject(put)
 }
 
 fn chunk(of: u8, sharing: Sharing, place: ChunkPlace) -> PlacedChunk {
-    PlacedChunk { identity: Identity([of; 32]), sharing, length: 300, place, pin: None }
+    PlacedChunk { fingerprint: Fingerprint([of; 32]), sharing, length: 300, place, pin: None }
 }
 
 fn chunks(key: &'static str, chunks: Vec<PlacedChunk>) -> Intent {
@@ -460,8 +460,8 @@ fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
     assert_eq!(stored(Sharing::Sought), offered);
     state.run(content("other", 2, Sharing::Sought)).unwrap();
     assert_ne!(state.blobs("other"), [offered]);
-    // An identity with another length is no match.
-    state.shared.insert(Identity([3; 32]), (offered, 299));
+    // A fingerprint with another length is no match.
+    state.shared.insert(Fingerprint([3; 32]), (offered, 299));
     state.run(content("longer", 3, Sharing::Sought)).unwrap();
     assert_ne!(state.blobs("longer"), [offered]);
 }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Shared;
-use super::keys::identity;
+use super::keys::fingerprint;
 use super::sharing::Room;
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
 use orcas_dedup::chunker::Chunker;
-use orcas_record::{Bucket, Chunking, HEAD_LENGTH, INLINE_MAX, Identity, RefLevel, head_of};
+use orcas_record::{Bucket, Chunking, HEAD_LENGTH, INLINE_MAX, Fingerprint, RefLevel, head_of};
 
 /// The longest chunk that content-defined cuts make is four times as long as the average.
 const LONGEST_OF_AVERAGE: u32 = 4;
@@ -29,9 +29,9 @@ impl Shared {
         if bytes.len() <= INLINE_MAX {
             return Body::Inline(bytes);
         }
-        let identity = identity(&self.scope(&bucket.owner), &bytes);
-        let sharing = self.sharing(self.ref_level(bucket), head_of(&identity.0));
-        Body::Content { identity, sharing, bytes }
+        let fingerprint = fingerprint(&self.scope(&bucket.owner), &bytes);
+        let sharing = self.sharing(self.ref_level(bucket), head_of(&fingerprint.0));
+        Body::Content { fingerprint, sharing, bytes }
     }
 
     /// What a blob with this head asks for.
@@ -50,16 +50,16 @@ pub trait Witness {
     /// The next bytes.
     fn bytes(&mut self, bytes: &[u8]);
     /// What came since the last chunk ended is a chunk.
-    fn chunk_ended(&mut self, identity: &Identity);
+    fn chunk_ended(&mut self, fingerprint: &Fingerprint);
     /// The next bytes, all of one chunk.
-    fn chunk(&mut self, identity: &Identity, bytes: &[u8]);
+    fn chunk(&mut self, fingerprint: &Fingerprint, bytes: &[u8]);
 }
 
 /// Nobody looks.
 impl Witness for () {
     fn bytes(&mut self, _: &[u8]) {}
-    fn chunk_ended(&mut self, _: &Identity) {}
-    fn chunk(&mut self, _: &Identity, _: &[u8]) {}
+    fn chunk_ended(&mut self, _: &Fingerprint) {}
+    fn chunk(&mut self, _: &Fingerprint, _: &[u8]) {}
 }
 
 /// Cuts a body of known length into chunks.
@@ -74,7 +74,7 @@ pub struct BodyWriter {
     open: Option<OpenChunk>,
     chunks: Vec<PlacedChunk>,
     written: Vec<WrittenChunk>,
-    /// Where chunks of this body that can be shared stand in `chunks`, by head and identity: nobody else can find them
+    /// Where chunks of this body that can be shared stand in `chunks`, by head and fingerprint: nobody else can find them
     /// yet.
     own: HashMap<u64, Vec<usize>>,
 }
@@ -218,10 +218,10 @@ impl BodyWriter {
             self.open = Some(OpenChunk::Through { writer, left });
         } else {
             let written = writer.finish()?;
-            let (identity, head, length) = (Identity(written.identity), written.head, written.length);
-            witness.chunk_ended(&identity);
+            let (fingerprint, head, length) = (Fingerprint(written.fingerprint), written.head, written.length);
+            witness.chunk_ended(&fingerprint);
             let sharing = self.sharing(head);
-            match self.known(identity, head, length, sharing)? {
+            match self.known(fingerprint, head, length, sharing)? {
                 Some(known) => self.chunks.push(known),
                 None => self.place(written, sharing),
             }
@@ -282,12 +282,12 @@ impl BodyWriter {
 
     /// All bytes of a held chunk are there.
     fn close_held(&mut self, held: Box<HeldChunk>, witness: &mut dyn Witness) -> Result<()> {
-        let identity = Identity(*held.hasher.finalize().as_bytes());
-        witness.chunk(&identity, &held.bytes);
-        let head = held.head.unwrap_or_else(|| head_of(&identity.0));
+        let fingerprint = Fingerprint(*held.hasher.finalize().as_bytes());
+        witness.chunk(&fingerprint, &held.bytes);
+        let head = held.head.unwrap_or_else(|| head_of(&fingerprint.0));
         let length = held.bytes.len() as u32;
         let sharing = self.sharing(head);
-        if let Some(known) = self.known(identity, head, length, sharing)? {
+        if let Some(known) = self.known(fingerprint, head, length, sharing)? {
             self.chunks.push(known);
             return Ok(());
         }
@@ -308,19 +308,19 @@ impl BodyWriter {
     }
 
     /// A chunk that this body or the store has already.
-    fn known(&self, identity: Identity, head: u64, length: u32, sharing: Sharing) -> Result<Option<PlacedChunk>> {
+    fn known(&self, fingerprint: Fingerprint, head: u64, length: u32, sharing: Sharing) -> Result<Option<PlacedChunk>> {
         if sharing != Sharing::Sought {
             return Ok(None);
         }
         let own = self.own.get(&head).into_iter().flatten().map(|at| &self.chunks[*at]);
-        if let Some(earlier) = own.into_iter().find(|chunk| chunk.identity == identity) {
+        if let Some(earlier) = own.into_iter().find(|chunk| chunk.fingerprint == fingerprint) {
             // Sought, so that the decision makes one blob of both places.
             return Ok(Some(PlacedChunk { sharing: Sharing::Sought, ..earlier.clone() }));
         }
-        let found = self.shared.pin_known(identity, length, head)?;
+        let found = self.shared.pin_known(fingerprint, length, head)?;
         Ok(found.map(|(blob, pin)| {
             let place = ChunkPlace::Known { blob };
-            PlacedChunk { identity, sharing, length, place, pin: Some(pin) }
+            PlacedChunk { fingerprint, sharing, length, place, pin: Some(pin) }
         }))
     }
 
@@ -330,7 +330,7 @@ impl BodyWriter {
             self.own.entry(head).or_default().push(self.chunks.len());
         }
         self.chunks.push(PlacedChunk {
-            identity: Identity(written.identity),
+            fingerprint: Fingerprint(written.fingerprint),
             sharing,
             length,
             place: ChunkPlace::New { head, pack, offset },

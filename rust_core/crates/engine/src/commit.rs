@@ -299,9 +299,9 @@ impl Committer {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let (kind, payload, frame) = match &record {
-            Record::Content { identity, shared, bytes } => {
+            Record::Content { fingerprint, shared, bytes } => {
                 let kind = record::content_kind(*shared);
-                (kind, Bytes::new(), self.batch.push(sequence, kind, &[&identity.0, bytes]))
+                (kind, Bytes::new(), self.batch.push(sequence, kind, &[&fingerprint.0, bytes]))
             }
             _ => {
                 let mut payload = Vec::with_capacity(256);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
 use orcas_fs::{FileSystem, Open, Random};
-use orcas_record::Identity;
+use orcas_record::Fingerprint;
 
 const MAGIC: &[u8; 8] = b"ORCASKEY";
 const VERSION: u32 = 1;
@@ -132,13 +132,13 @@ impl StoreKeys {
         fs.sync_dir(dir)
     }
 
-    /// The key that identities are made with in the scope of `owner`.
+    /// The key that fingerprints are made with in the scope of `owner`.
     pub fn scope(&self, owner: &[u8]) -> [u8; 32] {
         *blake3::keyed_hash(&self.scope_key, owner).as_bytes()
     }
 }
 
-/// The identity of `bytes` within a scope.
-pub(super) fn identity(scope: &[u8; 32], bytes: &[u8]) -> Identity {
-    Identity(*blake3::keyed_hash(scope, bytes).as_bytes())
+/// The fingerprint of `bytes` within a scope.
+pub(super) fn fingerprint(scope: &[u8; 32], bytes: &[u8]) -> Fingerprint {
+    Fingerprint(*blake3::keyed_hash(scope, bytes).as_bytes())
 }

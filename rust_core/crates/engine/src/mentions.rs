@@ -1,4 +1,4 @@
-//! What records that are not yet applied say about blobs: which they bring and under what identity, which they name,
+//! What records that are not yet applied say about blobs: which they bring and under what fingerprint, which they name,
 //! which they condemn, where they place bytes, and which versions can be found by their SHA-256. Part of the overlay.
 
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use std::hash::Hash;
 use bytes::Bytes;
 
 use super::overlay::Change;
-use orcas_record::{BucketId, Extent, INSTANT_SIZE_MIN, Identity, Record, Sequence, Version, head_of};
+use orcas_record::{BucketId, Extent, INSTANT_SIZE_MIN, Fingerprint, Record, Sequence, Version, head_of};
 
 #[derive(Default)]
 pub(super) struct Mentions {
-    shared: HashMap<Identity, SharedBlob>,
+    shared: HashMap<Fingerprint, SharedBlob>,
     /// Records that bring or name a blob.
     blobs: HashMap<Sequence, u32>,
     /// Condemned blobs, and the record that says so.
@@ -34,8 +34,8 @@ impl Mentions {
     pub fn insert(&mut self, sequence: Sequence, record: &Record) {
         each_mention(sequence, record, &mut |blob| *self.blobs.entry(blob).or_default() += 1);
         each_pack(record, &mut |pack| *self.packs.entry(pack).or_default() += 1);
-        if let Some((identity, blob)) = shared_blob(sequence, record) {
-            self.shared.insert(identity, blob);
+        if let Some((fingerprint, blob)) = shared_blob(sequence, record) {
+            self.shared.insert(fingerprint, blob);
         }
         if let Record::CondemnBlobs { blobs } = record {
             self.condemned.extend(blobs.iter().map(|blob| (*blob, sequence)));
@@ -50,8 +50,8 @@ impl Mentions {
     pub fn trim(&mut self, sequence: Sequence, record: &Record) {
         each_mention(sequence, record, &mut |blob| uncount(&mut self.blobs, blob));
         each_pack(record, &mut |pack| uncount(&mut self.packs, pack));
-        if let Some((identity, SharedBlob { blob, .. })) = shared_blob(sequence, record) {
-            remove_if(&mut self.shared, identity, |newest| newest.blob == blob);
+        if let Some((fingerprint, SharedBlob { blob, .. })) = shared_blob(sequence, record) {
+            remove_if(&mut self.shared, fingerprint, |newest| newest.blob == blob);
         }
         if let Record::CondemnBlobs { blobs } = record {
             for blob in blobs {
@@ -63,8 +63,8 @@ impl Mentions {
         }
     }
 
-    pub fn shared_blob(&self, identity: &Identity) -> Option<(Sequence, u32)> {
-        self.shared.get(identity).map(|shared| (shared.blob, shared.length))
+    pub fn shared_blob(&self, fingerprint: &Fingerprint) -> Option<(Sequence, u32)> {
+        self.shared.get(fingerprint).map(|shared| (shared.blob, shared.length))
     }
 
     pub fn shared_heads(&self) -> impl Iterator<Item = u64> {
@@ -147,13 +147,13 @@ fn each_pack(record: &Record, visit: &mut dyn FnMut(u64)) {
     }
 }
 
-fn shared_blob(sequence: Sequence, record: &Record) -> Option<(Identity, SharedBlob)> {
+fn shared_blob(sequence: Sequence, record: &Record) -> Option<(Fingerprint, SharedBlob)> {
     match record {
-        Record::Content { identity, shared: true, bytes } => {
-            Some((*identity, SharedBlob { blob: sequence, length: bytes.len() as u32, head: head_of(&identity.0) }))
+        Record::Content { fingerprint, shared: true, bytes } => {
+            Some((*fingerprint, SharedBlob { blob: sequence, length: bytes.len() as u32, head: head_of(&fingerprint.0) }))
         }
-        Record::Chunk { identity, shared: true, head, length, .. } => {
-            Some((*identity, SharedBlob { blob: sequence, length: *length, head: *head }))
+        Record::Chunk { fingerprint, shared: true, head, length, .. } => {
+            Some((*fingerprint, SharedBlob { blob: sequence, length: *length, head: *head }))
         }
         _ => None,
     }
@@ -186,16 +186,16 @@ mod tests {
         Record::PutPart(Part { upload, number, size, md5, modified_ms: 0, checksum: None, manifest })
     }
 
-    /// A record that has to do with a few of `blobs` blobs, `packs` packs and as many identities.
+    /// A record that has to do with a few of `blobs` blobs, `packs` packs and as many fingerprints.
     fn record(rng: &mut SimRng) -> Record {
         let mut some = |of: u64| (0..rng.below(4)).map(|_| rng.below(of)).collect::<Vec<_>>();
         let (blobs, packs) = (some(12), some(4));
         let extents = blobs.iter().map(|&blob| Extent::Blob { blob, start: 0, length: 1 }).collect();
-        let identity = Identity([rng.below(5) as u8; 32]);
+        let fingerprint = Fingerprint([rng.below(5) as u8; 32]);
         let shared = rng.below(3) > 0;
         match rng.below(6) {
-            0 => Record::Content { identity, shared, bytes: Bytes::from_static(b"bytes") },
-            1 => Record::Chunk { identity, shared, head: rng.below(9), pack: rng.below(4), offset: 0, length: 7 },
+            0 => Record::Content { fingerprint, shared, bytes: Bytes::from_static(b"bytes") },
+            1 => Record::Chunk { fingerprint, shared, head: rng.below(9), pack: rng.below(4), offset: 0, length: 7 },
             2 => Record::Segment { extents },
             3 => part(extents),
             4 => Record::CondemnBlobs { blobs },
@@ -239,12 +239,12 @@ mod tests {
                 _ => false,
             };
             assert_eq!(mentions.pack_in_use(pack), any(&places));
-            let wanted = Identity([rng.below(5) as u8; 32]);
+            let wanted = Fingerprint([rng.below(5) as u8; 32]);
             let newest = waiting.iter().rev().find_map(|(at, record)| match record {
-                Record::Content { identity, shared: true, bytes } if *identity == wanted => {
+                Record::Content { fingerprint, shared: true, bytes } if *fingerprint == wanted => {
                     Some((*at, bytes.len() as u32))
                 }
-                Record::Chunk { identity, shared: true, length, .. } if *identity == wanted => Some((*at, *length)),
+                Record::Chunk { fingerprint, shared: true, length, .. } if *fingerprint == wanted => Some((*at, *length)),
                 _ => None,
             });
             assert_eq!(mentions.shared_blob(&wanted), newest);

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use super::mentions::Mentions;
 use orcas_decide::Completed;
 use orcas_index::BlobLocation;
-use orcas_record::{BucketId, Extent, Identity, Object, Part, Record, Sequence, Upload, UploadId, Version};
+use orcas_record::{BucketId, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId, Version};
 
 /// The newest change to something; `None` when it is gone.
 #[derive(Clone, Debug)]
@@ -191,9 +191,9 @@ impl Overlay {
         self.blobs.get(&blob)
     }
 
-    /// The newest shared blob with this identity that a record here brings, and its length; perhaps condemned.
-    pub fn shared_blob(&self, identity: &Identity) -> Option<(Sequence, u32)> {
-        self.mentions.shared_blob(identity)
+    /// The newest shared blob with this fingerprint that a record here brings, and its length; perhaps condemned.
+    pub fn shared_blob(&self, fingerprint: &Fingerprint) -> Option<(Sequence, u32)> {
+        self.mentions.shared_blob(fingerprint)
     }
 
     /// The heads of all shared blobs that records here bring.

@@ -125,12 +125,12 @@ pub fn leftovers(handle: &Handle, buckets: &[BucketId]) -> Result<Vec<String>> {
     wrong(pinned != 0, &("epochs pinned", pinned));
     wrong(condemned != 0, &("blobs remembered as condemned", condemned));
     wrong(candidates != 0, &("candidates", candidates));
-    wrong(held != 0, &("identities held", held));
+    wrong(held != 0, &("fingerprints held", held));
     Ok(found)
 }
 
 impl Shared {
-    /// Pinned epochs, condemned blobs, candidates and held identities.
+    /// Pinned epochs, condemned blobs, candidates and held fingerprints.
     fn memory_of_reclamation(&self) -> (usize, usize, usize, usize) {
         let (held, condemned) = self.pins.sizes();
         (self.epochs.pinned(), condemned, self.candidates.count(), held)

@@ -1,7 +1,7 @@
-//! Which content the store has already, and what keeps a hit in its place: pins by identity, the filter over the heads
+//! Which content the store has already, and what keeps a hit in its place: pins by fingerprint, the filter over the heads
 //! of shared blobs, and the memory that chunks may wait in.
 //!
-//! A worker pins an identity before it looks it up and asks afterwards whether what it found is condemned; the
+//! A worker pins a fingerprint before it looks it up and asks afterwards whether what it found is condemned; the
 //! sequencer condemns nothing that is pinned. So either the worker sees the condemnation or the sequencer the pin. The
 //! filter holds the head of every shared blob that is not found in the overlay, and may hold more: it never says that
 //! a known head is unknown.
@@ -18,12 +18,12 @@ use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use orcas_base::sync::{Mutex, RwLock};
 use orcas_decide::Pin;
 use orcas_dedup::filter::Filter;
-use orcas_record::{Bucket, CONTENT_MAX, Identity, RefLevel, Sequence, head_of};
+use orcas_record::{Bucket, CONTENT_MAX, Fingerprint, RefLevel, Sequence, head_of};
 
 /// Damaged blobs that are remembered. A store with more has other worries.
 const DAMAGED_MAX: usize = 1 << 16;
 
-/// Identities that somebody has found or is about to look up, and blobs that are condemned.
+/// Fingerprints that somebody has found or is about to look up, and blobs that are condemned.
 #[derive(Default)]
 pub(super) struct Pins {
     state: Mutex<PinState>,
@@ -31,7 +31,7 @@ pub(super) struct Pins {
 
 #[derive(Default)]
 struct PinState {
-    held: HashMap<Identity, usize>,
+    held: HashMap<Fingerprint, usize>,
     condemned: HashSet<Sequence>,
     /// Blobs that a read found damaged.
     damaged: HashSet<Sequence>,
@@ -39,36 +39,36 @@ struct PinState {
     forgotten: u64,
 }
 
-/// One hold of an identity.
+/// One hold of a fingerprint.
 struct Held {
     pins: Arc<Pins>,
-    identity: Identity,
+    fingerprint: Fingerprint,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         let mut state = self.pins.state.lock();
-        if let Some(count) = state.held.get_mut(&self.identity) {
+        if let Some(count) = state.held.get_mut(&self.fingerprint) {
             *count -= 1;
             if *count == 0 {
-                state.held.remove(&self.identity);
+                state.held.remove(&self.fingerprint);
             }
         }
     }
 }
 
 impl Pins {
-    /// While the pin lives, no blob with this identity is condemned.
-    pub fn hold(self: &Arc<Self>, identity: Identity) -> Pin {
-        *self.state.lock().held.entry(identity).or_default() += 1;
-        Arc::new(Held { pins: Arc::clone(self), identity })
+    /// While the pin lives, no blob with this fingerprint is condemned.
+    pub fn hold(self: &Arc<Self>, fingerprint: Fingerprint) -> Pin {
+        *self.state.lock().held.entry(fingerprint).or_default() += 1;
+        Arc::new(Held { pins: Arc::clone(self), fingerprint })
     }
 
-    /// Called by the sequencer before it condemns: false when somebody holds the identity; else remembers the blob as
+    /// Called by the sequencer before it condemns: false when somebody holds the fingerprint; else remembers the blob as
     /// condemned.
-    pub fn condemn(&self, identity: Identity, blob: Sequence) -> bool {
+    pub fn condemn(&self, fingerprint: Fingerprint, blob: Sequence) -> bool {
         let mut state = self.state.lock();
-        (!state.held.contains_key(&identity) || planted::is(Bug::PinForgotten)) && {
+        (!state.held.contains_key(&fingerprint) || planted::is(Bug::PinForgotten)) && {
             state.condemned.insert(blob);
             true
         }
@@ -103,7 +103,7 @@ impl Pins {
         state.forgotten += 1;
     }
 
-    /// Identities held and blobs remembered as condemned.
+    /// Fingerprints held and blobs remembered as condemned.
     #[cfg(feature = "shuttle")]
     pub fn sizes(&self) -> (usize, usize) {
         let state = self.state.lock();
@@ -293,18 +293,18 @@ impl Shared {
         bucket.settings.ref_level.unwrap_or(self.options.ref_level)
     }
 
-    /// A published blob with this identity, `length` bytes long, that is not condemned, neither by what is published
+    /// A published blob with this fingerprint, `length` bytes long, that is not condemned, neither by what is published
     /// nor as `condemned` has it. `head` is that of the blob, if it is known.
     pub fn published_blob(
         &self,
-        identity: &Identity,
+        fingerprint: &Fingerprint,
         length: u32,
         head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
     ) -> Result<Option<Sequence>> {
         for _ in 0..LOOKUPS_MAX {
             let forgotten = self.pins.forgotten();
-            let Some(found) = self.find_blob(identity, length, head, condemned)? else { return Ok(None) };
+            let Some(found) = self.find_blob(fingerprint, length, head, condemned)? else { return Ok(None) };
             if self.pins.forgotten() == forgotten {
                 return Ok(Some(found));
             }
@@ -315,7 +315,7 @@ impl Shared {
 
     fn find_blob(
         &self,
-        identity: &Identity,
+        fingerprint: &Fingerprint,
         length: u32,
         head: Option<u64>,
         condemned: &dyn Fn(Sequence) -> bool,
@@ -325,22 +325,22 @@ impl Shared {
             (found == length && (!gone || planted::is(Bug::HitOnCondemned))).then_some(blob)
         };
         // The overlay first: what it loses meanwhile is in the index by then.
-        let recent = self.overlay.read().shared_blob(identity);
+        let recent = self.overlay.read().shared_blob(fingerprint);
         if let Some(blob) = recent.and_then(counts) {
             return Ok(Some(blob));
         }
-        // The head of a content is that of its identity, however long it is.
-        let as_content = length as usize <= CONTENT_MAX && self.heads.maybe_known(head_of(&identity.0));
+        // The head of a content is that of its fingerprint, however long it is.
+        let as_content = length as usize <= CONTENT_MAX && self.heads.maybe_known(head_of(&fingerprint.0));
         if !as_content && head.is_some_and(|head| !self.heads.maybe_known(head)) {
             return Ok(None);
         }
-        Ok(self.index.read()?.shared_blob(identity)?.and_then(counts))
+        Ok(self.index.read()?.shared_blob(fingerprint)?.and_then(counts))
     }
 
-    /// A blob with this identity, if there is one, with a pin on it.
-    pub fn pin_known(&self, identity: Identity, length: u32, head: u64) -> Result<Option<(Sequence, Pin)>> {
-        let pin = self.pins.hold(identity);
-        Ok(self.published_blob(&identity, length, Some(head), &|_| false)?.map(|blob| (blob, pin)))
+    /// A blob with this fingerprint, if there is one, with a pin on it.
+    pub fn pin_known(&self, fingerprint: Fingerprint, length: u32, head: u64) -> Result<Option<(Sequence, Pin)>> {
+        let pin = self.pins.hold(fingerprint);
+        Ok(self.published_blob(&fingerprint, length, Some(head), &|_| false)?.map(|blob| (blob, pin)))
     }
 
     /// Tells the filter of shared blobs that are being published.
@@ -357,9 +357,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_held_identity_is_not_condemned_and_a_condemned_blob_is_remembered() {
+    fn a_held_fingerprint_is_not_condemned_and_a_condemned_blob_is_remembered() {
         let pins = Arc::new(Pins::default());
-        let (one, two) = (Identity([1; 32]), Identity([2; 32]));
+        let (one, two) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
         let holds = [pins.hold(one), pins.hold(one)];
         for hold in holds {
             assert!(!pins.condemn(one, 7));
@@ -380,15 +380,15 @@ mod tests {
     /// Either the worker learns that the blob is condemned or the sequencer that it is held.
     #[test]
     fn a_worker_and_the_sequencer_never_both_have_their_way() {
-        let identity = Identity([3; 32]);
+        let fingerprint = Fingerprint([3; 32]);
         for blob in 0..2_000 {
             let pins = Arc::new(Pins::default());
             let (taken, condemned) = std::thread::scope(|scope| {
                 let worker = scope.spawn(|| {
-                    let pin = pins.hold(identity);
+                    let pin = pins.hold(fingerprint);
                     (!pins.is_condemned(blob)).then_some(pin)
                 });
-                let condemned = pins.condemn(identity, blob);
+                let condemned = pins.condemn(fingerprint, blob);
                 (worker.join().unwrap().is_some(), condemned)
             });
             assert!(!(taken && condemned), "blob {blob}");

@@ -13,7 +13,7 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
 use orcas_index::BlobLocation;
-use orcas_record::{Bucket, BucketId, Extent, Identity, Object, Part, Sequence, Upload, UploadId};
+use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
 
 pub(super) struct SequencerView<'a> {
     pub shared: &'a Shared,
@@ -76,18 +76,18 @@ impl View for SequencerView<'_> {
         }
     }
 
-    fn shared_blob(&self, identity: &Identity, length: u32, head: Option<u64>) -> Result<Option<Sequence>> {
+    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>> {
         let condemned = |blob| self.pending.is_condemned(blob);
-        match self.pending.shared_blob(identity) {
+        match self.pending.shared_blob(fingerprint) {
             Some((blob, found)) if found == length && !condemned(blob) => Ok(Some(blob)),
-            _ => self.shared.published_blob(identity, length, head, &condemned),
+            _ => self.shared.published_blob(fingerprint, length, head, &condemned),
         }
     }
 
     fn condemn(&self, blob: Sequence) -> Result<bool> {
         if planted::is(Bug::CondemnWithoutCheck) {
-            let identity = self.shared.index.read()?.blob_identity(blob)?;
-            return Ok(identity.is_none_or(|identity| self.shared.pins.condemn(identity, blob)));
+            let fingerprint = self.shared.index.read()?.blob_fingerprint(blob)?;
+            return Ok(fingerprint.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)));
         }
         // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
         // in the index, which was waited for.
@@ -102,8 +102,8 @@ impl View for SequencerView<'_> {
         if reader.blob_refs(blob)? != Some(0) {
             return Ok(false);
         }
-        // An upload that has found the blob by its identity and is not decided yet holds a pin on it.
-        Ok(reader.blob_identity(blob)?.is_none_or(|identity| self.shared.pins.condemn(identity, blob)))
+        // An upload that has found the blob by its fingerprint and is not decided yet holds a pin on it.
+        Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)))
     }
 
     fn chunk_is_in(&self, blob: Sequence, wanted: u64) -> Result<bool> {

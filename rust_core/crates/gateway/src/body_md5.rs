@@ -139,11 +139,11 @@ impl BodyMd5 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orcas_record::Identity;
+    use orcas_record::Fingerprint;
     use proptest::prelude::*;
 
     fn name(number: u8) -> PrefixName {
-        PrefixName::default().and(&Identity([number; 32]))
+        PrefixName::default().and(&Fingerprint([number; 32]))
     }
 
     #[test]

@@ -15,7 +15,7 @@ use orcas_base::buffers::Buffers;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_engine::Witness;
 use orcas_http::Headers;
-use orcas_record::{HEAD_LENGTH, Identity};
+use orcas_record::{HEAD_LENGTH, Fingerprint};
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use orcas_s3::metadata::{BodyLength, content_md5};
 use orcas_s3::{ErrorCode, S3Error};
@@ -300,27 +300,27 @@ impl Witness for Hashes {
         self.update(bytes, true, true);
     }
 
-    fn chunk_ended(&mut self, identity: &Identity) {
-        self.name = self.name.and(identity);
+    fn chunk_ended(&mut self, fingerprint: &Fingerprint) {
+        self.name = self.name.and(fingerprint);
         self.md5.remember(self.name, self.sha256.clone());
     }
 
-    fn chunk(&mut self, identity: &Identity, bytes: &[u8]) {
-        let Some(known) = self.prefixes.get(&self.name.and(identity)) else {
+    fn chunk(&mut self, fingerprint: &Fingerprint, bytes: &[u8]) {
+        let Some(known) = self.prefixes.get(&self.name.and(fingerprint)) else {
             self.bytes(bytes);
-            return self.chunk_ended(identity);
+            return self.chunk_ended(fingerprint);
         };
         self.md5.continue_from(known.md5);
         match (&mut self.sha256, known.sha256) {
             (Some(ours), Some(known)) => *ours = known,
             (Some(_), None) => {
                 self.update(bytes, false, true);
-                return self.chunk_ended(identity);
+                return self.chunk_ended(fingerprint);
             }
             (None, _) => {}
         }
         self.update(bytes, false, false);
-        self.name = self.name.and(identity);
+        self.name = self.name.and(fingerprint);
     }
 }
 
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn what_is_known_of_a_beginning_is_not_computed_again() {
         let prefixes = Arc::<Prefixes>::default();
-        let (first, second) = (Identity([1; 32]), Identity([2; 32]));
+        let (first, second) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
         let hashes = |sha256: bool| Hashes {
             md5: BodyMd5::new(Arc::clone(&prefixes)),
             lent: None,

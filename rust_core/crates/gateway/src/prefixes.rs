@@ -1,9 +1,9 @@
 //! Digests of the beginnings of bodies that came lately, so that what is uploaded again is not hashed again for its
 //! entity tag and its payload hash.
 //!
-//! A beginning is named by the keyed identities of its chunks, in order. A digest that is taken from here is therefore
+//! A beginning is named by the keyed fingerprints of its chunks, in order. A digest that is taken from here is therefore
 //! the one that was computed over the very same bytes: each time they come they are identified anew, and other bytes
-//! have other identities. In memory only, and bounded.
+//! have other fingerprints. In memory only, and bounded.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use sha2::Sha256;
 
 use orcas_checksum::Md5Hasher;
-use orcas_record::Identity;
+use orcas_record::Fingerprint;
 
 /// Some 5 MiB; beginnings of 64 GiB of bodies in chunks of the usual size.
 const ENTRIES_MAX: usize = 16 * 1024;
@@ -23,7 +23,7 @@ pub struct PrefixName([u8; 32]);
 impl PrefixName {
     /// The name of this beginning and one more chunk.
     #[must_use]
-    pub fn and(self, chunk: &Identity) -> Self {
+    pub fn and(self, chunk: &Fingerprint) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0).update(&chunk.0);
         Self(hasher.finalize().into())
@@ -77,9 +77,9 @@ mod tests {
     use super::*;
 
     fn name(number: usize) -> PrefixName {
-        let mut identity = [0; 32];
-        identity[..8].copy_from_slice(&number.to_le_bytes());
-        PrefixName::default().and(&Identity(identity))
+        let mut fingerprint = [0; 32];
+        fingerprint[..8].copy_from_slice(&number.to_le_bytes());
+        PrefixName::default().and(&Fingerprint(fingerprint))
     }
 
     fn prefix(content: &[u8], sha256: bool) -> Prefix {
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_order_of_chunks_counts() {
-        let (a, b) = (Identity([1; 32]), Identity([2; 32]));
+        let (a, b) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
         assert!(PrefixName::default().and(&a).and(&b) != PrefixName::default().and(&b).and(&a));
         assert!(PrefixName::default().and(&a) != PrefixName::default().and(&a).and(&a));
     }

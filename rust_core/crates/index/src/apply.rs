@@ -338,17 +338,17 @@ impl Apply<'_> {
     }
 
     fn blob(&mut self, applied: &Applied<'_>) -> error::Result<()> {
-        let (location, identity, shared, head) = match applied.record {
-            Record::Content { identity, shared, .. } => {
+        let (location, fingerprint, shared, head) = match applied.record {
+            Record::Content { fingerprint, shared, .. } => {
                 let location = applied.location.ok_or_else(|| failure("a content comes without its place"))?;
-                (location, identity, *shared, head_of(&identity.0))
+                (location, fingerprint, *shared, head_of(&fingerprint.0))
             }
-            Record::Chunk { identity, shared, head, pack, offset, length } => {
-                (BlobLocation::Pack { pack: *pack, offset: *offset, length: *length }, identity, *shared, *head)
+            Record::Chunk { fingerprint, shared, head, pack, offset, length } => {
+                (BlobLocation::Pack { pack: *pack, offset: *offset, length: *length }, fingerprint, *shared, *head)
             }
             _ => return Err(failure("a record brings no blob")),
         };
-        let shared = shared.then_some(blobs::Shared { identity: *identity, head });
+        let shared = shared.then_some(blobs::Shared { fingerprint: *fingerprint, head });
         self.gathered.add_blob(stored_int(applied.sequence)?, Placed::new(location)?, shared)
     }
 

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::error::Result;
 use super::{beginning, failure, loaded_int, stored_int};
-use orcas_record::{Identity, Sequence};
+use orcas_record::{Fingerprint, Sequence};
 
 /// Where the bytes of a blob stand: a file, the offset of the frame in it, and the bytes of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,10 +68,10 @@ impl Placed {
     }
 }
 
-/// What later contents with the same identity are found by.
+/// What later contents with the same fingerprint are found by.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shared {
-    pub(super) identity: Identity,
+    pub(super) fingerprint: Fingerprint,
     pub(super) head: u64,
 }
 
@@ -81,12 +81,12 @@ pub(super) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocat
     rows.next()?.map(|row| Placed::load(row, 0)?.location()).transpose()
 }
 
-/// The newest shared blob with this identity and its length; it may have no reference.
-pub(super) fn shared(conn: &Connection, identity: &Identity) -> Result<Option<(Sequence, u32)>> {
+/// The newest shared blob with this fingerprint and its length; it may have no reference.
+pub(super) fn shared(conn: &Connection, fingerprint: &Fingerprint) -> Result<Option<(Sequence, u32)>> {
     let mut statement = conn.prepare_cached(BY_TAG)?;
-    let mut rows = statement.query([beginning(&identity.0)])?;
+    let mut rows = statement.query([beginning(&fingerprint.0)])?;
     while let Some(row) = rows.next()? {
-        if row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)? == identity.0 {
+        if row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)? == fingerprint.0 {
             return Ok(Some((loaded_int(row.get(0)?)?, row.get(1)?)));
         }
     }
@@ -99,11 +99,11 @@ pub(super) fn refs(conn: &Connection, blob: Sequence) -> Result<Option<u64>> {
     rows.next()?.map(|row| loaded_int(row.get(0)?)).transpose()
 }
 
-pub(super) fn identity(conn: &Connection, blob: Sequence) -> Result<Option<Identity>> {
+pub(super) fn fingerprint(conn: &Connection, blob: Sequence) -> Result<Option<Fingerprint>> {
     let mut statement = conn.prepare_cached("SELECT identity FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([stored_int(blob)?])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(row.get::<_, Option<[u8; 32]>>(0)?.map(Identity))
+    Ok(row.get::<_, Option<[u8; 32]>>(0)?.map(Fingerprint))
 }
 
 /// Blobs without reference, ascending.
@@ -161,10 +161,10 @@ pub(super) fn insert(
     (refs, home): (i64, Option<i64>),
     shared: Option<&Shared>,
 ) -> Result<()> {
-    let identity = shared.map(|shared| &shared.identity.0[..]);
-    let tag = shared.map(|shared| beginning(&shared.identity.0));
+    let fingerprint = shared.map(|shared| &shared.fingerprint.0[..]);
+    let tag = shared.map(|shared| beginning(&shared.fingerprint.0));
     let head = shared.map(|shared| shared.head.cast_signed());
-    statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, identity, head))?;
+    statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, fingerprint, head))?;
     Ok(())
 }
 

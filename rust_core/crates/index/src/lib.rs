@@ -297,7 +297,7 @@ fn stored(row: &rusqlite::Row<'_>, sequence: usize, kind: u8, record: usize) -> 
     Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)? })
 }
 
-/// The first eight bytes of an identity or digest, as tables find it by them.
+/// The first eight bytes of a fingerprint or digest, as tables find it by them.
 fn beginning(hash: &[u8; 32]) -> i64 {
     head_of(hash).cast_signed()
 }

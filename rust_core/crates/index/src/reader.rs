@@ -14,7 +14,7 @@ use super::{
     UploadFrom, UploadRow, blobs, buckets, digests, error, heads, ledger, packs, reclaim, uploads, versions,
 };
 use orcas_base::error::{Error, Result};
-use orcas_record::{BucketId, Identity, Sequence, UploadId, VersionId};
+use orcas_record::{BucketId, Fingerprint, Sequence, UploadId, VersionId};
 
 enum Lease<'i> {
     /// `None` only while being dropped.
@@ -129,9 +129,9 @@ impl<'i> Reader<'i> {
         self.with(|conn| blobs::blob(conn, blob))
     }
 
-    /// The newest shared blob with this identity, and its length: an older one may have been found damaged; nothing may refer to it.
-    pub fn shared_blob(&self, identity: &Identity) -> Result<Option<(Sequence, u32)>> {
-        self.with(|conn| blobs::shared(conn, identity))
+    /// The newest shared blob with this fingerprint, and its length: an older one may have been found damaged; nothing may refer to it.
+    pub fn shared_blob(&self, fingerprint: &Fingerprint) -> Result<Option<(Sequence, u32)>> {
+        self.with(|conn| blobs::shared(conn, fingerprint))
     }
 
     /// References to a blob; `None` when it is not there.
@@ -140,8 +140,8 @@ impl<'i> Reader<'i> {
     }
 
     /// `None` when the blob is not there or not shared.
-    pub fn blob_identity(&self, blob: Sequence) -> Result<Option<Identity>> {
-        self.with(|conn| blobs::identity(conn, blob))
+    pub fn blob_fingerprint(&self, blob: Sequence) -> Result<Option<Fingerprint>> {
+        self.with(|conn| blobs::fingerprint(conn, blob))
     }
 
     /// Blobs after `after` that nothing refers to, ascending.

@@ -10,7 +10,7 @@ use super::reader::Reader;
 use super::uploads::PartRow;
 use super::{BlobLocation, Index, Stored, error, failure, loaded_int, stored_int};
 use orcas_base::error::Result;
-use orcas_record::{BucketId, Identity, Sequence, UploadId};
+use orcas_record::{BucketId, Fingerprint, Sequence, UploadId};
 
 /// A row of `blobs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct BlobEntry {
     /// The smallest bucket that refers to it.
     pub home: Option<BucketId>,
     /// Of shared blobs only.
-    pub identity: Option<Identity>,
+    pub fingerprint: Option<Fingerprint>,
 }
 
 /// A part of an open upload.
@@ -45,14 +45,14 @@ const BLOB: &str = "SELECT sequence, place, file, offset, length, refs, bucket, 
 
 fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
     let home: Option<i64> = row.get(6)?;
-    let identity: Option<Vec<u8>> = row.get(7)?;
-    let identity = identity.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("an identity is cut"))?;
+    let fingerprint: Option<Vec<u8>> = row.get(7)?;
+    let fingerprint = fingerprint.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("a fingerprint is cut"))?;
     Ok(BlobEntry {
         sequence: loaded_int(row.get(0)?)?,
         location: Placed::load(row, 1)?.location()?,
         refs: loaded_int(row.get(5)?)?,
         home: home.map(loaded_int).transpose()?.map(BucketId),
-        identity: identity.map(Identity),
+        fingerprint: fingerprint.map(Fingerprint),
     })
 }
 

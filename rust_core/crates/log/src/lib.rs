@@ -62,7 +62,7 @@ use orcas_record::Sequence;
 /// Bytes a log file is preallocated with when the caller has no reason for another size.
 pub const FILE_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Bytes of identity that stand before the content in the payload of a content record.
+/// Bytes of fingerprint that stand before the content in the payload of a content record.
 pub const CONTENT_PREFIX: usize = 32;
 
 #[derive(Clone)]
@@ -123,7 +123,7 @@ pub struct ContentLocation {
     pub file: u64,
     /// Of the frame.
     pub offset: u64,
-    /// Bytes of content, without the identity before them.
+    /// Bytes of content, without the fingerprint before them.
     pub length: u32,
 }
 

@@ -97,11 +97,11 @@ impl LogReader {
         self.read(location, start, buf, &|file, offset, buf| file.read_at_nowait(offset, buf))
     }
 
-    /// The identity that stands before the content.
-    pub fn read_identity(&self, location: &ContentLocation) -> Result<[u8; CONTENT_PREFIX]> {
-        let mut identity = [0; CONTENT_PREFIX];
-        self.read_payload(location, 0, &mut identity, &|file, offset, buf| file.read_at(offset, buf).map(|()| true))?;
-        Ok(identity)
+    /// The fingerprint that stands before the content.
+    pub fn read_fingerprint(&self, location: &ContentLocation) -> Result<[u8; CONTENT_PREFIX]> {
+        let mut fingerprint = [0; CONTENT_PREFIX];
+        self.read_payload(location, 0, &mut fingerprint, &|file, offset, buf| file.read_at(offset, buf).map(|()| true))?;
+        Ok(fingerprint)
     }
 
     fn read(&self, location: &ContentLocation, start: u32, buf: &mut [u8], read_at: ReadAt<'_>) -> Result<bool> {

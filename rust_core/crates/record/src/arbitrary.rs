@@ -144,15 +144,15 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
         CREATE_PACK => any::<u64>().prop_map(|pack| Record::CreatePack { pack }).boxed(),
         RETIRE_PACK => any::<u64>().prop_map(|pack| Record::RetirePack { pack }).boxed(),
         CONTENT | UNSHARED_CONTENT => (any::<[u8; 32]>(), bytes())
-            .prop_map(move |(identity, bytes)| Record::Content {
-                identity: Identity(identity),
+            .prop_map(move |(fingerprint, bytes)| Record::Content {
+                fingerprint: Fingerprint(fingerprint),
                 shared: kind == CONTENT,
                 bytes,
             })
             .boxed(),
         CHUNK => any::<([u8; 32], bool, u64, u64, u64, u32)>()
-            .prop_map(|(identity, shared, head, pack, offset, length)| Record::Chunk {
-                identity: Identity(identity),
+            .prop_map(|(fingerprint, shared, head, pack, offset, length)| Record::Chunk {
+                fingerprint: Fingerprint(fingerprint),
                 shared,
                 head,
                 pack,

@@ -17,12 +17,12 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
         DELETE_BUCKET => Record::DeleteBucket { bucket: BucketId(input.u64()?) },
         CREATE_PACK => Record::CreatePack { pack: input.u64()? },
         CONTENT | UNSHARED_CONTENT => Record::Content {
-            identity: Identity(input.array()?),
+            fingerprint: Fingerprint(input.array()?),
             shared: kind == CONTENT,
             bytes: input.take(input.rest.len())?,
         },
         CHUNK => Record::Chunk {
-            identity: Identity(input.array()?),
+            fingerprint: Fingerprint(input.array()?),
             shared: input.flag()?,
             head: input.u64()?,
             pack: input.u64()?,

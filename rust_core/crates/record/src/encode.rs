@@ -34,13 +34,13 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
             out.u64("pack", *pack);
             CREATE_PACK
         }
-        Record::Content { identity, shared, bytes } => {
-            out.array("identity", &identity.0);
+        Record::Content { fingerprint, shared, bytes } => {
+            out.array("fingerprint", &fingerprint.0);
             out.rest("content", bytes);
             content_kind(*shared)
         }
-        Record::Chunk { identity, shared, head, pack, offset, length } => {
-            out.array("identity", &identity.0);
+        Record::Chunk { fingerprint, shared, head, pack, offset, length } => {
+            out.array("fingerprint", &fingerprint.0);
             out.flag("shared", *shared);
             out.u64("head", *head);
             out.u64("pack", *pack);

@@ -40,7 +40,7 @@ pub struct UploadId(pub [u8; 16]);
 
 /// The keyed BLAKE3 of a content or chunk within its owner's scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity(pub [u8; 32]);
+pub struct Fingerprint(pub [u8; 32]);
 
 /// `Null` is the one version of an object in a bucket without versioning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,14 +272,14 @@ pub enum Record {
     },
     /// A small body, stored in the log itself. At most `CONTENT_MAX` bytes.
     Content {
-        identity: Identity,
-        /// Later bodies with the same identity may name this blob.
+        fingerprint: Fingerprint,
+        /// Later bodies with the same fingerprint may name this blob.
         shared: bool,
         bytes: Bytes,
     },
     /// A chunk that is durable in a pack at `offset` (of its frame), `length` content bytes.
     Chunk {
-        identity: Identity,
+        fingerprint: Fingerprint,
         /// As for contents.
         shared: bool,
         /// Hint of what the chunk begins with: see [`head_of`].
@@ -328,7 +328,7 @@ pub enum Record {
         etag: Etag,
         checksum: Option<ObjectChecksum>,
     },
-    /// Nothing refers to these blobs and nothing will: from here on their identities are unknown and their bytes may
+    /// Nothing refers to these blobs and nothing will: from here on their fingerprints are unknown and their bytes may
     /// be destroyed. Ascending.
     CondemnBlobs {
         blobs: Vec<Sequence>,
@@ -391,7 +391,7 @@ pub const MOVES_MAX: usize = 4_096;
 pub const HEAD_LENGTH: usize = 100 * 1024;
 
 /// The head of a blob: the first eight bytes of the keyed BLAKE3 of its first `HEAD_LENGTH` bytes. Of a blob that is
-/// not longer, that is its identity's beginning. A hint, never an identity.
+/// not longer, that is its fingerprint's beginning. A hint, never a fingerprint.
 pub fn head_of(hash: &[u8; 32]) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *hash;
     u64::from_le_bytes([a, b, c, d, e, f, g, h])

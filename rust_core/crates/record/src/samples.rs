@@ -161,13 +161,13 @@ fn uploads() -> Vec<Record> {
 
 pub fn samples() -> Vec<Record> {
     let (bucket, key) = (BucketId(7), text("k"));
-    let content = |shared| Record::Content { identity: Identity([1; 32]), shared, bytes: text("body") };
+    let content = |shared| Record::Content { fingerprint: Fingerprint([1; 32]), shared, bytes: text("body") };
     let mut records = vec![
         Record::DeleteBucket { bucket },
         Record::CreatePack { pack: 3 },
         content(true),
         content(false),
-        Record::Chunk { identity: Identity([1; 32]), shared: true, head: 6, pack: 1, offset: 2, length: 3 },
+        Record::Chunk { fingerprint: Fingerprint([1; 32]), shared: true, head: 6, pack: 1, offset: 2, length: 3 },
         Record::Segment { extents: extents() },
         Record::PutVersion(version()),
         Record::PutVersion(small_version()),

@@ -45,7 +45,7 @@ impl Known {
     fn move_one(&mut self, packs: &Packs, at: usize) -> Result<()> {
         let Stored { pack, offset, bytes } = self.live[at].clone();
         let copy = packs.copy(pack, offset)?;
-        assert!(copy.pack != pack && copy.identity == *blake3::keyed_hash(&KEY, &bytes).as_bytes());
+        assert!(copy.pack != pack && copy.fingerprint == *blake3::keyed_hash(&KEY, &bytes).as_bytes());
         packs.sync(std::slice::from_ref(&copy))?;
         self.bear(packs);
         let moved = Stored { pack: copy.pack, offset: copy.offset, bytes };

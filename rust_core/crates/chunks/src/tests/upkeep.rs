@@ -64,10 +64,10 @@ fn a_copy_is_the_same_chunk_in_another_pack() {
         let chunk = synced(&packs, &bytes);
         let copy = packs.copy(chunk.pack, chunk.offset).unwrap();
         assert!(copy.pack > chunk.pack, "never into the pack it comes from, open or not");
-        assert_eq!((copy.length, copy.identity, copy.head), (chunk.length, chunk.identity, 0));
+        assert_eq!((copy.length, copy.fingerprint, copy.head), (chunk.length, chunk.fingerprint, 0));
         packs.sync(std::slice::from_ref(&copy)).unwrap();
         assert_eq!(get(&packs, &copy, 0, bytes.len()).unwrap(), bytes);
-        let info = ChunkInfo { length: chunk.length, identity: chunk.identity };
+        let info = ChunkInfo { length: chunk.length, fingerprint: chunk.fingerprint };
         assert_eq!(packs.read_whole(copy.pack, copy.offset).unwrap(), (info, bytes.clone()));
         assert_eq!(packs.read_whole(chunk.pack, chunk.offset).unwrap(), (info, bytes));
         let (source, target) = (bytes_of(dir.path(), chunk.pack), bytes_of(dir.path(), copy.pack));

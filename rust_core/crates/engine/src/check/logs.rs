@@ -131,12 +131,12 @@ impl LogCheck<'_> {
             for (at, (recovered, entry)) in batch.records.iter().zip(&decoded).enumerate() {
                 match entry {
                     Ok(entry) => {
-                        if let Record::Content { identity, .. } = &entry.record
+                        if let Record::Content { fingerprint, .. } = &entry.record
                             && self.read_content
                         {
                             let home = decoded.get(at + 1).and_then(|next| next.as_ref().ok()).and_then(bucket_of);
                             let content = recovered.payload.get(CONTENT_PREFIX..).unwrap_or_default();
-                            if !self.owners.fits(identity, content, home, &mut hint) {
+                            if !self.owners.fits(fingerprint, content, home, &mut hint) {
                                 self.suspect(recovered, content.len() as u32);
                             }
                         }

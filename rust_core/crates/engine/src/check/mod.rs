@@ -42,7 +42,7 @@ pub const LOSSES_MAX: usize = 100_000;
 /// How a check is done.
 #[derive(Clone, Debug)]
 pub struct CheckOptions {
-    /// Off: blocks of content and identities are left out; the log is verified whole all the same.
+    /// Off: blocks of content and fingerprints are left out; the log is verified whole all the same.
     pub read_content: bool,
     /// Threads that read; 0 for one for each processor, at most four.
     pub threads: usize,

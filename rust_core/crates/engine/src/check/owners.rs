@@ -1,4 +1,4 @@
-//! Whose content a content or chunk is: identities are hashes under the key of their owner's scope, and only buckets
+//! Whose content a content or chunk is: fingerprints are hashes under the key of their owner's scope, and only buckets
 //! say who owners are.
 
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use parking_lot::RwLock;
 
 use super::super::keys::StoreKeys;
-use orcas_record::{Bucket, BucketId, Identity};
+use orcas_record::{Bucket, BucketId, Fingerprint};
 
 /// The scopes that are known so far.
 pub(crate) struct Owners {
@@ -52,10 +52,10 @@ impl Owners {
         self.state.read().scopes.get(index).copied()
     }
 
-    /// Whether `bytes` have this identity in any scope; the one of the home, then the one that fitted last, are tried
+    /// Whether `bytes` have this fingerprint in any scope; the one of the home, then the one that fitted last, are tried
     /// first. `hint` keeps the one that fits.
-    pub fn fits(&self, identity: &Identity, bytes: &[u8], home: Option<BucketId>, hint: &mut usize) -> bool {
-        let holds = |scope: &[u8; 32]| blake3::keyed_hash(scope, bytes) == blake3::Hash::from_bytes(identity.0);
+    pub fn fits(&self, fingerprint: &Fingerprint, bytes: &[u8], home: Option<BucketId>, hint: &mut usize) -> bool {
+        let holds = |scope: &[u8; 32]| blake3::keyed_hash(scope, bytes) == blake3::Hash::from_bytes(fingerprint.0);
         let Some((first, scope)) = self.likely(home, *hint) else { return false };
         if holds(&scope) {
             *hint = first;

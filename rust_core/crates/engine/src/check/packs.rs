@@ -197,8 +197,8 @@ pub(super) fn check_chunk(
         ChunkVerdict::Damaged { offset, reason } => return Ok(Some((offset, reason))),
         ChunkVerdict::Whole { stored, computed } => (stored, computed),
     };
-    if chunk.identity.is_some_and(|identity| identity.0 != stored) {
-        return Ok(Some((expected.offset, "the chunk has another identity than its record")));
+    if chunk.fingerprint.is_some_and(|fingerprint| fingerprint.0 != stored) {
+        return Ok(Some((expected.offset, "the chunk has another fingerprint than its record")));
     }
     let Some(computed) = computed else { return Ok(None) };
     if computed == stored {

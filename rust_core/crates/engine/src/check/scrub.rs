@@ -18,7 +18,7 @@ use orcas_chunks::{PackExamination, PackOptions};
 use orcas_fs::Open;
 use orcas_index::{BlobEntry, BlobLocation, PAGE_BYTES};
 use orcas_log::{CONTENT_PREFIX, LogFault, LogFiles, LogPosition, RecoveredRecord, Seen};
-use orcas_record::{self as record, Identity, Sequence};
+use orcas_record::{self as record, Fingerprint, Sequence};
 
 /// A round begins this long after the one before began, or when that one is over.
 const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
@@ -308,9 +308,9 @@ impl<'a> Round<'a> {
         if recovered.kind != record::content_kind(true) && recovered.kind != record::content_kind(false) {
             return Ok(());
         }
-        let Some((identity, content)) = recovered.payload.split_first_chunk::<CONTENT_PREFIX>() else { return Ok(()) };
-        let identity = Identity(*identity);
-        if self.owners.fits(&identity, content, None, hint) {
+        let Some((fingerprint, content)) = recovered.payload.split_first_chunk::<CONTENT_PREFIX>() else { return Ok(()) };
+        let fingerprint = Fingerprint(*fingerprint);
+        if self.owners.fits(&fingerprint, content, None, hint) {
             return Ok(());
         }
         let entry = self.shared.index.read()?.blob_entry(recovered.sequence)?;
@@ -322,7 +322,7 @@ impl<'a> Round<'a> {
         let Some(entry) = entry.filter(here) else { return Ok(()) };
         // Its bucket may have been made since the round began.
         self.learn();
-        if !self.owners.fits(&identity, content, entry.home, hint) {
+        if !self.owners.fits(&fingerprint, content, entry.home, hint) {
             let detail = "the content is not the one that was stored".to_owned();
             self.damage(format!("{place}, byte {offset}"), detail, Some(recovered.sequence));
         }

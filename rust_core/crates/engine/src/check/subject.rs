@@ -256,9 +256,9 @@ impl Subject<'_> {
             content.resize(length as usize, 0);
             let location = ContentLocation { file, offset, length };
             let whole = reader.read_content(&location, 0, &mut content).is_ok();
-            let identity = reader.read_identity(&location).ok().map(record::Identity);
+            let fingerprint = reader.read_fingerprint(&location).ok().map(record::Fingerprint);
             let fits =
-                whole && identity.is_some_and(|identity| self.owners.fits(&identity, &content, entry.home, &mut hint));
+                whole && fingerprint.is_some_and(|fingerprint| self.owners.fits(&fingerprint, &content, entry.home, &mut hint));
             // The owner of what nothing refers to may be gone with the last bucket.
             if !fits && entry.refs > 0 {
                 let reason = "the content is not the one that was stored";

@@ -15,7 +15,7 @@ use orcas_record::{self as record, ContentMove, Record};
 const REFRESH: Duration = Duration::from_secs(600);
 /// Bytes of log beside the payload of a record: frame header, a block checksum, and what padding and commits share.
 const RECORD_OVERHEAD: u64 = 36;
-/// The same beside the bytes of a content, with its identity.
+/// The same beside the bytes of a content, with its fingerprint.
 const CONTENT_OVERHEAD: u64 = RECORD_OVERHEAD + 32;
 /// Bytes that one compaction writes at most, so that it ends some time.
 const OUTPUT_MAX: u64 = 256 << 20;

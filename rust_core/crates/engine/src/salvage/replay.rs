@@ -189,12 +189,12 @@ impl Replay<'_> {
             self.unreadable(sequence, kind, &Bytes::new());
             return Ok(());
         };
-        if let Record::Content { identity, shared, bytes } = record {
+        if let Record::Content { fingerprint, shared, bytes } = record {
             let location = BlobLocation::Log { file, offset, length: bytes.len() as u32 };
             if sequence <= self.applied {
                 return self.relocate(sequence, location);
             }
-            let record = Record::Content { identity, shared, bytes: Bytes::new() };
+            let record = Record::Content { fingerprint, shared, bytes: Bytes::new() };
             let entry = Entry { sequence, kind, payload: Bytes::new(), record, location: Some(location) };
             return self.push(entry);
         }

@@ -179,12 +179,12 @@ fn a_hit_keeps_its_bytes_although_the_original_goes_at_the_same_moment() {
     let bytes = noise(CHUNK, 1);
     let blob = steps.put(&bucket, "original", &bytes)[0];
     steps.apply();
-    let identity = steps.identity(&bucket, &bytes);
+    let fingerprint = steps.fingerprint(&bucket, &bytes);
     let body = steps.body(&bucket, &bytes);
     assert_eq!(places(&body), [ChunkPlace::Known { blob }]);
     steps.delete(&bucket, "original");
     steps.apply();
-    assert!(!steps.shared().pins.condemn(identity, blob), "a pinned blob was condemned");
+    assert!(!steps.shared().pins.condemn(fingerprint, blob), "a pinned blob was condemned");
     let put = Steps::put_of(&bucket, "copy", &bytes, body);
     steps.run(Intent::PutObject(Box::new(put))).unwrap();
     assert_eq!(steps.blobs(&bucket, "copy"), [blob]);
@@ -196,7 +196,7 @@ fn a_hit_keeps_its_bytes_although_the_original_goes_at_the_same_moment() {
     assert!(steps.get(&bucket, "copy") == bytes);
     // A body that is given up lets go.
     drop(steps.body(&bucket, &bytes));
-    assert!(steps.shared().pins.condemn(identity, blob));
+    assert!(steps.shared().pins.condemn(fingerprint, blob));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn condemned_content_is_stored_anew() {
                 let record = Record::CondemnBlobs { blobs: vec![blob] };
                 steps.shared().overlay.write().insert(Sequence::MAX, &record);
             } else {
-                assert!(steps.shared().pins.condemn(steps.identity(&bucket, &bytes), blob));
+                assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes), blob));
             }
             let again = steps.put(&bucket, "k", &bytes)[0];
             assert_ne!(again, blob);
@@ -231,13 +231,13 @@ fn what_this_batch_condemns_is_not_found_in_it() {
     let bucket = steps.bucket("b");
     let bytes = noise(1_000, 1);
     let blob = steps.put(&bucket, "k", &bytes)[0];
-    let identity = steps.identity(&bucket, &bytes);
+    let fingerprint = steps.fingerprint(&bucket, &bytes);
     for _ in 0..2 {
         let mut pending = Overlay::default();
         let shared = steps.shared();
         let buckets = shared.buckets.read();
         let found = |pending: &Overlay| {
-            SequencerView { shared, pending, buckets: &buckets }.shared_blob(&identity, 1_000, None).unwrap()
+            SequencerView { shared, pending, buckets: &buckets }.shared_blob(&fingerprint, 1_000, None).unwrap()
         };
         assert_eq!(found(&pending), Some(blob));
         pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] });
@@ -329,7 +329,7 @@ fn a_refused_put_leaves_nothing_behind() {
         stored += bytes.len() as u64;
         assert_eq!((totals.stored, totals.dead), (stored, 0));
         assert!(blobs.iter().all(|blob| !steps.shared().overlay.read().mentions(*blob)));
-        assert!(steps.shared().pins.condemn(steps.identity(&bucket, &bytes[..bytes.len().min(CHUNK)]), 0));
+        assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes[..bytes.len().min(CHUNK)]), 0));
     }
 }
 
@@ -366,8 +366,8 @@ fn the_filter_grows_and_forgets_nothing() {
         blobs.push(steps.put(&bucket, &at.to_string(), bytes));
     }
     let known = |steps: &Steps, seed: u64| {
-        let identity = steps.identity(&bucket, &noise(300, seed));
-        steps.shared().heads.maybe_known(orcas_record::head_of(&identity.0))
+        let fingerprint = steps.fingerprint(&bucket, &noise(300, seed));
+        steps.shared().heads.maybe_known(orcas_record::head_of(&fingerprint.0))
     };
     for round in 0..3 {
         assert!((0..400).all(|seed| known(&steps, seed)), "{round}");

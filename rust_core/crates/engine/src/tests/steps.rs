@@ -12,7 +12,7 @@ use super::support::{environment, options};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_fs::sim::SimDisk;
-use orcas_record::{Bucket, BucketSettings, Extent, Identity, Object, ObjectHeaders, RefLevel, Sequence};
+use orcas_record::{Bucket, BucketSettings, Extent, Fingerprint, Object, ObjectHeaders, RefLevel, Sequence};
 
 /// Longer than what a head covers.
 pub const CHUNK: usize = 256 << 10;
@@ -223,8 +223,8 @@ impl Steps {
         }
     }
 
-    pub fn identity(&self, bucket: &Bucket, bytes: &[u8]) -> Identity {
-        super::super::keys::identity(&self.shared().scope(&bucket.owner), bytes)
+    pub fn fingerprint(&self, bucket: &Bucket, bytes: &[u8]) -> Fingerprint {
+        super::super::keys::fingerprint(&self.shared().scope(&bucket.owner), bytes)
     }
 
     /// References that the index counts; `None` when it does not have the blob.

@@ -31,7 +31,7 @@ impl Dice {
 #[derive(Clone, Debug)]
 pub(super) struct Blob {
     pub(super) at: BlobLocation,
-    pub(super) shared: Option<(Identity, u64)>,
+    pub(super) shared: Option<(Fingerprint, u64)>,
 }
 
 impl Blob {
@@ -157,13 +157,13 @@ impl World {
             return hit;
         }
         let number = self.number();
-        let identity = Identity(*blake3::hash(&number.to_le_bytes()).as_bytes());
+        let fingerprint = Fingerprint(*blake3::hash(&number.to_le_bytes()).as_bytes());
         let (shared, length) = (self.dice.roll(4) > 0, 1 + self.dice.roll(9) as u32);
         let record = match self.dice.pick(self.packs.keys().copied()).filter(|_| self.dice.0 & 64 > 0) {
             Some(pack) => {
-                Record::Chunk { identity, shared, head: !number, pack, offset: number * 4096, length: length * 1000 }
+                Record::Chunk { fingerprint, shared, head: !number, pack, offset: number * 4096, length: length * 1000 }
             }
-            None => Record::Content { identity, shared, bytes: vec![1; length as usize].into() },
+            None => Record::Content { fingerprint, shared, bytes: vec![1; length as usize].into() },
         };
         let (at, head) = match &record {
             Record::Chunk { pack, offset, length, head, .. } => {
@@ -171,11 +171,11 @@ impl World {
             }
             _ => {
                 let offset = (self.sequence + 1) * 8;
-                (BlobLocation::Log { file: self.file, offset, length }, head_of(&identity.0))
+                (BlobLocation::Log { file: self.file, offset, length }, head_of(&fingerprint.0))
             }
         };
         let sequence = self.emit(record);
-        self.blobs.insert(sequence, Blob { at, shared: shared.then_some((identity, head)) });
+        self.blobs.insert(sequence, Blob { at, shared: shared.then_some((fingerprint, head)) });
         sequence
     }
 

@@ -43,10 +43,10 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
         Record::UpdateBucket(bucket) => world.buckets.get(&bucket.id.0) == Some(&sequence),
         Record::CreatePack { pack } => world.packs.contains_key(pack),
         Record::Content { .. } => world.blobs.contains_key(&sequence),
-        Record::Chunk { identity, shared, head, .. } => {
+        Record::Chunk { fingerprint, shared, head, .. } => {
             let BlobLocation::Pack { pack, offset, length } = world.blobs.get(&sequence)?.at else { return None };
-            let (identity, shared, head) = (*identity, *shared, *head);
-            return Some(Record::Chunk { identity, shared, head, pack, offset, length });
+            let (fingerprint, shared, head) = (*fingerprint, *shared, *head);
+            return Some(Record::Chunk { fingerprint, shared, head, pack, offset, length });
         }
         Record::Segment { .. } => world.segments.contains_key(&sequence),
         Record::PutVersion(version) => live(version, sequence),

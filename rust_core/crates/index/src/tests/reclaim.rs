@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn content(identity: u8, length: usize) -> Record {
-    Record::Content { identity: Identity([identity; 32]), shared: true, bytes: vec![1; length].into() }
+fn content(fingerprint: u8, length: usize) -> Record {
+    Record::Content { fingerprint: Fingerprint([fingerprint; 32]), shared: true, bytes: vec![1; length].into() }
 }
 
-fn chunk(identity: u8, pack: u64, offset: u64, length: u32) -> Record {
-    Record::Chunk { identity: Identity([identity; 32]), shared: true, head: u64::MAX, pack, offset, length }
+fn chunk(fingerprint: u8, pack: u64, offset: u64, length: u32) -> Record {
+    Record::Chunk { fingerprint: Fingerprint([fingerprint; 32]), shared: true, head: u64::MAX, pack, offset, length }
 }
 
 fn extent(blob: Sequence, length: u32) -> Extent {
@@ -90,22 +90,22 @@ fn a_blob_that_two_buckets_share_is_stored_once_and_counted_in_both() {
     assert_eq!(reader.dead_blobs(0, 10).expect("read"), [(3, location)]);
     assert!(reader.dead_blobs(3, 10).expect("read").is_empty());
     assert_eq!(reader.blob_refs(3).expect("read"), Some(0));
-    assert_eq!(reader.shared_blob(&Identity([7; 32])).expect("read"), Some((3, 100)), "it may be hit again");
+    assert_eq!(reader.shared_blob(&Fingerprint([7; 32])).expect("read"), Some((3, 100)), "it may be hit again");
     drop(reader);
 
     apply(&mut writer, &[Owned::new(8, Record::CondemnBlobs { blobs: vec![3] })]).expect("applied");
     assert_eq!(totals(&index), (0, 0, 0));
     let reader = index.read().expect("a reader");
     assert_eq!(reader.blob_refs(3).expect("read"), None);
-    assert_eq!(reader.shared_blob(&Identity([7; 32])).expect("read"), None);
+    assert_eq!(reader.shared_blob(&Fingerprint([7; 32])).expect("read"), None);
 }
 
 #[test]
-fn blobs_are_found_by_their_whole_identity() {
+fn blobs_are_found_by_their_whole_fingerprint() {
     let mut alike = [7; 32];
     alike[31] = 8;
-    let twin = Record::Content { identity: Identity(alike), shared: true, bytes: vec![0; 3].into() };
-    let alone = Record::Content { identity: Identity([9; 32]), shared: false, bytes: vec![0; 3].into() };
+    let twin = Record::Content { fingerprint: Fingerprint(alike), shared: true, bytes: vec![0; 3].into() };
+    let alone = Record::Content { fingerprint: Fingerprint([9; 32]), shared: false, bytes: vec![0; 3].into() };
     let index = applied(&sequenced([
         content(7, 5),
         twin,
@@ -115,11 +115,11 @@ fn blobs_are_found_by_their_whole_identity() {
         chunk(4, 1, 4096, 9),
     ]));
     let reader = index.read().expect("a reader");
-    let found = |identity: [u8; 32]| reader.shared_blob(&Identity(identity)).expect("read");
+    let found = |fingerprint: [u8; 32]| reader.shared_blob(&Fingerprint(fingerprint)).expect("read");
     assert_eq!((found([7; 32]), found(alike)), (Some((3, 5)), Some((2, 3))), "the newest");
     assert_eq!(found([9; 32]), None, "not shared");
-    assert_eq!(reader.blob_identity(2).expect("read"), Some(Identity(alike)));
-    assert_eq!((reader.blob_identity(4).expect("read"), reader.blob_identity(99).expect("read")), (None, None));
+    assert_eq!(reader.blob_fingerprint(2).expect("read"), Some(Fingerprint(alike)));
+    assert_eq!((reader.blob_fingerprint(4).expect("read"), reader.blob_fingerprint(99).expect("read")), (None, None));
     let mut heads = Vec::new();
     reader.scan_heads_of_shared(&mut |head| heads.push(head)).expect("read");
     let of = head_of(&[7; 32]);

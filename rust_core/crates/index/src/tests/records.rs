@@ -166,11 +166,11 @@ fn named_versions_keep_their_history() {
 
 #[test]
 fn contents_chunks_segments_and_packs_are_found_by_sequence() {
-    let identity = Identity([1; 32]);
+    let fingerprint = Fingerprint([1; 32]);
     let records = sequenced([
-        Record::Content { identity, shared: true, bytes: Bytes::from_static(b"twelve bytes") },
+        Record::Content { fingerprint, shared: true, bytes: Bytes::from_static(b"twelve bytes") },
         Record::CreatePack { pack: 4 },
-        Record::Chunk { identity, shared: true, head: 0, pack: 4, offset: 4096, length: 77 },
+        Record::Chunk { fingerprint, shared: true, head: 0, pack: 4, offset: 4096, length: 77 },
         Record::Segment { extents: vec![Extent::Blob { blob: 1, start: 0, length: 12 }] },
         Record::CreatePack { pack: 2 },
     ]);
@@ -310,8 +310,8 @@ fn records_that_do_not_fit_the_index_are_refused_whole() {
     fails(&sequenced([bucket(1), Record::AbortUpload { upload: UploadId([1; 16]) }]));
     fails(&sequenced([bucket(u64::MAX)]));
     fails(&sequenced([bucket(1), put(1, b"k", u64::MAX)]));
-    let content = Owned::new(1, Record::Content { identity: Identity([0; 32]), shared: true, bytes: Bytes::new() });
+    let content = Owned::new(1, Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() });
     fails(&[content.clone(), content]);
-    let placeless = Record::Content { identity: Identity([0; 32]), shared: true, bytes: Bytes::new() };
+    let placeless = Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);
 }

@@ -64,9 +64,9 @@ impl World {
                 BlobLocation::Log { file, offset, length } => (0, file, offset, length),
                 BlobLocation::Pack { pack, offset, length } => (1, pack, offset, length),
             };
-            let shared = blob.shared.map_or("- - -".into(), |(identity, head)| {
-                let tag = head_of(&identity.0).cast_signed();
-                format!("{tag} x'{}' {}", hex(&identity.0), head.cast_signed())
+            let shared = blob.shared.map_or("- - -".into(), |(fingerprint, head)| {
+                let tag = head_of(&fingerprint.0).cast_signed();
+                format!("{tag} x'{}' {}", hex(&fingerprint.0), head.cast_signed())
             });
             let sum: u64 = refs.values().sum();
             rows.push(format!("blobs {sequence} {place} {file} {offset} {length} {sum} {home} {shared}"));

@@ -14,7 +14,7 @@ use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions, packs_present};
 use orcas_fs::FileSystem;
 use orcas_index::{BlobLocation, Index};
-use orcas_record::{self as record, ChunkMove, Extent, Identity, MOVES_MAX, Record, Sequence, UploadId};
+use orcas_record::{self as record, ChunkMove, Extent, Fingerprint, MOVES_MAX, Record, Sequence, UploadId};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
@@ -100,7 +100,7 @@ impl Search<'_> {
                 let retired = source.facts.packs_retired.contains(&pack);
                 if !self.readable.contains(&pack) || retired && !born.contains(&pack) {
                     self.gone.insert(entry.sequence);
-                    wanted.extend(entry.identity.map(|Identity(identity)| (identity, (entry.sequence, length))));
+                    wanted.extend(entry.fingerprint.map(|Fingerprint(fingerprint)| (fingerprint, (entry.sequence, length))));
                 } else if !born.contains(&pack) {
                     unborn.insert(pack);
                 }
@@ -112,8 +112,8 @@ impl Search<'_> {
             for pack in self.readable.iter().filter(|pack| !source.facts.packs_retired.contains(pack)) {
                 let mut examination = PackExamination::open(&**fs, options, *pack)?;
                 let meter = |bytes| source.collector.read(bytes);
-                examination.each_frame(&meter, &mut |offset, identity, length| {
-                    if let Some((blob, _)) = wanted.get(&identity).filter(|(_, wanted)| *wanted == length) {
+                examination.each_frame(&meter, &mut |offset, fingerprint, length| {
+                    if let Some((blob, _)) = wanted.get(&fingerprint).filter(|(_, wanted)| *wanted == length) {
                         moves.push(ChunkMove { blob: *blob, pack: *pack, offset });
                         self.gone.remove(blob);
                         if !born.contains(pack) {

@@ -143,9 +143,9 @@ impl Follower {
     ) -> Result<()> {
         // The bytes of a content are not looked at, and would hold on to the block that they were read with.
         let (payload, record) = match record {
-            Record::Content { identity, shared, .. } => {
+            Record::Content { fingerprint, shared, .. } => {
                 let bytes = Bytes::new();
-                (Bytes::new(), Record::Content { identity: *identity, shared: *shared, bytes })
+                (Bytes::new(), Record::Content { fingerprint: *fingerprint, shared: *shared, bytes })
             }
             _ => {
                 let payload = Bytes::copy_from_slice(payload);

@@ -188,7 +188,9 @@ def test_the_samples_are_good(place: Place) -> None:
         query = tuple((key, place.upload_id if value == "UPLOAD" else value) for key, value in sample.query)
         good = dataclasses.replace(sample, query=query)
         assert place.signer.roundtrip(signed(place.signer, good), sample.method).status == 200, name
-        assert place.signer.roundtrip(presigned(place.signer, good), sample.method).status == 200, name
+        # A presigned address has the `x-amz-` headers in its query.
+        hoisted = dataclasses.replace(good, query=(*good.query, *good.headers), headers=())
+        assert place.signer.roundtrip(presigned(place.signer, hoisted), sample.method).status == 200, name
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,6 @@ fn pack_header(mut input: Input<'_>) {
     }
     if let Ok(found) = PackHeader::decode(&bytes, &header.store_id, header.number) {
         assert_eq!((found.store_id, found.number), (header.store_id, header.number));
-        assert!(bytes == good || how & 1 == 1 || found == header);
     } else {
         assert_ne!(bytes, good);
     }

@@ -181,7 +181,9 @@ fn salvaged(disk: &SimDisk, made_good: bool) {
         Ok(())
     });
     let counted = counted.expect("the disk works");
-    assert!(counted.authenticated <= counted.records);
+    assert!(counted.records <= 2 * BATCHES || made_good);
+    // A record that stands in two files is proven in each.
+    assert!(counted.authenticated <= counted.files * 2 * BATCHES);
     assert!(made_good || seen.values().all(|times| *times == 1), "a record came twice");
 }
 

@@ -166,7 +166,11 @@ fuzz_target!(|data: &[u8]| {
         Err(error) => {
             assert!(how % 3 == 0 || !is_plain(&sent), "what was signed is refused: {error:?} {request:?}");
             assert_eq!(verdict(&request, NOW_S * 1000).map(|_| ()), Err(error.clone()));
-            return refused(&request, &error);
+            // What is behind a refusal is found by many trials, so not every time.
+            if part % 4 == 0 {
+                refused(&request, &error);
+            }
+            return;
         }
     };
     assert_eq!(verified.how == Authentication::Anonymous, request.with_head(claims_nobody));

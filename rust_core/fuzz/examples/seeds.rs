@@ -35,7 +35,8 @@ fn records(seeds: &mut Seeds) {
 }
 
 const GET: &str = "GET /photos/2026/a%20b.jpg?versionId=null&response-content-type=text%2Fplain\nhost: localhost:9000\n\
-                   range: bytes=0-99\nif-none-match: \"d41d8cd98f00b204e9800998ecf8427e\"\nx-amz-checksum-mode: ENABLED\n";
+                   range: bytes=0-99\nif-none-match: \"d41d8cd98f00b204e9800998ecf8427e\"\n\
+                   x-amz-checksum-mode: ENABLED\n";
 const PUT: &str = "PUT /photos/%C3%A9/k\nhost: localhost:9000\ncontent-length: 4\ncontent-type: text/plain\n\
                    content-md5: hBotaJrYa9FhFEdFPCLG/g==\nx-amz-checksum-crc32c: yZRlqg==\nx-amz-meta-color: blue\n\
                    if-match: *\n";

@@ -1,5 +1,5 @@
-//! Payloads of log records: a kind, then the payload. What decodes encodes to the same bytes, and no length in a payload
-//! makes the decoder ask for memory that the payload does not account for.
+//! Payloads of log records: a kind, then the payload. What decodes encodes to the same bytes, and no length in a
+//! payload makes the decoder ask for memory that the payload does not account for.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,5 +1,6 @@
-//! Request heads as text: addresses, query strings, and everything that is read from parameters and headers. Names decode
-//! once and survive being encoded again, numbers stay within the limits of S3, and no line of a response can be forged.
+//! Request heads as text: addresses, query strings, and everything that is read from parameters and headers. Names
+//! decode once and survive being encoded again, numbers stay within the limits of S3, and no line of a response can be
+//! forged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

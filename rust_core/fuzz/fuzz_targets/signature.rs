@@ -1,5 +1,5 @@
-//! Signed requests: four control bytes, then a head as text, which is taken as it is, or signed here, in its headers or as
-//! an address. What was signed is accepted; a request that differs in anything that it means is refused.
+//! Signed requests: four control bytes, then a head as text, which is taken as it is, or signed here, in its headers or
+//! in its query. What was signed is accepted; a request that differs in anything that it means is refused.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! The write-ahead log of the index. One half: what `Sums` remembers of frames, beside a plain model. The other: whether a
-//! damaged file is taken for broken exactly when a frame behind the damage stands in the database.
+//! The write-ahead log of the index. One part compares what `Sums` remembers of frames with a plain model, another
+//! checks that a damaged file is taken for broken exactly when a frame behind the damage stands in the database.
 #![no_main]
 
 use std::collections::HashMap;

@@ -1,7 +1,8 @@
 //! What the fuzz targets share: reading their input, requests as text, and how much memory a piece of work asks for.
 //!
-//! Each file of `fuzz_targets` is a program; `corpus` has its seeds, which `examples/seeds.rs` writes. A target asserts what
-//! must hold for every input. It reaches private decoders by including their file, so the product exports nothing for it.
+//! Each file of `fuzz_targets` is a program; `corpus` has its seeds, which `examples/seeds.rs` writes. A target asserts
+//! what must hold for every input. It reaches private decoders by including their file, so the product exports nothing
+//! for it.
 
 #[path = "../../benches/support/counting.rs"]
 mod counting;

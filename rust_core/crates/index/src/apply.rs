@@ -9,11 +9,15 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 
-use super::blobs::{self, BlobLocation, Placed};
+use super::blobs::{self, Placed};
+use super::columns::stored_int;
+use super::database::{Backing, Database};
+use super::error::failure;
+use super::records::{Applied, BlobLocation};
 use super::references::{self, Gathered};
 use super::uploads::Answer;
 use super::versions::VersionWriter;
-use super::{Applied, Backing, Shared, buckets, error, failure, packs, rebuild, reclaim, schema, stored_int, uploads};
+use super::{buckets, error, packs, rebuild, reclaim, schema, uploads};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BucketId, Record, Version, head_of};
 
@@ -25,7 +29,7 @@ const BULK_CACHE_KIB: u32 = 32 * 1024;
 
 /// Applies records. One exists at a time.
 pub struct Writer {
-    shared: Arc<Shared>,
+    database: Arc<Database>,
     /// `None` in memory, where the one connection serves.
     conn: Option<Connection>,
     /// How often the files had been replaced when it was opened.
@@ -50,14 +54,18 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // An open bulk transaction must not stay behind on a connection that others use.
         if self.bulk.as_ref().is_some_and(|bulk| bulk.pending > 0) {
-            let _ = with(&self.shared, self.conn.as_ref(), |conn| Ok(conn.execute_batch("ROLLBACK")?));
+            let _ = with(&self.database, self.conn.as_ref(), |conn| Ok(conn.execute_batch("ROLLBACK")?));
         }
-        self.shared.writer_out.store(false, Ordering::Release);
+        self.database.has_writer.store(false, Ordering::Release);
     }
 }
 
-fn with<T>(shared: &Shared, own: Option<&Connection>, run: impl FnOnce(&Connection) -> error::Result<T>) -> Result<T> {
-    let done = match (own, &shared.backing) {
+fn with<T>(
+    database: &Database,
+    own: Option<&Connection>,
+    run: impl FnOnce(&Connection) -> error::Result<T>,
+) -> Result<T> {
+    let done = match (own, &database.backing) {
         (Some(conn), _) => run(conn),
         (None, Backing::Memory(conn)) => {
             let guard = conn.lock();
@@ -70,21 +78,21 @@ fn with<T>(shared: &Shared, own: Option<&Connection>, run: impl FnOnce(&Connecti
 }
 
 impl Writer {
-    pub(super) fn new(shared: Arc<Shared>) -> Result<Self> {
-        let conn = match &shared.options.path {
-            Some(path) => Some(schema::open_writable(path, shared.options.synchronous_off)?),
+    pub(super) fn new(database: Arc<Database>) -> Result<Self> {
+        let conn = match &database.options.path {
+            Some(path) => Some(schema::open_writable(path, database.options.synchronous_off)?),
             None => None,
         };
-        let answers = with(&shared, conn.as_ref(), |conn| {
+        let answers = with(&database, conn.as_ref(), |conn| {
             rebuild::refuse_unfinished(conn)?;
             uploads::completed_count(conn)
         })?;
-        let generation = shared.damage.generation();
-        Ok(Self { shared, conn, generation, gathered: Gathered::default(), answers, bulk: None, failed: false })
+        let generation = database.damage.generation();
+        Ok(Self { database, conn, generation, gathered: Gathered::default(), answers, bulk: None, failed: false })
     }
 
     /// `leaving` is told of every segment, and its record, that a transaction removes, before that commits.
-    pub fn on_leaving_segments(&mut self, leaving: super::references::Leaving) {
+    pub fn on_leaving_segments(&mut self, leaving: references::Leaving) {
         self.gathered.on_leaving(leaving);
     }
 
@@ -97,8 +105,8 @@ impl Writer {
         if self.failed {
             return Err(failure("the index stopped after a failed apply").into());
         }
-        let Self { shared, conn, gathered, answers, bulk, .. } = self;
-        let applied = with(shared, conn.as_ref(), |conn| {
+        let Self { database, conn, gathered, answers, bulk, .. } = self;
+        let applied = with(database, conn.as_ref(), |conn| {
             let begun = bulk.as_ref().is_some_and(|bulk| bulk.pending > 0);
             if !begun {
                 conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -123,7 +131,7 @@ impl Writer {
         });
         self.failed = applied.is_err();
         if let Err(error) = &applied {
-            self.shared.damage.note(self.generation, error);
+            self.database.damage.note(self.generation, error);
         }
         if matches!(applied, Err(Error::StorageFull)) && self.bulk.is_none() {
             self.failed = self.forget_attempt().is_err();
@@ -142,14 +150,14 @@ impl Writer {
     /// Lets the database grow to so many pages, as a disk of that size would.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, pages: u32) -> Result<()> {
-        with(&self.shared, self.conn.as_ref(), |conn| Ok(conn.pragma_update(None, "max_page_count", pages)?))
+        with(&self.database, self.conn.as_ref(), |conn| Ok(conn.pragma_update(None, "max_page_count", pages)?))
     }
 
     /// Takes back in memory what a transaction did that was rolled back.
     fn forget_attempt(&mut self) -> Result<()> {
-        let Self { shared, conn, gathered, answers, .. } = self;
+        let Self { database, conn, gathered, answers, .. } = self;
         *gathered = Gathered::default();
-        *answers = with(shared, conn.as_ref(), uploads::completed_count)?;
+        *answers = with(database, conn.as_ref(), uploads::completed_count)?;
         Ok(())
     }
 
@@ -178,7 +186,7 @@ impl Writer {
         if self.bulk.is_some() {
             return Ok(());
         }
-        with(&self.shared, self.conn.as_ref(), |conn| schema::set_cache(conn, BULK_CACHE_KIB))?;
+        with(&self.database, self.conn.as_ref(), |conn| schema::set_cache(conn, BULK_CACHE_KIB))?;
         self.gathered.ledger.rebuild = Some(rebuild::Rebuild::default());
         self.bulk = Some(Bulk { pending: 0, limit, marked: false });
         Ok(())
@@ -206,9 +214,9 @@ impl Writer {
         if self.failed {
             return Err(failure("the index stopped after a failed apply").into());
         }
-        let Self { shared, conn, gathered, answers, .. } = self;
+        let Self { database, conn, gathered, answers, .. } = self;
         let mut lacking = None;
-        let ended = with(shared, conn.as_ref(), |conn| {
+        let ended = with(database, conn.as_ref(), |conn| {
             if bulk.marked {
                 if bulk.pending == 0 {
                     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -230,7 +238,7 @@ impl Writer {
 
     /// A WAL that grows over a whole rebuild would be slow to look pages up in, and as large as the index.
     fn checkpoint_bulk(&self) -> Result<()> {
-        self.shared.checkpoint().map(drop)
+        self.database.checkpoint().map(drop)
     }
 }
 

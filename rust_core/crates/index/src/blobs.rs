@@ -4,16 +4,10 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::error::Result;
-use super::{beginning, failure, loaded_int, stored_int};
+use super::columns::{beginning, loaded_int, stored_int};
+use super::error::{Result, failure};
+use super::records::BlobLocation;
 use orcas_record::{Fingerprint, Sequence};
-
-/// Where the bytes of a blob stand: a file, the offset of the frame in it, and the bytes of content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BlobLocation {
-    Log { file: u64, offset: u64, length: u32 },
-    Pack { pack: u64, offset: u64, length: u32 },
-}
 
 const PLACE_LOG: u8 = 0;
 const PLACE_PACK: u8 = 1;

@@ -2,10 +2,12 @@
 
 use rusqlite::Connection;
 
-use super::error::Result;
+use super::columns::{loaded_int, stored, stored_int};
+use super::error::{Result, failure};
+use super::records::{Applied, Stored};
 use super::references::Gathered;
 use super::tallies::{Counts, stored_counts};
-use super::{Applied, Stored, failure, loaded_int, stored_int};
+use super::uploads;
 use orcas_record::{Bucket, BucketId, Sequence};
 
 pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
@@ -13,7 +15,7 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
     let mut rows = statement.query([])?;
     let mut buckets = Vec::new();
     while let Some(row) = rows.next()? {
-        buckets.push(super::stored(row, 0, row.get(1)?, 2)?);
+        buckets.push(stored(row, 0, row.get(1)?, 2)?);
     }
     Ok(buckets)
 }
@@ -65,7 +67,7 @@ pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, bucket: BucketI
     if counts.objects > 0 || counts.history > 0 {
         return Err(failure("a record deletes a bucket that is not empty"));
     }
-    super::uploads::delete_of_bucket(conn, gathered, id)?;
+    uploads::delete_of_bucket(conn, gathered, id)?;
     // Nothing may be gathered for a bucket that is gone.
     gathered.write_references(conn)?;
     gathered.ledger.buckets.forget(id);

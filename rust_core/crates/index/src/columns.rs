@@ -1,12 +1,36 @@
-//! Values in columns: versions, their ids, ETags and checksums as rows of several tables have them.
+//! Values in columns: numbers, records, versions, their ids, ETags and checksums as the rows of several tables hold them.
 
 use bytes::Bytes;
 use rusqlite::{Row, ToSql};
 
-use super::error::Result;
-use super::{Stored, failure};
+use super::error::{Result, failure};
+use super::records::Stored;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{self as record, Record, Version, VersionId};
+use orcas_record::{self as record, Record, Version, VersionId, head_of};
+
+/// A number as SQLite stores it. The log never brings one beyond `i64::MAX`; one that is, is refused, not wrapped.
+pub(super) fn stored_int(value: u64) -> Result<i64> {
+    i64::try_from(value).map_err(|_| failure("a number is too large for the index"))
+}
+
+/// A number as SQLite gives it back.
+pub(super) fn loaded_int(value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| failure("a row holds a negative number"))
+}
+
+/// Reads a record from a row that has its sequence and payload in these columns.
+pub(super) fn stored(row: &Row<'_>, sequence: usize, kind: u8, record: usize) -> Result<Stored> {
+    Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)? })
+}
+
+/// The first eight bytes of a fingerprint or digest, as tables find it by them.
+pub(super) fn beginning(hash: &[u8; 32]) -> i64 {
+    head_of(hash).cast_signed()
+}
+
+pub(super) fn blob_bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {
+    Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?))
+}
 
 /// NULL for the null version.
 pub(super) fn store_version_id(id: VersionId) -> Option<[u8; 16]> {
@@ -70,7 +94,7 @@ pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
     // A head without its record is damage: reported as absence, it would be a lost object that nobody notices.
     let kind: Option<u8> = row.get(1)?;
     let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
-    super::stored(row, 0, kind, 2)
+    stored(row, 0, kind, 2)
 }
 
 /// The version in a record that `versions` holds.

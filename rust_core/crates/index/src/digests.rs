@@ -4,9 +4,9 @@
 
 use rusqlite::Connection;
 
-use super::columns::{decoded, stored_version};
-use super::error::Result;
-use super::{Stored, beginning, failure};
+use super::columns::{beginning, decoded, stored_version};
+use super::error::{Result, failure};
+use super::records::Stored;
 use orcas_record::{INSTANT_SIZE_MIN, Version};
 
 /// What stands in `digests` for a version, if anything does.

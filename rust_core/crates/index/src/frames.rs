@@ -39,9 +39,10 @@ pub(super) struct Sums {
 /// Disks on which tests leave no room.
 #[cfg(any(test, feature = "testing"))]
 pub mod room {
+    use std::ffi::CStr;
     use std::os::unix::ffi::OsStrExt as _;
-
-    use super::{CStr, Mutex, Path, PoisonError};
+    use std::path::Path;
+    use std::sync::{Mutex, PoisonError};
 
     type Rule = (std::path::PathBuf, Box<dyn Fn() -> bool + Send>);
 

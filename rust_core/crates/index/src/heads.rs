@@ -5,9 +5,8 @@ use std::borrow::Cow;
 
 use rusqlite::{Connection, Row, ToSql};
 
-use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
+use super::columns::{StoredEtag, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored_int};
 use super::error::Result;
-use super::{loaded_int, stored_int};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_record::{BucketId, Sequence, Version};
 

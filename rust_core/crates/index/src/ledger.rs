@@ -4,8 +4,8 @@
 use rusqlite::Connection;
 
 use super::blobs::Placed;
+use super::columns::loaded_int;
 use super::error::Result;
-use super::loaded_int;
 use super::numbers::{PackDelta, gather, shift};
 use super::packs::PackDeltas;
 use super::rebuild::Rebuild;

@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::error::Result;
-use super::failure;
+use super::error::{Result, failure};
 
 /// Keyed by a sequence, or by a bucket, pack or file id: numbers that the store itself gave out, so that nobody can
 /// choose them to collide.

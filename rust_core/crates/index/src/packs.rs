@@ -3,10 +3,10 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::error::Result;
+use super::columns::{loaded_int, stored_int};
+use super::error::{Result, failure};
 use super::numbers::{NumberMap, PackDelta};
 use super::rebuild::Rebuild;
-use super::{failure, loaded_int, stored_int};
 use orcas_record::Sequence;
 
 /// A chunk in a pack.

@@ -19,10 +19,9 @@ use rusqlite::ffi::{
 };
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::{IndexError, Result};
+use super::error::{IndexError, Result, damaged, failure};
 use super::frames::{self, Sums};
 use super::layout::{CONTENT, PAGE, RESERVED};
-use super::{damaged, failure};
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
 
@@ -35,6 +34,12 @@ const SMALLEST_PAGE: usize = 512;
 pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
     layer()?;
     Ok(Connection::open_with_flags_and_vfs(path, flags, NAME)?)
+}
+
+/// The database as it is, for tests that change it behind the index's back.
+#[cfg(any(test, feature = "testing"))]
+pub fn open_by_hand(path: &Path) -> Connection {
+    open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("the database opens")
 }
 
 /// Makes room for the checksums in a database that has no page yet.

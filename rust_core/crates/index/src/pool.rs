@@ -10,7 +10,9 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::damage::Damage;
-use super::{IndexOptions, damaged, schema};
+use super::error::damaged;
+use super::options::IndexOptions;
+use super::schema;
 use orcas_base::error::{Error, Result};
 
 /// How long a caller waits for a connection while all are out: many times what a page takes to read.

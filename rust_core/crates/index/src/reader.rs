@@ -8,11 +8,17 @@ use bytes::Bytes;
 use parking_lot::ReentrantMutexGuard;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::columns::stored_int;
+use super::error::{self, failure};
+use super::heads::HeadRow;
+use super::ledger::Totals;
+use super::packs::{PackUsage, PackedBlob};
 use super::pool::{Pool, Pooled};
-use super::{
-    BlobLocation, Completed, Counts, HeadRow, LogFileRow, LogUsage, PackUsage, PackedBlob, PartRow, Stored, Totals,
-    UploadFrom, UploadRow, blobs, buckets, digests, error, heads, ledger, packs, reclaim, uploads, versions,
-};
+use super::reclaim::{LogFileRow, LogUsage};
+use super::records::{BlobLocation, Stored};
+use super::tallies::Counts;
+use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
+use super::{blobs, buckets, digests, heads, ledger, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BucketId, Fingerprint, Sequence, UploadId, VersionId};
 
@@ -67,7 +73,7 @@ impl<'i> Reader<'i> {
         orcas_base::sync::scheduling_point();
         let lent = match &self.lease {
             Lease::Pooled(Some(pooled), _) => Lent::Pooled(&pooled.conn),
-            Lease::Pooled(None, _) => return Err(super::failure("the reader was given back").into()),
+            Lease::Pooled(None, _) => return Err(failure("the reader was given back").into()),
             Lease::Shared(guard) => Lent::Shared(guard.borrow()),
         };
         let done = run(&lent).map_err(Error::from);
@@ -174,7 +180,7 @@ impl<'i> Reader<'i> {
     }
 
     pub fn has_pack(&self, pack: u64) -> Result<bool> {
-        self.with(|conn| packs::exists(conn, super::stored_int(pack)?))
+        self.with(|conn| packs::exists(conn, stored_int(pack)?))
     }
 
     /// The highest number that any pack ever had, also one that is retired; 0 when there was none.
@@ -193,7 +199,7 @@ impl<'i> Reader<'i> {
     }
 
     pub fn has_segment(&self, segment: Sequence) -> Result<bool> {
-        self.with(|conn| blobs::has_segment(conn, super::stored_int(segment)?))
+        self.with(|conn| blobs::has_segment(conn, stored_int(segment)?))
     }
 
     /// The payload of a segment record.

@@ -7,8 +7,7 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::error::Result;
-use super::failure;
+use super::error::{Result, failure};
 use super::numbers::{NumberMap, PackDelta, PairMap, gather};
 
 #[derive(Default)]

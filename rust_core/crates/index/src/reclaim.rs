@@ -4,11 +4,10 @@
 
 use rusqlite::Connection;
 
-use super::blobs;
-use super::error::Result;
-use super::packs;
+use super::columns::{loaded_int, stored_int};
+use super::error::{Result, failure};
 use super::references::{self, Gathered, Holders};
-use super::{failure, loaded_int, stored_int};
+use super::{blobs, packs};
 use orcas_record::{ChunkMove, ContentMove, Sequence};
 
 /// A compacted log file in force.

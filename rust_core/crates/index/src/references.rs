@@ -11,10 +11,10 @@ use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
 use super::blobs::{self, BlobRow, Placed, Shared};
-use super::error::Result;
+use super::columns::{loaded_int, stored_int};
+use super::error::{Result, failure};
 use super::ledger::Ledger;
 use super::numbers::{Deltas, NumberMap, gather};
-use super::{failure, loaded_int, stored_int};
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Extent, Sequence, decode_extents};
 

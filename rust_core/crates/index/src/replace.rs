@@ -9,7 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{Backing, Index, IndexError, failure, frames, maintenance, schema};
+use super::checkpoint::CHECKPOINT_TIMEOUT;
+use super::database::Backing;
+use super::error::{IndexError, failure};
+use super::index::{Index, sync_directory_of};
+use super::{frames, schema};
 use orcas_base::error::{Error, Result};
 
 impl Index {
@@ -31,7 +35,7 @@ impl Index {
         }
         Self::destroy(to)?;
         std::fs::rename(from, to).map_err(|source| Error::io("rename", from, source))?;
-        super::sync_directory_of(to)
+        sync_directory_of(to)
     }
 
     /// Goes on with the database at `rebuilt`, which nobody has open and which says the same as this one. Who has a
@@ -40,24 +44,24 @@ impl Index {
     /// # Errors
     /// `Io` or `Index`, after which there may be no index that can be read.
     pub fn replace(&self, rebuilt: &Path) -> Result<()> {
-        let shared = &self.shared;
-        let (Backing::File { pool, keeper }, Some(path)) = (&shared.backing, &shared.options.path) else {
+        let database = &self.database;
+        let (Backing::File { pool, maintenance }, Some(path)) = (&database.backing, &database.options.path) else {
             return Err(failure("only an index in a file can be replaced").into());
         };
-        if shared.writer_out.load(Ordering::Acquire) {
+        if database.has_writer.load(Ordering::Acquire) {
             return Err(failure("an index with a writer cannot be replaced").into());
         }
         // While it is open, the last reader to close does not take the write-ahead log away.
-        let mut keeper = keeper.lock();
+        let mut maintenance = maintenance.lock();
         drop(pool.suspend());
         let opened = Self::put_in_place(rebuilt, path).and_then(|()| {
-            let conn = schema::open_writable(path, shared.options.synchronous_off)?;
-            conn.busy_timeout(maintenance::CHECKPOINT_TIMEOUT).map_err(IndexError::from)?;
+            let conn = schema::open_writable(path, database.options.synchronous_off)?;
+            conn.busy_timeout(CHECKPOINT_TIMEOUT).map_err(IndexError::from)?;
             Ok(conn)
         });
         let replaced = opened.map(|conn| {
-            shared.damage.mended();
-            *keeper = conn;
+            database.damage.mended();
+            *maintenance = conn;
         });
         pool.resume();
         replaced
@@ -65,11 +69,11 @@ impl Index {
 
     /// Calls `listener` whenever the files are found damaged, once until they are replaced, on the thread that met it.
     pub fn on_damage(&self, listener: impl Fn(&Arc<str>) + Send + Sync + 'static) {
-        self.shared.damage.listen(Box::new(listener));
+        self.database.damage.listen(Box::new(listener));
     }
 
     /// What was found to be damaged.
     pub fn damage(&self) -> Option<Arc<str>> {
-        self.shared.damage.found()
+        self.database.damage.found()
     }
 }

@@ -4,20 +4,23 @@
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Once;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::backup::Backup;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::error::Result;
-use super::{BUSY_TIMEOUT, failure, pages};
+use super::error::{Result, failure};
+use super::{pages, rebuild};
 use orcas_base::error::Error;
 
 /// "ORCI", in the database header.
 const APPLICATION_ID: i32 = 0x4f52_4349;
 const SCHEMA: i32 = 3;
 
+/// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches. Twice as much gains
 /// nothing that can be measured at 1,000,000 objects.
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
@@ -238,7 +241,7 @@ pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Resu
     let found: Option<Vec<u8>> = conn.query_row(select, [], |row| row.get(0)).optional()?;
     match found {
         None => Err(failure("the index names no store")),
-        Some(id) if id == store_id => super::rebuild::refuse_unfinished(conn),
+        Some(id) if id == store_id => rebuild::refuse_unfinished(conn),
         Some(_) => Err(Error::Foreign { path: path.to_owned(), reason: "the index was made for another store" }.into()),
     }
 }

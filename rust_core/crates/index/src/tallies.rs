@@ -5,9 +5,9 @@ use std::collections::hash_map::Entry;
 
 use rusqlite::Connection;
 
-use super::error::Result;
+use super::columns::{loaded_int, stored_int};
+use super::error::{Result, failure};
 use super::numbers::NumberMap;
-use super::{failure, loaded_int, stored_int};
 
 /// What a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,9 +9,13 @@ mod records;
 mod state;
 mod store;
 
+use std::path::Path;
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::*;
+use orcas_base::error::{Error, Result};
 use orcas_checksum::Etag;
 use orcas_record::*;
 

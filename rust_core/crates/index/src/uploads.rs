@@ -4,10 +4,12 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
-use super::error::Result;
+use super::columns::{
+    StoredEtag, blob_bytes, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored, stored_int,
+};
+use super::error::{Result, failure};
+use super::records::{Applied, Stored};
 use super::references::Gathered;
-use super::{Applied, Stored, failure, loaded_int, stored_int};
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
 
@@ -66,7 +68,7 @@ pub struct UploadRow<'a> {
 pub(super) fn upload(conn: &Connection, upload: UploadId) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached("SELECT sequence, kind, record FROM uploads WHERE id = ?1")?;
     let mut rows = statement.query([upload.0])?;
-    rows.next()?.map(|row| super::stored(row, 0, row.get(1)?, 2)).transpose()
+    rows.next()?.map(|row| stored(row, 0, row.get(1)?, 2)).transpose()
 }
 
 pub(super) fn part(conn: &Connection, upload: UploadId, number: u16) -> Result<Option<PartRow>> {
@@ -89,7 +91,7 @@ pub(super) fn parts(conn: &Connection, upload: UploadId, after: u16, limit: usiz
 }
 
 fn part_row(row: &Row<'_>) -> Result<PartRow> {
-    Ok(PartRow { number: row.get(0)?, part: super::stored(row, 1, row.get(2)?, 3)? })
+    Ok(PartRow { number: row.get(0)?, part: stored(row, 1, row.get(2)?, 3)? })
 }
 
 pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Completed>> {
@@ -99,13 +101,13 @@ pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Co
     )?;
     let mut rows = statement.query([upload.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let etag = load_etag(&super::blob_bytes(row, 5)?)?;
+    let etag = load_etag(&blob_bytes(row, 5)?)?;
     let checksum = match row.get::<_, Option<i64>>(6)? {
         None => None,
         Some(code) => {
             let (algorithm, kind) = load_checksum(code)?;
-            let value = Checksum::from_bytes(algorithm, &super::blob_bytes(row, 7)?);
-            let checksum = value.ok_or_else(|| super::failure("a checksum has the wrong length"))?;
+            let value = Checksum::from_bytes(algorithm, &blob_bytes(row, 7)?);
+            let checksum = value.ok_or_else(|| failure("a checksum has the wrong length"))?;
             // A composite checksum covers as many parts as the ETag.
             Some(ObjectChecksum { checksum, parts: if kind == ChecksumType::Composite { etag.parts } else { 0 } })
         }
@@ -114,7 +116,7 @@ pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Co
         sequence: loaded_int(row.get(0)?)?,
         request: row.get(1)?,
         bucket: BucketId(loaded_int(row.get(2)?)?),
-        key: super::blob_bytes(row, 3)?,
+        key: blob_bytes(row, 3)?,
         version_id: row.get::<_, Option<[u8; 16]>>(4)?.map_or(VersionId::Null, VersionId::Named),
         etag,
         checksum,
@@ -207,7 +209,7 @@ fn absent(gathered: &Gathered, reason: &str) -> Result<()> {
 
 /// Reads the part whose kind and record stand in a row from column `first` on.
 fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
-    match record::decode(row.get(first)?, &super::blob_bytes(row, first + 1)?) {
+    match record::decode(row.get(first)?, &blob_bytes(row, first + 1)?) {
         Ok(Record::PutPart(part)) => Ok(part),
         _ => Err(failure("the record of a part cannot be read")),
     }

@@ -7,11 +7,12 @@
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use super::columns::{decoded, store_version_id, stored_version};
-use super::error::Result;
+use super::columns::{blob_bytes, decoded, loaded_int, store_version_id, stored_int, stored_version};
+use super::digests;
+use super::error::{Result, failure};
 use super::heads::{self, HeadColumns};
+use super::records::{Applied, Stored};
 use super::references::Gathered;
-use super::{Applied, Stored, digests, failure, loaded_int, stored_int};
 use orcas_record::{BucketId, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
@@ -225,7 +226,7 @@ impl<'c> VersionWriter<'c> {
         let mut delete = self.conn.prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record")?;
         let mut rows = delete.query([sequence])?;
         let row = rows.next()?.ok_or_else(|| failure("a version lacks its record"))?;
-        let version = decoded(row.get(0)?, &super::blob_bytes(row, 1)?)?;
+        let version = decoded(row.get(0)?, &blob_bytes(row, 1)?)?;
         digests::remove(self.conn, sequence, &version)?;
         gathered.release(self.conn, bucket, &version.manifest)
     }

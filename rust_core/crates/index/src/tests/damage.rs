@@ -1,5 +1,9 @@
 //! Damage in the write-ahead log, and other files in the place of damaged ones.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::*;
 
 fn three() -> Vec<Owned> {
@@ -99,7 +103,7 @@ fn a_page_that_changed_in_the_write_ahead_log_is_refused() {
     let index = Index::open(file_options(&path), STORE).expect("created");
     let records = sequenced([bucket(1)].into_iter().chain((0..400u32).map(|key| put(1, &key.to_be_bytes(), 1))));
     apply(&mut index.writer().expect("the writer"), &records).expect("applied");
-    let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let told = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&told);
     index.on_damage(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);

@@ -310,7 +310,8 @@ fn records_that_do_not_fit_the_index_are_refused_whole() {
     fails(&sequenced([bucket(1), Record::AbortUpload { upload: UploadId([1; 16]) }]));
     fails(&sequenced([bucket(u64::MAX)]));
     fails(&sequenced([bucket(1), put(1, b"k", u64::MAX)]));
-    let content = Owned::new(1, Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() });
+    let content =
+        Owned::new(1, Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() });
     fails(&[content.clone(), content]);
     let placeless = Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);

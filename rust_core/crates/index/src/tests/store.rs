@@ -1,6 +1,11 @@
 //! Files, pools, snapshots and damage.
 
+use rusqlite::Connection;
+
 use super::*;
+use crate::checkpoint::WAL_PAGES_MAX;
+use crate::database::Backing;
+use crate::pool::Pool;
 
 fn three() -> Vec<Owned> {
     sequenced([bucket(1), put(1, b"a", 1), put(1, b"b", 2)])
@@ -146,7 +151,7 @@ fn the_pool_keeps_to_its_bounds() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("index.db");
     let index = Index::open(file_options(&path), STORE).expect("created");
-    let Backing::File { pool, .. } = &index.shared.backing else { panic!("an index on disk has a pool") };
+    let Backing::File { pool, .. } = &index.database.backing else { panic!("an index on disk has a pool") };
     let readers: Vec<_> = (0..4).map(|_| index.read().expect("a reader")).collect();
     assert_eq!(sizes(pool), (4, 0));
     std::thread::scope(|scope| {
@@ -197,7 +202,7 @@ fn readers_age() {
     let path = dir.path().join("index.db");
     let options = IndexOptions { lifetime: Duration::from_millis(60), ..file_options(&path) };
     let index = Index::open(options, STORE).expect("created");
-    let Backing::File { pool, .. } = &index.shared.backing else { panic!("an index on disk has a pool") };
+    let Backing::File { pool, .. } = &index.database.backing else { panic!("an index on disk has a pool") };
     drop(index.read().expect("a reader"));
     assert_eq!(sizes(pool), (1, 1));
     let old = index.read().expect("a reader");
@@ -378,7 +383,7 @@ fn the_wal_starts_over_beside_readers_and_the_writer() {
         assert_eq!(state.pending, 0);
     }
     let wal = std::fs::metadata(path.with_extension("db-wal")).expect("the WAL").len();
-    assert!(largest > 0 && wal < 3 * maintenance::WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
+    assert!(largest > 0 && wal < 3 * WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
 }
 
 #[test]

@@ -90,22 +90,22 @@ impl PackExamination {
     ) -> Result<ChunkVerdict> {
         let ExpectedChunk { offset, length } = expected;
         let damaged = |offset, reason| Ok(ChunkVerdict::Damaged { offset, reason });
-        let front_length = CHUNK_HEADER + table_length(length);
+        let prefix_length = CHUNK_HEADER + table_length(length);
         let end = offset.checked_add(content_start(length) + u64::from(length));
         if offset < FILE_HEADER || end.is_none_or(|end| end > self.length) {
             return damaged(offset, "the pack ends before the chunk does");
         }
         let content = offset + content_start(length);
-        // Nothing behind the front is wanted when the content is not read.
-        let ahead = key.map(|_| (front_length + length as usize).min(WINDOW));
-        let front = self.view(offset, front_length, ahead.unwrap_or(front_length), meter)?.to_vec();
-        let Some(header) = ChunkHeader::decode(&field(&front, 0), self.crc_salt, offset) else {
+        // Nothing behind the prefix is wanted when the content is not read.
+        let ahead = key.map(|_| (prefix_length + length as usize).min(WINDOW));
+        let prefix = self.view(offset, prefix_length, ahead.unwrap_or(prefix_length), meter)?.to_vec();
+        let Some(header) = ChunkHeader::decode(&field(&prefix, 0), self.crc_salt, offset) else {
             return damaged(offset, "no chunk begins here");
         };
         if header.length != length {
             return damaged(offset, "the chunk has another length");
         }
-        let Some(crcs) = header.decode_table(&front[CHUNK_HEADER..], self.crc_salt) else {
+        let Some(crcs) = header.decode_table(&prefix[CHUNK_HEADER..], self.crc_salt) else {
             return damaged(offset + CHUNK_HEADER as u64, "the checksum table does not match");
         };
         let Some(key) = key else { return Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: None }) };

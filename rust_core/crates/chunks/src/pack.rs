@@ -22,7 +22,7 @@ pub(super) struct Pack {
     end: Mutex<u64>,
     sync: Mutex<SyncState>,
     synced: Condvar,
-    unsyncable: Arc<Unsyncable>,
+    failed_syncs: Arc<FailedSyncs>,
 }
 
 #[derive(Default)]
@@ -39,9 +39,9 @@ struct SyncState {
 
 /// The packs of which a sync failed, and how: a second sync of one could succeed without its bytes on the disk.
 #[derive(Default)]
-pub(super) struct Unsyncable(Mutex<BTreeMap<u64, Error>>);
+pub(super) struct FailedSyncs(Mutex<BTreeMap<u64, Error>>);
 
-impl Unsyncable {
+impl FailedSyncs {
     pub fn check(&self, pack: u64) -> Result<()> {
         self.0.lock().get(&pack).cloned().map_or(Ok(()), Err)
     }
@@ -59,9 +59,9 @@ impl Unsyncable {
 }
 
 impl Pack {
-    pub fn new(number: u64, file: Arc<dyn File>, crc_salt: u32, unsyncable: Arc<Unsyncable>) -> Self {
+    pub fn new(number: u64, file: Arc<dyn File>, crc_salt: u32, failed_syncs: Arc<FailedSyncs>) -> Self {
         let (end, sync, synced) = (Mutex::new(FILE_HEADER), Mutex::default(), Condvar::new());
-        Self { number, file, crc_salt, end, sync, synced, unsyncable }
+        Self { number, file, crc_salt, end, sync, synced, failed_syncs }
     }
 
     /// Takes `length` bytes for a frame; `None` when the pack takes no more or they do not fit. One frame that is
@@ -78,7 +78,7 @@ impl Pack {
 
     /// An unfinished frame goes. The place is free again when it is the last; otherwise it stays dead space. No header
     /// stands there and no write is on its way: whatever comes next overwrites it.
-    pub fn give_back(&self, frame: &Range<u64>) {
+    pub fn release(&self, frame: &Range<u64>) {
         let mut end = self.end.lock();
         if *end == frame.end {
             *end = frame.start;
@@ -146,7 +146,7 @@ impl Pack {
         let covered = sync.finished;
         let frames = std::mem::take(&mut sync.frames);
         let done = MutexGuard::unlocked(sync, || {
-            let done = self.unsyncable.sync(self.number, &*self.file);
+            let done = self.failed_syncs.sync(self.number, &*self.file);
             if done.is_ok() {
                 frames.iter().for_each(|frame| self.file.drop_cache(frame.start, frame.end - frame.start));
             }

@@ -15,7 +15,7 @@ use orcas_base::sync::atomic::AtomicBool;
 use orcas_fs::{FileSystem, Open};
 
 use super::format::{PackHeader, frame_length};
-use super::pack::{Pack, Unsyncable};
+use super::pack::{FailedSyncs, Pack};
 use super::reader::{OpenPack, Reader, open_pack};
 use super::writer::{ChunkWriter, FrameWriter, WrittenChunk};
 use super::{PackOptions, pack_number, pack_path};
@@ -25,17 +25,17 @@ pub struct Packs {
     pub(super) fs: Arc<dyn FileSystem>,
     pub(super) options: Arc<PackOptions>,
     pub(super) reader: Reader,
-    pub(super) unsyncable: Arc<Unsyncable>,
+    pub(super) failed_syncs: Arc<FailedSyncs>,
     /// Packs in which holes were punched, open until their sync. Oldest first.
     pub(super) punched: Mutex<VecDeque<Arc<OpenPack>>>,
     pub(super) no_holes: AtomicBool,
     /// Held by whoever makes a pack, so that one is made at a time; taken before `state`.
-    making: Mutex<()>,
+    creating: Mutex<()>,
     /// Never held across a call of the file system: commits ask for it.
-    state: Mutex<State>,
+    state: Mutex<WriteState>,
 }
 
-struct State {
+struct WriteState {
     next_number: u64,
     open: Option<Arc<Pack>>,
     unborn: BTreeSet<u64>,
@@ -111,11 +111,16 @@ impl Packs {
             reader: Reader::new(Arc::clone(&fs), Arc::clone(&options), salts),
             fs,
             options,
-            unsyncable: Arc::default(),
+            failed_syncs: Arc::default(),
             punched: Mutex::default(),
             no_holes: AtomicBool::new(false),
-            making: Mutex::new(()),
-            state: Mutex::new(State { next_number, open: None, unborn: BTreeSet::new(), written: BTreeMap::new() }),
+            creating: Mutex::new(()),
+            state: Mutex::new(WriteState {
+                next_number,
+                open: None,
+                unborn: BTreeSet::new(),
+                written: BTreeMap::new(),
+            }),
         }
     }
 
@@ -142,7 +147,7 @@ impl Packs {
         if let Some((pack, offset)) = self.reserve_open(taken) {
             return Ok(FrameWriter::new(pack, offset, length));
         }
-        let _making = self.making.lock();
+        let _creating = self.creating.lock();
         // Somebody may have made one meanwhile.
         if let Some((pack, offset)) = self.reserve_open(taken) {
             return Ok(FrameWriter::new(pack, offset, length));
@@ -253,6 +258,6 @@ impl Packs {
             // A leftover is unborn and the next start removes it; this only gives its space back sooner.
             let _ = self.fs.remove(&path);
         }
-        Ok(Arc::new(Pack::new(number, created?, header.crc_salt(), Arc::clone(&self.unsyncable))))
+        Ok(Arc::new(Pack::new(number, created?, header.crc_salt(), Arc::clone(&self.failed_syncs))))
     }
 }

@@ -65,7 +65,7 @@ impl PackSalvage {
         let mut salvage = Self::default();
         for number in numbers(fs, dir)? {
             let path = pack_path(dir, number);
-            let looked = fs.open(&path, Open::Read).and_then(|file| salvage.look_at(&path, number, &*file, store_id));
+            let looked = fs.open(&path, Open::Read).and_then(|file| salvage.inspect(&path, number, &*file, store_id));
             if let Err(error) = looked {
                 salvage.findings.push((path, format!("the pack cannot be read: {error}")));
             }
@@ -73,7 +73,7 @@ impl PackSalvage {
         Ok(salvage)
     }
 
-    fn look_at(&mut self, path: &Path, number: u64, file: &dyn File, store_id: [u8; 16]) -> Result<()> {
+    fn inspect(&mut self, path: &Path, number: u64, file: &dyn File, store_id: [u8; 16]) -> Result<()> {
         let mut find = |detail: &str| self.findings.push((path.to_owned(), detail.to_owned()));
         let salt = match read_header(file)? {
             (Some(header), _) if header.store_id != store_id => {

@@ -13,7 +13,7 @@ use orcas_fs::{File, Open};
 
 use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length};
 use super::packs::Packs;
-use super::reader::{Front, OpenPack, open_pack};
+use super::reader::{FramePrefix, OpenPack, open_pack};
 use super::writer::WrittenChunk;
 use super::{pack_number, pack_path};
 
@@ -43,11 +43,11 @@ pub struct PackFile {
 impl Packs {
     /// The whole content of the chunk at `offset` of `pack`, every block verified: up to `CHUNK_LENGTH_MAX` bytes.
     pub fn read_whole(&self, pack: u64, offset: u64) -> Result<(ChunkInfo, Vec<u8>)> {
-        let (pack, front) = self.front(pack, offset)?;
-        let length = front.header.length;
+        let (pack, prefix) = self.prefix(pack, offset)?;
+        let length = prefix.header.length;
         let mut content = vec![0; length as usize];
-        read_verified(&pack, offset, &front, 0, &mut content)?;
-        Ok((ChunkInfo { length, fingerprint: front.header.fingerprint }, content))
+        read_verified(&pack, offset, &prefix, 0, &mut content)?;
+        Ok((ChunkInfo { length, fingerprint: prefix.header.fingerprint }, content))
     }
 
     /// Writes the chunk at `offset` of `pack` once more, into the open pack: same content, fingerprint and table, each
@@ -55,18 +55,18 @@ impl Packs {
     /// not need it.
     pub fn copy(&self, pack: u64, offset: u64) -> Result<WrittenChunk> {
         self.seal(pack);
-        let (source, front) = self.front(pack, offset)?;
-        let length = front.header.length as usize;
-        let mut frame = self.reserve_frame(front.header.length)?;
+        let (source, prefix) = self.prefix(pack, offset)?;
+        let length = prefix.header.length as usize;
+        let mut frame = self.reserve_frame(prefix.header.length)?;
         let mut piece = vec![0; length.min(COPY_PIECE)];
         for start in (0..length).step_by(COPY_PIECE) {
             let piece = &mut piece[..COPY_PIECE.min(length - start)];
-            read_verified(&source, offset, &front, start, piece)?;
+            read_verified(&source, offset, &prefix, start, piece)?;
             frame.write(piece)?;
         }
         // The checksums of the source, not new ones: what the memory changed meanwhile does not pass for right.
-        let crcs: Vec<u32> = front.crcs.iter().map(|crc| crc ^ source.crc_salt).collect();
-        frame.finish(front.header.fingerprint, 0, &crcs)
+        let crcs: Vec<u32> = prefix.crcs.iter().map(|crc| crc ^ source.crc_salt).collect();
+        frame.finish(prefix.header.fingerprint, 0, &crcs)
     }
 
     /// Gives back the pages of the chunk at `offset` of `pack`, but those that its header and table stand in; with them
@@ -122,7 +122,7 @@ impl Packs {
             return pack.flush();
         }
         let (file, _) = self.writable(pack)?;
-        let synced = self.unsyncable.sync(pack, &*file);
+        let synced = self.failed_syncs.sync(pack, &*file);
         self.punched.lock().retain(|open| open.number != pack);
         synced
     }
@@ -136,7 +136,7 @@ impl Packs {
         self.fs.remove(&self.path(pack))?;
         self.reader.forget(pack);
         self.punched.lock().retain(|open| open.number != pack);
-        self.unsyncable.forget(pack);
+        self.failed_syncs.forget(pack);
         self.forget(pack);
         self.fs.sync_dir(&self.options.dir)
     }
@@ -159,11 +159,11 @@ impl Packs {
         pack_path(&self.options.dir, pack)
     }
 
-    fn front(&self, pack: u64, offset: u64) -> Result<(Arc<OpenPack>, Front)> {
+    fn prefix(&self, pack: u64, offset: u64) -> Result<(Arc<OpenPack>, FramePrefix)> {
         let pack = self.reader.open(pack)?;
-        let front = Front::read(&pack, offset, &|file, at, buf| file.read_at(at, buf).map(|()| true))?;
-        let front = front.ok_or_else(|| Error::corrupt(&pack.path, offset, "the chunk's front was not read"))?;
-        Ok((pack, front))
+        let prefix = FramePrefix::read(&pack, offset, &|file, at, buf| file.read_at(at, buf).map(|()| true))?;
+        let prefix = prefix.ok_or_else(|| Error::corrupt(&pack.path, offset, "the chunk's prefix was not read"))?;
+        Ok((pack, prefix))
     }
 
     /// The file of `pack`, open for writing, and its salt.
@@ -186,9 +186,9 @@ impl Packs {
 }
 
 /// Whole blocks of the chunk's content from byte `start`, which begins one; up to the end of a block or the content.
-fn read_verified(pack: &OpenPack, offset: u64, front: &Front, start: usize, buf: &mut [u8]) -> Result<()> {
-    pack.file.read_at(offset + content_start(front.header.length) + start as u64, buf)?;
-    if blocks_match(&front.crcs[start / BLOCK_SIZE..], buf, pack.crc_salt) {
+fn read_verified(pack: &OpenPack, offset: u64, prefix: &FramePrefix, start: usize, buf: &mut [u8]) -> Result<()> {
+    pack.file.read_at(offset + content_start(prefix.header.length) + start as u64, buf)?;
+    if blocks_match(&prefix.crcs[start / BLOCK_SIZE..], buf, pack.crc_salt) {
         return Ok(());
     }
     buf.fill(0);

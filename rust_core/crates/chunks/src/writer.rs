@@ -14,7 +14,7 @@ use super::format::{ChunkHeader, content_start, frame_length};
 use super::pack::Pack;
 
 /// Write-back of a chunk starts each time this many more bytes stand in the page cache.
-const WRITEBACK: u64 = 1024 * 1024;
+const WRITEBACK_STEP: u64 = 1024 * 1024;
 
 /// A chunk whose bytes are all written; durable only after `Packs::sync`.
 #[derive(Clone)]
@@ -92,13 +92,13 @@ pub(super) struct FrameWriter {
     length: u32,
     written: u64,
     /// Bytes whose write-back was started.
-    handed_over: u64,
+    written_back: u64,
     finished: bool,
 }
 
 impl FrameWriter {
     pub fn new(pack: Arc<Pack>, offset: u64, length: u32) -> Self {
-        Self { pack, offset, length, written: 0, handed_over: 0, finished: false }
+        Self { pack, offset, length, written: 0, written_back: 0, finished: false }
     }
 
     /// The next bytes of the content.
@@ -109,9 +109,9 @@ impl FrameWriter {
         let content = self.offset + content_start(self.length);
         self.pack.write(content + self.written, bytes)?;
         self.written += bytes.len() as u64;
-        if self.written - self.handed_over >= WRITEBACK {
-            self.pack.file.start_writeback(content + self.handed_over, self.written - self.handed_over);
-            self.handed_over = self.written;
+        if self.written - self.written_back >= WRITEBACK_STEP {
+            self.pack.file.start_writeback(content + self.written_back, self.written - self.written_back);
+            self.written_back = self.written;
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl FrameWriter {
 impl Drop for FrameWriter {
     fn drop(&mut self) {
         if !self.finished {
-            self.pack.give_back(&self.range());
+            self.pack.release(&self.range());
         }
     }
 }

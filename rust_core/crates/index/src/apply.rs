@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 
 use rusqlite::Connection;
 
-use super::blobs::{self, Placed};
+use super::blobs::{self, StoredLocation};
 use super::columns::stored_int;
 use super::database::{Backing, Database};
 use super::error::failure;
 use super::records::{Applied, BlobLocation};
-use super::references::{self, Gathered};
-use super::uploads::Answer;
+use super::references::{self, Changes};
+use super::uploads::NewCompletedUpload;
 use super::versions::VersionWriter;
 use super::{buckets, error, packs, rebuild, reclaim, schema, uploads};
 use orcas_base::error::{Error, Result};
@@ -34,9 +34,9 @@ pub struct Writer {
     conn: Option<Connection>,
     /// How often the files had been replaced when it was opened.
     generation: u64,
-    gathered: Gathered,
+    changes: Changes,
     /// Rows in `completed_uploads`.
-    answers: u64,
+    completed: u64,
     bulk: Option<Bulk>,
     failed: bool,
 }
@@ -83,17 +83,17 @@ impl Writer {
             Some(path) => Some(schema::open_writable(path, database.options.synchronous_off)?),
             None => None,
         };
-        let answers = with(&database, conn.as_ref(), |conn| {
+        let completed = with(&database, conn.as_ref(), |conn| {
             rebuild::refuse_unfinished(conn)?;
             uploads::completed_count(conn)
         })?;
         let generation = database.damage.generation();
-        Ok(Self { database, conn, generation, gathered: Gathered::default(), answers, bulk: None, failed: false })
+        Ok(Self { database, conn, generation, changes: Changes::default(), completed, bulk: None, failed: false })
     }
 
     /// `leaving` is told of every segment, and its record, that a transaction removes, before that commits.
-    pub fn on_leaving_segments(&mut self, leaving: references::Leaving) {
-        self.gathered.on_leaving(leaving);
+    pub fn on_segment_removal(&mut self, leaving: references::OnSegmentRemoval) {
+        self.changes.on_segment_removal(leaving);
     }
 
     /// Applies `records`, which follow what was applied before without a gap, and sets the position. Atomic.
@@ -105,13 +105,13 @@ impl Writer {
         if self.failed {
             return Err(failure("the index stopped after a failed apply").into());
         }
-        let Self { database, conn, gathered, answers, bulk, .. } = self;
+        let Self { database, conn, changes, completed, bulk, .. } = self;
         let applied = with(database, conn.as_ref(), |conn| {
             let begun = bulk.as_ref().is_some_and(|bulk| bulk.pending > 0);
             if !begun {
                 conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             }
-            let mut apply = Apply { conn, gathered, answers };
+            let mut apply = Apply { conn, changes, completed };
             let commit = match bulk {
                 None => true,
                 Some(bulk) => {
@@ -123,7 +123,8 @@ impl Writer {
                     bulk.pending >= bulk.limit
                 }
             };
-            let outcome = apply.all(records, position).and_then(|()| if commit { apply.commit() } else { Ok(()) });
+            let outcome =
+                apply.apply_all(records, position).and_then(|()| if commit { apply.commit() } else { Ok(()) });
             if outcome.is_err() && !conn.is_autocommit() {
                 conn.execute_batch("ROLLBACK")?;
             }
@@ -155,9 +156,9 @@ impl Writer {
 
     /// Takes back in memory what a transaction did that was rolled back.
     fn forget_attempt(&mut self) -> Result<()> {
-        let Self { database, conn, gathered, answers, .. } = self;
-        *gathered = Gathered::default();
-        *answers = with(database, conn.as_ref(), uploads::completed_count)?;
+        let Self { database, conn, changes, completed, .. } = self;
+        *changes = Changes::default();
+        *completed = with(database, conn.as_ref(), uploads::completed_count)?;
         Ok(())
     }
 
@@ -175,7 +176,7 @@ impl Writer {
     /// As `begin_bulk`.
     pub fn begin_salvage(&mut self) -> Result<()> {
         self.begin_bulk()?;
-        if let Some(rebuild) = &mut self.gathered.ledger.rebuild {
+        if let Some(rebuild) = &mut self.changes.counters.rebuild {
             rebuild.salvage = true;
         }
         Ok(())
@@ -187,7 +188,7 @@ impl Writer {
             return Ok(());
         }
         with(&self.database, self.conn.as_ref(), |conn| schema::set_cache(conn, BULK_CACHE_KIB))?;
-        self.gathered.ledger.rebuild = Some(rebuild::Rebuild::default());
+        self.changes.counters.rebuild = Some(rebuild::Rebuild::default());
         self.bulk = Some(Bulk { pending: 0, limit, marked: false });
         Ok(())
     }
@@ -214,26 +215,26 @@ impl Writer {
         if self.failed {
             return Err(failure("the index stopped after a failed apply").into());
         }
-        let Self { database, conn, gathered, answers, .. } = self;
-        let mut lacking = None;
+        let Self { database, conn, changes, completed, .. } = self;
+        let mut missing = None;
         let ended = with(database, conn.as_ref(), |conn| {
             if bulk.marked {
                 if bulk.pending == 0 {
                     conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
                 }
-                let outcome = Apply { conn, gathered, answers }.finish(strict);
+                let outcome = Apply { conn, changes, completed }.finish(strict);
                 if outcome.is_err() && !conn.is_autocommit() {
                     conn.execute_batch("ROLLBACK")?;
                 }
-                lacking = outcome?;
+                missing = outcome?;
             }
-            gathered.ledger.rebuild = None;
+            changes.counters.rebuild = None;
             schema::restore_cache(conn)
         });
         self.failed |= ended.is_err();
         ended?;
         self.checkpoint_bulk()?;
-        Ok(lacking)
+        Ok(missing)
     }
 
     /// A WAL that grows over a whole rebuild would be slow to look pages up in, and as large as the index.
@@ -244,17 +245,17 @@ impl Writer {
 
 struct Apply<'w> {
     conn: &'w Connection,
-    gathered: &'w mut Gathered,
-    answers: &'w mut u64,
+    changes: &'w mut Changes,
+    completed: &'w mut u64,
 }
 
 impl Apply<'_> {
-    fn all(&mut self, records: &[Applied<'_>], position: &[u8]) -> error::Result<()> {
+    fn apply_all(&mut self, records: &[Applied<'_>], position: &[u8]) -> error::Result<()> {
         let mut versions = VersionWriter::new(self.conn)?;
         for applied in records {
-            self.one(&mut versions, applied)?;
-            if self.gathered.is_full() {
-                self.gathered.write_references(self.conn)?;
+            self.apply_one(&mut versions, applied)?;
+            if self.changes.is_full() {
+                self.changes.write_references(self.conn)?;
             }
         }
         let mut set = self.conn.prepare_cached("INSERT OR REPLACE INTO meta (name, value) VALUES ('position', ?1)")?;
@@ -262,7 +263,7 @@ impl Apply<'_> {
         Ok(())
     }
 
-    fn one(&mut self, versions: &mut VersionWriter<'_>, applied: &Applied<'_>) -> error::Result<()> {
+    fn apply_one(&mut self, versions: &mut VersionWriter<'_>, applied: &Applied<'_>) -> error::Result<()> {
         let (conn, sequence) = (self.conn, applied.sequence);
         match applied.record {
             Record::CreateBucket(bucket) => buckets::create(conn, applied, bucket),
@@ -272,35 +273,35 @@ impl Apply<'_> {
             Record::DeleteBucket { bucket } if self.is_gone(*bucket)? => Ok(()),
             Record::DeleteBucket { bucket } => {
                 if self.is_salvage() {
-                    versions.clear(self.gathered, *bucket)?;
+                    versions.clear(self.changes, *bucket)?;
                 }
-                buckets::delete(conn, self.gathered, *bucket)
+                buckets::delete(conn, self.changes, *bucket)
             }
-            Record::CreatePack { pack } => packs::create(conn, &mut self.gathered.ledger.rebuild, sequence, *pack),
+            Record::CreatePack { pack } => packs::create(conn, &mut self.changes.counters.rebuild, sequence, *pack),
             Record::Content { .. } | Record::Chunk { .. } => self.blob(applied),
             Record::Segment { .. } => blobs::put_segment(conn, sequence, applied.payload),
             Record::PutVersion(version) => self.put(versions, applied, version),
             Record::DeleteVersion { bucket, .. } if self.is_gone(*bucket)? => Ok(()),
             Record::DeleteVersion { bucket, key, version_id } => {
-                versions.delete(self.gathered, *bucket, key, *version_id)
+                versions.delete(self.changes, *bucket, key, *version_id)
             }
             Record::MoveVersion { from_bucket, from_key, version } => {
                 if !self.is_gone(*from_bucket)? {
-                    versions.delete(self.gathered, *from_bucket, from_key, version.version_id)?;
+                    versions.delete(self.changes, *from_bucket, from_key, version.version_id)?;
                 }
                 self.put(versions, applied, version)
             }
             Record::CreateUpload(upload) if self.is_gone(upload.bucket)? => Ok(()),
             Record::CreateUpload(upload) => {
-                self.gathered.ledger.buckets.of(conn, stored_int(upload.bucket.0)?)?;
+                self.changes.counters.buckets.of(conn, stored_int(upload.bucket.0)?)?;
                 uploads::create(conn, applied, upload)
             }
-            Record::PutPart(part) => uploads::put_part(conn, self.gathered, applied, part),
-            Record::AbortUpload { upload } => uploads::delete(conn, self.gathered, *upload),
+            Record::PutPart(part) => uploads::put_part(conn, self.changes, applied, part),
+            Record::AbortUpload { upload } => uploads::delete(conn, self.changes, *upload),
             Record::CompleteUpload { upload, request, version } => {
                 // What the version takes from the parts is counted up before it is counted down.
                 self.put(versions, applied, version)?;
-                self.end_upload(&Answer {
+                self.end_upload(&NewCompletedUpload {
                     sequence,
                     upload: *upload,
                     request,
@@ -312,7 +313,7 @@ impl Apply<'_> {
                 })
             }
             Record::RememberUpload { upload, request, bucket, key, version_id, etag, checksum } => {
-                self.end_upload(&Answer {
+                self.end_upload(&NewCompletedUpload {
                     sequence,
                     upload: *upload,
                     request,
@@ -323,26 +324,26 @@ impl Apply<'_> {
                     checksum: checksum.as_ref(),
                 })
             }
-            Record::CondemnBlobs { blobs } => reclaim::condemn(conn, self.gathered, blobs),
-            Record::MoveChunks { moves } => reclaim::move_chunks(conn, self.gathered, moves),
-            Record::RetirePack { pack } => reclaim::retire_pack(conn, self.gathered, *pack),
-            Record::MoveContents { file, moves } => reclaim::move_contents(conn, self.gathered, *file, moves),
+            Record::CondemnBlobs { blobs } => reclaim::condemn(conn, self.changes, blobs),
+            Record::MoveChunks { moves } => reclaim::move_chunks(conn, self.changes, moves),
+            Record::RetirePack { pack } => reclaim::retire_pack(conn, self.changes, *pack),
+            Record::MoveContents { file, moves } => reclaim::move_contents(conn, self.changes, *file, moves),
             Record::ReplaceLog { file, first, last } => {
-                reclaim::replace_log(conn, self.gathered, *file, (*first, *last))
+                reclaim::replace_log(conn, self.changes, *file, (*first, *last))
             }
         }
     }
 
     fn is_salvage(&self) -> bool {
-        self.gathered.ledger.rebuild.as_ref().is_some_and(|rebuild| rebuild.salvage)
+        self.changes.counters.rebuild.as_ref().is_some_and(|rebuild| rebuild.salvage)
     }
 
     /// Whether this is a rebuild and the bucket is not there: then what a record says about it is passed over.
     fn is_gone(&mut self, bucket: BucketId) -> error::Result<bool> {
-        if self.gathered.ledger.rebuild.is_none() {
+        if self.changes.counters.rebuild.is_none() {
             return Ok(false);
         }
-        Ok(self.gathered.ledger.buckets.find(self.conn, stored_int(bucket.0)?)?.is_none())
+        Ok(self.changes.counters.buckets.find(self.conn, stored_int(bucket.0)?)?.is_none())
     }
 
     fn blob(&mut self, applied: &Applied<'_>) -> error::Result<()> {
@@ -356,21 +357,21 @@ impl Apply<'_> {
             }
             _ => return Err(failure("a record brings no blob")),
         };
-        let shared = shared.then_some(blobs::Shared { fingerprint: *fingerprint, head });
-        self.gathered.add_blob(stored_int(applied.sequence)?, Placed::new(location)?, shared)
+        let dedup = shared.then_some(blobs::DedupKey { fingerprint: *fingerprint, head });
+        self.changes.add_blob(stored_int(applied.sequence)?, StoredLocation::new(location)?, dedup)
     }
 
     fn put(&mut self, versions: &mut VersionWriter<'_>, applied: &Applied<'_>, version: &Version) -> error::Result<()> {
-        if self.is_gone(version.bucket)? { Ok(()) } else { versions.put(self.gathered, applied, version) }
+        if self.is_gone(version.bucket)? { Ok(()) } else { versions.put(self.changes, applied, version) }
     }
 
-    fn end_upload(&mut self, answer: &Answer<'_>) -> error::Result<()> {
-        uploads::delete(self.conn, self.gathered, answer.upload)?;
-        uploads::keep_answer(self.conn, self.answers, answer)
+    fn end_upload(&mut self, completed: &NewCompletedUpload<'_>) -> error::Result<()> {
+        uploads::delete(self.conn, self.changes, completed.upload)?;
+        uploads::insert_completed(self.conn, self.completed, completed)
     }
 
     fn commit(&mut self) -> error::Result<()> {
-        self.gathered.write(self.conn)?;
+        self.changes.write(self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }
@@ -380,21 +381,21 @@ impl Apply<'_> {
     /// # Errors
     /// `Index` with the first finding.
     fn verify(&self, rebuild: &rebuild::Rebuild) -> error::Result<()> {
-        rebuild.finish()?;
+        rebuild.verify()?;
         reclaim::verify_log_files(self.conn)
     }
 
     /// The last transaction of a rebuild.
     fn finish(&mut self, strict: bool) -> error::Result<Option<Error>> {
-        self.gathered.write(self.conn)?;
+        self.changes.write(self.conn)?;
         references::drop_unheld_segments(self.conn)?;
-        let rebuild = self.gathered.ledger.rebuild.as_ref();
-        let lacking = rebuild.and_then(|rebuild| self.verify(rebuild).err()).map(Error::from);
-        if let (Some(error), true) = (&lacking, strict) {
+        let rebuild = self.changes.counters.rebuild.as_ref();
+        let missing = rebuild.and_then(|rebuild| self.verify(rebuild).err()).map(Error::from);
+        if let (Some(error), true) = (&missing, strict) {
             return Err(error.clone().into());
         }
         rebuild::unmark(self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
-        Ok(lacking)
+        Ok(missing)
     }
 }

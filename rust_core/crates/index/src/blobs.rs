@@ -21,14 +21,14 @@ pub(super) const DEAD: &str = "SELECT sequence, place, file, offset, length FROM
 
 /// A location as the columns of `blobs` hold it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed {
+pub(super) struct StoredLocation {
     place: u8,
     pub(super) file: i64,
     pub(super) offset: i64,
     pub(super) length: u32,
 }
 
-impl Placed {
+impl StoredLocation {
     pub(super) fn new(location: BlobLocation) -> Result<Self> {
         let (place, file, offset, length) = match location {
             BlobLocation::Log { file, offset, length } => (PLACE_LOG, file, offset, length),
@@ -64,7 +64,7 @@ impl Placed {
 
 /// What later contents with the same fingerprint are found by.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
+pub(super) struct DedupKey {
     pub(super) fingerprint: Fingerprint,
     pub(super) head: u64,
 }
@@ -72,7 +72,7 @@ pub(super) struct Shared {
 pub(super) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocation>> {
     let mut statement = conn.prepare_cached("SELECT place, file, offset, length FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([stored_int(blob)?])?;
-    rows.next()?.map(|row| Placed::load(row, 0)?.location()).transpose()
+    rows.next()?.map(|row| StoredLocation::load(row, 0)?.location()).transpose()
 }
 
 /// The newest shared blob with this fingerprint and its length; it may have no reference.
@@ -106,7 +106,7 @@ pub(super) fn dead(conn: &Connection, after: Sequence, limit: usize) -> Result<V
     let mut rows = statement.query((stored_int(after)?, i64::try_from(limit).unwrap_or(i64::MAX)))?;
     let mut dead = Vec::new();
     while let Some(row) = rows.next()? {
-        dead.push((loaded_int(row.get(0)?)?, Placed::load(row, 1)?.location()?));
+        dead.push((loaded_int(row.get(0)?)?, StoredLocation::load(row, 1)?.location()?));
     }
     Ok(dead)
 }
@@ -133,7 +133,7 @@ pub(super) struct BlobRow {
     pub(super) refs: i64,
     /// The smallest bucket that refers to the blob.
     pub(super) home: Option<i64>,
-    pub(super) at: Placed,
+    pub(super) at: StoredLocation,
 }
 
 pub(super) fn row(conn: &Connection, blob: i64) -> Result<Option<BlobRow>> {
@@ -141,7 +141,7 @@ pub(super) fn row(conn: &Connection, blob: i64) -> Result<Option<BlobRow>> {
         conn.prepare_cached("SELECT refs, bucket, place, file, offset, length FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([blob])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: Placed::load(row, 2)? }))
+    Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: StoredLocation::load(row, 2)? }))
 }
 
 pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offset, length, refs, bucket, tag, \
@@ -151,13 +151,13 @@ pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offse
 pub(super) fn insert(
     statement: &mut rusqlite::CachedStatement<'_>,
     sequence: i64,
-    at: Placed,
+    at: StoredLocation,
     (refs, home): (i64, Option<i64>),
-    shared: Option<&Shared>,
+    dedup: Option<&DedupKey>,
 ) -> Result<()> {
-    let fingerprint = shared.map(|shared| &shared.fingerprint.0[..]);
-    let tag = shared.map(|shared| beginning(&shared.fingerprint.0));
-    let head = shared.map(|shared| shared.head.cast_signed());
+    let fingerprint = dedup.map(|dedup| &dedup.fingerprint.0[..]);
+    let tag = dedup.map(|dedup| beginning(&dedup.fingerprint.0));
+    let head = dedup.map(|dedup| dedup.head.cast_signed());
     statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, fingerprint, head))?;
     Ok(())
 }

@@ -2,11 +2,11 @@
 
 use rusqlite::Connection;
 
+use super::bucket_counts::{Counts, stored_counts};
 use super::columns::{loaded_int, stored, stored_int};
 use super::error::{Result, failure};
 use super::records::{Applied, Stored};
-use super::references::Gathered;
-use super::tallies::{Counts, stored_counts};
+use super::references::Changes;
 use super::uploads;
 use orcas_record::{Bucket, BucketId, Sequence};
 
@@ -61,16 +61,16 @@ pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket)
 }
 
 /// Removes an empty bucket with its uploads and their parts.
-pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, bucket: BucketId) -> Result<()> {
+pub(super) fn delete(conn: &Connection, changes: &mut Changes, bucket: BucketId) -> Result<()> {
     let id = stored_int(bucket.0)?;
-    let counts = *gathered.ledger.buckets.of(conn, id)?;
+    let counts = *changes.counters.buckets.of(conn, id)?;
     if counts.objects > 0 || counts.history > 0 {
         return Err(failure("a record deletes a bucket that is not empty"));
     }
-    uploads::delete_of_bucket(conn, gathered, id)?;
-    // Nothing may be gathered for a bucket that is gone.
-    gathered.write_references(conn)?;
-    gathered.ledger.buckets.forget(id);
+    uploads::delete_of_bucket(conn, changes, id)?;
+    // Nothing may be changes for a bucket that is gone.
+    changes.write_references(conn)?;
+    changes.counters.buckets.forget(id);
     conn.prepare_cached("DELETE FROM buckets WHERE id = ?1")?.execute([id])?;
     Ok(())
 }

@@ -57,7 +57,7 @@ impl Damage {
     }
 
     /// Whole files have taken the place of the damaged ones.
-    pub fn mended(&self) {
+    pub fn clear(&self) {
         *self.found.lock() = None;
     }
 }

@@ -117,9 +117,9 @@ impl Index {
     }
 
     /// Closes readers that have idled past their lifetime.
-    pub fn tidy(&self) {
+    pub fn close_expired_readers(&self) {
         if let Backing::File { pool, .. } = &self.database.backing {
-            pool.tidy();
+            pool.close_expired();
         }
     }
 

@@ -12,21 +12,23 @@
 
 mod apply;
 mod blobs;
+mod bucket_counts;
 mod buckets;
 mod checkpoint;
 mod columns;
+mod counters;
 mod damage;
 mod database;
+mod deltas;
 mod digests;
 mod dump;
 mod error;
 mod frames;
 mod heads;
+mod id_map;
 mod index;
 mod layout;
-mod ledger;
 mod maintenance;
-mod numbers;
 mod options;
 mod packs;
 mod pages;
@@ -39,28 +41,27 @@ mod references;
 mod replace;
 mod scan;
 mod schema;
-mod tallies;
 #[cfg(test)]
 mod tests;
 mod uploads;
 mod versions;
 
 pub use apply::Writer;
+pub use bucket_counts::Counts;
 pub use checkpoint::WalState;
+pub use counters::Totals;
 #[cfg(any(test, feature = "testing"))]
-pub use frames::room;
+pub use frames::full_disk;
 pub use heads::HeadRow;
 pub use index::Index;
 pub use layout::PAGE_BYTES;
-pub use ledger::Totals;
 pub use options::IndexOptions;
 pub use packs::{PackUsage, PackedBlob};
 #[cfg(any(test, feature = "testing"))]
-pub use pages::open_by_hand;
+pub use pages::open_raw;
 pub use pool::Connections;
 pub use reader::{Reader, Snapshot};
 pub use reclaim::{LogFileRow, LogUsage};
 pub use records::{Applied, BlobLocation, Stored};
 pub use scan::{BlobEntry, RowCounts, UploadPart};
-pub use tallies::Counts;
 pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};

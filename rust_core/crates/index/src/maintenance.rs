@@ -53,7 +53,7 @@ impl Index {
     ///
     /// # Errors
     /// `Io` when the file cannot be read.
-    pub fn look_at_pages(&self, first: u64, count: u64) -> Result<(u64, bool)> {
+    pub fn verify_pages(&self, first: u64, count: u64) -> Result<(u64, bool)> {
         let Some(path) = &self.database.options.path else { return Ok((0, true)) };
         let length = std::fs::metadata(path).map_err(|source| Error::io("look at", path, source))?.len();
         let end = (length / PAGE as u64 + 1).min(first + count);
@@ -64,7 +64,7 @@ impl Index {
     /// more. When the writer is busy nothing is given back. A checkpoint then shortens the file. In memory there is
     /// nothing to do.
     pub fn vacuum(&self, pages: u32) -> Result<bool> {
-        self.database.with_maintenance(|conn| give_back(conn, pages)).map(Option::unwrap_or_default)
+        self.database.with_maintenance(|conn| incremental_vacuum(conn, pages)).map(Option::unwrap_or_default)
     }
 
     /// Empties the WAL and cuts its file, unless a reader or the writer is in the way. In memory there is nothing to do.
@@ -102,7 +102,7 @@ impl Index {
     }
 }
 
-fn give_back(conn: &Connection, pages: u32) -> error::Result<bool> {
+fn incremental_vacuum(conn: &Connection, pages: u32) -> error::Result<bool> {
     if free_pages(conn)? == 0 {
         return Ok(false);
     }

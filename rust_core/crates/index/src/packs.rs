@@ -4,8 +4,9 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::columns::{loaded_int, stored_int};
+use super::deltas::PackDelta;
 use super::error::{Result, failure};
-use super::numbers::{NumberMap, PackDelta};
+use super::id_map::IdMap;
 use super::rebuild::Rebuild;
 use orcas_record::Sequence;
 
@@ -94,12 +95,12 @@ pub(super) fn exists(conn: &Connection, pack: i64) -> Result<bool> {
 /// The changes of a transaction.
 #[derive(Default)]
 pub(super) struct PackDeltas {
-    touched: NumberMap<PackDelta>,
+    touched: IdMap<PackDelta>,
 }
 
 impl PackDeltas {
-    pub(super) fn gather(&mut self, pack: i64, by: PackDelta) -> Result<()> {
-        self.touched.entry(pack).or_default().gather(by)
+    pub(super) fn add(&mut self, pack: i64, by: PackDelta) -> Result<()> {
+        self.touched.entry(pack).or_default().add(by)
     }
 
     /// Writes the changes; part of the transaction.

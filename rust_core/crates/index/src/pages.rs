@@ -20,7 +20,7 @@ use rusqlite::ffi::{
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::{IndexError, Result, damaged, failure};
-use super::frames::{self, Sums};
+use super::frames::{self, PageChecksums};
 use super::layout::{CONTENT, PAGE, RESERVED};
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
@@ -38,7 +38,7 @@ pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
 
 /// The database as it is, for tests that change it behind the index's back.
 #[cfg(any(test, feature = "testing"))]
-pub fn open_by_hand(path: &Path) -> Connection {
+pub fn open_raw(path: &Path) -> Connection {
     open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("the database opens")
 }
 
@@ -72,7 +72,7 @@ fn matches(page: &[u8], offset: sqlite3_int64) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Database,
-    /// Behind what the layer below keeps of such a file stands a pointer to its `Sums`.
+    /// Behind what the layer below keeps of such a file stands a pointer to its `PageChecksums`.
     WriteAheadLog,
 }
 
@@ -110,7 +110,7 @@ fn layer() -> Result<&'static Layer> {
             let mut ours = *below;
             ours.zName = NAME.as_ptr();
             ours.pNext = std::ptr::null_mut();
-            ours.szOsFile += size_of::<*const Sums>() as c_int;
+            ours.szOsFile += size_of::<*const PageChecksums>() as c_int;
             ours.xOpen = Some(open_file);
             let registered = ffi::sqlite3_vfs_register(Box::leak(Box::new(ours)), 0);
             (registered == SQLITE_OK).then(|| Layer { below, methods: Mutex::default() })
@@ -148,7 +148,7 @@ impl Layer {
 }
 
 /// Whether page `number`, from 1 on, is as it was written. One behind the end of the file is.
-fn is_whole(file: &File, number: u64) -> std::io::Result<bool> {
+fn is_intact(file: &File, number: u64) -> std::io::Result<bool> {
     let offset = (number - 1) * PAGE as u64;
     let mut page = [0; PAGE];
     match file.read_exact_at(&mut page, offset) {
@@ -167,7 +167,7 @@ pub(super) fn find_damaged(path: &Path, mut numbers: impl Iterator<Item = u64>) 
     let io = |source| IndexError::from(Error::io("read", path, source));
     let file = File::open(path).map_err(io)?;
     numbers
-        .find_map(|number| is_whole(&file, number).map(|whole| (!whole).then_some(number)).transpose())
+        .find_map(|number| is_intact(&file, number).map(|whole| (!whole).then_some(number)).transpose())
         .transpose()
         .map_err(io)
 }
@@ -221,7 +221,7 @@ unsafe extern "C" fn open_file(
         if flags & SQLITE_OPEN_MAIN_DB != 0 {
             (*file).pMethods = &raw const layer.methods(theirs, Kind::Database).ours;
         } else if flags & SQLITE_OPEN_WAL != 0 && !name.is_null() {
-            sums(layer, file).write_unaligned(Arc::into_raw(frames::of(CStr::from_ptr(name))));
+            sums(layer, file).write_unaligned(Arc::into_raw(frames::checksums_of(CStr::from_ptr(name))));
             (*file).pMethods = &raw const layer.methods(theirs, Kind::WriteAheadLog).ours;
         }
         opened
@@ -265,7 +265,7 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, bytes: 
 /// # Safety
 /// `file` has the `szOsFile` bytes that this layer asks for.
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
-unsafe fn sums(layer: &Layer, file: *mut sqlite3_file) -> *mut *const Sums {
+unsafe fn sums(layer: &Layer, file: *mut sqlite3_file) -> *mut *const PageChecksums {
     // SAFETY: the layer below uses the bytes before, this one those behind.
     unsafe { file.cast::<u8>().add(layer.below.szOsFile as usize).cast() }
 }
@@ -304,7 +304,7 @@ unsafe extern "C" fn write_frames(
         let written = std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize);
         let known = &*sums(layer, file).read_unaligned();
         #[cfg(any(test, feature = "testing"))]
-        if frames::room::is_refused(&known.name) {
+        if frames::full_disk::is_refused(&known.name) {
             return ffi::SQLITE_FULL;
         }
         // Nobody reads a frame before all of its transaction is there.

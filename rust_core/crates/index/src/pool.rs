@@ -1,6 +1,6 @@
 //! The bounded pool of read connections: at most `max_open` exist, `max_idle` of them unused, none used past its
 //! lifetime. The most recently used goes out first, so that the others age and close. Who comes when all are out waits for
-//! one, and is refused after `PATIENCE`.
+//! one, and is refused after `WAIT_MAX`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use super::schema;
 use orcas_base::error::{Error, Result};
 
 /// How long a caller waits for a connection while all are out: many times what a page takes to read.
-pub(super) const PATIENCE: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 1 } else { 10 });
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 1 } else { 10 });
 
 pub(super) struct Pooled {
     pub(super) conn: Connection,
-    born: Instant,
+    opened_at: Instant,
     /// How often the files had been replaced when it was opened.
     generation: u64,
 }
 
 #[derive(Default)]
-struct State {
+struct PoolState {
     /// The last one was used last.
     idle: Vec<Pooled>,
     /// Connections to the present files that exist or are being opened.
@@ -62,7 +62,7 @@ pub(super) struct Pool {
     max_idle: usize,
     lifetime: Duration,
     damage: Arc<Damage>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     freed: Condvar,
 }
 
@@ -86,7 +86,7 @@ impl Pool {
         loop {
             // None is idle while the files are being replaced.
             while let Some(pooled) = state.idle.pop() {
-                if pooled.born.elapsed() < self.lifetime {
+                if pooled.opened_at.elapsed() < self.lifetime {
                     state.hits += 1;
                     return Ok(pooled);
                 }
@@ -98,7 +98,7 @@ impl Pool {
             }
             let deadline = *deadline.get_or_insert_with(|| {
                 state.waits += 1;
-                Instant::now() + PATIENCE
+                Instant::now() + WAIT_MAX
             });
             let late = self.freed.wait_until(&mut state, deadline).timed_out();
             if late && state.idle.is_empty() && (state.open >= self.max_open || state.suspended) {
@@ -121,7 +121,7 @@ impl Pool {
         // Who replaces the files waits for it.
         self.freed.notify_all();
         match opened {
-            Ok(conn) => Ok(Pooled { conn, born: Instant::now(), generation }),
+            Ok(conn) => Ok(Pooled { conn, opened_at: Instant::now(), generation }),
             Err(error) => {
                 let error = error.into();
                 self.forget(generation);
@@ -157,7 +157,7 @@ impl Pool {
 
     pub(super) fn give_back(&self, pooled: Pooled) {
         // A transaction left open would pin the WAL for as long as the connection idles.
-        let reusable = pooled.born.elapsed() < self.lifetime && pooled.conn.is_autocommit();
+        let reusable = pooled.opened_at.elapsed() < self.lifetime && pooled.conn.is_autocommit();
         let generation = pooled.generation;
         let mut state = self.state.lock();
         if reusable && state.idle.len() < self.max_idle && self.damage.generation() == generation {
@@ -181,11 +181,11 @@ impl Pool {
     }
 
     /// Closes those that have idled past their lifetime.
-    pub(super) fn tidy(&self) {
+    pub(super) fn close_expired(&self) {
         let expired: Vec<Pooled> = {
             let mut state = self.state.lock();
             let expired: Vec<Pooled> =
-                state.idle.extract_if(.., |pooled| pooled.born.elapsed() >= self.lifetime).collect();
+                state.idle.extract_if(.., |pooled| pooled.opened_at.elapsed() >= self.lifetime).collect();
             state.open -= expired.len() as u32;
             expired
         };
@@ -197,7 +197,7 @@ impl Pool {
     }
 
     pub(super) fn connections(&self) -> Connections {
-        let State { ref idle, open, hits, misses, waits, refusals, .. } = *self.state.lock();
+        let PoolState { ref idle, open, hits, misses, waits, refusals, .. } = *self.state.lock();
         Connections { hits, misses, waits, refusals, open, idle: idle.len() as u32 }
     }
 }

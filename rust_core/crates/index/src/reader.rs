@@ -8,32 +8,32 @@ use bytes::Bytes;
 use parking_lot::ReentrantMutexGuard;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::bucket_counts::Counts;
 use super::columns::stored_int;
+use super::counters::Totals;
 use super::error::{self, failure};
 use super::heads::HeadRow;
-use super::ledger::Totals;
 use super::packs::{PackUsage, PackedBlob};
 use super::pool::{Pool, Pooled};
 use super::reclaim::{LogFileRow, LogUsage};
 use super::records::{BlobLocation, Stored};
-use super::tallies::Counts;
 use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
-use super::{blobs, buckets, digests, heads, ledger, packs, reclaim, uploads, versions};
+use super::{blobs, buckets, counters, digests, heads, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BucketId, Fingerprint, Sequence, UploadId, VersionId};
 
-enum Lease<'i> {
+enum ReaderConnection<'i> {
     /// `None` only while being dropped.
     Pooled(Option<Pooled>, &'i Pool),
     Shared(ReentrantMutexGuard<'i, RefCell<Connection>>),
 }
 
-enum Lent<'r> {
+enum BorrowedConnection<'r> {
     Pooled(&'r Connection),
     Shared(Ref<'r, Connection>),
 }
 
-impl Deref for Lent<'_> {
+impl Deref for BorrowedConnection<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -46,12 +46,12 @@ impl Deref for Lent<'_> {
 
 /// Point reads and scans, each in a read transaction of its own; `begin` gives several reads one state.
 pub struct Reader<'i> {
-    lease: Lease<'i>,
+    lease: ReaderConnection<'i>,
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        if let Lease::Pooled(pooled, pool) = &mut self.lease
+        if let ReaderConnection::Pooled(pooled, pool) = &mut self.lease
             && let Some(pooled) = pooled.take()
         {
             pool.give_back(pooled);
@@ -61,23 +61,23 @@ impl Drop for Reader<'_> {
 
 impl<'i> Reader<'i> {
     pub(super) fn pooled(pooled: Pooled, pool: &'i Pool) -> Self {
-        Self { lease: Lease::Pooled(Some(pooled), pool) }
+        Self { lease: ReaderConnection::Pooled(Some(pooled), pool) }
     }
 
     pub(super) fn shared(guard: ReentrantMutexGuard<'i, RefCell<Connection>>) -> Self {
-        Self { lease: Lease::Shared(guard) }
+        Self { lease: ReaderConnection::Shared(guard) }
     }
 
     pub(super) fn with<T>(&self, run: impl FnOnce(&Connection) -> error::Result<T>) -> Result<T> {
         // The writer may commit between two reads.
         orcas_base::sync::scheduling_point();
         let lent = match &self.lease {
-            Lease::Pooled(Some(pooled), _) => Lent::Pooled(&pooled.conn),
-            Lease::Pooled(None, _) => return Err(failure("the reader was given back").into()),
-            Lease::Shared(guard) => Lent::Shared(guard.borrow()),
+            ReaderConnection::Pooled(Some(pooled), _) => BorrowedConnection::Pooled(&pooled.conn),
+            ReaderConnection::Pooled(None, _) => return Err(failure("the reader was given back").into()),
+            ReaderConnection::Shared(guard) => BorrowedConnection::Shared(guard.borrow()),
         };
         let done = run(&lent).map_err(Error::from);
-        if let (Err(error), Lease::Pooled(Some(pooled), pool)) = (&done, &self.lease) {
+        if let (Err(error), ReaderConnection::Pooled(Some(pooled), pool)) = (&done, &self.lease) {
             pool.note(pooled, error);
         }
         done
@@ -87,7 +87,7 @@ impl<'i> Reader<'i> {
     /// back checkpoints, so it must not outlive a page.
     pub fn begin(&mut self) -> Result<Snapshot<'_, 'i>> {
         // In memory the loan itself keeps the writer out.
-        let transaction = matches!(self.lease, Lease::Pooled(..));
+        let transaction = matches!(self.lease, ReaderConnection::Pooled(..));
         if transaction {
             self.with(|conn| Ok(conn.prepare_cached("BEGIN")?.execute([])?))?;
         }
@@ -140,7 +140,7 @@ impl<'i> Reader<'i> {
         self.with(|conn| blobs::shared(conn, fingerprint))
     }
 
-    /// References to a blob; `None` when it is not there.
+    /// ReferenceChanges to a blob; `None` when it is not there.
     pub fn blob_refs(&self, blob: Sequence) -> Result<Option<u64>> {
         self.with(|conn| blobs::refs(conn, blob))
     }
@@ -229,7 +229,7 @@ impl<'i> Reader<'i> {
 
     /// Exact numbers of the store.
     pub fn totals(&self) -> Result<Totals> {
-        self.with(ledger::totals)
+        self.with(counters::totals)
     }
 
     /// Whether a bucket holds no version of any kind, delete markers included. Uploads do not count.

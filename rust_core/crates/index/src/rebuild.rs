@@ -7,24 +7,25 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
+use super::deltas::{PackDelta, add_delta};
 use super::error::{Result, failure};
-use super::numbers::{NumberMap, PackDelta, PairMap, gather};
+use super::id_map::{IdMap, IdPairMap};
 
 #[derive(Default)]
 pub(super) struct Rebuild {
     /// Of a log that lacks records which count: what a record ends is ended even if what led to that is not there.
     pub(super) salvage: bool,
-    /// References of a bucket to a blob that is not there; never 0.
-    blobs: PairMap<i64>,
+    /// ReferenceChanges of a bucket to a blob that is not there; never 0.
+    blobs: IdPairMap<i64>,
     /// The same of segments.
-    segments: PairMap<i64>,
+    segments: IdPairMap<i64>,
     /// What stands in packs that are not there; never all 0.
-    packs: NumberMap<PackDelta>,
+    packs: IdMap<PackDelta>,
 }
 
-fn orphan(orphans: &mut PairMap<i64>, name: (i64, i64), by: i64) -> Result<()> {
+fn orphan(orphans: &mut IdPairMap<i64>, name: (i64, i64), by: i64) -> Result<()> {
     let refs = orphans.entry(name).or_default();
-    gather(refs, by)?;
+    add_delta(refs, by)?;
     if *refs == 0 {
         orphans.remove(&name);
     }
@@ -43,7 +44,7 @@ impl Rebuild {
     /// Keeps what stands in a pack that was retired, or is not made yet.
     pub(super) fn keep_pack(&mut self, pack: i64, by: PackDelta) -> Result<()> {
         let kept = self.packs.entry(pack).or_default();
-        kept.gather(by)?;
+        kept.add(by)?;
         if *kept == PackDelta::default() {
             self.packs.remove(&pack);
         }
@@ -58,7 +59,7 @@ impl Rebuild {
     ///
     /// # Errors
     /// `Index` with the first finding.
-    pub(super) fn finish(&self) -> Result<()> {
+    pub(super) fn verify(&self) -> Result<()> {
         if let Some((blob, bucket)) = self.blobs.keys().min() {
             return Err(failure(&format!("a manifest of bucket {bucket} names the blob {blob}, which is not there")));
         }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::columns::{loaded_int, stored_int};
 use super::error::{Result, failure};
-use super::references::{self, Gathered, Holders};
+use super::references::{self, Changes, Holders};
 use super::{blobs, packs};
 use orcas_record::{ChunkMove, ContentMove, Sequence};
 
@@ -45,39 +45,39 @@ pub(super) const USAGE: &str = "\
         WHERE sequence BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM versions v WHERE v.sequence = c.sequence)";
 
 /// Removes blobs that nothing refers to.
-pub(super) fn condemn(conn: &Connection, gathered: &mut Gathered, condemned: &[Sequence]) -> Result<()> {
-    gathered.write_references(conn)?;
-    let ledger = &mut gathered.ledger;
+pub(super) fn condemn(conn: &Connection, changes: &mut Changes, condemned: &[Sequence]) -> Result<()> {
+    changes.write_references(conn)?;
+    let counters = &mut changes.counters;
     for sequence in condemned {
         let blob = stored_int(*sequence)?;
         let Some(row) = blobs::row(conn, blob)? else {
-            if ledger.rebuild.is_some() {
+            if counters.rebuild.is_some() {
                 continue;
             }
             return Err(failure(&format!("a record condemns the blob {blob}, which is not there")));
         };
         if row.refs > 0 {
-            if ledger.rebuild.is_none() {
+            if counters.rebuild.is_none() {
                 return Err(failure(&format!("a record condemns the blob {blob}, which is referred to")));
             }
             // What refers to it goes later in the log.
             for (bucket, refs) in Holders::load(conn, blob, &row)?.0 {
-                ledger.holding(conn, bucket, row.at, -1)?;
-                if let Some(rebuild) = &mut ledger.rebuild {
+                counters.holding(conn, bucket, row.at, -1)?;
+                if let Some(rebuild) = &mut counters.rebuild {
                     rebuild.orphan_blob(blob, bucket, refs)?;
                 }
             }
             references::remove_holdings(conn, blob)?;
         }
         blobs::remove(conn, blob)?;
-        ledger.blob_went(row.at, row.refs > 0)?;
+        counters.blob_went(row.at, row.refs > 0)?;
     }
     Ok(())
 }
 
 /// Chunks stand in other packs now; those that are not there any more are passed over.
-pub(super) fn move_chunks(conn: &Connection, gathered: &mut Gathered, moves: &[ChunkMove]) -> Result<()> {
-    gathered.write_references(conn)?;
+pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[ChunkMove]) -> Result<()> {
+    changes.write_references(conn)?;
     for moved in moves {
         let blob = stored_int(moved.blob)?;
         let Some(row) = blobs::row(conn, blob)? else { continue };
@@ -85,23 +85,18 @@ pub(super) fn move_chunks(conn: &Connection, gathered: &mut Gathered, moves: &[C
         if row.at.pack().is_none() {
             return Err(failure("a record moves a content as a chunk"));
         }
-        if gathered.ledger.rebuild.is_none() && !packs::exists(conn, pack)? {
+        if changes.counters.rebuild.is_none() && !packs::exists(conn, pack)? {
             return Err(failure("a record moves a chunk to a pack that is not there"));
         }
         blobs::set_place(conn, blob, pack, offset)?;
-        gathered.ledger.chunk_moved(row.at, row.refs > 0, pack)?;
+        changes.counters.chunk_moved(row.at, row.refs > 0, pack)?;
     }
     Ok(())
 }
 
 /// Contents stand in another log file now; those that are not there any more are passed over.
-pub(super) fn move_contents(
-    conn: &Connection,
-    gathered: &mut Gathered,
-    file: u64,
-    moves: &[ContentMove],
-) -> Result<()> {
-    gathered.write_references(conn)?;
+pub(super) fn move_contents(conn: &Connection, changes: &mut Changes, file: u64, moves: &[ContentMove]) -> Result<()> {
+    changes.write_references(conn)?;
     let file = stored_int(file)?;
     for moved in moves {
         let blob = stored_int(moved.blob)?;
@@ -115,12 +110,12 @@ pub(super) fn move_contents(
 }
 
 /// Removes a pack in which no blob is left.
-pub(super) fn retire_pack(conn: &Connection, gathered: &mut Gathered, pack: u64) -> Result<()> {
-    gathered.write_references(conn)?;
+pub(super) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: u64) -> Result<()> {
+    changes.write_references(conn)?;
     let pack = stored_int(pack)?;
-    let ledger = &mut gathered.ledger;
-    ledger.packs.write(conn, &mut ledger.rebuild)?;
-    match (packs::retire(conn, pack)?, &mut ledger.rebuild) {
+    let counters = &mut changes.counters;
+    counters.packs.write(conn, &mut counters.rebuild)?;
+    match (packs::retire(conn, pack)?, &mut counters.rebuild) {
         (Some(left), Some(rebuild)) => rebuild.keep_pack(pack, left),
         (Some(left), None) if left.blobs != 0 => Err(failure("a record retires a pack with chunks in it")),
         (None, None) => Err(failure("a record retires a pack that is not there")),
@@ -131,19 +126,19 @@ pub(super) fn retire_pack(conn: &Connection, gathered: &mut Gathered, pack: u64)
 /// The compacted file is in force for its records; compacted files that it stands for are not any more.
 pub(super) fn replace_log(
     conn: &Connection,
-    gathered: &mut Gathered,
+    changes: &mut Changes,
     file: u64,
     (first, last): (Sequence, Sequence),
 ) -> Result<()> {
-    gathered.write_references(conn)?;
+    changes.write_references(conn)?;
     let row = (stored_int(file)?, stored_int(first)?, stored_int(last)?);
-    if gathered.ledger.rebuild.is_none() {
+    if changes.counters.rebuild.is_none() {
         verify_log_file(conn, row)?;
     }
     let contained = "DELETE FROM log_files WHERE first >= ?1 AND last <= ?2";
     conn.prepare_cached(contained)?.execute((row.1, row.2))?;
-    let mut crossed = conn.prepare_cached("SELECT 1 FROM log_files WHERE first <= ?2 AND last >= ?1")?;
-    if crossed.exists((row.1, row.2))? {
+    let mut overlapping = conn.prepare_cached("SELECT 1 FROM log_files WHERE first <= ?2 AND last >= ?1")?;
+    if overlapping.exists((row.1, row.2))? {
         return Err(failure("a record replaces a part of a compacted log file"));
     }
     conn.prepare_cached("INSERT INTO log_files (file, first, last) VALUES (?1, ?2, ?3)")?.execute(row)?;

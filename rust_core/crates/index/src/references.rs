@@ -10,11 +10,12 @@
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::blobs::{self, BlobRow, Placed, Shared};
+use super::blobs::{self, BlobRow, DedupKey, StoredLocation};
 use super::columns::{loaded_int, stored_int};
+use super::counters::Counters;
+use super::deltas::{BucketDeltas, add_delta};
 use super::error::{Result, failure};
-use super::ledger::Ledger;
-use super::numbers::{Deltas, NumberMap, gather};
+use super::id_map::IdMap;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Extent, Sequence, decode_extents};
 
@@ -22,41 +23,41 @@ use orcas_record::{Extent, Sequence, decode_extents};
 const CHANGES_MAX: usize = 65_536;
 
 /// A blob whose row is not inserted yet.
-struct Fresh {
+struct NewBlob {
     sequence: i64,
-    at: Placed,
-    shared: Option<Shared>,
-    holders: Deltas,
+    at: StoredLocation,
+    dedup: Option<DedupKey>,
+    holders: BucketDeltas,
 }
 
 /// The changes of a transaction that are not written yet.
 #[derive(Default)]
-pub(super) struct References {
+pub(super) struct ReferenceChanges {
     /// Ascending by sequence.
-    fresh: Vec<Fresh>,
+    new_blobs: Vec<NewBlob>,
     /// Of blobs that have a row.
-    blobs: NumberMap<Deltas>,
-    segments: NumberMap<Deltas>,
-    leaving: Option<Leaving>,
+    blobs: IdMap<BucketDeltas>,
+    segments: IdMap<BucketDeltas>,
+    on_segment_removal: Option<OnSegmentRemoval>,
 }
 
 /// Is told of a segment, and its record, before it goes.
-pub type Leaving = Box<dyn FnMut(Sequence, &[u8]) + Send>;
+pub type OnSegmentRemoval = Box<dyn FnMut(Sequence, &[u8]) + Send>;
 
 /// Everything that a transaction gathers before it writes.
 #[derive(Default)]
-pub(super) struct Gathered {
-    pub(super) ledger: Ledger,
-    references: References,
+pub(super) struct Changes {
+    pub(super) counters: Counters,
+    references: ReferenceChanges,
 }
 
-impl Gathered {
-    pub(super) fn add_blob(&mut self, sequence: i64, at: Placed, shared: Option<Shared>) -> Result<()> {
-        let fresh = &mut self.references.fresh;
-        if fresh.last().is_some_and(|last| last.sequence >= sequence) {
+impl Changes {
+    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, dedup: Option<DedupKey>) -> Result<()> {
+        let new_blobs = &mut self.references.new_blobs;
+        if new_blobs.last().is_some_and(|last| last.sequence >= sequence) {
             return Err(failure("a blob does not follow the one before"));
         }
-        fresh.push(Fresh { sequence, at, shared, holders: Deltas::default() });
+        new_blobs.push(NewBlob { sequence, at, dedup, holders: BucketDeltas::default() });
         Ok(())
     }
 
@@ -77,55 +78,55 @@ impl Gathered {
         let (mut logical, mut inline) = (0, 0);
         for extent in manifest {
             let length = stored_int(extent.length())?;
-            gather(&mut logical, length)?;
+            add_delta(&mut logical, length)?;
             match extent {
-                Extent::Inline(_) => gather(&mut inline, length)?,
+                Extent::Inline(_) => add_delta(&mut inline, length)?,
                 Extent::Blob { blob, .. } => self.references.count_blob(stored_int(*blob)?, bucket, by),
                 Extent::Segment { segment, .. } => {
                     self.references.segments.entry(stored_int(*segment)?).or_default().add(bucket, by);
                 }
             }
         }
-        self.ledger.manifest(conn, bucket, (logical, inline), by)
+        self.counters.manifest(conn, bucket, (logical, inline), by)
     }
 
-    pub(super) fn on_leaving(&mut self, leaving: Leaving) {
-        self.references.leaving = Some(leaving);
+    pub(super) fn on_segment_removal(&mut self, on_segment_removal: OnSegmentRemoval) {
+        self.references.on_segment_removal = Some(on_segment_removal);
     }
 
-    /// Whether so much is gathered that it should be written.
+    /// Whether so much is changes that it should be written.
     pub(super) fn is_full(&self) -> bool {
         self.references.len() >= CHANGES_MAX
     }
 
     /// Writes the references, so that rows of blobs and segments say what they say up to here.
     pub(super) fn write_references(&mut self, conn: &Connection) -> Result<()> {
-        self.references.write_segments(conn, &mut self.ledger)?;
-        self.references.write_blobs(conn, &mut self.ledger)
+        self.references.write_segments(conn, &mut self.counters)?;
+        self.references.write_blobs(conn, &mut self.counters)
     }
 
     /// Writes everything; part of the transaction.
     pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
         self.write_references(conn)?;
-        self.ledger.write(conn)
+        self.counters.write(conn)
     }
 }
 
-impl References {
+impl ReferenceChanges {
     fn len(&self) -> usize {
-        self.fresh.len() + self.blobs.len() + self.segments.len()
+        self.new_blobs.len() + self.blobs.len() + self.segments.len()
     }
 
     fn count_blob(&mut self, blob: i64, bucket: i64, by: i64) {
-        match find(&mut self.fresh, blob) {
-            Some(fresh) => fresh.holders.add(bucket, by),
+        match find(&mut self.new_blobs, blob) {
+            Some(new_blobs) => new_blobs.holders.add(bucket, by),
             None if by > 0 && planted::is(Bug::CopyWithoutReference) => {}
             None => self.blobs.entry(blob).or_default().add(bucket, by),
         }
     }
 
     /// Writes who holds which segment. Where that begins or ends, so do references to the segment's blobs.
-    fn write_segments(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
+    fn write_segments(&mut self, conn: &Connection, counters: &mut Counters) -> Result<()> {
         if self.segments.is_empty() {
             return Ok(());
         }
@@ -133,7 +134,7 @@ impl References {
         touched.sort_unstable_by_key(|(segment, _)| *segment);
         for (segment, deltas) in touched {
             if !blobs::has_segment(conn, segment)? {
-                orphan_segment(ledger, segment, &deltas)?;
+                orphan_segment(counters, segment, &deltas)?;
                 continue;
             }
             let mut extents = None;
@@ -147,39 +148,39 @@ impl References {
                 }
             }
             // In a rebuild it may come back: what held it in between can have been dropped.
-            if ledger.rebuild.is_none() {
+            if counters.rebuild.is_none() {
                 let unheld = "DELETE FROM segments WHERE sequence = ?1 \
                      AND NOT EXISTS (SELECT 1 FROM segment_holdings WHERE segment = ?1) RETURNING record";
                 let mut delete = conn.prepare_cached(unheld)?;
                 let gone: Option<Vec<u8>> = delete.query_row([segment], |row| row.get(0)).optional()?;
-                if let (Some(leaving), Some(record)) = (&mut self.leaving, gone) {
-                    leaving(loaded_int(segment)?, &record);
+                if let (Some(on_segment_removal), Some(record)) = (&mut self.on_segment_removal, gone) {
+                    on_segment_removal(loaded_int(segment)?, &record);
                 }
             }
             if self.len() >= CHANGES_MAX {
-                self.write_blobs(conn, ledger)?;
+                self.write_blobs(conn, counters)?;
             }
         }
         Ok(())
     }
 
-    fn write_blobs(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
+    fn write_blobs(&mut self, conn: &Connection, counters: &mut Counters) -> Result<()> {
         let mut statement = conn.prepare_cached(blobs::INSERT)?;
-        for fresh in self.fresh.drain(..) {
-            if let Some((bucket, refs @ 1..)) = fresh.holders.only() {
-                blobs::insert(&mut statement, fresh.sequence, fresh.at, (refs, Some(bucket)), fresh.shared.as_ref())?;
-                ledger.holding(conn, bucket, fresh.at, 1)?;
-                ledger.blob_came(fresh.at, true)?;
+        for blob in self.new_blobs.drain(..) {
+            if let Some((bucket, refs @ 1..)) = blob.holders.only() {
+                blobs::insert(&mut statement, blob.sequence, blob.at, (refs, Some(bucket)), blob.dedup.as_ref())?;
+                counters.holding(conn, bucket, blob.at, 1)?;
+                counters.blob_came(blob.at, true)?;
                 continue;
             }
-            let holders = Holders::of(fresh.holders.iter().collect())?;
+            let holders = Holders::of(blob.holders.iter().collect())?;
             let home = holders.home();
-            blobs::insert(&mut statement, fresh.sequence, fresh.at, (holders.refs()?, home), fresh.shared.as_ref())?;
-            ledger.blob_came(fresh.at, home.is_some())?;
+            blobs::insert(&mut statement, blob.sequence, blob.at, (holders.refs()?, home), blob.dedup.as_ref())?;
+            counters.blob_came(blob.at, home.is_some())?;
             for (bucket, refs) in &holders.0 {
-                ledger.holding(conn, *bucket, fresh.at, 1)?;
+                counters.holding(conn, *bucket, blob.at, 1)?;
                 if home != Some(*bucket) {
-                    put_holding(conn, fresh.sequence, *bucket, *refs)?;
+                    put_holding(conn, blob.sequence, *bucket, *refs)?;
                 }
             }
         }
@@ -189,23 +190,23 @@ impl References {
         let mut touched: Vec<_> = self.blobs.drain().filter(|(_, deltas)| !deltas.is_zero()).collect();
         touched.sort_unstable_by_key(|(blob, _)| *blob);
         for (blob, deltas) in touched {
-            change_blob(conn, ledger, blob, &deltas)?;
+            change_blob(conn, counters, blob, &deltas)?;
         }
         Ok(())
     }
 }
 
-fn find(fresh: &mut [Fresh], blob: i64) -> Option<&mut Fresh> {
-    let (first, last) = (fresh.first()?.sequence, fresh.last()?.sequence);
+fn find(new_blobs: &mut [NewBlob], blob: i64) -> Option<&mut NewBlob> {
+    let (first, last) = (new_blobs.first()?.sequence, new_blobs.last()?.sequence);
     if blob == last {
         // A small body is followed by the version that names it.
-        return fresh.last_mut();
+        return new_blobs.last_mut();
     }
     if blob < first || blob > last {
         return None;
     }
-    let at = fresh.binary_search_by_key(&blob, |fresh| fresh.sequence).ok()?;
-    fresh.get_mut(at)
+    let at = new_blobs.binary_search_by_key(&blob, |new_blobs| new_blobs.sequence).ok()?;
+    new_blobs.get_mut(at)
 }
 
 /// The references that a blob has, bucket by bucket, ascending; none is 0.
@@ -244,15 +245,15 @@ impl Holders {
 
     fn refs(&self) -> Result<i64> {
         let mut sum = 0;
-        self.0.iter().try_for_each(|(_, refs)| gather(&mut sum, *refs))?;
+        self.0.iter().try_for_each(|(_, refs)| add_delta(&mut sum, *refs))?;
         Ok(sum)
     }
 
-    fn with(&self, deltas: &Deltas) -> Result<Self> {
+    fn with(&self, deltas: &BucketDeltas) -> Result<Self> {
         let mut refs = self.0.clone();
         for (bucket, delta) in deltas.iter() {
             match refs.iter_mut().find(|(holder, _)| *holder == bucket) {
-                Some((_, refs)) => gather(refs, delta)?,
+                Some((_, refs)) => add_delta(refs, delta)?,
                 None => refs.push((bucket, delta)),
             }
         }
@@ -269,11 +270,11 @@ impl Holders {
     }
 }
 
-fn change_blob(conn: &Connection, ledger: &mut Ledger, blob: i64, deltas: &Deltas) -> Result<()> {
-    let Some(row) = blobs::row(conn, blob)? else { return orphan_blob(ledger, blob, deltas) };
+fn change_blob(conn: &Connection, counters: &mut Counters, blob: i64, deltas: &BucketDeltas) -> Result<()> {
+    let Some(row) = blobs::row(conn, blob)? else { return orphan_blob(counters, blob, deltas) };
     if let Some((bucket, delta)) = deltas.only() {
         let mut refs = row.refs;
-        gather(&mut refs, delta)?;
+        add_delta(&mut refs, delta)?;
         let at_home = row.home == Some(bucket);
         if at_home && delta > 0 {
             return blobs::set_refs(conn, blob, refs, row.home);
@@ -281,28 +282,34 @@ fn change_blob(conn: &Connection, ledger: &mut Ledger, blob: i64, deltas: &Delta
         if at_home && refs == 0 || row.home.is_none() && delta > 0 {
             // The only holder goes, or comes.
             blobs::set_refs(conn, blob, refs, (refs > 0).then_some(bucket))?;
-            ledger.holding(conn, bucket, row.at, delta.signum())?;
-            return ledger.blob_turned(row.at, refs > 0);
+            counters.holding(conn, bucket, row.at, delta.signum())?;
+            return counters.blob_turned(row.at, refs > 0);
         }
         if row.home.is_some_and(|home| home < bucket) {
             // One holder more or less beside the home, however many there are.
             blobs::set_refs(conn, blob, refs, row.home)?;
             let before = holding(conn, blob, bucket)?;
             let mut after = before;
-            gather(&mut after, delta)?;
+            add_delta(&mut after, delta)?;
             if after < 0 {
                 return Err(failure("a blob loses a reference that it does not have"));
             }
             put_holding(conn, blob, bucket, after)?;
             let by = i64::from(after > 0) - i64::from(before > 0);
-            return if by == 0 { Ok(()) } else { ledger.holding(conn, bucket, row.at, by) };
+            return if by == 0 { Ok(()) } else { counters.holding(conn, bucket, row.at, by) };
         }
     }
-    change_holders(conn, ledger, blob, &row, deltas)
+    change_holders(conn, counters, blob, &row, deltas)
 }
 
 /// The general case: several buckets, or a home that may change.
-fn change_holders(conn: &Connection, ledger: &mut Ledger, blob: i64, row: &BlobRow, deltas: &Deltas) -> Result<()> {
+fn change_holders(
+    conn: &Connection,
+    counters: &mut Counters,
+    blob: i64,
+    row: &BlobRow,
+    deltas: &BucketDeltas,
+) -> Result<()> {
     let before = Holders::load(conn, blob, row)?;
     let after = before.with(deltas)?;
     blobs::set_refs(conn, blob, after.refs()?, after.home())?;
@@ -312,14 +319,14 @@ fn change_holders(conn: &Connection, ledger: &mut Ledger, blob: i64, row: &BlobR
     for bucket in buckets {
         let by = i64::from(after.get(bucket) > 0) - i64::from(before.get(bucket) > 0);
         if by != 0 {
-            ledger.holding(conn, bucket, row.at, by)?;
+            counters.holding(conn, bucket, row.at, by)?;
         }
         if after.row(bucket) != before.row(bucket) {
             put_holding(conn, blob, bucket, after.row(bucket))?;
         }
     }
     if before.0.is_empty() != after.0.is_empty() {
-        ledger.blob_turned(row.at, !after.0.is_empty())?;
+        counters.blob_turned(row.at, !after.0.is_empty())?;
     }
     Ok(())
 }
@@ -354,7 +361,7 @@ fn change_segment(conn: &Connection, segment: i64, bucket: i64, delta: i64) -> R
     let before: i64 = rows.next()?.map_or(Ok(0), |row| row.get(0))?;
     drop(rows);
     let mut after = before;
-    gather(&mut after, delta)?;
+    add_delta(&mut after, delta)?;
     if after < 0 {
         return Err(failure("a segment loses a reference that it does not have"));
     }
@@ -385,15 +392,15 @@ pub(super) fn drop_unheld_segments(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-fn orphan_blob(ledger: &mut Ledger, blob: i64, deltas: &Deltas) -> Result<()> {
-    let Some(rebuild) = &mut ledger.rebuild else {
+fn orphan_blob(counters: &mut Counters, blob: i64, deltas: &BucketDeltas) -> Result<()> {
+    let Some(rebuild) = &mut counters.rebuild else {
         return Err(failure(&format!("a manifest names the blob {blob}, which is not there")));
     };
     deltas.iter().try_for_each(|(bucket, delta)| rebuild.orphan_blob(blob, bucket, delta))
 }
 
-fn orphan_segment(ledger: &mut Ledger, segment: i64, deltas: &Deltas) -> Result<()> {
-    let Some(rebuild) = &mut ledger.rebuild else {
+fn orphan_segment(counters: &mut Counters, segment: i64, deltas: &BucketDeltas) -> Result<()> {
+    let Some(rebuild) = &mut counters.rebuild else {
         let reason = format!("a manifest names the segment {segment}, which is not there");
         return Err(failure(&reason));
     };

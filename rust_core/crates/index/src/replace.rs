@@ -60,7 +60,7 @@ impl Index {
             Ok(conn)
         });
         let replaced = opened.map(|conn| {
-            database.damage.mended();
+            database.damage.clear();
             *maintenance = conn;
         });
         pool.resume();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rusqlite::{Connection, Row};
 
-use super::blobs::Placed;
+use super::blobs::StoredLocation;
 use super::columns::{blob_bytes, loaded_int, stored, stored_int};
 use super::error::{self, failure};
 use super::reader::Reader;
@@ -49,7 +49,7 @@ fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
     let fingerprint = fingerprint.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("a fingerprint is cut"))?;
     Ok(BlobEntry {
         sequence: loaded_int(row.get(0)?)?,
-        location: Placed::load(row, 1)?.location()?,
+        location: StoredLocation::load(row, 1)?.location()?,
         refs: loaded_int(row.get(5)?)?,
         home: home.map(loaded_int).transpose()?.map(BucketId),
         fingerprint: fingerprint.map(Fingerprint),

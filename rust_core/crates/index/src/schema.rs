@@ -95,7 +95,7 @@ CREATE TABLE completed_uploads (
 
 /// Ends SQLite's count of its own memory, which nobody reads: every allocation of every connection takes one lock for it.
 #[allow(unsafe_code, reason = "rusqlite has no safe wrapper")]
-fn leave_memory_uncounted() {
+fn disable_memory_statistics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: this option takes one int. Where SQLite is in use already it is refused, and nothing has changed.
@@ -105,10 +105,10 @@ fn leave_memory_uncounted() {
 
 /// A connection that may write: the writer's, and the one that checkpoints.
 pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
-    leave_memory_uncounted();
+    disable_memory_statistics();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
-    prepare(&conn, WRITER_CACHE_KIB)?;
+    configure(&conn, WRITER_CACHE_KIB)?;
     if is_empty(&conn)? {
         // Only before the first page is written do these take effect.
         pages::reserve(&conn)?;
@@ -128,19 +128,19 @@ pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connec
 
 /// A connection of the reader pool.
 pub(super) fn open_reader(path: &Path) -> Result<Connection> {
-    leave_memory_uncounted();
+    disable_memory_statistics();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
-    prepare(&conn, READER_CACHE_KIB)?;
+    configure(&conn, READER_CACHE_KIB)?;
     // Opens the write-ahead log, which SQLite puts off: both files are of one moment.
     conn.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
     Ok(conn)
 }
 
 pub(super) fn open_memory() -> Result<Connection> {
-    leave_memory_uncounted();
+    disable_memory_statistics();
     let conn = Connection::open_in_memory()?;
-    prepare(&conn, WRITER_CACHE_KIB)?;
+    configure(&conn, WRITER_CACHE_KIB)?;
     Ok(conn)
 }
 
@@ -159,12 +159,12 @@ pub(super) fn create_in_memory(store_id: [u8; 16]) -> Result<Connection> {
         }
     };
     Backup::new(empty, &mut conn)?.step(-1)?;
-    name_store(&conn, store_id)?;
+    set_store_id(&conn, store_id)?;
     Ok(conn)
 }
 
 /// What every connection gets before it looks at a page: a damaged or planted file must not run anything.
-fn prepare(conn: &Connection, cache_kib: u32) -> Result<()> {
+fn configure(conn: &Connection, cache_kib: u32) -> Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     conn.pragma_update(None, "trusted_schema", false)?;
@@ -197,7 +197,7 @@ pub(super) fn is_empty(conn: &Connection) -> Result<bool> {
 /// Creates all tables at once, so that a crash leaves either none or all of them.
 pub(super) fn create(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    let created = define(conn).and_then(|()| name_store(conn, store_id));
+    let created = define(conn).and_then(|()| set_store_id(conn, store_id));
     conn.execute_batch(if created.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     created
 }
@@ -209,13 +209,13 @@ fn define(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-fn name_store(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
+fn set_store_id(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
     conn.execute("INSERT INTO meta VALUES ('store_id', ?1)", [store_id])?;
     Ok(())
 }
 
 /// Whether the definitions are those of `TABLES`: SQLite believes a damaged one, and a column has another name then.
-fn is_as_made(conn: &Connection) -> Result<bool> {
+fn has_expected_definitions(conn: &Connection) -> Result<bool> {
     let mut select = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
     let mut found: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let statements = TABLES.split(';').map(str::trim);
@@ -234,7 +234,7 @@ pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Resu
     if number("PRAGMA user_version")? != SCHEMA {
         return Err(failure("the index has the schema of another version"));
     }
-    if !is_as_made(conn)? {
+    if !has_expected_definitions(conn)? {
         return Err(failure("the definitions of the index's tables are damaged"));
     }
     let select = "SELECT value FROM meta WHERE name = 'store_id'";

@@ -9,7 +9,7 @@ use super::columns::{
 };
 use super::error::{Result, failure};
 use super::records::{Applied, Stored};
-use super::references::Gathered;
+use super::references::Changes;
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
 
@@ -180,18 +180,18 @@ pub(super) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) 
 
 /// Adds or replaces a part. The upload must be there: a part without one would never be removed. In a rebuild such a part
 /// is passed over: its upload has ended.
-pub(super) fn put_part(conn: &Connection, gathered: &mut Gathered, applied: &Applied<'_>, part: &Part) -> Result<()> {
+pub(super) fn put_part(conn: &Connection, changes: &mut Changes, applied: &Applied<'_>, part: &Part) -> Result<()> {
     let mut find = conn.prepare_cached(
         "SELECT u.bucket, p.kind, p.record FROM uploads u LEFT JOIN parts p ON p.upload = u.id AND p.number = ?2 \
          WHERE u.id = ?1",
     )?;
     let mut rows = find.query((part.upload.0, part.number))?;
     let Some(row) = rows.next()? else {
-        return absent(gathered, "a record adds a part to an upload that is not there");
+        return absent(changes, "a record adds a part to an upload that is not there");
     };
     let bucket: i64 = row.get(0)?;
     if row.get::<_, Option<u8>>(1)?.is_some() {
-        gathered.release(conn, bucket, &decoded(row, 1)?.manifest)?;
+        changes.release(conn, bucket, &decoded(row, 1)?.manifest)?;
     }
     drop(rows);
     let mut insert = conn.prepare_cached(
@@ -199,12 +199,12 @@ pub(super) fn put_part(conn: &Connection, gathered: &mut Gathered, applied: &App
     )?;
     let sequence = stored_int(applied.sequence)?;
     insert.execute((part.upload.0, part.number, sequence, applied.kind, &applied.payload[..]))?;
-    gathered.hold(conn, bucket, &part.manifest)
+    changes.hold(conn, bucket, &part.manifest)
 }
 
 /// Fails, unless a rebuild runs, in which what a record refers to may have been dropped.
-fn absent(gathered: &Gathered, reason: &str) -> Result<()> {
-    if gathered.ledger.rebuild.is_some() { Ok(()) } else { Err(failure(reason)) }
+fn absent(changes: &Changes, reason: &str) -> Result<()> {
+    if changes.counters.rebuild.is_some() { Ok(()) } else { Err(failure(reason)) }
 }
 
 /// Reads the part whose kind and record stand in a row from column `first` on.
@@ -216,28 +216,28 @@ fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
 }
 
 /// Removes an upload and its parts, with what they refer to.
-pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, upload: UploadId) -> Result<()> {
+pub(super) fn delete(conn: &Connection, changes: &mut Changes, upload: UploadId) -> Result<()> {
     let mut delete = conn.prepare_cached("DELETE FROM uploads WHERE id = ?1 RETURNING bucket")?;
     let Some(bucket) = delete.query_row([upload.0], |row| row.get::<_, i64>(0)).optional()? else {
-        return absent(gathered, "a record ends an upload that is not there");
+        return absent(changes, "a record ends an upload that is not there");
     };
     let mut parts = conn.prepare_cached("SELECT kind, record FROM parts WHERE upload = ?1")?;
     let mut rows = parts.query([upload.0])?;
     while let Some(row) = rows.next()? {
-        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+        changes.release(conn, bucket, &decoded(row, 0)?.manifest)?;
     }
     drop(rows);
     conn.prepare_cached("DELETE FROM parts WHERE upload = ?1")?.execute([upload.0])?;
     Ok(())
 }
 
-pub(super) fn delete_of_bucket(conn: &Connection, gathered: &mut Gathered, bucket: i64) -> Result<()> {
+pub(super) fn delete_of_bucket(conn: &Connection, changes: &mut Changes, bucket: i64) -> Result<()> {
     let mut parts = conn.prepare_cached(
         "SELECT p.kind, p.record FROM uploads u CROSS JOIN parts p ON p.upload = u.id WHERE u.bucket = ?1",
     )?;
     let mut rows = parts.query([bucket])?;
     while let Some(row) = rows.next()? {
-        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+        changes.release(conn, bucket, &decoded(row, 0)?.manifest)?;
     }
     drop(rows);
     conn.prepare_cached("DELETE FROM parts WHERE upload IN (SELECT id FROM uploads WHERE bucket = ?1)")?
@@ -252,7 +252,7 @@ pub(super) fn completed_count(conn: &Connection) -> Result<u64> {
 }
 
 /// An answer on its way into the table.
-pub(super) struct Answer<'a> {
+pub(super) struct NewCompletedUpload<'a> {
     pub(super) sequence: Sequence,
     pub(super) upload: UploadId,
     pub(super) request: &'a [u8; 32],
@@ -265,21 +265,21 @@ pub(super) struct Answer<'a> {
 
 /// Keeps the answer of a completed upload. Pruned after each one, oldest first, so that the rows do not depend on how
 /// records were grouped.
-pub(super) fn keep_answer(conn: &Connection, kept: &mut u64, answer: &Answer<'_>) -> Result<()> {
+pub(super) fn insert_completed(conn: &Connection, kept: &mut u64, completed: &NewCompletedUpload<'_>) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO completed_uploads (sequence, upload, request, bucket, key, version_id, etag, checksum, \
          checksum_value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     insert.execute((
-        stored_int(answer.sequence)?,
-        answer.upload.0,
-        answer.request,
-        stored_int(answer.bucket.0)?,
-        answer.key,
-        store_version_id(answer.version_id),
-        StoredEtag::new(answer.etag),
-        answer.checksum.map(store_checksum),
-        answer.checksum.map(|sum| sum.checksum.as_bytes()),
+        stored_int(completed.sequence)?,
+        completed.upload.0,
+        completed.request,
+        stored_int(completed.bucket.0)?,
+        completed.key,
+        store_version_id(completed.version_id),
+        StoredEtag::new(completed.etag),
+        completed.checksum.map(store_checksum),
+        completed.checksum.map(|sum| sum.checksum.as_bytes()),
     ))?;
     *kept += 1;
     if *kept > COMPLETED_MAX {

@@ -119,8 +119,8 @@ fn a_hole_takes_the_pages_of_its_chunk_and_of_no_other() {
         let after = synced(&packs, &content(seed + 200, 10_000));
         let pack = dead.pack;
         let old = bytes_of(dir.path(), pack);
-        let front = content_start(dead.length).next_multiple_of(PAGE);
-        let expected = frame_length(dead.length) - front;
+        let prefix = content_start(dead.length).next_multiple_of(PAGE);
+        let expected = frame_length(dead.length) - prefix;
         for again in 0..2 {
             let given_back = packs.punch(pack, dead.offset).unwrap();
             if !packs.has_holes() {
@@ -131,7 +131,7 @@ fn a_hole_takes_the_pages_of_its_chunk_and_of_no_other() {
         }
         packs.sync_pack(pack).unwrap();
         let new = bytes_of(dir.path(), pack);
-        let hole = (dead.offset + front) as usize..(dead.offset + front + expected) as usize;
+        let hole = (dead.offset + prefix) as usize..(dead.offset + prefix + expected) as usize;
         assert!(new.len() == old.len() && new[hole.clone()].iter().all(|byte| *byte == 0), "length {length}");
         assert!(new[..hole.start] == old[..hole.start] && new[hole.end..] == old[hole.end..], "length {length}");
         let kept = [(&before, content(seed + 100, 10_000)), (&after, content(seed + 200, 10_000))];

@@ -32,7 +32,7 @@ impl World {
         self.segments.retain(|segment, _| held.keys().any(|(name, _)| name == segment));
     }
 
-    /// References of each blob that has any, bucket by bucket.
+    /// ReferenceChanges of each blob that has any, bucket by bucket.
     pub(super) fn referred(&self) -> BTreeMap<Sequence, BTreeMap<u64, u64>> {
         let mut refs: BTreeMap<Sequence, BTreeMap<u64, u64>> = BTreeMap::new();
         let mut count = |bucket: u64, extents: &[Extent]| {

@@ -73,7 +73,7 @@ fn a_foreign_index_is_told_from_a_broken_one() {
     let opened = |store| Index::open(file_options(&path), store).map(drop);
     assert!(matches!(opened([8; 16]), Err(Error::Foreign { .. })));
 
-    crate::open_by_hand(&path).pragma_update(None, "user_version", 99).expect("changed");
+    crate::open_raw(&path).pragma_update(None, "user_version", 99).expect("changed");
     assert!(matches!(opened(STORE), Err(Error::Index { .. })));
 
     std::fs::write(&path, b"SQLite format 3\0 and then nothing of the kind, for more than a header's length ........")
@@ -223,11 +223,11 @@ fn readers_that_idle_too_long_are_closed_by_and_by() {
     let options = IndexOptions { lifetime: Duration::from_millis(300), ..file_options(&path) };
     let index = Index::open(options, STORE).expect("created");
     drop((index.read().expect("a reader"), index.read().expect("a reader")));
-    index.tidy();
+    index.close_expired_readers();
     assert_eq!(index.connections(), Connections { misses: 2, open: 2, idle: 2, ..Connections::default() });
     std::thread::sleep(Duration::from_millis(320));
     let out = index.read().expect("a reader");
-    index.tidy();
+    index.close_expired_readers();
     assert_eq!(index.connections(), Connections { misses: 3, open: 1, ..Connections::default() }, "what is out stays");
     drop(out);
     drop(index.read().expect("a reader"));

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::columns::{loaded_int, stored_int};
 use super::error::{Result, failure};
-use super::numbers::NumberMap;
+use super::id_map::IdMap;
 
 /// What a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,11 +53,11 @@ pub(super) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Cou
 
 /// The numbers of the buckets that a transaction touched.
 #[derive(Default)]
-pub(super) struct Tallies {
-    touched: NumberMap<Counts>,
+pub(super) struct BucketCounts {
+    touched: IdMap<Counts>,
 }
 
-impl Tallies {
+impl BucketCounts {
     /// # Errors
     /// `Index` when the bucket does not exist: then the index does not fit the log.
     pub(super) fn of(&mut self, conn: &Connection, bucket: i64) -> Result<&mut Counts> {

@@ -1,44 +1,16 @@
-//! Numbers of a transaction: deltas that are gathered in memory and written once, and maps that are keyed by numbers.
-
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+//! Changes of counts and sizes, added up in memory and written once.
 
 use super::error::{Result, failure};
 
-/// Keyed by a sequence, or by a bucket, pack or file id: numbers that the store itself gave out, so that nobody can
-/// choose them to collide.
-pub(super) type NumberMap<V> = HashMap<i64, V, BuildHasherDefault<NumberHasher>>;
-/// Keyed by (blob or segment, bucket).
-pub(super) type PairMap<V> = HashMap<(i64, i64), V, BuildHasherDefault<NumberHasher>>;
-
-#[derive(Default, Clone, Copy)]
-pub(super) struct NumberHasher(u64);
-
-impl Hasher for NumberHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_i64(i64::from(*byte));
-        }
-    }
-
-    fn write_i64(&mut self, value: i64) {
-        self.0 = (self.0.rotate_left(5) ^ value.cast_unsigned()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
 /// By how much the references of something change, bucket by bucket.
 #[derive(Default)]
-pub(super) struct Deltas {
+pub(super) struct BucketDeltas {
     /// Nearly everything is referred to by one bucket. Free while its delta is 0.
     first: (i64, i64),
     rest: Vec<(i64, i64)>,
 }
 
-impl Deltas {
+impl BucketDeltas {
     pub(super) fn add(&mut self, bucket: i64, by: i64) {
         if self.first.0 == bucket && self.first.1 != 0 {
             self.first.1 += by;
@@ -72,7 +44,7 @@ impl Deltas {
 ///
 /// # Errors
 /// `Index` when it would be: then the number did not fit the rows.
-pub(super) fn shift(value: &mut u64, by: i64) -> Result<()> {
+pub(super) fn apply_delta(value: &mut u64, by: i64) -> Result<()> {
     *value = value.checked_add_signed(by).ok_or_else(|| failure("a number of the index does not fit its rows"))?;
     Ok(())
 }
@@ -81,7 +53,7 @@ pub(super) fn shift(value: &mut u64, by: i64) -> Result<()> {
 ///
 /// # Errors
 /// `Index` for what no store can hold.
-pub(super) fn gather(delta: &mut i64, by: i64) -> Result<()> {
+pub(super) fn add_delta(delta: &mut i64, by: i64) -> Result<()> {
     *delta = delta.checked_add(by).ok_or_else(|| failure("a number is too large for the index"))?;
     Ok(())
 }
@@ -95,9 +67,9 @@ pub(super) struct PackDelta {
 }
 
 impl PackDelta {
-    pub(super) fn gather(&mut self, by: Self) -> Result<()> {
-        gather(&mut self.blobs, by.blobs)?;
-        gather(&mut self.live, by.live)?;
-        gather(&mut self.dead, by.dead)
+    pub(super) fn add(&mut self, by: Self) -> Result<()> {
+        add_delta(&mut self.blobs, by.blobs)?;
+        add_delta(&mut self.live, by.live)?;
+        add_delta(&mut self.dead, by.dead)
     }
 }

@@ -1,7 +1,7 @@
-//! The writer: records of durable batches in, one transaction with the position they reach to. The same records give
-//! the same rows however they are grouped. A failed apply ends the writer, so that no position is ever skipped.
-//! A record that does not fit the rows fails the apply; only a rebuild passes over what refers to something that log
-//! compaction dropped.
+//! The writer: applies the records of durable batches in one transaction, together with the log position that they
+//! reach. The same records give the same rows however they are grouped. After a failed apply the writer refuses more
+//! records, so that none is skipped. A record that contradicts the rows fails the apply; only a rebuild ignores
+//! references to what log compaction dropped.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ use orcas_record::{BucketId, Record, Version, head_of};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
 const BULK_RECORDS: usize = 400_000;
-/// Page cache of the writer during a rebuild, KiB: keys come in any order, so many leaves of `heads` should stay in it.
-/// Twice as much gains a tenth.
+/// Page cache of the writer during a rebuild, KiB: keys come in any order, so many leaves of `heads` should stay in
+/// it. Twice as much makes a rebuild a tenth faster.
 const BULK_CACHE_KIB: u32 = 32 * 1024;
 
-/// Applies records. One exists at a time.
+/// Applies records. Only one exists at a time.
 pub struct Writer {
     database: Arc<Database>,
-    /// `None` in memory, where the one connection serves.
+    /// `None` in memory, where everybody uses the one connection.
     conn: Option<Connection>,
-    /// How often the files had been replaced when it was opened.
+    /// How often the files had been replaced when `conn` was opened.
     generation: u64,
     changes: Changes,
     /// Rows in `completed_uploads`.
@@ -42,17 +42,17 @@ pub struct Writer {
 }
 
 struct Bulk {
-    /// Records in the open transaction; there is none when 0.
+    /// Records in the open transaction; 0 when none is open.
     pending: usize,
-    /// Records in one transaction.
+    /// Records after which the transaction is committed.
     limit: usize,
-    /// The index says that it is unfinished.
+    /// Whether the index is marked as unfinished.
     marked: bool,
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // An open bulk transaction must not stay behind on a connection that others use.
+        // In memory others use this connection, so an open bulk transaction must end.
         if self.bulk.as_ref().is_some_and(|bulk| bulk.pending > 0) {
             let _ = with(&self.database, self.conn.as_ref(), |conn| Ok(conn.execute_batch("ROLLBACK")?));
         }
@@ -91,16 +91,18 @@ impl Writer {
         Ok(Self { database, conn, generation, changes: Changes::default(), completed, bulk: None, failed: false })
     }
 
-    /// `leaving` is told of every segment, and its record, that a transaction removes, before that commits.
-    pub fn on_segment_removal(&mut self, leaving: references::OnSegmentRemoval) {
-        self.changes.on_segment_removal(leaving);
+    /// Calls `callback` with the sequence and the record of every segment that a transaction removes, before the
+    /// transaction commits.
+    pub fn on_segment_removal(&mut self, callback: references::OnSegmentRemoval) {
+        self.changes.on_segment_removal(callback);
     }
 
-    /// Applies `records`, which follow what was applied before without a gap, and sets the position. Atomic.
+    /// Applies `records`, the next ones in the log, and sets the position. Atomic.
     ///
     /// # Errors
     /// `StorageFull`: outside of a rebuild nothing has changed, and the same records may be applied again. `Index` and
-    /// `IndexDamaged`: nothing has changed either, but this writer refuses everything from now on. Rebuild the index.
+    /// `IndexDamaged`: nothing has changed either, but this writer refuses all further records, and the index must be
+    /// rebuilt.
     pub fn apply(&mut self, records: &[Applied<'_>], position: &[u8]) -> Result<()> {
         if self.failed {
             return Err(failure("the index stopped after a failed apply").into());
@@ -135,7 +137,7 @@ impl Writer {
             self.database.damage.note(self.generation, error);
         }
         if matches!(applied, Err(Error::StorageFull)) && self.bulk.is_none() {
-            self.failed = self.forget_attempt().is_err();
+            self.failed = self.discard_attempt().is_err();
         }
         if let Some(bulk) = &mut self.bulk
             && (self.failed || bulk.pending >= bulk.limit)
@@ -148,29 +150,29 @@ impl Writer {
         applied
     }
 
-    /// Lets the database grow to so many pages, as a disk of that size would.
+    /// Lets the database grow to at most `pages` pages, as a disk of that size would.
     #[cfg(test)]
     pub(super) fn limit_pages(&self, pages: u32) -> Result<()> {
         with(&self.database, self.conn.as_ref(), |conn| Ok(conn.pragma_update(None, "max_page_count", pages)?))
     }
 
-    /// Takes back in memory what a transaction did that was rolled back.
-    fn forget_attempt(&mut self) -> Result<()> {
+    /// Discards what a transaction that was rolled back has changed in memory.
+    fn discard_attempt(&mut self) -> Result<()> {
         let Self { database, conn, changes, completed, .. } = self;
-        *changes = Changes::default();
+        changes.discard();
         *completed = with(database, conn.as_ref(), uploads::completed_count)?;
         Ok(())
     }
 
-    /// Starts a rebuild, a replay of the log from its beginning into an empty index: transactions span many `apply` calls
-    /// and a larger page cache is in use until `end_bulk`. Records may name what log compaction dropped. An index that a
-    /// crash leaves in the middle is refused by `Index::open`; before the first transaction was written it is empty.
+    /// Starts a rebuild, a replay of the log from its beginning into an empty index. Until `end_bulk`, transactions
+    /// span many `apply` calls, the page cache is larger, and records may name what log compaction dropped. If a crash
+    /// interrupts the rebuild, `Index::open` refuses the index, or finds it empty if no transaction was committed.
     pub fn begin_bulk(&mut self) -> Result<()> {
         self.begin_bulk_of(BULK_RECORDS)
     }
 
-    /// `begin_bulk` for a log that may lack any record, to be ended by `end_salvage`. Records of buckets count whatever
-    /// was there before: a name is taken over, and a bucket goes with all that is left in it.
+    /// `begin_bulk` for a log that may lack any record, to be ended by `end_salvage`. Records of buckets apply whatever
+    /// came before: UpdateBucket also sets the name, and DeleteBucket also deletes all versions left in the bucket.
     ///
     /// # Errors
     /// As `begin_bulk`.
@@ -182,7 +184,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The same with so many records in one transaction.
+    /// `begin_bulk` with at least `limit` records in each transaction but the last.
     pub(super) fn begin_bulk_of(&mut self, limit: usize) -> Result<()> {
         if self.bulk.is_some() {
             return Ok(());
@@ -193,16 +195,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits what is open and goes back to one transaction an `apply`.
+    /// Ends the rebuild. From now on each `apply` is one transaction.
     ///
     /// # Errors
-    /// As `apply`; `Index` too when something that is named is not there, although the log was replayed to its end.
+    /// As `apply`; also `Index` when a record names something that does not exist at the end of the log.
     pub fn end_bulk(&mut self) -> Result<()> {
         self.end_bulk_of(true).map(drop)
     }
 
-    /// `end_bulk` for a log that may lack records: what is named and is not there is returned, not refused. Such an index
-    /// is for looking at only.
+    /// `end_bulk` for a log that may lack records: if a record names something that does not exist, that error is
+    /// returned as a value. Such an index is only for reading.
     ///
     /// # Errors
     /// As `apply`.
@@ -237,7 +239,8 @@ impl Writer {
         Ok(missing)
     }
 
-    /// A WAL that grows over a whole rebuild would be slow to look pages up in, and as large as the index.
+    /// Without this, the WAL would grow to the size of the index during a rebuild, and page lookups in it would be
+    /// slow.
     fn checkpoint_bulk(&self) -> Result<()> {
         self.database.checkpoint().map(drop)
     }
@@ -299,7 +302,7 @@ impl Apply<'_> {
             Record::PutPart(part) => uploads::put_part(conn, self.changes, applied, part),
             Record::AbortUpload { upload } => uploads::delete(conn, self.changes, *upload),
             Record::CompleteUpload { upload, request, version } => {
-                // What the version takes from the parts is counted up before it is counted down.
+                // The version's references to the parts' blobs are added before those of the parts are removed.
                 self.put(versions, applied, version)?;
                 self.end_upload(&NewCompletedUpload {
                     sequence,
@@ -338,7 +341,7 @@ impl Apply<'_> {
         self.changes.counters.rebuild.as_ref().is_some_and(|rebuild| rebuild.salvage)
     }
 
-    /// Whether this is a rebuild and the bucket is not there: then what a record says about it is passed over.
+    /// Whether this is a rebuild and the bucket does not exist: then records about it are ignored.
     fn is_gone(&mut self, bucket: BucketId) -> error::Result<bool> {
         if self.changes.counters.rebuild.is_none() {
             return Ok(false);
@@ -376,10 +379,10 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Whether everything that is named is there.
+    /// Checks that everything that a record names exists.
     ///
     /// # Errors
-    /// `Index` with the first finding.
+    /// `Index` with the first thing that is missing.
     fn verify(&self, rebuild: &rebuild::Rebuild) -> error::Result<()> {
         rebuild.verify()?;
         reclaim::verify_log_files(self.conn)

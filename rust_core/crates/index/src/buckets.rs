@@ -1,4 +1,4 @@
-//! Buckets: their records, and what holds of one.
+//! Buckets: their records and counts.
 
 use rusqlite::Connection;
 
@@ -47,11 +47,11 @@ pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) 
     let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
     match update.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))? {
         1 => Ok(()),
-        _ => Err(failure("a record updates a bucket that is not there")),
+        _ => Err(failure("a record updates a bucket that does not exist")),
     }
 }
 
-/// Replaces the record and the name of a bucket, whatever they were: a salvage may have had to make them up.
+/// Replaces the record and the name of a bucket, whatever they were: a salvage may have invented them.
 pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
     let mut update =
         conn.prepare_cached("UPDATE buckets SET name = ?2, sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1")?;
@@ -68,7 +68,7 @@ pub(super) fn delete(conn: &Connection, changes: &mut Changes, bucket: BucketId)
         return Err(failure("a record deletes a bucket that is not empty"));
     }
     uploads::delete_of_bucket(conn, changes, id)?;
-    // Nothing may be changes for a bucket that is gone.
+    // Otherwise the pending changes would name a bucket that no longer exists.
     changes.write_references(conn)?;
     changes.counters.buckets.forget(id);
     conn.prepare_cached("DELETE FROM buckets WHERE id = ?1")?.execute([id])?;

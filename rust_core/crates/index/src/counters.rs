@@ -1,5 +1,5 @@
-//! The numbers that a transaction changes: of buckets, of packs, of the store. All are functions of the rows: whoever
-//! changes what a row says about a blob tells the counters in the same step.
+//! The counts and sizes of buckets, packs and the store, as a transaction changes them. All of them follow from the
+//! rows: code that changes the row of a blob updates the counters in the same step.
 
 use rusqlite::Connection;
 
@@ -11,14 +11,14 @@ use super::error::Result;
 use super::packs::PackDeltas;
 use super::rebuild::Rebuild;
 
-/// Numbers of the whole store, exact.
+/// Sizes of the whole store, exact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// The sum of the lengths of all extents of versions and of parts of open uploads, bytes.
     pub logical: u64,
-    /// Of distinct blobs that something refers to, and of inline content, bytes.
+    /// The sum of the lengths of all blobs with references, each counted once, and of inline content, bytes.
     pub stored: u64,
-    /// Of blobs that nothing refers to and that are there yet, bytes.
+    /// The sum of the lengths of blobs that have no references but were not removed yet, bytes.
     pub dead: u64,
 }
 
@@ -26,7 +26,7 @@ pub struct Totals {
 pub(super) struct Counters {
     pub(super) buckets: BucketCounts,
     pub(super) packs: PackDeltas,
-    /// While a rebuild runs.
+    /// `None` when no rebuild is running.
     pub(super) rebuild: Option<Rebuild>,
     logical: i64,
     stored: i64,
@@ -34,8 +34,14 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// A manifest of the bucket came (`by` 1) or went (−1): its length, and of that the inline bytes.
-    pub(super) fn manifest(&mut self, conn: &Connection, bucket: i64, sizes: (i64, i64), by: i64) -> Result<()> {
+    /// A manifest was added to the bucket (`by` 1) or removed from it (−1). `sizes`: its length and its inline bytes.
+    pub(super) fn manifest_changed(
+        &mut self,
+        conn: &Connection,
+        bucket: i64,
+        sizes: (i64, i64),
+        by: i64,
+    ) -> Result<()> {
         let (logical, inline) = (sizes.0 * by, sizes.1 * by);
         let counts = self.buckets.of(conn, bucket)?;
         apply_delta(&mut counts.logical, logical)?;
@@ -44,27 +50,33 @@ impl Counters {
         add_delta(&mut self.stored, inline)
     }
 
-    /// A bucket has its first reference to a blob (`by` 1), or lost its last one (−1).
-    pub(super) fn holding(&mut self, conn: &Connection, bucket: i64, at: StoredLocation, by: i64) -> Result<()> {
+    /// A bucket got its first reference to a blob (`by` 1), or lost its last one (−1).
+    pub(super) fn holding_changed(
+        &mut self,
+        conn: &Connection,
+        bucket: i64,
+        at: StoredLocation,
+        by: i64,
+    ) -> Result<()> {
         apply_delta(&mut self.buckets.of(conn, bucket)?.stored, i64::from(at.length) * by)
     }
 
-    /// A blob came, with references or without.
-    pub(super) fn blob_came(&mut self, at: StoredLocation, referred: bool) -> Result<()> {
-        self.blob(at, 1, if referred { (1, 0) } else { (0, 1) })
+    /// A blob was added; `is_live` if it has references.
+    pub(super) fn blob_added(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
+        self.blob_changed(at, 1, if is_live { (1, 0) } else { (0, 1) })
     }
 
-    /// A blob went, which had references or not.
-    pub(super) fn blob_went(&mut self, at: StoredLocation, referred: bool) -> Result<()> {
-        self.blob(at, -1, if referred { (-1, 0) } else { (0, -1) })
+    /// A blob was removed; `is_live` if it had references.
+    pub(super) fn blob_removed(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
+        self.blob_changed(at, -1, if is_live { (-1, 0) } else { (0, -1) })
     }
 
-    /// A blob got its first reference, or lost the last one.
-    pub(super) fn blob_turned(&mut self, at: StoredLocation, referred: bool) -> Result<()> {
-        self.blob(at, 0, if referred { (1, -1) } else { (-1, 1) })
+    /// A blob got its first reference (`is_live`), or lost its last one.
+    pub(super) fn blob_liveness_changed(&mut self, at: StoredLocation, is_live: bool) -> Result<()> {
+        self.blob_changed(at, 0, if is_live { (1, -1) } else { (-1, 1) })
     }
 
-    fn blob(&mut self, at: StoredLocation, blobs: i64, (live, dead): (i64, i64)) -> Result<()> {
+    fn blob_changed(&mut self, at: StoredLocation, blobs: i64, (live, dead): (i64, i64)) -> Result<()> {
         let (live, dead) = (i64::from(at.length) * live, i64::from(at.length) * dead);
         add_delta(&mut self.stored, live)?;
         add_delta(&mut self.dead, dead)?;
@@ -74,11 +86,11 @@ impl Counters {
         }
     }
 
-    /// A chunk stands in another pack now.
-    pub(super) fn chunk_moved(&mut self, at: StoredLocation, referred: bool, to: i64) -> Result<()> {
+    /// A chunk was moved from `at` to the pack `to`.
+    pub(super) fn chunk_moved(&mut self, at: StoredLocation, is_live: bool, to: i64) -> Result<()> {
         let Some(from) = at.pack() else { return Ok(()) };
         let length = i64::from(at.length);
-        let (live, dead) = if referred { (length, 0) } else { (0, length) };
+        let (live, dead) = if is_live { (length, 0) } else { (0, length) };
         self.packs.add(from, PackDelta { blobs: -1, live: -live, dead: -dead })?;
         self.packs.add(to, PackDelta { blobs: 1, live, dead })
     }

@@ -1,5 +1,5 @@
-//! The open database of an index: the state that the index and its writer share. In a file, readers come from a pool and
-//! maintenance has a connection of its own; in memory, one connection serves everybody.
+//! The open database of an index, which the index and its writer share. In a file, readers come from a pool and
+//! maintenance has a connection of its own; in memory, everybody uses the same connection.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Database {
         Self { options, backing, has_writer: AtomicBool::new(false), damage }
     }
 
-    /// Moves pages from the WAL into the database, while readers and the writer go on. In memory there is nothing to do.
+    /// Moves pages from the WAL into the database while readers and the writer go on. Does nothing in memory.
     pub(super) fn checkpoint(&self) -> Result<WalState> {
         self.with_maintenance(checkpoint::run).map(Option::unwrap_or_default)
     }

@@ -1,11 +1,11 @@
-//! Changes of counts and sizes, added up in memory and written once.
+//! Changes of counts and sizes, added up in memory before they are written.
 
 use super::error::{Result, failure};
 
-/// By how much the references of something change, bucket by bucket.
+/// Changes of the reference count of one blob or segment, bucket by bucket.
 #[derive(Default)]
 pub(super) struct BucketDeltas {
-    /// Nearly everything is referred to by one bucket. Free while its delta is 0.
+    /// (bucket, delta); unused while the delta is 0. Most blobs have references from one bucket, and need no vector.
     first: (i64, i64),
     rest: Vec<(i64, i64)>,
 }
@@ -40,25 +40,26 @@ impl BucketDeltas {
     }
 }
 
-/// Shifts a number of the index that is never negative.
+/// Adds a delta to a count or size, which is never negative.
 ///
 /// # Errors
-/// `Index` when it would be: then the number did not fit the rows.
+/// `Index` when it would become negative: the value contradicted the rows.
 pub(super) fn apply_delta(value: &mut u64, by: i64) -> Result<()> {
-    *value = value.checked_add_signed(by).ok_or_else(|| failure("a number of the index does not fit its rows"))?;
+    *value =
+        value.checked_add_signed(by).ok_or_else(|| failure("a count or size of the index contradicts its rows"))?;
     Ok(())
 }
 
-/// Adds to a delta.
+/// Adds `by` to a delta.
 ///
 /// # Errors
-/// `Index` for what no store can hold.
+/// `Index` when the sum does not fit 63 bits.
 pub(super) fn add_delta(delta: &mut i64, by: i64) -> Result<()> {
     *delta = delta.checked_add(by).ok_or_else(|| failure("a number is too large for the index"))?;
     Ok(())
 }
 
-/// By how much the numbers of a pack change.
+/// Changes of a pack's number of blobs and of its live and dead bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PackDelta {
     pub(super) blobs: i64,

@@ -1,11 +1,11 @@
-//! The frames of the index's write-ahead log: every page that is read from one is the page that was written there.
+//! Verifies the frames of the index's write-ahead log (WAL): every page read from one is the page that was written.
 //!
-//! SQLite verifies the checksums of frames when it opens the file, never when it reads a page from it, nor when a
-//! checkpoint moves the page into the database, which would give it a valid checksum there. So what is written is
-//! remembered, frame by frame, and compared with what is read. Only this process has the file open, so what it has
-//! neither written nor verified while opening is not there to be read.
+//! SQLite verifies the checksums of frames only when it opens the file, not when it reads a page or when a checkpoint
+//! moves a page into the database, where it would get a valid checksum. Therefore a checksum of each page written is
+//! kept in memory and compared when the page is read. No frame is missed: only this process has the file open, and
+//! frames that it did not write were verified when SQLite opened the file.
 //!
-//! What SQLite drops when it opens the file is judged by `is_broken`.
+//! `is_broken` judges what SQLite drops when it opens the file.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString};
@@ -25,18 +25,19 @@ const FRAME_HEADER: usize = 24;
 /// A frame: its header, then its page.
 pub(super) const FRAME: usize = FRAME_HEADER + PAGE;
 const MAGIC: u32 = 0x377f_0682;
-/// Frames in one piece of memory, and such blocks: 16 GiB of pages. What stands behind is not verified.
+/// Checksums allocated at a time, and the number of such blocks: enough for 16 GiB of pages. Frames beyond that are not
+/// verified.
 const ENTRIES_PER_BLOCK: usize = 4_096;
 const BLOCKS_MAX: usize = 1_024;
 
-/// What the pages in one file should be; 0 for a frame of which nothing is known.
+/// Checksums of the pages in one WAL file; 0 for a frame whose page is not known.
 pub(super) struct PageChecksums {
     blocks: [OnceLock<Box<[AtomicU64]>>; BLOCKS_MAX],
     #[cfg(any(test, feature = "testing"))]
     pub name: CString,
 }
 
-/// Disks on which tests leave no room.
+/// Simulates full disks for tests.
 #[cfg(any(test, feature = "testing"))]
 pub mod full_disk {
     use std::ffi::CStr;
@@ -48,7 +49,7 @@ pub mod full_disk {
 
     static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
 
-    /// From now on nothing can be written to this write-ahead log while `full` says so.
+    /// From now on, writes to this write-ahead log fail while `full` returns true.
     pub fn refuse(wal: std::path::PathBuf, full: impl Fn() -> bool + Send + 'static) {
         RULES.lock().unwrap_or_else(PoisonError::into_inner).push((wal, Box::new(full)));
     }
@@ -59,13 +60,13 @@ pub mod full_disk {
     }
 }
 
-/// The files that are open, by name.
+/// The WAL files that are open, by name.
 fn open_files() -> &'static Mutex<HashMap<CString, Weak<PageChecksums>>> {
     static OPEN: OnceLock<Mutex<HashMap<CString, Weak<PageChecksums>>>> = OnceLock::new();
     OPEN.get_or_init(Mutex::default)
 }
 
-/// What is known of a file, shared by all who have it open.
+/// The checksums of a file, shared by all connections that have it open.
 pub(super) fn checksums_of(name: &CStr) -> Arc<PageChecksums> {
     let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = open.get(name).and_then(Weak::upgrade) {
@@ -81,8 +82,8 @@ pub(super) fn checksums_of(name: &CStr) -> Arc<PageChecksums> {
     made
 }
 
-/// The write-ahead log of the database at `path` is another one from now on. Who has the old one open keeps what is known
-/// of that.
+/// To be called when the database at `path` is deleted or replaced. Connections that have its old write-ahead log open
+/// keep the checksums of that.
 pub(super) fn forget(path: &Path) {
     let gone = name_of(path);
     let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,13 +123,13 @@ impl PageChecksums {
             Region::Page(frame) => self.set(frame, sum(bytes)),
             Region::Frame(frame) => self.set(frame, sum(&bytes[FRAME_HEADER..])),
             Region::Header => {}
-            // Nothing is known of a page that is written in blocks.
+            // A page that is written in parts is no longer known.
             Region::Other { first, last } => (first..=last).for_each(|frame| self.set(frame, 0)),
         }
     }
 
-    /// Whether `bytes`, which were read at `offset`, are what was written. SQLite verifies whole frames itself, so that
-    /// such a frame is known from then on.
+    /// Whether `bytes`, which were read at `offset`, are what was written. SQLite reads whole frames to verify them
+    /// itself, so the first such read of a frame sets its checksum.
     pub fn read(&self, bytes: &[u8], offset: usize) -> bool {
         let (frame, page, whole) = match Region::of(offset, bytes.len()) {
             Region::Page(frame) => (frame, bytes, false),
@@ -147,7 +148,7 @@ impl PageChecksums {
     }
 }
 
-/// What stands in a piece of the file.
+/// What a range of the file covers.
 enum Region {
     /// The page of a frame.
     Page(usize),
@@ -171,7 +172,7 @@ impl Region {
     }
 }
 
-/// SQLite's checksum of a file: it goes on from frame to frame.
+/// SQLite's checksum of a WAL file, which continues from frame to frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct RunningChecksum(u32, u32);
 
@@ -198,12 +199,12 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(word)
 }
 
-/// Whether the database at `path` may be a mixture of two states, since its write-ahead log is damaged.
+/// Whether the database at `path` may be a mixture of two states because its write-ahead log is damaged.
 ///
-/// SQLite takes the log up to the first frame whose checksum does not hold, which after a crash is the end of what was
-/// written. A checkpoint may have moved later frames into the database already, though; what is left in front of the
-/// break would then be laid over newer pages. So behind the break frames of this log are looked for that stand in the
-/// database. Frames that do not were never of use, or can be had from the store's log again.
+/// SQLite uses the log up to the first frame whose checksum does not match, which after a crash is the end of what was
+/// written. But if the log was damaged later, a checkpoint may have moved frames behind that point into the database.
+/// Earlier frames would then hide newer pages. So this searches for frames of the log behind the damage whose pages are
+/// in the database. Other frames behind it do not matter: the store's log has their content.
 pub(super) fn is_broken(path: &Path) -> Result<bool> {
     let name = name_of(path);
     let (Some(wal), Some(database)) = (open_if_present(Path::new(&name))?, open_if_present(path)?) else {
@@ -220,7 +221,7 @@ pub(super) fn is_broken(path: &Path) -> Result<bool> {
     let magic = number(&header, 0);
     let big_endian = magic & 1 == 1;
     let mut chain = RunningChecksum::default().after(&header[..24], big_endian);
-    // It was durable before any frame was.
+    // The header was durable before any frame was, so no crash explains a bad one.
     if magic & !1 != MAGIC || number(&header, 8) as usize != PAGE || chain != RunningChecksum::stored(&header[24..]) {
         return Ok(true);
     }
@@ -250,7 +251,7 @@ fn open_if_present(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Whether the page is what the database has in its entry.
+/// Whether the database has this content in page `number`.
 fn database_has(database: &File, number: u32, page: &[u8]) -> bool {
     let mut stored = [0; PAGE];
     let Some(before) = number.checked_sub(1) else { return false };

@@ -1,5 +1,5 @@
 //! Heads: one narrow row for each key with a current version that is no delete marker, clustered by (bucket, key), so
-//! that a listing page is one range scan. Keys compare as bytes. Which row stands here is decided in `versions`.
+//! that a listing page is one range scan. Keys compare as bytes. `versions` decides which version is the head.
 
 use std::borrow::Cow;
 

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Keyed by a sequence, or by a bucket, pack or file id: numbers that the store itself gave out, so that nobody can
-/// choose them to collide.
+/// Keyed by a sequence or the id of a bucket, pack or file. The store assigns these numbers, so clients cannot choose
+/// keys that collide, and a fast hash suffices.
 pub(super) type IdMap<V> = HashMap<i64, V, BuildHasherDefault<IdHasher>>;
 /// Keyed by (blob or segment, bucket).
 pub(super) type IdPairMap<V> = HashMap<(i64, i64), V, BuildHasherDefault<IdHasher>>;

@@ -31,8 +31,8 @@ impl Index {
     /// Opens or creates the index of the store `store_id`.
     ///
     /// # Errors
-    /// `Foreign` when the index belongs to another store. `Index` or `IndexDamaged` when the file is not a database, is
-    /// damaged as far as a look at its first pages tells, or has another schema: rebuild it.
+    /// `Foreign` when the index belongs to another store. `Index` or `IndexDamaged` when the file is not a database,
+    /// has another schema, or its first pages are damaged: the index must be rebuilt.
     pub fn open(options: IndexOptions, store_id: [u8; 16]) -> Result<Self> {
         let Some(path) = options.path.clone() else {
             return Ok(Self::in_memory(options, schema::create_in_memory(store_id)?));
@@ -40,7 +40,7 @@ impl Index {
         if frames::is_broken(&path)? {
             return Err(damaged("its write-ahead log is damaged").into());
         }
-        // Without a write-ahead log everything stands in the file itself.
+        // Without a write-ahead log everything is in the file itself.
         let alone = frames::is_absent(&path);
         let conn = schema::open_writable(&path, options.synchronous_off)?;
         if schema::is_empty(&conn)? {
@@ -57,7 +57,7 @@ impl Index {
         Ok(Self::with_backing(options, Backing::File { pool, maintenance: Mutex::new(conn) }, damage))
     }
 
-    /// An index in memory with the state that `serialize` took.
+    /// An index in memory with the content that `serialize` returned.
     ///
     /// # Errors
     /// As `open`.
@@ -78,8 +78,8 @@ impl Index {
         Self { database: Arc::new(Database::new(options, backing, damage)) }
     }
 
-    /// Removes the database at `path` with its side files. The database goes first and durably: without it SQLite
-    /// discards a WAL, whereas a database without its WAL could be half a checkpoint.
+    /// Deletes the database at `path` and its side files. The database is deleted first, durably: SQLite discards a WAL
+    /// without a database, but a database without its WAL could be the result of half a checkpoint.
     pub fn destroy(path: &Path) -> Result<()> {
         remove_if_present(path)?;
         sync_directory_of(path)?;
@@ -96,27 +96,27 @@ impl Index {
         matches!(self.database.backing, Backing::File { .. })
     }
 
-    /// The applied position that the last `Writer::apply` carried; `None` before the first.
+    /// The position that the last `Writer::apply` set; `None` before the first.
     pub fn position(&self) -> Result<Option<Bytes>> {
         self.read()?.position()
     }
 
-    /// A reader from the pool; it goes back when dropped. Waits while all are out. In memory the reader holds the one
-    /// connection, so that other threads and the writer wait until it is dropped.
+    /// A reader, whose connection returns to the pool when it is dropped. Waits while all connections are in use. In
+    /// memory the reader holds the one connection, so other threads and the writer wait until it is dropped.
     ///
     /// # Errors
-    /// `Busy` when none became free within ten seconds.
+    /// `Busy` when no connection was returned within ten seconds.
     pub fn read(&self) -> Result<Reader<'_>> {
         match &self.database.backing {
             Backing::File { pool, .. } => Ok(Reader::pooled(pool.take()?, pool)),
             Backing::Memory(conn) => match conn.try_lock_for(BUSY_TIMEOUT) {
                 Some(guard) => Ok(Reader::shared(guard)),
-                None => Err(failure("the in-memory index stayed in use").into()),
+                None => Err(failure("the index in memory stayed in use").into()),
             },
         }
     }
 
-    /// Closes readers that have idled past their lifetime.
+    /// Closes idle read connections that are older than their lifetime.
     pub fn close_expired_readers(&self) {
         if let Backing::File { pool, .. } = &self.database.backing {
             pool.close_expired();
@@ -130,7 +130,7 @@ impl Index {
         }
     }
 
-    /// The writer.
+    /// Opens the writer.
     ///
     /// # Errors
     /// `Index` while another one exists.
@@ -145,7 +145,8 @@ impl Index {
         opened
     }
 
-    /// The whole state of an index in memory, for `open_serialized`. Not between `begin_bulk` and `end_bulk`.
+    /// The whole content of an index in memory, for `open_serialized`. Not to be called between `begin_bulk` and
+    /// `end_bulk`.
     ///
     /// # Errors
     /// `Index` when the index is a file, or a reader of this thread is alive.
@@ -154,7 +155,7 @@ impl Index {
             return Err(failure("only an index in memory can be serialized").into());
         };
         let guard = conn.lock();
-        let mut conn = guard.try_borrow_mut().map_err(|_| failure("the in-memory index is in use"))?;
+        let mut conn = guard.try_borrow_mut().map_err(|_| failure("the index in memory is in use"))?;
         Ok(conn.serialize(MAIN_DB).map_err(IndexError::from)?.to_vec())
     }
 }

@@ -1,14 +1,11 @@
-//! The index: SQLite tables derived from the log, so that reads and lists need not replay it. Sole importer of rusqlite.
+//! The index: SQLite tables derived from the log, so that reads and lists need not replay it. Only this crate uses
+//! rusqlite.
 //!
-//! Holds durable records only, in log order, together with the position they reach to; may be deleted at any time
-//! and rebuilt. One writer; readers come from a bounded pool; no read transaction outlives a page. In memory one
-//! connection serves everybody. Knows neither the log, nor packs, nor the engine: positions and records are bytes to
-//! it. Tables and columns: `docs/format.md`, section Index.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "these files are SQLite's, and so is the way there"
-)]
+//! It holds durable records only, applied in log order, and the log position that they reach. It may be deleted at any
+//! time and rebuilt. There is one writer; readers come from a bounded pool, and no read transaction outlives a page of
+//! results. The crate does not know the log, packs or the engine: positions and records are bytes to it. Tables and
+//! columns: `docs/format.md`, section Index.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "SQLite accesses its files itself")]
 
 mod apply;
 mod blobs;

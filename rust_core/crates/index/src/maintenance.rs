@@ -1,5 +1,5 @@
-//! What keeps the files of an index in shape beside readers and the writer: checkpoints, vacuum, checks. All of it runs on
-//! a connection of its own, which never waits long, so that the writer does not either.
+//! Maintenance of an index while readers and the writer go on: checkpoints, vacuum, checks, copies. Checkpoints and
+//! vacuum use a connection of their own, which never waits long, so that the writer does not have to either.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use super::{checkpoint, dump};
 use orcas_base::error::{Error, Result};
 
 impl Index {
-    /// Moves pages from the WAL into the database, beside readers and the writer. In memory there is nothing to do.
+    /// Moves pages from the WAL into the database while readers and the writer go on. Does nothing in memory.
     pub fn checkpoint(&self) -> Result<WalState> {
         self.database.checkpoint()
     }
 
-    /// How much of the WAL waits for a checkpoint. Moves nothing; waits for a checkpoint that is running.
+    /// The WAL as it is, without moving pages. Waits for a running checkpoint.
     pub fn wal_state(&self) -> Result<WalState> {
         let state = self.database.with_maintenance(checkpoint::state)?;
         Ok(state.unwrap_or_default())
@@ -36,7 +36,7 @@ impl Index {
         })
     }
 
-    /// Reads the whole database and checks its structure, and that its indexes say what its tables say.
+    /// Reads the whole database and checks its structure, and that its SQL indexes match its tables.
     ///
     /// # Errors
     /// `IndexDamaged` with the first finding.
@@ -47,9 +47,9 @@ impl Index {
         })
     }
 
-    /// Looks at so many pages of the file, from the one with this number on, counted from 1. The number of pages that were
-    /// looked at, 0 at the end and in memory; whether they are as they were written. If not, `quick_check` tells whether
-    /// anything stands on them.
+    /// Verifies the checksums of up to `count` pages of the file from page `first` on, counted from 1. Returns the
+    /// number of pages read, 0 at the end and in memory, and whether all were intact. A damaged page may be unused:
+    /// `quick_check` finds only damage that matters.
     ///
     /// # Errors
     /// `Io` when the file cannot be read.
@@ -60,20 +60,19 @@ impl Index {
         Ok((end.saturating_sub(first), find_damaged(path, first..end)?.is_none()))
     }
 
-    /// Gives at most so many free pages of the database file back, in one short transaction; true when there may be
-    /// more. When the writer is busy nothing is given back. A checkpoint then shortens the file. In memory there is
-    /// nothing to do.
+    /// Removes up to `pages` free pages from the database, in one short transaction. Returns whether there may be more.
+    /// Removes none while the writer is busy. The next checkpoint then shortens the file. Does nothing in memory.
     pub fn vacuum(&self, pages: u32) -> Result<bool> {
         self.database.with_maintenance(|conn| incremental_vacuum(conn, pages)).map(Option::unwrap_or_default)
     }
 
-    /// Empties the WAL and cuts its file, unless a reader or the writer is in the way. In memory there is nothing to do.
+    /// Empties the WAL and truncates its file, unless a reader or the writer is active. Does nothing in memory.
     pub fn truncate_wal(&self) -> Result<()> {
         self.database.with_maintenance(checkpoint::truncate).map(drop)
     }
 
-    /// Writes one state of the index, compacted, to `path`, which must not exist. Beside readers and the writer, whose
-    /// WAL only grows meanwhile.
+    /// Writes a snapshot of the index, compacted, to `path`, which must not exist. Readers and the writer go on, but
+    /// checkpoints cannot empty the WAL meanwhile.
     pub fn copy_to(&self, path: &Path) -> Result<()> {
         let path = path.to_str().ok_or_else(|| failure("the path of a copy is not UTF-8"))?;
         self.read()?.with(|conn| Ok(conn.execute("VACUUM INTO ?1", [path]).map(drop)?))
@@ -89,7 +88,7 @@ impl Index {
         dump::TABLES.map(|(table, key)| (table, key.split(',').count()))
     }
 
-    /// Every row as a line of text, in key order: equal exactly when two indexes hold the same state.
+    /// Every row as a line of text, in key order. Two indexes have equal dumps exactly when they have the same rows.
     pub fn dump(&self) -> Result<String> {
         let mut out = String::new();
         self.each_row(&mut |table, row| {
@@ -106,7 +105,7 @@ fn incremental_vacuum(conn: &Connection, pages: u32) -> error::Result<bool> {
     if free_pages(conn)? == 0 {
         return Ok(false);
     }
-    // Each step of the statement gives one page back.
+    // Each step of the statement removes one page.
     let mut statement = conn.prepare(&format!("PRAGMA incremental_vacuum({})", pages.max(1)))?;
     let mut rows = statement.query([])?;
     loop {

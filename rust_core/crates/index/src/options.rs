@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Where the index is, and limits of its pool of read connections.
 #[derive(Clone, Debug)]
 pub struct IndexOptions {
     /// The database file; in memory when `None`.

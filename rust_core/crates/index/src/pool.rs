@@ -1,6 +1,6 @@
-//! The bounded pool of read connections: at most `max_open` exist, `max_idle` of them unused, none used past its
-//! lifetime. The most recently used goes out first, so that the others age and close. Who comes when all are out waits for
-//! one, and is refused after `WAIT_MAX`.
+//! The bounded pool of read connections: at most `max_open` exist and at most `max_idle` of them are idle. None is
+//! reused past its lifetime. The most recently used one is lent first, so that the others age and are closed. A caller
+//! that finds all of them in use waits, and fails after `WAIT_MAX`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,25 +15,25 @@ use super::options::IndexOptions;
 use super::schema;
 use orcas_base::error::{Error, Result};
 
-/// How long a caller waits for a connection while all are out: many times what a page takes to read.
+/// How long a caller waits while all connections are in use: many times longer than a page of results takes.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 1 } else { 10 });
 
 pub(super) struct Pooled {
     pub(super) conn: Connection,
     opened_at: Instant,
-    /// How often the files had been replaced when it was opened.
+    /// How often the files had been replaced when the connection was opened.
     generation: u64,
 }
 
 #[derive(Default)]
 struct PoolState {
-    /// The last one was used last.
+    /// Ordered by last use; the last one was used most recently.
     idle: Vec<Pooled>,
-    /// Connections to the present files that exist or are being opened.
+    /// Connections to the current files that exist or are being opened.
     open: u32,
     /// Those of them that are being opened.
     opening: u32,
-    /// The files are being replaced: nobody gets a connection.
+    /// While the files are being replaced, no connection is lent.
     suspended: bool,
     hits: u64,
     misses: u64,
@@ -44,13 +44,13 @@ struct PoolState {
 /// The read connections of an index. Zeros for one in memory, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Loans of one that was open.
+    /// Requests that an idle connection answered.
     pub hits: u64,
-    /// Loans for which one was opened.
+    /// Requests for which a connection was opened.
     pub misses: u64,
-    /// Callers that found all out and waited.
+    /// Requests that waited because all connections were in use.
     pub waits: u64,
-    /// Those of them that waited in vain.
+    /// Of these, the ones that timed out.
     pub refusals: u64,
     pub open: u32,
     pub idle: u32,
@@ -84,7 +84,7 @@ impl Pool {
         let mut deadline = None;
         let mut state = self.state.lock();
         loop {
-            // None is idle while the files are being replaced.
+            // While the files are being replaced, no connection is idle.
             while let Some(pooled) = state.idle.pop() {
                 if pooled.opened_at.elapsed() < self.lifetime {
                     state.hits += 1;
@@ -118,7 +118,7 @@ impl Pool {
             _ => error,
         });
         self.state.lock().opening -= 1;
-        // Who replaces the files waits for it.
+        // `suspend` waits for this.
         self.freed.notify_all();
         match opened {
             Ok(conn) => Ok(Pooled { conn, opened_at: Instant::now(), generation }),
@@ -131,13 +131,13 @@ impl Pool {
         }
     }
 
-    /// What a read on this connection ran into.
+    /// Reports an error that a read on this connection met.
     pub(super) fn note(&self, pooled: &Pooled, error: &Error) {
         self.damage.note(pooled.generation, error);
     }
 
-    /// From now on nobody gets a connection, and none is being opened. What was idle is given back; connections that are
-    /// out are closed when they come back.
+    /// Stops lending connections, and waits until none is being opened. Returns the idle ones; those in use are closed
+    /// when they are returned.
     pub(super) fn suspend(&self) -> Vec<Connection> {
         let mut state = self.state.lock();
         state.suspended = true;
@@ -149,14 +149,14 @@ impl Pool {
         state.idle.drain(..).map(|pooled| pooled.conn).collect()
     }
 
-    /// Connections are to the files that stand there now.
+    /// Lends connections again, to the files that are there now.
     pub(super) fn resume(&self) {
         self.state.lock().suspended = false;
         self.freed.notify_all();
     }
 
     pub(super) fn give_back(&self, pooled: Pooled) {
-        // A transaction left open would pin the WAL for as long as the connection idles.
+        // An open transaction would keep the WAL from starting over while the connection is idle.
         let reusable = pooled.opened_at.elapsed() < self.lifetime && pooled.conn.is_autocommit();
         let generation = pooled.generation;
         let mut state = self.state.lock();
@@ -180,7 +180,7 @@ impl Pool {
         self.freed.notify_one();
     }
 
-    /// Closes those that have idled past their lifetime.
+    /// Closes idle connections that are older than their lifetime.
     pub(super) fn close_expired(&self) {
         let expired: Vec<Pooled> = {
             let mut state = self.state.lock();

@@ -1,9 +1,9 @@
-//! Puts a database that was built beside the index in its place, also under readers.
+//! Replaces the database of an index by one that was built beside it, even while readers are open.
 //!
-//! Invariants. No connection is being opened while the files change hands: one that opened the database before and its
-//! write-ahead log afterwards would read a mixture. At every moment the directory holds a whole index or none, never a
-//! database with the write-ahead log of another one. Connections to the old files may live on; they never touch what
-//! stands under the names now, since SQLite looks whether its database is still there before it closes its log.
+//! Invariants. No connection is being opened while the files are exchanged: it could open the old database and the new
+//! write-ahead log. At every moment the directory holds a whole index or none, never a database with the write-ahead
+//! log of another one. Connections to the old files may stay open. They never touch the new files, because SQLite
+//! checks that its database file is still in place before it deletes the write-ahead log.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::{frames, schema};
 use orcas_base::error::{Error, Result};
 
 impl Index {
-    /// Closes an index that nobody else has, all of it in its one file, for `put_in_place`.
+    /// Closes an index that nobody else uses, with all of it in the database file, for `put_in_place`.
     ///
     /// # Errors
     /// `StorageFull`, `Index`.
@@ -25,10 +25,11 @@ impl Index {
         self.truncate_wal()
     }
 
-    /// Moves the database at `from`, which was closed, to `to`. A crash leaves the one, none or the other there.
+    /// Moves the database at `from`, which was closed, to `to`. After a crash, the old database, the new one or none is
+    /// there.
     ///
     /// # Errors
-    /// `Index` when something has it open, `Io`. Then there may be none.
+    /// `Index` when `from` is open, `Io`. Then there may be no database at `to`.
     pub fn put_in_place(from: &Path, to: &Path) -> Result<()> {
         if !frames::is_absent(from) {
             return Err(failure("the index that was built has a write-ahead log").into());
@@ -38,11 +39,11 @@ impl Index {
         sync_directory_of(to)
     }
 
-    /// Goes on with the database at `rebuilt`, which nobody has open and which says the same as this one. Who has a
-    /// reader keeps it; the next one reads the new files. The writer must be gone.
+    /// Switches to the database at `rebuilt`, which nobody has open and which has the same content as this one.
+    /// Existing readers keep the old files, new ones read the new files. There must be no writer.
     ///
     /// # Errors
-    /// `Io` or `Index`, after which there may be no index that can be read.
+    /// `Io` or `Index`. Afterwards there may be no readable index.
     pub fn replace(&self, rebuilt: &Path) -> Result<()> {
         let database = &self.database;
         let (Backing::File { pool, maintenance }, Some(path)) = (&database.backing, &database.options.path) else {
@@ -51,7 +52,7 @@ impl Index {
         if database.has_writer.load(Ordering::Acquire) {
             return Err(failure("an index with a writer cannot be replaced").into());
         }
-        // While it is open, the last reader to close does not take the write-ahead log away.
+        // While this connection is open, SQLite does not delete the write-ahead log with the last reader.
         let mut maintenance = maintenance.lock();
         drop(pool.suspend());
         let opened = Self::put_in_place(rebuilt, path).and_then(|()| {
@@ -67,12 +68,13 @@ impl Index {
         replaced
     }
 
-    /// Calls `listener` whenever the files are found damaged, once until they are replaced, on the thread that met it.
+    /// Calls `listener` when the files are found damaged, on the thread that found it, and at most once until they are
+    /// replaced.
     pub fn on_damage(&self, listener: impl Fn(&Arc<str>) + Send + Sync + 'static) {
         self.database.damage.listen(Box::new(listener));
     }
 
-    /// What was found to be damaged.
+    /// The first damage found in the current files.
     pub fn damage(&self) -> Option<Arc<str>> {
         self.database.damage.found()
     }

@@ -1,4 +1,5 @@
-//! Whole tables in pages, for checks: what refers to blobs, and the blobs. Each page is a read of its own.
+//! Reads of whole tables in pages, for checks: blobs, and everything that refers to them. Each page is a read of its
+//! own.
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row};
@@ -20,7 +21,7 @@ pub struct BlobEntry {
     pub refs: u64,
     /// The smallest bucket that refers to it.
     pub home: Option<BucketId>,
-    /// Of shared blobs only.
+    /// `None` for a blob that is not shared.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -33,7 +34,7 @@ pub struct UploadPart {
     pub part: PartRow,
 }
 
-/// What the rows of a bucket's versions add up to.
+/// The counts of a bucket as its rows in `heads` and `history` add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCounts {
     pub objects: u64,
@@ -46,7 +47,8 @@ const BLOB: &str = "SELECT sequence, place, file, offset, length, refs, bucket, 
 fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
     let home: Option<i64> = row.get(6)?;
     let fingerprint: Option<Vec<u8>> = row.get(7)?;
-    let fingerprint = fingerprint.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("a fingerprint is cut"))?;
+    let fingerprint =
+        fingerprint.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("a fingerprint has the wrong length"))?;
     Ok(BlobEntry {
         sequence: loaded_int(row.get(0)?)?,
         location: StoredLocation::load(row, 1)?.location()?,
@@ -123,7 +125,7 @@ impl Reader<'_> {
         self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
     }
 
-    /// What the rows of `heads` and `history` add up to, by bucket, and the number of records in `versions`.
+    /// What the rows of `heads` and `history` add up to, by bucket, and the number of rows in `versions`.
     pub fn row_counts(&self) -> Result<(Vec<(BucketId, RowCounts)>, u64)> {
         let sql = "SELECT bucket, sum(objects), sum(bytes), sum(history) FROM ( \
              SELECT bucket, count(*) AS objects, sum(size) AS bytes, 0 AS history FROM heads GROUP BY bucket \

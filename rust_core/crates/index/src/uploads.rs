@@ -1,5 +1,5 @@
-//! Uploads in progress, their parts, and the answers of those that were completed. Ordered by key, then initiation,
-//! then id, as ListMultipartUploads shows them.
+//! Uploads in progress, their parts, and the answers to requests that completed uploads. Uploads are ordered by key,
+//! then time of initiation, then id, as in the answer to ListMultipartUploads.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -13,8 +13,8 @@ use super::references::Changes;
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
 
-/// Answers kept for repeated CompleteMultipartUpload requests. Bounds what a client that completes uploads for ever
-/// leaves behind.
+/// Answers kept for repeated CompleteMultipartUpload requests. A limit, because clients may complete any number of
+/// uploads.
 const COMPLETED_MAX: u64 = 10_000;
 
 pub(super) const SCAN: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
@@ -30,7 +30,7 @@ pub struct PartRow {
     pub part: Stored,
 }
 
-/// What a repeated CompleteMultipartUpload is answered from.
+/// The answer to a repeated CompleteMultipartUpload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
     pub sequence: Sequence,
@@ -131,7 +131,7 @@ pub(super) fn scan(
     limit: usize,
     visit: &mut dyn FnMut(UploadRow<'_>) -> bool,
 ) -> Result<()> {
-    // Every start is "after (key, initiated, id)": before the first moment of a key, or after its last.
+    // Every start is "after (key, initiated, id)", with values below or above all others for the start or end of a key.
     let (key, initiated_ms, id) = match from {
         UploadFrom::Key(key) => (key, -1, [0; 16]),
         UploadFrom::AfterKey(key) => (key, i64::MAX, [0xff; 16]),
@@ -178,8 +178,8 @@ pub(super) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) 
     Ok(())
 }
 
-/// Adds or replaces a part. The upload must be there: a part without one would never be removed. In a rebuild such a part
-/// is passed over: its upload has ended.
+/// Adds or replaces a part. The upload must exist, because a part without one would never be removed. A rebuild ignores
+/// such a part: its upload has ended.
 pub(super) fn put_part(conn: &Connection, changes: &mut Changes, applied: &Applied<'_>, part: &Part) -> Result<()> {
     let mut find = conn.prepare_cached(
         "SELECT u.bucket, p.kind, p.record FROM uploads u LEFT JOIN parts p ON p.upload = u.id AND p.number = ?2 \
@@ -187,7 +187,7 @@ pub(super) fn put_part(conn: &Connection, changes: &mut Changes, applied: &Appli
     )?;
     let mut rows = find.query((part.upload.0, part.number))?;
     let Some(row) = rows.next()? else {
-        return absent(changes, "a record adds a part to an upload that is not there");
+        return absent(changes, "a record adds a part to an upload that does not exist");
     };
     let bucket: i64 = row.get(0)?;
     if row.get::<_, Option<u8>>(1)?.is_some() {
@@ -202,12 +202,12 @@ pub(super) fn put_part(conn: &Connection, changes: &mut Changes, applied: &Appli
     changes.hold(conn, bucket, &part.manifest)
 }
 
-/// Fails, unless a rebuild runs, in which what a record refers to may have been dropped.
+/// Fails with `reason`, except in a rebuild, where the record that created the upload may have been dropped.
 fn absent(changes: &Changes, reason: &str) -> Result<()> {
     if changes.counters.rebuild.is_some() { Ok(()) } else { Err(failure(reason)) }
 }
 
-/// Reads the part whose kind and record stand in a row from column `first` on.
+/// Reads the part whose kind and record are in the columns `first` and `first + 1` of a row.
 fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
     match record::decode(row.get(first)?, &blob_bytes(row, first + 1)?) {
         Ok(Record::PutPart(part)) => Ok(part),
@@ -215,11 +215,11 @@ fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
     }
 }
 
-/// Removes an upload and its parts, with what they refer to.
+/// Removes an upload, its parts and their references.
 pub(super) fn delete(conn: &Connection, changes: &mut Changes, upload: UploadId) -> Result<()> {
     let mut delete = conn.prepare_cached("DELETE FROM uploads WHERE id = ?1 RETURNING bucket")?;
     let Some(bucket) = delete.query_row([upload.0], |row| row.get::<_, i64>(0)).optional()? else {
-        return absent(changes, "a record ends an upload that is not there");
+        return absent(changes, "a record ends an upload that does not exist");
     };
     let mut parts = conn.prepare_cached("SELECT kind, record FROM parts WHERE upload = ?1")?;
     let mut rows = parts.query([upload.0])?;
@@ -251,7 +251,7 @@ pub(super) fn completed_count(conn: &Connection) -> Result<u64> {
     loaded_int(conn.query_row("SELECT count(*) FROM completed_uploads", [], |row| row.get(0))?)
 }
 
-/// An answer on its way into the table.
+/// A row for `completed_uploads`.
 pub(super) struct NewCompletedUpload<'a> {
     pub(super) sequence: Sequence,
     pub(super) upload: UploadId,
@@ -263,8 +263,8 @@ pub(super) struct NewCompletedUpload<'a> {
     pub(super) checksum: Option<&'a ObjectChecksum>,
 }
 
-/// Keeps the answer of a completed upload. Pruned after each one, oldest first, so that the rows do not depend on how
-/// records were grouped.
+/// Adds the answer of a completed upload, and removes the oldest one if there are too many. This is done for each
+/// answer, so that the rows do not depend on how records are grouped. `kept` is the number of rows.
 pub(super) fn insert_completed(conn: &Connection, kept: &mut u64, completed: &NewCompletedUpload<'_>) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO completed_uploads (sequence, upload, request, bucket, key, version_id, etag, checksum, \

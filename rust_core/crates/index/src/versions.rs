@@ -1,9 +1,8 @@
-//! Versions: which record is the current one of a key, which came before it, and the records themselves.
+//! Versions: the current one of each key, the earlier ones, and their records.
 //!
-//! The newest version of a key stands in `heads` unless it is a delete marker; all others stand in `history`. So a
-//! bucket that never was versioned has no rows in `history`, and pays nothing for it. `versions` holds the payload of
-//! each version in either table, and of no other: a version that goes is read from there once more, so that what its
-//! manifest refers to is counted down.
+//! The newest version of a key is in `heads` unless it is a delete marker; all others are in `history`. So a bucket
+//! that was never versioned has no rows in `history`, and no cost for it. `versions` holds the record of each version
+//! that is in either table. When a version is removed, its record is read to release the references of its manifest.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
@@ -17,8 +16,8 @@ use orcas_record::{BucketId, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
      WHERE h.bucket = ?1 AND h.key = ?2";
-const VERSION: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
-     WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3 \
+const VERSION: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v \
+     ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3 \
      UNION ALL SELECT h.sequence, v.kind, v.record FROM history h LEFT JOIN versions v ON v.sequence = h.sequence \
      WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3";
 
@@ -40,14 +39,14 @@ pub(super) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM versions WHERE sequence = ?1")?.exists([stored_int(sequence)?])?)
 }
 
-/// The statements that every small put needs, fetched once for a transaction.
+/// Writes versions. Holds the statements that every small put needs, so that they are looked up once per transaction.
 pub(super) struct VersionWriter<'c> {
     conn: &'c Connection,
     insert_head: CachedStatement<'c>,
     insert_version: CachedStatement<'c>,
 }
 
-/// What stood in `heads` or `history` before it was removed or replaced.
+/// A row of `heads` or `history` that was removed or is to be replaced.
 struct Former {
     sequence: i64,
     size: u64,
@@ -66,13 +65,13 @@ impl<'c> VersionWriter<'c> {
         })
     }
 
-    /// The version becomes the newest of its key; one with the same id goes.
+    /// Adds a version as the newest of its key. It replaces one with the same id.
     pub(super) fn put(&mut self, changes: &mut Changes, applied: &Applied<'_>, version: &Version) -> Result<()> {
         let row = heads::columns(version, applied.sequence)?;
         if version.delete_marker || changes.counters.buckets.of(self.conn, row.bucket)?.history > 0 {
             self.put_with_history(changes, &row, version)?;
         } else if self.insert_head.execute(&row.bind()[..])? == 1 {
-            // A fresh key, the common case, costs one descent of the tree: a conflict is found on the way.
+            // The common case, a new key, costs one descent of the tree, because the insert itself detects a conflict.
             changes.counters.buckets.of(self.conn, row.bucket)?.add_head(version.size);
         } else {
             self.replace_head(changes, &row, version)?;
@@ -82,7 +81,7 @@ impl<'c> VersionWriter<'c> {
         changes.hold(self.conn, row.bucket, &version.manifest)
     }
 
-    /// The key has a head and the bucket no history: the head is replaced, or becomes the first row of the history.
+    /// For a key with a head in a bucket without history: replaces the head, or moves it to the history.
     fn replace_head(&mut self, changes: &mut Changes, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
         let former =
             self.find_head(row.bucket, row.key)?.ok_or_else(|| failure("a head is both present and absent"))?;
@@ -119,7 +118,7 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    /// Removes one version; nothing happens when there is none. The newest that is left becomes the head.
+    /// Removes one version, if it exists. The newest remaining one becomes the head.
     pub(super) fn delete(&mut self, changes: &mut Changes, bucket: BucketId, key: &[u8], id: VersionId) -> Result<()> {
         let bucket = stored_int(bucket.0)?;
         self.take(changes, bucket, key, store_version_id(id))?;
@@ -145,10 +144,11 @@ impl<'c> VersionWriter<'c> {
         }
     }
 
-    /// Removes the version with this id, wherever it stands, and its record.
+    /// Removes the version with this id from `heads` or `history`, and its record.
     fn take(&mut self, changes: &mut Changes, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
         let mut from_heads = self.conn.prepare_cached(
-            "DELETE FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 RETURNING sequence, size, version_id",
+            "DELETE FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 \
+             RETURNING sequence, size, version_id",
         )?;
         if let Some(former) = first_former(&mut from_heads, (bucket, key, id))? {
             changes.counters.buckets.of(self.conn, bucket)?.remove_head(former.size);
@@ -179,7 +179,7 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    /// Gives a key without head the newest version of its history, unless that is a delete marker.
+    /// Makes the newest version in the history of a key without head its head, unless that is a delete marker.
     fn promote(&mut self, changes: &mut Changes, bucket: i64, key: &[u8]) -> Result<()> {
         if changes.counters.buckets.of(self.conn, bucket)?.history == 0 || self.find_head(bucket, key)?.is_some() {
             return Ok(());
@@ -215,7 +215,7 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    /// Removes the record of a version and what it refers to.
+    /// Removes the record of a version and its references.
     fn remove_record(&self, changes: &mut Changes, bucket: i64, sequence: i64) -> Result<()> {
         let mut delete = self.conn.prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record")?;
         let mut rows = delete.query([sequence])?;
@@ -226,7 +226,7 @@ impl<'c> VersionWriter<'c> {
     }
 }
 
-/// The first row of (sequence, size, version id). A statement that deletes has done so before its first row.
+/// The first row of (sequence, size, version id). A DELETE has removed its rows before it returns the first.
 fn first_former(statement: &mut CachedStatement<'_>, params: impl rusqlite::Params) -> Result<Option<Former>> {
     let mut rows = statement.query(params)?;
     let Some(row) = rows.next()? else { return Ok(None) };

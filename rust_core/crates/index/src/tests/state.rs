@@ -1,4 +1,4 @@
-//! The rows that a state demands, counted anew from versions and parts.
+//! The expected rows of a state, counted from versions and parts.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::history::World;
 use super::*;
 
 impl World {
-    /// (bucket, manifest) of everything that refers.
+    /// (bucket, manifest) of every version and part.
     fn manifests(&self) -> impl Iterator<Item = (u64, &[Extent])> {
         let parts = self
             .uploads
@@ -32,7 +32,7 @@ impl World {
         self.segments.retain(|segment, _| held.keys().any(|(name, _)| name == segment));
     }
 
-    /// ReferenceChanges of each blob that has any, bucket by bucket.
+    /// References of each blob that has any, bucket by bucket.
     pub(super) fn referred(&self) -> BTreeMap<Sequence, BTreeMap<u64, u64>> {
         let mut refs: BTreeMap<Sequence, BTreeMap<u64, u64>> = BTreeMap::new();
         let mut count = |bucket: u64, extents: &[Extent]| {
@@ -49,7 +49,7 @@ impl World {
         refs
     }
 
-    /// The rows that the state demands, of every table that holds numbers of it.
+    /// The expected rows of every table that holds counts or sizes.
     pub(super) fn rows(&self) -> Vec<String> {
         let mut rows = Vec::new();
         let referred = self.referred();

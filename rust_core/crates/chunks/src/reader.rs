@@ -1,7 +1,7 @@
-//! Reads ranges of chunks, any thread, verifying what it touches.
+//! Reads and verifies ranges of chunks, on any thread.
 //!
-//! A chunk's header and checksum table are verified once and kept in a bounded cache; every 64 KiB block is verified
-//! each time before a byte of it is handed out.
+//! A chunk's header and checksum table are verified once, and the table is kept in a bounded cache. Every 64 KiB block
+//! is verified each time before a byte of it is returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use super::format::{
 };
 use super::{PackOptions, pack_path};
 
-/// Packs that readers keep open at most: the share of the process's descriptors that packs may take.
+/// Packs that readers keep open at most, which limits the file descriptors that they take.
 const OPEN_PACKS_MAX: usize = 64;
 /// Bytes of memory that the cache of tables may take.
 const TABLES_MAX: usize = 8 * 1024 * 1024;
@@ -28,7 +28,7 @@ const PREFIX_GUESS: usize = CHUNK_HEADER + 4 * 64;
 pub(super) struct Reader {
     fs: Arc<dyn FileSystem>,
     options: Arc<PackOptions>,
-    /// Of packs that are read without their headers: with these nothing else is read.
+    /// For salvage: the salts of the packs, whose headers are not read then. A pack without one cannot be read.
     salts: Option<HashMap<u64, u32>>,
     /// Oldest first.
     open: Mutex<VecDeque<Arc<OpenPack>>>,
@@ -44,17 +44,17 @@ pub(super) struct OpenPack {
     pub lacks_a_copy: bool,
 }
 
-/// A read at an offset: `false` when it would have to wait.
+/// Reads at an offset; returns `false` when it would have to wait.
 pub(super) type ReadAt<'a> = &'a dyn Fn(&dyn File, u64, &mut [u8]) -> Result<bool>;
 
-/// The prefix of a chunk, verified.
+/// The part of a chunk's frame before the content: header and checksum table, verified.
 pub(super) struct FramePrefix {
     pub header: ChunkHeader,
     /// Salted, one for each block.
     pub crcs: Vec<u32>,
 }
 
-/// What a read needs of a prefix.
+/// What the cache keeps of a `FramePrefix`.
 struct Table {
     length: u32,
     crcs: Vec<u32>,
@@ -81,7 +81,7 @@ impl Reader {
         let from = start as usize;
         let until = from + buf.len();
         if until > table.length as usize {
-            return Err(corrupt("a read beyond the chunk"));
+            return Err(corrupt("the read extends beyond the chunk"));
         }
         if buf.is_empty() {
             return Ok(true);
@@ -141,7 +141,7 @@ impl Reader {
         Ok(pack)
     }
 
-    /// Lets go of everything that is kept of a pack.
+    /// Drops the descriptor and the tables of a pack.
     pub fn forget(&self, number: u64) {
         self.open.lock().retain(|pack| pack.number != number);
         self.tables.lock().forget(number);
@@ -175,7 +175,7 @@ impl FramePrefix {
 }
 
 impl Table {
-    /// Bytes in the cache, with an allowance for its two maps.
+    /// Bytes that the table takes in the cache, including an estimate for the map and the queue.
     fn memory(&self) -> usize {
         4 * self.crcs.len() + 160
     }
@@ -206,7 +206,7 @@ pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64,
     let path = pack_path(&options.dir, number);
     let file = fs.open(&path, mode)?;
     let mut encoded = [0; FILE_HEADER_ENCODED];
-    // An empty pack of an earlier version ends behind the first copy.
+    // An empty pack of an earlier version ends after the first copy.
     let present = file.len()?.min(FILE_HEADER_ENCODED as u64) as usize;
     file.read_at(0, &mut encoded[..present])?;
     let header = PackHeader::decode(&encoded, &options.store_id, number).map_err(|fault| match fault {

@@ -35,7 +35,6 @@ LONGER: dict[str, int] = {}
 RINGS: dict[str, list[str]] = {
     "rust_core": ["checks core lib"],
     "checksum": ["md5::lanes md5::lanes::vectors"],
-    "decide": ["buckets lib manifest objects reclaim uploads"],
     "engine": [
         (
             "apply ballast body cache check::census check::losses check::manifests check::replay check::scrub "

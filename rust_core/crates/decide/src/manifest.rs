@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 
-use super::{Body, ChunkPlace, PlacedChunk, Refusal, Sharing, View};
+use super::intent::{Body, ChunkPlace, PlacedChunk, Sharing};
+use super::outcome::Refusal;
+use super::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Extent, HEAD_LENGTH, Fingerprint, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
+    Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
 };
 
 /// Extents that are put together at once: those of the largest object in parts just too short for segments, and more.

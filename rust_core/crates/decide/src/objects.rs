@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use super::buckets::live_bucket;
+use super::decision::{Context, Decision};
+use super::intent::{Copy, DeleteEntry, EtagMatch, Move, Precondition, PutObject, SourceConditions};
+use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
-use super::{
-    Context, Copy, Decision, DeleteEntry, EtagMatch, Failure, Move, Outcome, PUT_SIZE_MAX, Precondition, Put,
-    PutObject, Refusal, SourceConditions, View, live_bucket,
-};
+use super::outcome::{Failure, Outcome, Put, Refusal};
+use super::view::View;
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_record::{BucketId, Object, Record, Version, VersionId};
 

@@ -2,7 +2,10 @@
 //! one order of all mutations, so that a reference made before a decision is seen by it, and one made after it finds
 //! the blob gone.
 
-use super::{Context, Decision, Outcome, View};
+use super::decision::{Context, Decision};
+use super::intent::ReplaceLog;
+use super::outcome::Outcome;
+use super::view::View;
 use orcas_base::error::Result;
 use orcas_record::{ChunkMove, ContentMove, MOVES_MAX, Record, Sequence};
 
@@ -47,8 +50,8 @@ pub(super) fn retire_pack(view: &dyn View, context: &Context, pack: u64) -> Resu
 }
 
 /// What `file` leaves out of the records `first..=last` was dead when it was written, and what is dead stays so.
-pub(super) fn replace_log(context: &Context, replacement: super::ReplaceLog) -> Decision {
-    let super::ReplaceLog { file, first, last, moves } = replacement;
+pub(super) fn replace_log(context: &Context, replacement: ReplaceLog) -> Decision {
+    let ReplaceLog { file, first, last, moves } = replacement;
     let of = |moves: &[ContentMove]| Record::MoveContents { file, moves: moves.to_vec() };
     let mut records: Vec<Record> = moves.chunks(MOVES_MAX).map(of).collect();
     records.push(Record::ReplaceLog { file, first, last });

@@ -1,12 +1,14 @@
 //! The rules, over a state that is a handful of maps.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::*;
+use orcas_base::error::{Error, Result};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
-use orcas_record::{BucketSettings, Fingerprint, ObjectHeaders, Version, VersionId};
+use orcas_record::*;
 
 const BUCKET: BucketId = BucketId(1);
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::Shared;
 use super::queue::{AppendedBatch, Next, Stall};
+use super::state::EngineState;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::{Applied, Writer};
 
@@ -12,13 +12,13 @@ use orcas_index::{Applied, Writer};
 const TRIM_RECORDS: usize = 256;
 
 pub(super) struct Applier {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     /// `None` only while it stands still.
     writer: Option<Writer>,
 }
 
 impl Applier {
-    pub fn new(shared: Arc<Shared>, writer: Writer) -> Self {
+    pub fn new(shared: Arc<EngineState>, writer: Writer) -> Self {
         let mut applier = Self { shared, writer: None };
         applier.go_on_with(writer);
         applier
@@ -74,7 +74,7 @@ impl Applier {
 
     fn fail(&self, error: &Error) {
         let reason = "the index could not follow the log: restart the server, which builds it again";
-        self.shared.stop_writing(Cause::new(reason, error.to_string()));
+        self.shared.faults.stop_writing(Cause::new(reason, error.to_string()));
         self.shared.applies.fail();
     }
 

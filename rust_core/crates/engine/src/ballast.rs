@@ -9,13 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::Shared;
 use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
 
 const NAME: &str = "ballast";
 /// What a start and a small store need: two small log files, and the write-ahead log of the index for some transactions.
-const SMALLEST: u64 = 8 << 20;
+pub(super) const SMALLEST: u64 = 8 << 20;
 /// Taken at a time, so that whatever there is of room can be had.
 const STEP: u64 = 1 << 20;
 
@@ -56,6 +55,11 @@ impl Ballast {
             Err(error) => return Err(error),
         }
         Ok(ballast)
+    }
+
+    /// Whether the store is to have one.
+    pub fn is_wanted(&self) -> bool {
+        self.largest > 0
     }
 
     fn path(&self) -> PathBuf {
@@ -142,29 +146,6 @@ impl Ballast {
             self.held.store(held, Ordering::Release);
         }
         Ok(())
-    }
-}
-
-impl Shared {
-    /// Makes what room it can for something that has to go on and found none. True when there is more than before. The
-    /// spare log file goes last: the present one has room as well, and what finds none may be what gives space back.
-    pub(super) fn make_room(&self) -> bool {
-        self.ballast.give_up() || self.ballast.largest > 0 && self.spares.remove()
-    }
-
-    /// Makes the next log file ready, if it is not.
-    pub(super) fn make_spare(&self) -> Result<()> {
-        match self.spares.make() {
-            Err(Error::StorageFull) if self.ballast.give_up() => self.spares.make(),
-            made => made,
-        }
-    }
-
-    /// Takes the ballast from room that the store can spare at work. An index that is being built anew goes first.
-    pub(super) fn fill_ballast(&self) {
-        if !self.mending.is_wanted() {
-            self.ballast.fill(SMALLEST);
-        }
     }
 }
 

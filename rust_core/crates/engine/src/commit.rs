@@ -10,17 +10,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::buckets::BucketTable;
 use super::overlay::Overlay;
 use super::queue::{AppendedBatch, Sequenced};
+use super::state::{EngineState, UpkeepTask};
 use super::view::SequencerView;
-use super::{CompletionSink, Shared, Task, Waiter};
+use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Body, Context, Decision, Failure, Intent, Outcome, PlacedChunk, decide};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, BucketId, Durability, Record, Sequence, UploadId};
-
-use super::buckets::BucketTable;
 
 /// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered` one
 /// because it is read again, to be chained and written, and would no longer be in the processor's cache.
@@ -33,7 +33,7 @@ const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 const FAILURES_MAX: u32 = 2;
 
 pub(super) struct Committer {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     log: Log,
     /// End of the last batch that a sync covered.
     durable: LogPosition,
@@ -71,7 +71,7 @@ pub(super) struct Committer {
 }
 
 impl Committer {
-    pub fn new(shared: Arc<Shared>, log: Log) -> Self {
+    pub fn new(shared: Arc<EngineState>, log: Log) -> Self {
         let durable = log.position();
         let buckets = Arc::clone(&shared.buckets.read());
         Self {
@@ -235,7 +235,7 @@ impl Committer {
     }
 
     fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
-        self.shared.check_writable()?;
+        self.shared.faults.check_writable()?;
         if let Some(stuck) = &self.stuck {
             return Err(Failure::Engine(stuck.clone()));
         }
@@ -425,7 +425,7 @@ impl Committer {
             bytes,
         });
         if self.log.wants_spare() {
-            self.shared.request(Task::Spare);
+            self.shared.request(UpkeepTask::Spare);
         }
         Ok(())
     }
@@ -462,7 +462,7 @@ impl Committer {
         }
         if matches!(error, Error::StorageFull) {
             // The upkeep thread makes room and the next log file, for the next attempt.
-            self.shared.request(Task::Spare);
+            self.shared.request(UpkeepTask::Spare);
         }
         // In a new file without a batch there is nothing to give up.
         if self.log.needs_fail_over() || self.log.position().chain != self.durable.chain {
@@ -476,7 +476,7 @@ impl Committer {
     }
 
     fn stop(&self, reason: &'static str) {
-        self.shared.stop_writing(reason.into());
+        self.shared.faults.stop_writing(reason.into());
     }
 
     /// At shutdown.

@@ -11,11 +11,11 @@ use orcas_base::sync::Mutex;
 
 #[derive(Default)]
 pub(super) struct Epochs {
-    state: Mutex<State>,
+    state: Mutex<Pinned>,
 }
 
 #[derive(Default)]
-struct State {
+struct Pinned {
     present: u64,
     /// Pins by epoch; none is zero.
     pinned: BTreeMap<u64, usize>,

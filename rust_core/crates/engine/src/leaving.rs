@@ -19,18 +19,18 @@ const KEPT_MAX: usize = 64 << 20;
 
 #[derive(Default)]
 pub(super) struct Leaving {
-    state: Mutex<State>,
+    state: Mutex<KeptSegments>,
 }
 
 #[derive(Default)]
-struct State {
+struct KeptSegments {
     segments: HashMap<Sequence, Bytes>,
     /// Oldest first, with the epoch in which they went; none while their transaction is open.
     order: VecDeque<(Sequence, Option<u64>)>,
     bytes: usize,
 }
 
-impl State {
+impl KeptSegments {
     fn drop_oldest(&mut self) {
         if let Some((segment, _)) = self.order.pop_front()
             && let Some(payload) = self.segments.remove(&segment)

@@ -218,7 +218,7 @@ impl Overlay {
     }
 
     /// Where the newest version with this SHA-256 that a record here brings was put; perhaps replaced since.
-    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<&(BucketId, Bytes)> {
+    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<(BucketId, &Bytes)> {
         self.mentions.with_sha256(sha256)
     }
 

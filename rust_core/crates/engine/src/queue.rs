@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{CompletionSink, Waiter};
+use super::waiter::Waiter;
 use orcas_base::error::{Error, Result as EngineResult};
 use orcas_base::sync::{Condvar, Mutex};
-use orcas_decide::{Body, Failure, Intent, Outcome};
+use orcas_decide::{Body, Intent};
 use orcas_index::BlobLocation;
 use orcas_log::LogPosition;
 use orcas_record::{Record, Sequence};
@@ -136,24 +136,6 @@ impl IntentQueue {
         drop(intents);
         self.arrived.notify_one();
         waiting.into_iter().map(|(_, waiter)| waiter)
-    }
-}
-
-/// Holds the answer of an intent for somebody who looks now and then.
-#[derive(Default)]
-pub(super) struct Answer {
-    answer: Mutex<Option<Result<Outcome, Failure>>>,
-}
-
-impl Answer {
-    pub fn get(&self) -> Option<Result<Outcome, Failure>> {
-        self.answer.lock().clone()
-    }
-}
-
-impl CompletionSink for Answer {
-    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
-        *self.answer.lock() = Some(result);
     }
 }
 

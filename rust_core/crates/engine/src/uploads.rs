@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Handle;
+use super::handle::Handle;
 use super::list::successor;
-use super::reads::{part_of, upload_of};
+use super::stored::{part_of, upload_of};
 use orcas_base::error::Result;
 use orcas_index::UploadFrom;
 use orcas_record::{BucketId, Part, Upload, UploadId};

@@ -3,7 +3,8 @@
 //! Numbers of the index follow what was acknowledged by as much as the index does, at most a quarter of a second when
 //! little is written. They are read bucket by bucket, so a sum over buckets is of no single moment.
 
-use super::{Handle, Pools};
+use super::handle::Handle;
+use super::health::Pools;
 use orcas_base::error::{Error, Result};
 use orcas_fs::Open;
 use orcas_index::Totals;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Shared;
 use super::buckets::BucketTable;
 use super::overlay::Overlay;
-use super::reads::part_of;
+use super::state::EngineState;
+use super::stored::part_of;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
@@ -16,7 +16,7 @@ use orcas_index::BlobLocation;
 use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
 
 pub(super) struct SequencerView<'a> {
-    pub shared: &'a Shared,
+    pub shared: &'a EngineState,
     pub pending: &'a Overlay,
     pub buckets: &'a BucketTable,
 }

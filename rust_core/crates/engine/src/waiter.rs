@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use orcas_base::error::Error;
-use orcas_base::sync::{Receiver, Sender, bounded};
+use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
 use orcas_decide::{Failure, Outcome};
 
 /// Takes the answers of submitted intents. Called from the committer's thread: it must not block.
@@ -69,5 +69,23 @@ impl CompletionSink for ChannelSink {
     fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
         // The caller waits on the other end for as long as this exists.
         let _ = self.answer.send(result);
+    }
+}
+
+/// Keeps one answer for whoever looks for it now and then.
+#[derive(Default)]
+pub(super) struct PollSink {
+    answer: Mutex<Option<Result<Outcome, Failure>>>,
+}
+
+impl PollSink {
+    pub fn get(&self) -> Option<Result<Outcome, Failure>> {
+        self.answer.lock().clone()
+    }
+}
+
+impl CompletionSink for PollSink {
+    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
+        *self.answer.lock() = Some(result);
     }
 }

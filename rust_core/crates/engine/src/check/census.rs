@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::super::stored::{part_of, version_of};
 use super::collect::Collector;
 use super::packs::length_of;
 use super::{FindingKind, Phase};
-use crate::reads::{part_of, version_of};
 use orcas_base::error::Result;
 use orcas_index::{BlobEntry, BlobLocation, Counts, Index, PackUsage, Totals};
 use orcas_record::{self as record, BucketId, Extent, Record, Sequence};

@@ -13,6 +13,7 @@ mod manifests;
 mod online;
 mod owners;
 mod packs;
+mod present;
 mod repair;
 mod replay;
 mod rewrite;
@@ -26,8 +27,8 @@ use bytes::Bytes;
 
 pub use repair::{Repaired, repair_store};
 pub use rewrite::GivenUp;
-pub(super) use scrub::{Scrub, run as run_scrub};
 pub use scrub::{ScrubDamage, ScrubProgress};
+pub(super) use scrub::{ScrubStatus, run as run_scrub};
 pub use store::check_store;
 
 /// Findings that a report lists.

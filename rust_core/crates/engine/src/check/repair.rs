@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::keys::StoreKeys;
-use super::super::{Engine, EngineOptions, Environment, IndexPlace};
+use super::super::open::Engine;
+use super::super::options::{EngineOptions, Environment, IndexPlace};
 use super::collect::Collector;
+use super::present::INDEX_NAME;
 use super::rewrite::{GivenUp, rewrite_log};
-use super::store::{INDEX_NAME, check_locked, check_store, lock};
+use super::store::{check_locked, check_store, lock};
 use super::{CheckOptions, CheckProgress, CheckReport, Finding, FindingKind, IndexState};
 use orcas_base::error::Result;
 use orcas_fs::FileSystem;

@@ -17,9 +17,9 @@ use bytes::Bytes;
 use super::buckets::BucketTable;
 use super::check::{FINDINGS_MAX, Finding, FindingKind, Loss};
 use super::keys::StoreKeys;
-use super::open::{Engine, read_only};
-use super::recover::{IndexPlace, load_buckets};
-use super::{EngineOptions, Environment};
+use super::open::{Engine, ReadOnlyParts, read_only};
+use super::options::{EngineOptions, Environment, IndexPlace};
+use super::recover::load_buckets;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{self as chunks, PackOptions, PackSalvage};
 use orcas_fs::FileSystem;
@@ -177,21 +177,6 @@ pub fn salvage_store(
         seconds: started.elapsed().as_secs_f64(),
     };
     Ok((engine, report))
-}
-
-/// What a read-only engine is made of.
-pub(super) struct ReadOnlyParts {
-    pub fs: Arc<dyn FileSystem>,
-    pub keys: StoreKeys,
-    pub index: Index,
-    pub log_reader: LogReader,
-    pub spares: log::SpareMaker,
-    pub packs: chunks::Packs,
-    pub buckets: BucketTable,
-    pub lock: Box<dyn Send + Sync>,
-    /// Where the index is.
-    pub scratch: ScratchDir,
-    pub reason: &'static str,
 }
 
 /// Where a private index goes.

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::super::check::{LOSSES_MAX, Loss};
-use super::super::reads::{Found, version_of};
-use super::super::{Handle, Shared};
+use super::super::handle::Handle;
+use super::super::reads::Found;
+use super::super::state::EngineState;
+use super::super::stored::version_of;
 use super::replay::Outcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
@@ -45,7 +47,7 @@ enum Verdict {
 }
 
 #[derive(Default)]
-struct State {
+struct Progress {
     found: Verified,
     /// Ordered by sequence in the end: threads take pages in turn.
     losses: BTreeMap<Sequence, Loss>,
@@ -53,12 +55,12 @@ struct State {
 }
 
 struct Verify<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<EngineState>,
     handle: &'a Handle,
     outcome: &'a Outcome,
     names: BTreeMap<BucketId, String>,
     cursor: Mutex<Sequence>,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
 }
 
 /// Reads everything.
@@ -84,7 +86,7 @@ pub(super) fn run(handle: &Handle, outcome: &Outcome) -> Result<Verified> {
         let ended_early = Error::Record { reason: "a thread of the salvage ended early" };
         readers.into_iter().try_for_each(|reader| reader.join().unwrap_or(Err(ended_early.clone())))
     })?;
-    let State { mut found, losses, hidden } = verify.state.into_inner();
+    let Progress { mut found, losses, hidden } = verify.state.into_inner();
     found.losses = losses.into_values().collect();
     hide(&handle.shared, &hidden)?;
     Ok(found)
@@ -249,7 +251,7 @@ impl Tag {
 }
 
 /// Takes versions out of the private index.
-fn hide(shared: &Shared, hidden: &[(BucketId, Bytes, VersionId)]) -> Result<()> {
+fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)]) -> Result<()> {
     if hidden.is_empty() {
         return Ok(());
     }

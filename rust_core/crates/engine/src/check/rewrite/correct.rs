@@ -100,7 +100,9 @@ impl Search<'_> {
                 let retired = source.facts.packs_retired.contains(&pack);
                 if !self.readable.contains(&pack) || retired && !born.contains(&pack) {
                     self.gone.insert(entry.sequence);
-                    wanted.extend(entry.fingerprint.map(|Fingerprint(fingerprint)| (fingerprint, (entry.sequence, length))));
+                    wanted.extend(
+                        entry.fingerprint.map(|Fingerprint(fingerprint)| (fingerprint, (entry.sequence, length))),
+                    );
                 } else if !born.contains(&pack) {
                     unborn.insert(pack);
                 }

@@ -15,9 +15,8 @@ use bytes::Bytes;
 
 use super::super::keys::StoreKeys;
 use super::collect::Collector;
-use super::replay::private_options;
-use super::store::{copy_index, places};
-use super::subject::{Copied, PresentIndex};
+use super::present::{Copied, PresentIndex, copy_index, private_options};
+use super::store::places;
 use super::{Loss, Phase};
 use correct::Corrections;
 use orcas_base::error::Result;

@@ -190,7 +190,8 @@ impl<'a> Source<'a> {
             let page = index.read()?.blobs_after(after, PAGE)?;
             let Some(end) = page.last().map(|entry| entry.sequence) else { break };
             for entry in page.iter().filter(|entry| entry.sequence <= last) {
-                if let (BlobLocation::Pack { pack, offset, length }, Some(fingerprint)) = (entry.location, entry.fingerprint)
+                if let (BlobLocation::Pack { pack, offset, length }, Some(fingerprint)) =
+                    (entry.location, entry.fingerprint)
                 {
                     let (shared, head) = (true, record::head_of(&fingerprint.0));
                     self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, pack, offset, length });

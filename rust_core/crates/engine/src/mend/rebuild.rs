@@ -10,21 +10,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::health::Part;
-use super::recover::{apply_recovered, index_options};
-use super::{Shared, Task};
+use super::super::faults::StorePart;
+use super::super::recover::{apply_recovered, index_options};
+use super::super::state::{EngineState, UpkeepTask};
+use super::mark::{REBUILT_NAME, mark, unmark};
 use orcas_base::error::{Cause, Error, Result};
-use orcas_base::planted::{self, Bug};
-use orcas_base::sync::{Condvar, Mutex};
-use orcas_fs::{FileSystem, Open};
 use orcas_index::{Index, Writer};
 use orcas_log::{LogFiles, LogPosition, RecoveredBatch};
 use orcas_record::Sequence;
-
-/// The index while it is being built.
-pub(super) const REBUILT_NAME: &str = "index.db.rebuild";
-/// An empty file that says that `index.db` is damaged, so that a start builds it anew even if it comes upon nothing.
-pub(super) const MARK_NAME: &str = "index.db.damaged";
 
 /// Records that go into the index in one piece.
 const RECORDS: usize = 16_384;
@@ -32,8 +25,6 @@ const RECORDS: usize = 16_384;
 const LEFT_MAX: Sequence = 10_000;
 /// Times the log is followed before that, should writers be faster.
 const ROUNDS_MAX: usize = 8;
-/// Between two attempts while there is no room.
-const AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Indexes that are built within `WITHIN` before the disk is taken to be at fault.
 const TIMES_MAX: usize = 3;
 const WITHIN: Duration = Duration::from_secs(3600);
@@ -45,64 +36,8 @@ const IN_VAIN: &str = "the index is damaged and could not be built anew: stop th
 const TOO_OFTEN: &str =
     "the index was damaged again and again: stop the server, look after the disk and run `orcas fsck`";
 
-#[derive(Default)]
-struct State {
-    /// Why the index is to be built anew.
-    wanted: Option<Arc<str>>,
-    stopped: bool,
-}
-
-/// What the thread is asked.
-#[derive(Default)]
-pub(super) struct Mending {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-impl Mending {
-    /// The index is damaged. Returns at once.
-    pub fn request(&self, reason: &Arc<str>) {
-        self.state.lock().wanted.get_or_insert_with(|| Arc::clone(reason));
-        self.changed.notify_all();
-    }
-
-    /// Whether an index is wanted, whose place nobody else is to take.
-    pub fn is_wanted(&self) -> bool {
-        self.state.lock().wanted.is_some()
-    }
-
-    /// Ends the thread soon.
-    pub fn stop(&self) {
-        self.state.lock().stopped = true;
-        self.changed.notify_all();
-    }
-
-    fn go_on(&self) -> Result<()> {
-        if self.state.lock().stopped { Err(Error::Closed) } else { Ok(()) }
-    }
-
-    /// Waits for a request; `None` when the thread is to end.
-    fn wait(&self) -> Option<Arc<str>> {
-        let mut state = self.state.lock();
-        loop {
-            match (&state.wanted, state.stopped) {
-                (_, true) => return None,
-                (Some(reason), false) => return Some(Arc::clone(reason)),
-                (None, false) => self.changed.wait(&mut state),
-            }
-        }
-    }
-
-    /// False when the thread is to end.
-    fn rest(&self) -> bool {
-        let mut state = self.state.lock();
-        self.changed.wait_while_for(&mut state, |state| !state.stopped, AGAIN_AFTER);
-        !state.stopped
-    }
-}
-
-/// The thread, until `Mending::stop`.
-pub(super) fn run(shared: &Arc<Shared>, logs: &LogFiles) {
+/// The thread, until `MendRequests::stop`.
+pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
     let mut built: VecDeque<Duration> = VecDeque::new();
     while let Some(reason) = shared.mending.wait() {
         let now = shared.clock.monotonic();
@@ -132,46 +67,24 @@ pub(super) fn run(shared: &Arc<Shared>, logs: &LogFiles) {
 }
 
 /// The thread has ended without being asked to.
-pub(super) fn died(shared: &Shared) {
+pub(crate) fn died(shared: &EngineState) {
     give_up(shared, IN_VAIN.into());
 }
 
-fn give_up(shared: &Shared, cause: Cause) {
-    shared.stop_writing(cause.clone());
+fn give_up(shared: &EngineState, cause: Cause) {
+    shared.faults.stop_writing(cause.clone());
     tell(shared, cause);
     shared.applies.give_up();
 }
 
-fn tell(shared: &Shared, cause: Cause) {
-    shared.note_mended(Part::Index);
-    shared.note_damage(Part::Index, cause);
+fn tell(shared: &EngineState, cause: Cause) {
+    shared.faults.note_mended(StorePart::Index);
+    shared.faults.note_damage(StorePart::Index, cause);
 }
 
-/// Says in the directory of the store that its index is damaged.
-fn mark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
-    if !is_marked(fs, data)? && !planted::is(Bug::MendWithoutMark) {
-        fs.open(&data.join(MARK_NAME), Open::Create)?;
-        fs.sync_dir(data)?;
-    }
-    Ok(())
-}
-
-pub(super) fn is_marked(fs: &dyn FileSystem, data: &Path) -> Result<bool> {
-    Ok(fs.list(data)?.iter().any(|name| name == MARK_NAME))
-}
-
-/// The index is whole.
-pub(super) fn unmark(fs: &dyn FileSystem, data: &Path) -> Result<()> {
-    if is_marked(fs, data)? {
-        fs.remove(&data.join(MARK_NAME))?;
-        fs.sync_dir(data)?;
-    }
-    Ok(())
-}
-
-fn rebuild(shared: &Arc<Shared>, logs: &LogFiles) -> Result<()> {
+fn rebuild(shared: &Arc<EngineState>, logs: &LogFiles) -> Result<()> {
     // Files that were replaced may be needed, and files that replace others must not become the only ones on the way.
-    let _rest = shared.holds.take();
+    let _pause = shared.reclaim_pause.begin();
     let path = shared.options.data.join(REBUILT_NAME);
     let outcome = build(shared, logs, &path);
     if outcome.is_err() {
@@ -181,7 +94,7 @@ fn rebuild(shared: &Arc<Shared>, logs: &LogFiles) -> Result<()> {
     outcome
 }
 
-fn build(shared: &Shared, logs: &LogFiles, path: &Path) -> Result<()> {
+fn build(shared: &EngineState, logs: &LogFiles, path: &Path) -> Result<()> {
     Index::destroy(path)?;
     let index = Index::open(index_options(&shared.options, Some(path.to_owned())), shared.keys.store_id)?;
     let mut follower = Follower::new(shared, logs, index.writer()?)?;
@@ -203,24 +116,23 @@ fn build(shared: &Shared, logs: &LogFiles, path: &Path) -> Result<()> {
 }
 
 /// While the applier stands still.
-fn take_over(shared: &Shared, mut follower: Follower<'_>, index: Index, path: &Path) -> Result<()> {
+fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, path: &Path) -> Result<()> {
     follower.follow(&shared.applies.applied_to())?;
     follower.end()?;
     index.close()?;
     shared.index.replace(path)?;
-    // What was asked for meanwhile was about the old one.
-    shared.mending.state.lock().wanted = shared.index.damage();
+    shared.mending.replaced(shared.index.damage());
     // If it stays, the next start builds the index once more.
     let _ = unmark(&*shared.fs, &shared.options.data);
-    shared.note_mended(Part::Index);
+    shared.faults.note_mended(StorePart::Index);
     // From the old one the filter may not have been filled.
-    shared.request(Task::Heads);
+    shared.request(UpkeepTask::Heads);
     Ok(())
 }
 
 /// Brings the log into the new index.
 struct Follower<'a> {
-    shared: &'a Shared,
+    shared: &'a EngineState,
     logs: &'a LogFiles,
     writer: Writer,
     /// The last record that was read.
@@ -228,7 +140,7 @@ struct Follower<'a> {
 }
 
 impl<'a> Follower<'a> {
-    fn new(shared: &'a Shared, logs: &'a LogFiles, mut writer: Writer) -> Result<Self> {
+    fn new(shared: &'a EngineState, logs: &'a LogFiles, mut writer: Writer) -> Result<Self> {
         writer.begin_bulk()?;
         Ok(Self { shared, logs, writer, reached: 0 })
     }

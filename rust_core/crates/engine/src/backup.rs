@@ -1,19 +1,19 @@
-//! Holds: a moment of the store whose bytes stay in place, so that they can be copied beside reads and writes.
+//! Backup pins: the files of one moment stay in place, so that they can be copied while reads and writes go on.
 //!
-//! Invariants. The files of a hold, cut at their lengths, are what a power cut could have left: the log up to a durable
-//! position, which everything acknowledged before is part of (in the weaker modes too: taking a hold syncs them), and
-//! every pack, whose chunks are durable before the log names them. While a hold lives reclamation does not take a step,
-//! so no file goes, no hole is punched and no compacted file is finished; files grow, which changes no listed byte that
-//! the listed log leads to.
+//! Invariants. The files of a pin, cut at their lengths, are what a power cut could have left: the log up to a durable
+//! position, which includes everything acknowledged before (in the weaker modes too: taking a pin syncs it), and every
+//! pack, whose chunks are durable before the log names them. Reclamation pauses while a pin lives, so no file goes, no
+//! hole is punched and no compacted file is finished; files grow, which changes no listed byte that the listed log leads
+//! to.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::epochs::EpochPin;
+use super::handle::Handle;
 use super::keys::NAMES;
-use super::{Handle, Shared};
+use super::reclaim::PauseGuard;
+use super::state::EngineState;
 use orcas_base::error::{Error, Result};
-use orcas_base::sync::{Mutex, MutexGuard};
 use orcas_decide::{Intent, Outcome};
 use orcas_fs::Open;
 use orcas_log::{LogPosition, files_up_to};
@@ -22,64 +22,33 @@ use orcas_record::Sequence;
 /// Between two looks at the applier, which is due after a quarter of a second at the latest.
 const PATIENCE: Duration = Duration::from_millis(2);
 
-/// How many holds there are.
-#[derive(Default)]
-pub(super) struct Holds {
-    count: Mutex<usize>,
-}
-
-impl Holds {
-    /// The right to destroy things, for as long as the guard lives; `None` while there is a hold.
-    pub fn turn(&self) -> Option<MutexGuard<'_, usize>> {
-        let count = self.count.lock();
-        (*count == 0).then_some(count)
-    }
-
-    /// Waits for the step under way.
-    pub fn take(self: &Arc<Self>) -> Rest {
-        *self.count.lock() += 1;
-        Rest { holds: Arc::clone(self) }
-    }
-}
-
-/// Reclamation rests while this lives.
-pub(super) struct Rest {
-    holds: Arc<Holds>,
-}
-
-impl Drop for Rest {
-    fn drop(&mut self) {
-        *self.holds.count.lock() -= 1;
-    }
-}
-
-/// A file as far as a hold needs it.
+/// A file of a backup, up to the length that belongs to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldFile {
+pub struct PinnedFile {
     /// Relative to the directory of the store, with `/`.
     pub name: String,
     pub length: u64,
 }
 
-/// The bytes of a moment, kept in their place until this is dropped.
-pub struct Hold {
+/// The files of one moment, kept in place until this is dropped.
+pub struct BackupPin {
     pub store_id: [u8; 16],
-    /// Of the last record that the files hold.
+    /// Of the last record in the files.
     pub sequence: Sequence,
-    pub files: Vec<HeldFile>,
-    _rest: Rest,
+    pub files: Vec<PinnedFile>,
+    _pause: PauseGuard,
     _pin: EpochPin,
 }
 
 impl Handle {
-    /// Makes everything acknowledged durable and holds the bytes of that moment. Blocking.
+    /// Makes everything acknowledged durable and keeps the files of that moment in place. Blocking.
     ///
     /// # Errors
     /// [`Error::ReadOnly`], [`Error::Closed`], [`Error::StorageFull`] and [`Error::IndexDamaged`] when
     /// the index cannot follow, or what looking at the files ran into.
-    pub fn hold(&self) -> Result<Hold> {
+    pub fn pin_for_backup(&self) -> Result<BackupPin> {
         let shared = &self.shared;
-        let rest = shared.holds.take();
+        let pause = shared.reclaim_pause.begin();
         let pin = shared.epochs.pin();
         let last = match self.execute(Intent::Barrier { seal: false }) {
             Ok(Outcome::Reclaimed { last, .. }) => last,
@@ -88,7 +57,7 @@ impl Handle {
         };
         // The index holds durable batches only, so the position it has applied is a durable one.
         while !shared.applies.has(last) {
-            shared.check_writable()?;
+            shared.faults.check_writable()?;
             if let Some(stall) = shared.applies.stalled() {
                 return Err(stall);
             }
@@ -96,11 +65,11 @@ impl Handle {
         }
         let end = shared.durable_position()?;
         let files = shared.files_up_to(&end)?;
-        Ok(Hold { store_id: shared.keys.store_id, sequence: end.sequence, files, _rest: rest, _pin: pin })
+        Ok(BackupPin { store_id: shared.keys.store_id, sequence: end.sequence, files, _pause: pause, _pin: pin })
     }
 }
 
-impl Shared {
+impl EngineState {
     fn durable_position(&self) -> Result<LogPosition> {
         match self.index.position()? {
             // No batch yet.
@@ -110,20 +79,20 @@ impl Shared {
         }
     }
 
-    fn files_up_to(&self, end: &LogPosition) -> Result<Vec<HeldFile>> {
+    fn files_up_to(&self, end: &LogPosition) -> Result<Vec<PinnedFile>> {
         let data = &self.options.data;
         let mut files = Vec::new();
         for name in NAMES {
             let length = self.fs.open(&data.join(name), Open::Read)?.len()?;
-            files.push(HeldFile { name: name.to_owned(), length });
+            files.push(PinnedFile { name: name.to_owned(), length });
         }
         for (name, length) in files_up_to(&*self.fs, &data.join("log"), end)? {
-            files.push(HeldFile { name: format!("log/{name}"), length });
+            files.push(PinnedFile { name: format!("log/{name}"), length });
         }
         for file in self.packs.files()? {
             let path = self.packs.path(file.pack);
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            files.push(HeldFile { name: format!("chunks/{name}"), length: file.length });
+            files.push(PinnedFile { name: format!("chunks/{name}"), length: file.length });
         }
         Ok(files)
     }

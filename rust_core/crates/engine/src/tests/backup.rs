@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::super::{Effort, Engine, Environment, Hold, IndexPlace};
+use super::super::{BackupPin, Effort, Engine, Environment, IndexPlace};
 use super::support::{self, Store, environment, options};
 use orcas_decide::Intent;
 use orcas_fs::sim::{Fault, Operation, SimDisk};
 use orcas_record::BucketSettings;
 
-/// Copies what the hold lists, cut at its lengths.
-fn copy(hold: &Hold, from: &Path, to: &Path) {
+/// Copies what the pin lists, cut at its lengths.
+fn copy(pin: &BackupPin, from: &Path, to: &Path) {
     for dir in ["log", "chunks"] {
         fs::create_dir_all(to.join(dir)).unwrap();
     }
-    for file in &hold.files {
+    for file in &pin.files {
         let bytes = fs::read(from.join(&file.name)).unwrap();
         assert!(bytes.len() as u64 >= file.length, "{} lost bytes", file.name);
         fs::write(to.join(&file.name), &bytes[..file.length as usize]).unwrap();
@@ -61,13 +61,13 @@ fn a_copy_of_a_hold_opens_with_all_that_was_acknowledged_before() {
         if reopened {
             store.reopen();
         }
-        let hold = store.handle().hold().unwrap();
+        let pin = store.handle().pin_for_backup().unwrap();
         let copied = tempfile::tempdir().unwrap();
         // What comes later is not in it and does no harm.
         for (key, body) in &bodies(2) {
             store.put(&bucket, key, body).unwrap();
         }
-        copy(&hold, store.path(), copied.path());
+        copy(&pin, store.path(), copied.path());
         assert_holds(copied.path(), &wanted);
     }
 }
@@ -75,9 +75,9 @@ fn a_copy_of_a_hold_opens_with_all_that_was_acknowledged_before() {
 #[test]
 fn an_empty_store_can_be_held() {
     let store = Store::new();
-    let hold = store.handle().hold().unwrap();
+    let pin = store.handle().pin_for_backup().unwrap();
     let copied = tempfile::tempdir().unwrap();
-    copy(&hold, store.path(), copied.path());
+    copy(&pin, store.path(), copied.path());
     Engine::open(options(copied.path()), environment()).unwrap().close().unwrap();
 }
 
@@ -99,8 +99,8 @@ fn a_hold_does_not_wait_for_a_batch_that_failed() {
     });
     let handle = engine.handle();
     let (sender, held) = std::sync::mpsc::channel();
-    std::thread::spawn(move || sender.send(handle.hold().map(|hold| hold.sequence)));
-    let sequence = held.recv_timeout(Duration::from_secs(10)).expect("the hold ended").unwrap();
+    std::thread::spawn(move || sender.send(handle.pin_for_backup().map(|pin| pin.sequence)));
+    let sequence = held.recv_timeout(Duration::from_secs(10)).expect("the pin ended").unwrap();
     assert_eq!(Some(sequence), failed.map(u64::from));
     engine.close().unwrap();
 }
@@ -113,7 +113,7 @@ fn reclamation_rests_while_somebody_holds() {
     for (key, body) in &wanted {
         store.put(&bucket, key, body).unwrap();
     }
-    let hold = store.handle().hold().unwrap();
+    let pin = store.handle().pin_for_backup().unwrap();
     for key in wanted.keys() {
         store.delete(&bucket, key).unwrap();
     }
@@ -128,9 +128,9 @@ fn reclamation_rests_while_somebody_holds() {
         std::thread::sleep(Duration::from_millis(600));
         assert!(!done.load(Ordering::SeqCst));
         let copied = tempfile::tempdir().unwrap();
-        copy(&hold, store.path(), copied.path());
+        copy(&pin, store.path(), copied.path());
         assert_holds(copied.path(), &wanted);
-        drop(hold);
+        drop(pin);
     });
     assert!(done.load(Ordering::SeqCst));
     assert!(store.handle().reclaim_progress().total.blobs > 0);
@@ -154,10 +154,10 @@ fn a_hold_between_compactions_copies_a_store_that_opens() {
         let handle = store.handle().clone();
         let compacting = std::thread::spawn(move || handle.reclaim(Effort::Compact).map(|_| ()));
         std::thread::sleep(Duration::from_millis(round * 7));
-        let hold = store.handle().hold().unwrap();
+        let pin = store.handle().pin_for_backup().unwrap();
         let copied = tempfile::tempdir().unwrap();
-        copy(&hold, store.path(), copied.path());
-        drop(hold);
+        copy(&pin, store.path(), copied.path());
+        drop(pin);
         assert_holds(copied.path(), &wanted);
         compacting.join().unwrap().unwrap();
     }

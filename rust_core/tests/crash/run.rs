@@ -420,7 +420,7 @@ fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
         Outcome::Completed(completed) => assert_eq!(Some(completed.etag), verdict.etag),
         Outcome::Deleted(entries) => assert_eq!(*entries, verdict.entries),
         Outcome::Upload(id) => assert_eq!(*id, at.upload),
-        Outcome::Done | Outcome::Bucket(_) | Outcome::Reclaimed { .. } => {}
+        Outcome::Done | Outcome::Bucket(_) => {}
     }
 }
 

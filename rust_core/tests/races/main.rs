@@ -297,7 +297,7 @@ fn what_is_looked_up_while_it_changes_does_not_come_back() {
 
 /// Waits until the index has everything.
 fn catch_up(handle: &Handle) {
-    handle.execute(Intent::Barrier { seal: false }).unwrap();
+    handle.barrier().unwrap();
     while handle.health().lag_records > 0 {
         thread::yield_now();
     }

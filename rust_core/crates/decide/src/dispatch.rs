@@ -4,7 +4,7 @@ use super::decision::{Context, Decision};
 use super::intent::Intent;
 use super::outcome::Failure;
 use super::view::View;
-use super::{buckets, objects, reclaim, uploads};
+use super::{buckets, objects, uploads};
 
 /// Turns an intent into its verdict and records.
 ///
@@ -29,10 +29,5 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),
         Intent::AbortUpload { bucket, key, upload } => uploads::abort(view, bucket, &key, upload),
         Intent::CompleteUpload(complete) => uploads::complete(view, context, *complete),
-        Intent::Barrier { .. } => Ok(reclaim::barrier(context)),
-        Intent::CondemnBlobs { blobs } => Ok(reclaim::condemn(view, context, blobs)?),
-        Intent::MoveChunks { from, moves, .. } => Ok(reclaim::move_chunks(view, context, from, moves)?),
-        Intent::RetirePack { pack } => Ok(reclaim::retire_pack(view, context, pack)?),
-        Intent::ReplaceLog(replacement) => Ok(reclaim::replace_log(context, *replacement)),
     }
 }

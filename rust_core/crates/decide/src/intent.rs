@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{BucketId, BucketSettings, ChunkMove, ContentMove, Fingerprint, ObjectHeaders, Sequence, UploadId};
+use orcas_record::{BucketId, BucketSettings, Fingerprint, ObjectHeaders, Sequence, UploadId};
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
 #[derive(Clone, Debug)]
@@ -51,36 +51,6 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
-    /// Everything decided before becomes durable, or what failed of it void for good; with `seal` the log goes on in a new
-    /// file.
-    Barrier {
-        seal: bool,
-    },
-    /// Blobs that nothing seems to refer to.
-    CondemnBlobs {
-        blobs: Vec<Sequence>,
-    },
-    /// Chunks of one pack that are durable in others now.
-    MoveChunks {
-        from: u64,
-        moves: Vec<ChunkMove>,
-        pins: Vec<Pin>,
-    },
-    /// A pack that nothing seems to need.
-    RetirePack {
-        pack: u64,
-    },
-    ReplaceLog(Box<ReplaceLog>),
-}
-
-/// A compacted log file that stands for the records `first..=last`.
-#[derive(Clone, Debug)]
-pub struct ReplaceLog {
-    pub file: u64,
-    pub first: Sequence,
-    pub last: Sequence,
-    /// Where the contents stand in it.
-    pub moves: Vec<ContentMove>,
 }
 
 /// Stored bytes that a version or part will name.
@@ -132,8 +102,8 @@ impl PlacedChunk {
 pub enum ChunkPlace {
     /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`orcas_record::head_of`] its bytes.
     New { head: u64, pack: u64, offset: u64 },
-    /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there when
-    /// the body is decided, and is not looked up again.
+    /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there
+    /// when the body is decided, and is not looked up again.
     Known { blob: Sequence },
 }
 

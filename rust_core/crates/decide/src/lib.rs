@@ -11,7 +11,6 @@ mod limits;
 mod manifest;
 mod objects;
 mod outcome;
-mod reclaim;
 mod uploads;
 mod view;
 
@@ -22,7 +21,7 @@ pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
     Body, ChunkPlace, Complete, CompletePart, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk,
-    Precondition, PutObject, PutPart, ReplaceLog, Sharing, SourceConditions,
+    Precondition, PutObject, PutPart, Sharing, SourceConditions,
 };
 pub use limits::{BUCKETS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};

@@ -13,7 +13,8 @@ use orcas_record::{
 
 /// Extents that are put together at once: those of the largest object in parts just too short for segments, and more.
 const TOGETHER_MAX: usize = 1 << 20;
-/// Bytes of a manifest in its record: half of what a record may take, so that there is room for all else that an object has.
+/// Bytes of a manifest in its record: half of what a record may take, so that there is room for all else that an object
+/// has.
 const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// More than an extent takes beside the bytes of an inline one.
 const EXTENT_BYTES: usize = 32;

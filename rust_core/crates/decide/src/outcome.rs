@@ -18,12 +18,6 @@ pub enum Outcome {
     Upload(UploadId),
     Part(Put),
     Completed(Completed),
-    Reclaimed {
-        /// The blobs, pack or file that were given up or moved.
-        entries: Vec<u64>,
-        /// Sequence of the last record, one less than the next when there was none.
-        last: Sequence,
-    },
 }
 
 /// A completed upload: what its answer says, and which request it answered.
@@ -96,16 +90,6 @@ pub enum Failure {
     Refused(Refusal),
     /// The store could not tell or could not write.
     Engine(Error),
-}
-
-impl Failure {
-    /// For intents that S3 has no say in.
-    pub fn into_error(self) -> Error {
-        match self {
-            Self::Engine(error) => error,
-            Self::Refused(_) => Error::Record { reason: "an intent of the store itself was refused" },
-        }
-    }
 }
 
 impl From<Error> for Failure {

@@ -50,15 +50,6 @@ impl View for State {
     fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, _head: Option<u64>) -> Result<Option<Sequence>> {
         Ok(self.shared.get(fingerprint).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
     }
-    fn condemn(&self, _blob: Sequence) -> Result<bool> {
-        Ok(false)
-    }
-    fn chunk_is_in(&self, _blob: Sequence, _pack: u64) -> Result<bool> {
-        Ok(false)
-    }
-    fn pack_is_free(&self, _pack: u64) -> Result<bool> {
-        Ok(false)
-    }
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
         Ok(self.uploads.get(&id).cloned())
     }

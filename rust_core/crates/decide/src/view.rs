@@ -15,15 +15,9 @@ pub trait View {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
-    /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is known:
-    /// a hint that spares a look.
+    /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
+    /// known: a hint that spares a look.
     fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
-    /// Whether nothing refers to `blob` or asks for it, and nothing has since it was chosen. If so nothing ever will.
-    fn condemn(&self, blob: Sequence) -> Result<bool>;
-    /// Whether the bytes of `blob` stand in `pack`.
-    fn chunk_is_in(&self, blob: Sequence, pack: u64) -> Result<bool>;
-    /// Whether `pack` exists, holds nothing that counts, and nothing is on its way into it.
-    fn pack_is_free(&self, pack: u64) -> Result<bool>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
     /// How `id` was completed, while that is remembered.

@@ -3,8 +3,8 @@
 //! Invariants. The files of a pin, cut at their lengths, are what a power cut could have left: the log up to a durable
 //! position, which includes everything acknowledged before (in the weaker modes too: taking a pin syncs it), and every
 //! pack, whose chunks are durable before the log names them. Reclamation pauses while a pin lives, so no file goes, no
-//! hole is punched and no compacted file is finished; files grow, which changes no listed byte that the listed log leads
-//! to.
+//! hole is punched and no compacted file is finished; files grow, which changes no listed byte that the listed log
+//! leads to.
 
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use super::keys::NAMES;
 use super::reclaim::PauseGuard;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
-use orcas_decide::{Intent, Outcome};
 use orcas_fs::Open;
 use orcas_log::{LogPosition, files_up_to};
 use orcas_record::Sequence;
@@ -50,11 +49,7 @@ impl Handle {
         let shared = &self.shared;
         let pause = shared.reclaim_pause.begin();
         let pin = shared.epochs.pin();
-        let last = match self.execute(Intent::Barrier { seal: false }) {
-            Ok(Outcome::Reclaimed { last, .. }) => last,
-            Ok(_) => return Err(Error::Record { reason: "a barrier was decided as something else" }),
-            Err(failure) => return Err(failure.into_error()),
-        };
+        let last = self.barrier()?;
         // The index holds durable batches only, so the position it has applied is a durable one.
         while !shared.applies.has(last) {
             shared.faults.check_writable()?;

@@ -1,7 +1,8 @@
-//! The ballast: a file that only takes space. It is given up when the disk has no room for what a store must do even then:
-//! start, delete, reclaim, let the index follow. It is made again from whatever becomes free.
+//! The ballast: a file that only takes space. It is deleted when the disk has no room for what a store must do even
+//! then: start, delete, reclaim, and apply the log to the index. It is created again from space that becomes free.
 //!
-//! While it lacks bytes that it once had, no content is accepted: what it gave is for the way out of a full disk.
+//! While it is shorter than it should be, no content is accepted: the space that it gave up is for getting out of a
+//! full disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
 
 const NAME: &str = "ballast";
-/// What a start and a small store need: two small log files, and the write-ahead log of the index for some transactions.
+/// What a start and a small store need: two small log files, and the write-ahead log of the index for some
+/// transactions.
 pub(super) const SMALLEST: u64 = 8 << 20;
 /// Taken at a time, so that whatever there is of room can be had.
 const STEP: u64 = 1 << 20;
@@ -111,7 +113,7 @@ impl Ballast {
         removed
     }
 
-    /// Takes what is free beyond `left`, as far as it is wanted. Whatever fails is tried again another time.
+    /// Takes what is free beyond `left`, as far as it is wanted. What fails is tried again later.
     pub fn fill(&self, left: u64) {
         if self.largest == 0 {
             return;

@@ -1,9 +1,10 @@
-//! Bodies on their way in: a small one is held and identified, a large one is cut into chunks that go to the packs
-//! while it arrives, unless the store has them already. Blocking; used on worker threads. What is dropped before it is
-//! finished was never stored.
+//! Bodies on their way in: a small one is kept in memory and hashed, a large one is cut into chunks that are written to
+//! packs while it arrives, unless the store has them already. Blocking; used on worker threads. A body that is dropped
+//! before it is finished was never stored.
 //!
-//! A chunk that may be known waits in memory until all of it is there and it can be looked up; one whose head nobody
-//! knows is written as it comes. What was written and turns out to be known stays dead space that no record names.
+//! A chunk that the store may have is kept in memory until it is complete and can be looked up; a chunk with an unknown
+//! head is written as it arrives. If it was written and turns out to be known, it stays dead space that no record
+//! names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -87,8 +88,8 @@ pub struct BodyWriter {
     open: Option<OpenChunk>,
     chunks: Vec<PlacedChunk>,
     written: Vec<WrittenChunk>,
-    /// Where chunks of this body that can be shared stand in `chunks`, by head and fingerprint: nobody else can find them
-    /// yet.
+    /// Where chunks of this body that can be shared stand in `chunks`, by head and fingerprint: nobody else can find
+    /// them yet.
     own: HashMap<u64, Vec<usize>>,
 }
 

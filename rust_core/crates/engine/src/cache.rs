@@ -1,6 +1,6 @@
-//! Objects read from the index lately, so that a repeated read asks nobody. Bounded by entries and by the bytes of
-//! their records. An entry never outlives its object: a publication removes it, and a reader that looked the object
-//! up before that publication is refused when it comes to insert (the generation of the shard has moved on).
+//! Objects that were recently read from the index. Bounded by the number of entries and by the bytes of their records.
+//! An entry never outlives its object: a publication removes it, and a reader that looked the object up before that
+//! publication cannot insert it (the generation of the shard has changed).
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;

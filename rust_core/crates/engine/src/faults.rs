@@ -1,8 +1,8 @@
 //! What is known to be wrong with an open store: why it stopped writing, and which parts of it are damaged.
 //!
-//! Whoever finds a fault reports it here, once: [`Faults::stop_writing`] for what ends writing until the store is opened
-//! again, [`Faults::note_damage`] for damage. The two are independent: a damaged store may go on taking writes, and a
-//! store that stopped writing may be undamaged.
+//! Whoever finds a fault reports it here, once: [`Faults::stop_writing`] for what ends writing until the store is
+//! opened again, [`Faults::note_damage`] for damage. The two are independent: a damaged store may go on taking writes,
+//! and a store that stopped writing may be undamaged.
 
 use std::collections::BTreeMap;
 

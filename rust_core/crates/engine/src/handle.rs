@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use super::epochs::EpochPin;
+use super::maintenance::MaintenanceIntent;
+use super::queue::Submitted;
 use super::state::EngineState;
 use super::waiter::{ChannelSink, Waiter};
 use orcas_base::buffers::Buffers;
-use orcas_base::error::Error;
+use orcas_base::error::{Error, Result};
 use orcas_decide::{Failure, Intent, Outcome};
-use orcas_record::Bucket;
+use orcas_record::{Bucket, Sequence};
 
 /// What callers share: everything but opening and closing.
 #[derive(Clone)]
@@ -19,7 +21,7 @@ pub struct Handle {
 impl Handle {
     /// Queues a mutation; never blocks. The waiter is told when it is decided.
     pub fn submit(&self, intent: Intent, waiter: Waiter) {
-        if let Err(waiter) = self.shared.intents.push(intent, waiter) {
+        if let Some(Submitted::S3(_, waiter)) = self.shared.intents.push(Submitted::S3(intent, waiter)) {
             waiter.tell(Err(Failure::Engine(self.shared.refusal())));
         }
     }
@@ -32,6 +34,17 @@ impl Handle {
         let (sink, answer) = ChannelSink::pair();
         self.submit(intent, Waiter::new(sink, 0));
         answer.recv().unwrap_or(Err(Failure::Engine(Error::Closed)))
+    }
+
+    /// Waits until everything submitted before is durable, or void for good if it failed. Blocking. Returns the
+    /// sequence of the last record.
+    ///
+    /// # Errors
+    /// What the commit ran into, and why nothing is taken on.
+    pub fn barrier(&self) -> Result<Sequence> {
+        let reply = self.shared.submit_maintenance(MaintenanceIntent::Barrier { seal: false });
+        let outcome = reply.ok_or_else(|| self.shared.refusal())?.wait()?;
+        Ok(outcome.last)
     }
 
     /// From memory; never blocks.

@@ -11,9 +11,9 @@ use orcas_record::Durability;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Ok,
-    /// What brings content is refused; reads and deletions go on, and so does everything once there is room.
+    /// New content is refused; reads and deletions continue, and so does everything once there is room.
     Full(Space),
-    /// Nothing is written until the store is opened again; reads go on.
+    /// Nothing is written until the store is opened again; reads continue.
     ReadOnly(Cause),
     /// Something that was stored cannot be read, or may not be; the rest is read.
     Damaged(Cause),

@@ -1,8 +1,8 @@
-//! Segments that have left the index while somebody may still be reading an object that names them.
+//! Segments that have left the index while readers may still need them for an object that names them.
 //!
-//! Invariants. A segment is here before the transaction that removes it commits, and until every reader is gone who
-//! may have found its object. In memory only: with the process its readers go. Bounded: beyond `KEPT_MAX` the oldest
-//! go, and a reader who comes to one of them fails instead of getting wrong bytes.
+//! Invariants. A segment is here before the transaction that removes it commits, and until every reader is gone that
+//! may have found its object. In memory only: readers end with the process. Bounded: beyond `KEPT_MAX` the oldest are
+//! dropped, and a reader that needs one of them gets an error instead of wrong bytes.
 
 use std::collections::{HashMap, VecDeque};
 

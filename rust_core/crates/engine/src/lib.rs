@@ -24,6 +24,7 @@ mod instant;
 mod keys;
 mod leaving;
 mod list;
+mod maintenance;
 mod mend;
 mod mentions;
 mod open;
@@ -34,6 +35,7 @@ mod queue;
 mod reads;
 mod reclaim;
 mod recover;
+mod requirements;
 mod salvage;
 #[cfg(feature = "shuttle")]
 pub mod scheduled;

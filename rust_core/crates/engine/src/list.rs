@@ -1,6 +1,6 @@
 //! Pages of objects: the index and the overlay merged in byte order of the keys, common prefixes rolled up. A page
-//! costs what it holds: a prefix is left behind with one seek, however many keys it covers, and what only the index has
-//! goes from its rows to the taker of the page.
+//! costs no more than its entries: one seek skips all keys of a prefix, and rows that only the index has go to the sink
+//! of the page without a copy.
 
 use std::collections::VecDeque;
 use std::ops::Bound;

@@ -1,5 +1,6 @@
-//! What records that are not yet applied say about blobs: which they bring and under what fingerprint, which they name,
-//! which they condemn, where they place bytes, and which versions can be found by their SHA-256. Part of the overlay.
+//! What records that are not yet applied say about blobs: which they introduce and under what fingerprint, which they
+//! name, which they condemn, where they place bytes, and which versions can be found by their SHA-256. Part of the
+//! overlay.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -44,7 +45,7 @@ impl Mentions {
         }
     }
 
-    /// Removes what `insert` put here for the record, unless something newer stands in its place.
+    /// Removes what `insert` put here for the record, unless something newer has replaced it.
     pub fn trim(&mut self, sequence: Sequence, record: &Record) {
         each_mention(sequence, record, &mut |blob| uncount(&mut self.blobs, blob));
         each_pack(record, &mut |pack| uncount(&mut self.packs, pack));

@@ -1,5 +1,5 @@
 //! Opening a store and closing it: lock, keys, index, log, packs, threads, in this order. Everything that was
-//! acknowledged is in the index or replayed into it before anybody is served.
+//! acknowledged is in the index or replayed into it before the first request.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ pub struct Engine {
     scratch: Option<ScratchDir>,
 }
 
-/// Tells those who wait for a thread when it panics, so that nobody waits for ever.
+/// Reports that a thread has panicked, so that nothing waits for it for ever.
 struct Watch {
     shared: Arc<EngineState>,
     died: fn(&EngineState),
@@ -174,8 +174,8 @@ impl Engine {
         if let Some(maintenance) = self.maintenance.take() {
             let _ = shared.tasks.send(UpkeepTask::Stop);
             let _ = maintenance.join();
-            // Without it the next start replays nothing either: the index is complete. With it everything stands in one file,
-            // whose pages a start can look at.
+            // Without it the next start replays nothing either: the index is complete. With it everything stands in one
+            // file, whose pages a start can look at.
             let _ = shared.index.truncate_wal();
             // From what the log has just given back: the next start may find nothing else.
             shared.ballast.fill(0);
@@ -190,10 +190,10 @@ impl Drop for Engine {
     }
 }
 
-/// The upkeep thread: what may take long and nobody waits for.
+/// The upkeep thread: slow work that nothing waits for.
 fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask>, unclean: bool) {
     if unclean {
-        // What is found is told to whoever builds it anew.
+        // Damage is reported to the thread that rebuilds the index.
         let _ = shared.index.quick_check();
     }
     for task in tasks {
@@ -280,8 +280,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
 }
 
-/// Says so if a file is shorter than what stands in it: whoever asks for that gets an error, and the operator should not
-/// hear of it from them.
+/// Reports files that are shorter than what was stored in them: reads of that data fail, and the operator should not
+/// learn of it from clients.
 fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> Result<()> {
     let reason = "a file is shorter than what was stored in it: run orcas fsck";
     if let Some(path) = logs_cut_short.first() {
@@ -292,7 +292,7 @@ fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> Result<()> 
         let (offset, length) = match reader.last_chunk(pack) {
             Ok(Some(last)) => last,
             Ok(None) => continue,
-            // Whoever builds it anew has been told.
+            // The thread that rebuilds the index has been told.
             Err(Error::IndexDamaged { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };

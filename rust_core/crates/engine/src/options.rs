@@ -1,5 +1,4 @@
-//! What an engine is opened with: options, which the control plane validates, and what stands between it and the
-//! machine.
+//! What an engine is opened with: options, which the control plane validates, and its interfaces to the machine.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,7 +8,7 @@ use super::clock::Clock;
 use orcas_fs::{FileSystem, Random};
 use orcas_record::{Durability, RefLevel};
 
-/// Everything the engine can be told; the defaults stand in the control plane.
+/// All options of the engine; the defaults are in the control plane.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
     /// The directory of the store; made when it is not there.
@@ -41,16 +40,16 @@ pub struct EngineOptions {
     pub reclaim_rate: u64,
     /// Bytes a second that the scrub reads; 0 for no scrub.
     pub scrub_rate: u64,
-    /// Free bytes below which writes that add content are refused, so that deletions and the index go on.
+    /// Free bytes below which writes that add content are refused, so that deletions and the index can continue.
     pub reserve: u64,
     /// Bytes that the store takes at most to have room when the disk has none; 0 for none.
     pub ballast: u64,
-    /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened and
-    /// closed for each use, instead of being used again.
+    /// Off: memory is allocated whenever it is needed and freed at once, and read connections of the index are opened
+    /// and closed for each use, instead of being used again.
     pub pooling_enabled: bool,
 }
 
-/// What the engine takes from the world.
+/// The engine's interfaces to the machine.
 #[derive(Clone)]
 pub struct Environment {
     pub fs: Arc<dyn FileSystem>,

@@ -1,5 +1,5 @@
-//! Brings the index up to date with the log when a store is opened, or builds it anew beside the old one when that is
-//! damaged, lost or of no use.
+//! Brings the index up to date with the log when a store is opened, or builds a new one beside the old one if that is
+//! damaged, lost or does not match the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -100,7 +100,7 @@ pub(super) struct Recovery {
     pub replayed: Replayed,
 }
 
-/// Brings the index up to date with the log, or builds it anew when it cannot be read or does not fit.
+/// Brings the index up to date with the log, or rebuilds it when it cannot be read or does not match the log.
 pub(super) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
     let mut damaged = false;
     match opener.present(&**fs) {
@@ -124,7 +124,7 @@ pub(super) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: 
         let (writer, log, replayed) = rebuild(fs, log, &index)?;
         return Ok(Recovery { index, writer, log, replayed });
     }
-    // Beside the old one: should the log be damaged too, that one says what is lost.
+    // Beside the old one: if the log is damaged too, the old index says what is lost.
     let (path, beside) = (opener.path(), opener.options.data.join(REBUILT_NAME));
     let build = || {
         let index = opener.open_at(beside.clone())?;
@@ -197,8 +197,8 @@ fn replay(
     Ok((writer, recovered.log, replayed))
 }
 
-/// For a disk without room for all batches in one transaction: each goes into the place that the index's write-ahead log
-/// had for the one before.
+/// For a disk without room for all batches in one transaction: each goes into the place that the index's write-ahead
+/// log had for the one before.
 fn apply_one_by_one(index: &Index, writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
     for batch in batches.chunks(1) {
         match apply_recovered(writer, batch, dir) {

@@ -1,5 +1,5 @@
-//! The store with its committer and applier on threads of a simulated scheduler; reclamation is driven by whoever holds
-//! it. For tests of schedules: under the feature `shuttle` only, inside an execution of shuttle.
+//! The store with its committer and applier on threads of a simulated scheduler; the caller drives reclamation. For
+//! tests of schedules: under the feature `shuttle` only, inside an execution of shuttle.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -141,8 +141,8 @@ impl EngineState {
     }
 }
 
-/// References to every blob as the manifests of all objects have them. Each place counts; a segment counts once, whoever
-/// names it.
+/// References to every blob as the manifests of all objects have them. Each place counts; a segment counts once,
+/// whoever names it.
 fn references(shared: &Arc<EngineState>, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
     let mut counted = BTreeMap::new();
     let mut segments = HashMap::new();

@@ -18,7 +18,7 @@ impl EngineState {
         }
     }
 
-    /// Makes what room it can for something that has to go on and found none. True when there is more than before. The
+    /// Makes what room it can for work that must continue and found none. True when there is more than before. The
     /// spare log file goes last: the present one has room as well, and what finds none may be what gives space back.
     pub(super) fn make_room(&self) -> bool {
         self.ballast.give_up() || self.ballast.is_wanted() && self.spares.remove()
@@ -32,7 +32,7 @@ impl EngineState {
         }
     }
 
-    /// Takes the ballast from room that the store can spare at work. An index that is being built anew goes first.
+    /// Takes the ballast from room that the store can spare at work. An index that is being rebuilt goes first.
     pub(super) fn fill_ballast(&self) {
         if !self.mending.is_wanted() {
             self.ballast.fill(SMALLEST);

@@ -1,4 +1,4 @@
-//! The state of an open store that its threads and callers share. Files above this one add what is done with it.
+//! The state of an open store that its threads and callers share. Other files add what is done with it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use super::epochs::Epochs;
 use super::faults::Faults;
 use super::keys::StoreKeys;
 use super::leaving::Leaving;
+use super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::mend::MendRequests;
 use super::options::EngineOptions;
 use super::overlay::Overlay;
-use super::queue::{ApplyQueue, IntentQueue};
+use super::queue::{ApplyQueue, IntentQueue, Submitted};
 use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
 use orcas_base::buffers::Buffers;
@@ -108,9 +109,18 @@ impl EngineState {
     pub fn writing_died(&self) {
         self.faults.stop_writing("a thread that writes has panicked; restart the server".into());
         self.applies.fail();
-        for waiter in self.intents.abandon() {
-            waiter.tell(Err(Failure::Engine(self.refusal())));
+        for submitted in self.intents.abandon() {
+            match submitted {
+                Submitted::S3(_, waiter) => waiter.tell(Err(Failure::Engine(self.refusal()))),
+                Submitted::Maintenance(_, waiter) => waiter.tell(Err(self.refusal())),
+            }
         }
+    }
+
+    /// Queues a mutation of the engine itself; never blocks. `None` when the queue is closed.
+    pub fn submit_maintenance(&self, intent: MaintenanceIntent) -> Option<Arc<MaintenanceReply>> {
+        let (reply, waiter) = MaintenanceReply::pair();
+        self.intents.push(Submitted::Maintenance(intent, waiter)).is_none().then_some(reply)
     }
 
     /// Why nothing is written.

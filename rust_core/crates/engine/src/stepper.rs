@@ -1,4 +1,4 @@
-//! The same pipeline without threads: whoever holds the stepper decides what happens next. For simulations and tests.
+//! The same pipeline without threads: its owner decides what happens next. For simulations and tests.
 
 use std::sync::Arc;
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use orcas_base::error::Error;
-use orcas_base::sync::{Mutex, Receiver, Sender, bounded};
+use orcas_base::sync::{Receiver, Sender, bounded};
 use orcas_decide::{Failure, Outcome};
 
 /// Takes the answers of submitted intents. Called from the committer's thread: it must not block.
 pub trait CompletionSink: Send + Sync {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>);
 
-    /// As `complete`, when more answers follow at once. True: whoever waits for this one sleeps until `wake` is called.
+    /// As `complete`, when more answers follow at once. True if the receiver sleeps until `wake` is called.
     fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
         self.complete(token, result);
         false
@@ -69,23 +69,5 @@ impl CompletionSink for ChannelSink {
     fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
         // The caller waits on the other end for as long as this exists.
         let _ = self.answer.send(result);
-    }
-}
-
-/// Keeps one answer for whoever looks for it now and then.
-#[derive(Default)]
-pub(super) struct PollSink {
-    answer: Mutex<Option<Result<Outcome, Failure>>>,
-}
-
-impl PollSink {
-    pub fn get(&self) -> Option<Result<Outcome, Failure>> {
-        self.answer.lock().clone()
-    }
-}
-
-impl CompletionSink for PollSink {
-    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
-        *self.answer.lock() = Some(result);
     }
 }

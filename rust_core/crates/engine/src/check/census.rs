@@ -1,5 +1,6 @@
-//! Counts every reference anew, from the manifests of versions and parts and from segments alone, and compares the
-//! sums with what the index keeps. In bounded memory: so many blobs at a time, each time reading all manifests.
+//! Counts every reference again, from the manifests of versions and parts and from segments alone, and compares the
+//! sums with those of the index. Memory is bounded: a limited number of blobs at a time, for each of which all
+//! manifests are read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! A check beside the work of an open store: everything up to one position of the log.
+//! A check while the store is open: everything up to one position of the log.
 
 use std::sync::Arc;
 

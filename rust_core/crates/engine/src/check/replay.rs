@@ -1,5 +1,5 @@
-//! Replays a log, as far as it can be read, into an index of its own, and what the present index lacks into a copy of
-//! that. Nothing is refused because it does not fit: the check says so instead.
+//! Replays a log, as far as it can be read, into an index of its own, and into a copy of the present index what that
+//! index lacks. Nothing is refused because it contradicts the rest: the check reports it instead.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! A check of a store that nobody has open: takes the lock and changes nothing.
+//! A check of a store that is not open: takes the lock and changes nothing.
 
 use std::path::Path;
 use std::sync::Arc;

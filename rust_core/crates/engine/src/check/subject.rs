@@ -1,4 +1,4 @@
-//! The check proper, the same for a store that is closed and one that runs: log, index, packs, counts, losses.
+//! The check itself, the same for a closed store and an open one: log, index, packs, counts, losses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use orcas_fs::{FileSystem, Open};
 
 /// The index while it is being built.
 pub(crate) const REBUILT_NAME: &str = "index.db.rebuild";
-/// An empty file that says that `index.db` is damaged, so that a start builds it anew even if it comes upon nothing.
+/// An empty file that says that `index.db` is damaged, so that the next start rebuilds it even if that start meets no
+/// damage.
 pub(crate) const MARK_NAME: &str = "index.db.damaged";
 
 /// Says in the directory of the store that its index is damaged.

@@ -1,9 +1,9 @@
-//! Builds an index that was found damaged anew, from the log, beside the one that serves, and puts it in its place.
+//! Builds a new index from the log while the damaged one serves, and replaces it.
 //!
-//! Invariants. Reclamation rests meanwhile, so every file of the log stays and none is replaced. The applier stands still
-//! while the files change hands, at a record that both indexes have reached: what follows is applied to the new one as it
-//! would have been to the old one. Where the index cannot be built, the store stops writing and says so; nothing is lost by
-//! that, for the log has everything.
+//! Invariants. Reclamation pauses meanwhile, so every file of the log stays and none is replaced. The applier pauses
+//! while the files are switched, at a record that both indexes have reached: what follows is applied to the new one as
+//! it would have been to the old one. If the index cannot be built, the store stops writing and reports it; nothing is
+//! lost, because the log has everything.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -21,11 +21,11 @@ use orcas_record::Sequence;
 
 /// Records that go into the index in one piece.
 const RECORDS: usize = 16_384;
-/// Records that may be left for the time in which the applier stands still.
+/// Records that may be left for the time in which the applier pauses.
 const LEFT_MAX: Sequence = 10_000;
-/// Times the log is followed before that, should writers be faster.
+/// Times the log is followed before that, if writers are faster.
 const ROUNDS_MAX: usize = 8;
-/// Indexes that are built within `WITHIN` before the disk is taken to be at fault.
+/// Indexes that are built within `WITHIN` before the disk counts as faulty.
 const TIMES_MAX: usize = 3;
 const WITHIN: Duration = Duration::from_secs(3600);
 
@@ -45,7 +45,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
         if built.len() >= TIMES_MAX {
             return give_up(shared, Cause::new(TOO_OFTEN, reason));
         }
-        // Should it fail, whoever comes upon the damage after a restart asks again.
+        // If it fails, the damage is reported again when it is met after a restart.
         let _ = mark(&*shared.fs, &shared.options.data);
         tell(shared, Cause::new(UNDER_WAY, reason));
         let rebuilt = match rebuild(shared, logs) {
@@ -57,7 +57,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             Err(Error::Closed) => return,
             Err(Error::StorageFull) => {
                 tell(shared, NO_ROOM.into());
-                if !shared.mending.rest() {
+                if !shared.mending.sleep() {
                     return;
                 }
             }
@@ -106,7 +106,7 @@ fn build(shared: &EngineState, logs: &LogFiles, path: &Path) -> Result<()> {
             break;
         }
     }
-    // True when it could not go on anyway.
+    // True when it was paused already, because it could not continue.
     let waits = shared.applies.halt()?;
     let outcome = take_over(shared, follower, index, path);
     if outcome.is_ok() || !waits {
@@ -115,7 +115,7 @@ fn build(shared: &EngineState, logs: &LogFiles, path: &Path) -> Result<()> {
     outcome
 }
 
-/// While the applier stands still.
+/// While the applier pauses.
 fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, path: &Path) -> Result<()> {
     follower.follow(&shared.applies.applied_to())?;
     follower.end()?;
@@ -152,7 +152,7 @@ impl<'a> Follower<'a> {
         let mut waiting: Vec<RecoveredBatch> = Vec::new();
         let mut records = 0;
         logs.replay(*reached, end, &mut |batch| {
-            shared.mending.go_on()?;
+            shared.mending.check_running()?;
             records += batch.records.len();
             waiting.push(batch);
             if records >= RECORDS {

@@ -11,7 +11,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct Wanted {
-    /// Why the index is to be built anew.
+    /// Why the index is to be rebuilt.
     wanted: Option<Arc<str>>,
     stopped: bool,
 }
@@ -30,7 +30,7 @@ impl MendRequests {
         self.changed.notify_all();
     }
 
-    /// Whether an index is wanted, whose place nobody else is to take.
+    /// Whether an index is to be built, for which disk space is needed.
     pub fn is_wanted(&self) -> bool {
         self.state.lock().wanted.is_some()
     }
@@ -41,7 +41,7 @@ impl MendRequests {
         self.changed.notify_all();
     }
 
-    pub fn go_on(&self) -> Result<()> {
+    pub fn check_running(&self) -> Result<()> {
         if self.state.lock().stopped { Err(Error::Closed) } else { Ok(()) }
     }
 
@@ -58,13 +58,14 @@ impl MendRequests {
     }
 
     /// False when the thread is to end.
-    pub fn rest(&self) -> bool {
+    pub fn sleep(&self) -> bool {
         let mut state = self.state.lock();
         self.changed.wait_while_for(&mut state, |state| !state.stopped, AGAIN_AFTER);
         !state.stopped
     }
 
-    /// The index was replaced. What was asked for meanwhile was about the old one, so only `damage` in the new one counts.
+    /// The index was replaced. What was asked for meanwhile was about the old one, so only `damage` in the new one
+    /// counts.
     pub fn replaced(&self, damage: Option<Arc<str>>) {
         self.state.lock().wanted = damage;
     }

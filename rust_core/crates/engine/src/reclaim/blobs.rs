@@ -1,16 +1,16 @@
 //! Dead blobs: their choice and their condemnation.
 //!
-//! Invariants. A blob is chosen when the index counts no reference to it, and again when the index has everything that was
-//! decided before the choice. Then everybody who may have found it through an object is waited for, then the sequencer
-//! condemns it if nothing has referred to it since.
+//! Invariants. A blob is chosen when the index counts no reference to it, and checked again when the index has
+//! everything that was decided before the choice. Then every reader that may have found it through an object must end.
+//! Then the sequencer condemns it, if nothing has referred to it since.
 
 use std::collections::HashSet;
 
+use super::super::maintenance::MaintenanceIntent;
 use super::limits::Step;
 use super::work::{Activity, DeferredRemoval, FollowUp, Reclaimer};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_decide::Intent;
 use orcas_index::BlobLocation;
 use orcas_record::Sequence;
 
@@ -36,7 +36,7 @@ impl Reclaimer {
             self.activity = Activity::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
             return Ok(Some(Step::Worked { bytes: 0 }));
         }
-        Ok(Some(self.submit(Intent::Barrier { seal: false }, FollowUp::Settled(dead), Activity::Idle)))
+        Ok(Some(self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Settled(dead), Activity::Idle)))
     }
 
     pub(super) fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
@@ -46,7 +46,7 @@ impl Reclaimer {
         }
         let rest = blobs.split_off(blobs.len().min(CONDEMN_AT_A_TIME));
         let then = if rest.is_empty() { Activity::Idle } else { Activity::Chosen { epoch, blobs: rest } };
-        let intent = Intent::CondemnBlobs { blobs: blobs.iter().map(|(blob, _)| *blob).collect() };
+        let intent = MaintenanceIntent::CondemnBlobs { blobs: blobs.iter().map(|(blob, _)| *blob).collect() };
         self.submit(intent, FollowUp::Condemned(blobs), then)
     }
 

@@ -3,16 +3,16 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use super::super::maintenance::ReplaceLog;
 use super::super::state::EngineState;
 use super::keep::{Scope, Verdict};
 use super::limits::ReclaimLimits;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_decide::ReplaceLog;
 use orcas_log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
 use orcas_record::{self as record, ContentMove, Record};
 
-/// What still counts of a file is estimated anew after this time; what was condemned meanwhile is known at once.
+/// The live bytes of a file are estimated again after this time; condemned contents are subtracted at once.
 const REFRESH: Duration = Duration::from_secs(600);
 /// Bytes of log beside the payload of a record: frame header, a block checksum, and what padding and commits share.
 const RECORD_OVERHEAD: u64 = 36;

@@ -1,5 +1,5 @@
-//! The thread that reclaims: by itself, a little at a time and within its share of the disk's time, or at once when
-//! somebody asks and waits. It also gives memory back that lies unused, since it wakes up anyway.
+//! The thread that reclaims: by itself, a little at a time and within its share of the disk's time, or at once when a
+//! request waits for it. It also frees unused memory, because it wakes up regularly.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use orcas_base::error::{Error, Result};
 use orcas_log::{LogFiles, size_at};
 
 /// Between two looks when nothing was worth doing.
-const REST: Duration = Duration::from_secs(2);
+const IDLE_PAUSE: Duration = Duration::from_secs(2);
 /// Between two looks for memory that lies unused.
 const TIDY_AFTER: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 0 } else { 4 });
 /// Between two looks at a commit, the index or a reader that is waited for.
@@ -64,7 +64,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
         let pause = match reclaimer.step(&limits) {
             Ok(Step::Idle) => {
                 shared.reclaim.note_failure(None);
-                REST
+                IDLE_PAUSE
             }
             Ok(Step::Waiting) => PATIENCE * 5,
             Ok(Step::Worked { bytes }) => price(shared, bytes),
@@ -72,10 +72,10 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             Err(Error::StorageFull) if shared.make_room() => PATIENCE,
             Err(error) => {
                 shared.reclaim.note_failure(Some(error.to_string().into()));
-                REST * 5
+                IDLE_PAUSE * 5
             }
         };
-        if !pause.is_zero() && shared.reclaim.rest(pause, true) || shared.reclaim.is_stopped() {
+        if !pause.is_zero() && shared.reclaim.sleep(pause, true) || shared.reclaim.is_stopped() {
             return;
         }
     }
@@ -135,7 +135,7 @@ pub(crate) fn on_demand(shared: &Arc<EngineState>, reclaimer: &mut Reclaimer, ef
                 if waiting_since.get_or_insert_with(Instant::now).elapsed() > READERS_MAX {
                     break;
                 }
-                shared.reclaim.rest(PATIENCE, false);
+                shared.reclaim.sleep(PATIENCE, false);
             }
         }
     }

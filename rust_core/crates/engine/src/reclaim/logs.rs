@@ -1,11 +1,11 @@
 //! Log files: those worth it are compacted one run at a time.
 
+use super::super::maintenance::MaintenanceIntent;
 use super::compaction::{Compaction, small};
 use super::limits::{ReclaimLimits, Step};
 use super::work::{Activity, DeferredRemoval, FollowUp, Reclaimer, passes_over};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_decide::Intent;
 use orcas_log::CompactedLog;
 
 impl Reclaimer {
@@ -42,10 +42,14 @@ impl Reclaimer {
         self.done.lock().moved_bytes += compacted.bytes;
         if planted::is(Bug::ReplaceLogBeforeDurable) {
             self.replaced(compacted);
-            self.submit(Intent::ReplaceLog(Box::new(replacement)), FollowUp::Nothing, Activity::Idle);
+            self.submit(MaintenanceIntent::ReplaceLog(Box::new(replacement)), FollowUp::Nothing, Activity::Idle);
             return Ok(Step::Worked { bytes: 0 });
         }
-        self.submit(Intent::ReplaceLog(Box::new(replacement)), FollowUp::Replaced(Box::new(compacted)), Activity::Idle);
+        self.submit(
+            MaintenanceIntent::ReplaceLog(Box::new(replacement)),
+            FollowUp::Replaced(Box::new(compacted)),
+            Activity::Idle,
+        );
         Ok(Step::Worked { bytes: 0 })
     }
 

@@ -1,10 +1,10 @@
-//! Reclamation: condemns what nothing refers to, rewrites what is left of log files and packs that hold little, and
-//! destroys files that nobody needs. One thread drives it, or a test, step by step; it never holds up the committer
-//! for longer than one small decision.
+//! Reclamation: condemns blobs without references, rewrites log files and packs with little live data, and deletes
+//! files that are not needed. One thread drives it, or a test, step by step; it never delays the committer for longer
+//! than one small decision.
 //!
-//! Invariants. Bytes move only into files that are durable before the record that says so. A file is destroyed only after
-//! that record is durable and applied, nothing in memory leads to the file any more, and every reader of that time is
-//! gone. What was submitted is never forgotten: its answer decides what may be destroyed.
+//! Invariants. Bytes move only into files that are durable before the record that says so. A file is deleted only after
+//! that record is durable and applied, nothing in memory leads to the file, and every reader from before is gone. No
+//! submitted intent is forgotten: its answer decides what may be deleted.
 
 mod blobs;
 mod candidates;

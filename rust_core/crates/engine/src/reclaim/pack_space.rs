@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
+use super::super::maintenance::MaintenanceIntent;
 use super::super::state::EngineState;
 use super::limits::ReclaimLimits;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_chunks::{PackFile, WrittenChunk};
-use orcas_decide::Intent;
 use orcas_index::PackUsage;
 use orcas_record::ChunkMove;
 
@@ -91,7 +91,7 @@ impl Move {
 
     /// Copies the next chunks and makes them durable. The intent that moves them, with the bytes that were copied;
     /// `None` when nothing is left.
-    pub fn step(&mut self, shared: &EngineState) -> Result<Option<(Intent, u64)>> {
+    pub fn step(&mut self, shared: &EngineState) -> Result<Option<(MaintenanceIntent, u64)>> {
         let mut rows = shared.index.read()?.blobs_in_pack(self.pack, self.from, STEP_CHUNKS)?;
         let mut bytes = 0;
         let fits = rows.iter().take_while(|row| {
@@ -116,11 +116,11 @@ impl Move {
         let moves = rows.iter().zip(&written).map(place).collect();
         let pins = written.iter().map(WrittenChunk::pin).collect();
         let bytes = rows.iter().map(|row| u64::from(row.length)).sum();
-        Ok(Some((Intent::MoveChunks { from: self.pack, moves, pins }, bytes)))
+        Ok(Some((MaintenanceIntent::MoveChunks { from: self.pack, moves, pins }, bytes)))
     }
 }
 
-/// Punches out what stands between the chunks of an idle pack: condemned chunks, and bodies that never were objects.
+/// Punches out what is between the chunks of an idle pack: condemned chunks, and bodies that never were objects.
 /// The caller has waited until every record that was decided is in the index.
 pub(super) struct Sweep {
     pub pack: u64,

@@ -4,12 +4,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::super::maintenance::MaintenanceIntent;
 use super::limits::{ReclaimLimits, Step};
 use super::pack_space::{Move, PackTask, Sweep, choose};
 use super::work::{Activity, FollowUp, Reclaimer, passes_over};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_decide::Intent;
 
 /// After this time packs and log files are looked at again in which there was nothing to do, or something in the way.
 const PASSED_FOR: Duration = Duration::from_secs(600);
@@ -28,7 +28,7 @@ impl Reclaimer {
         Ok(Some(match task {
             None => return Ok(None),
             Some(PackTask::Retire(pack)) => {
-                self.submit(Intent::RetirePack { pack }, FollowUp::Retired(pack), Activity::Idle)
+                self.submit(MaintenanceIntent::RetirePack { pack }, FollowUp::Retired(pack), Activity::Idle)
             }
             Some(PackTask::Seal(pack)) => {
                 self.shared.packs.seal(pack);
@@ -38,22 +38,24 @@ impl Reclaimer {
                 }
                 Step::Worked { bytes: 0 }
             }
-            // The pack is idle, so nothing new comes into it; what was decided before is waited for, since neither a pin
-            // nor the index shows it.
+            // The pack is idle, so nothing new comes into it; what was decided before is waited for, since neither a
+            // pin nor the index shows it.
             Some(PackTask::Sweep(pack)) => {
                 let sweep = Sweep::new(&self.shared, pack)?;
                 if planted::is(Bug::SweepWithoutBarrier) {
                     self.activity = Activity::Sweeping(sweep);
                     return Ok(Some(Step::Worked { bytes: 0 }));
                 }
-                self.submit(Intent::Barrier { seal: false }, FollowUp::Nothing, Activity::Sweeping(sweep))
+                self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Nothing, Activity::Sweeping(sweep))
             }
             Some(PackTask::Discard(pack)) => {
-                self.submit(Intent::Barrier { seal: false }, FollowUp::Discarded(pack), Activity::Idle)
+                self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Discarded(pack), Activity::Idle)
             }
-            Some(PackTask::Empty(pack)) if limits.compact => {
-                self.submit(Intent::Barrier { seal: false }, FollowUp::Nothing, Activity::Emptying(Move::new(pack)))
-            }
+            Some(PackTask::Empty(pack)) if limits.compact => self.submit(
+                MaintenanceIntent::Barrier { seal: false },
+                FollowUp::Nothing,
+                Activity::Emptying(Move::new(pack)),
+            ),
             Some(PackTask::Empty(pack)) => {
                 self.passed.insert(pack);
                 Step::Worked { bytes: 0 }
@@ -100,7 +102,7 @@ impl Reclaimer {
                 self.submit(intent, FollowUp::Moved(pack), Activity::Emptying(moving));
                 Ok(Step::Worked { bytes: 2 * bytes })
             }
-            None => Ok(self.submit(Intent::RetirePack { pack }, FollowUp::Retired(pack), Activity::Idle)),
+            None => Ok(self.submit(MaintenanceIntent::RetirePack { pack }, FollowUp::Retired(pack), Activity::Idle)),
         }
     }
 }

@@ -66,7 +66,7 @@ struct Queue {
     busy: bool,
 }
 
-/// What the thread is asked.
+/// What the thread is asked to do.
 #[derive(Default)]
 pub(crate) struct ReclaimRequests {
     queue: Mutex<Queue>,
@@ -94,7 +94,7 @@ impl ReclaimRequests {
     }
 
     /// Waits; true when the thread shall end.
-    pub fn rest(&self, at_most: Duration, for_requests: bool) -> bool {
+    pub fn sleep(&self, at_most: Duration, for_requests: bool) -> bool {
         let mut queue = self.queue.lock();
         if !queue.stopped && (queue.requests.is_empty() || !for_requests) {
             self.changed.wait_for(&mut queue, at_most);

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use super::super::waiter::PollSink;
+use super::super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceReply};
 use super::limits::{ReclaimLimits, Step};
 use super::work::{Activity, DeferredRemoval, FollowUp, Reclaimer};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
-use orcas_decide::{Intent, Outcome};
 use orcas_record::Sequence;
 
 impl Reclaimer {
@@ -69,15 +68,15 @@ impl Reclaimer {
         }
     }
 
-    /// Removes one thing that nobody can be reading any more.
+    /// Removes one thing that has no readers left.
     fn remove_next(&mut self) -> Result<bool> {
         let blind = planted::is(Bug::UnlinkWithoutReaders);
         let Some(at) = self.removals.iter().position(|(epoch, _)| blind || self.shared.epochs.is_over(*epoch)) else {
             return Ok(false);
         };
         if matches!(self.removals.get(at), Some((_, DeferredRemoval::Log(_)))) {
-            // FollowUp a power cut an index that had fallen back into this file would have to be built anew. That is the
-            // lesser evil when there is no room for a checkpoint: room is what this is about.
+            // Without a checkpoint, an index that falls back into this file after a power cut must be rebuilt. When
+            // there is no room for a checkpoint, that is accepted, because removing the file makes room.
             match self.shared.index.checkpoint() {
                 Ok(_) | Err(Error::StorageFull) => {}
                 Err(error) => return Err(error),
@@ -93,7 +92,7 @@ impl Reclaimer {
         Ok(true)
     }
 
-    /// Blobs, packs and log files take turns, so that none of them starves beside clients that delete without end.
+    /// Blobs, packs and log files take turns, so that none of them starves while clients keep deleting.
     fn choose(&mut self, limits: &ReclaimLimits) -> Result<Step> {
         for _ in 0..3 {
             self.turn = (self.turn + 1) % 3;
@@ -113,7 +112,7 @@ impl Reclaimer {
     fn submitted(
         &mut self,
         limits: &ReclaimLimits,
-        answer: Arc<PollSink>,
+        answer: Arc<MaintenanceReply>,
         after: FollowUp,
         then: Box<Activity>,
     ) -> Result<Step> {
@@ -122,15 +121,15 @@ impl Reclaimer {
             return Ok(Step::Waiting);
         };
         let (entries, last) = match outcome {
-            Ok(Outcome::Reclaimed { entries, last }) => (entries, last),
-            Ok(_) => (Vec::new(), 0),
-            Err(failure) => {
+            Ok(MaintenanceOutcome { entries, last }) => (entries, last),
+            Err(error) => {
                 self.give_up(&after);
-                // What a request has put off goes on. A sweep or a move may have waited for this very answer.
+                // Work that a request has interrupted continues, except a sweep or a move, which may depend on this
+                // answer.
                 if matches!(*then, Activity::Submitted { .. } | Activity::Chosen { .. } | Activity::Rewriting(_)) {
                     self.activity = *then;
                 }
-                return Err(failure.into_error());
+                return Err(error);
             }
         };
         let early = matches!(after, FollowUp::Replaced(_)) && planted::is(Bug::ReplaceLogBeforeApplied);
@@ -173,18 +172,18 @@ impl Reclaimer {
         self.unlimited();
         let after = if limited { FollowUp::Limited } else { FollowUp::Nothing };
         let then = std::mem::replace(&mut self.activity, Activity::Idle);
-        self.submit(Intent::Barrier { seal }, after, then)
+        self.submit(MaintenanceIntent::Barrier { seal }, after, then)
     }
 
-    /// Everything counts again, whenever it came; also what a request that ended early would still have limited.
+    /// Lifts the limit of a request, also of one that ended before its barrier was answered.
     pub fn unlimited(&mut self) {
         self.limit = Sequence::MAX;
-        let mut state = &mut self.activity;
-        while let Activity::Submitted { after, then, .. } = state {
+        let mut activity = &mut self.activity;
+        while let Activity::Submitted { after, then, .. } = activity {
             if matches!(after, FollowUp::Limited) {
                 *after = FollowUp::Nothing;
             }
-            state = then;
+            activity = then;
         }
     }
 }

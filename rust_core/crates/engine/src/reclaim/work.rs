@@ -4,15 +4,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::super::state::EngineState;
-use super::super::waiter::{CompletionSink, PollSink, Waiter};
 use super::compaction::{Compaction, Estimates};
 use super::limits::Step;
 use super::pack_space::{Move, Sweep};
 use super::requests::Reclaimed;
 use orcas_base::error::Error;
 use orcas_base::sync::Mutex;
-use orcas_decide::Intent;
 use orcas_index::BlobLocation;
 use orcas_log::{CompactedLog, LogFiles};
 use orcas_record::Sequence;
@@ -23,7 +22,7 @@ pub(super) enum DeferredRemoval {
     Pack(u64),
     /// Condemned blobs that a lookup from before may still know.
     Blobs(Vec<Sequence>),
-    /// Chunks were moved out of this pack: what they leave is no gap before their readers are gone.
+    /// Chunks were moved out of this pack. Their old places count as gaps once their readers are gone.
     Moved(u64),
 }
 
@@ -46,7 +45,7 @@ pub(super) enum FollowUp {
     /// A pack that no record names.
     Discarded(u64),
     Replaced(Box<CompactedLog>),
-    /// A request reaches to the last record that was decided before it.
+    /// The request covers everything up to the last record that was decided before it.
     Limited,
     Nothing,
 }
@@ -54,13 +53,13 @@ pub(super) enum FollowUp {
 /// What is in progress.
 pub(super) enum Activity {
     Idle,
-    /// Everybody of `epoch` may know these blobs through an object.
+    /// Every reader of `epoch` may know these blobs through an object.
     Chosen {
         epoch: u64,
         blobs: Vec<(Sequence, BlobLocation)>,
     },
     Submitted {
-        answer: Arc<PollSink>,
+        answer: Arc<MaintenanceReply>,
         after: FollowUp,
         then: Box<Activity>,
     },
@@ -78,7 +77,7 @@ pub struct Reclaimer {
     pub(super) estimates: Estimates,
     /// Where the next look for dead blobs begins.
     pub(super) cursor: Sequence,
-    /// What came after this record is left for later, so that a request ends.
+    /// Later records are ignored, so that a request ends.
     pub(super) limit: Sequence,
     pub(super) turn: u8,
     /// Packs whose gaps were punched out lately, and those in which nothing could be done lately.
@@ -110,15 +109,13 @@ impl Reclaimer {
         }
     }
 
-    pub(super) fn submit(&mut self, intent: Intent, after: FollowUp, then: Activity) -> Step {
-        let answer = Arc::new(PollSink::default());
-        let waiter = Waiter::new(Arc::clone(&answer) as Arc<dyn CompletionSink>, 0);
-        match self.shared.intents.push(intent, waiter) {
-            Ok(()) => {
+    pub(super) fn submit(&mut self, intent: MaintenanceIntent, after: FollowUp, then: Activity) -> Step {
+        match self.shared.submit_maintenance(intent) {
+            Some(answer) => {
                 self.activity = Activity::Submitted { answer, after, then: Box::new(then) };
                 Step::Worked { bytes: 0 }
             }
-            Err(_) => Step::Idle,
+            None => Step::Idle,
         }
     }
 
@@ -132,8 +129,8 @@ impl Reclaimer {
                 self.shared.candidates.drop(blobs.into_iter());
             }
             FollowUp::Settled(blobs) => self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob)),
-            // Whether the record is on the disk is decided at the next start, which needs the new file then: the old ones
-            // stay claimed.
+            // Whether the record is on the disk is decided at the next start, which needs the new file then: the old
+            // ones stay claimed.
             FollowUp::Replaced(_) => {}
             FollowUp::Moved(_)
             | FollowUp::Retired(_)
@@ -143,11 +140,11 @@ impl Reclaimer {
         }
     }
 
-    /// Removes these things later: nothing leads to them from now on, but whoever looked before may be reading them.
+    /// Removes these things later: nothing leads to them from now on, but earlier readers may still use them.
     pub(super) fn defer(&mut self, removals: impl IntoIterator<Item = DeferredRemoval>) {
         self.shared.cache.clear();
         let epoch = self.shared.epochs.end();
-        self.removals.extend(removals.into_iter().map(|grave| (epoch, grave)));
+        self.removals.extend(removals.into_iter().map(|removal| (epoch, removal)));
     }
 }
 

@@ -1,8 +1,9 @@
 //! Opens what is left of a store for reading, whatever is missing: log files, packs, headers, keys, the index.
 //!
 //! Invariants. Nothing in the store's directory is written: the file system refuses it, and the index is a private one.
-//! Only whole records and blocks are given, and before anybody is served every object was read and compared with its
-//! entity tag. What is not whole is listed; what may have been deleted or replaced by a record that is gone is said.
+//! Only intact records and blocks are served, and before the first request every object was read and compared with its
+//! entity tag. Objects that are incomplete are listed, and so are those that a lost record may have deleted or
+//! replaced.
 
 mod replay;
 mod verify;
@@ -29,7 +30,7 @@ use orcas_index::{Index, IndexOptions};
 use orcas_log::{self as log, LogOptions, LogPosition, LogReader, LogSalvage};
 use orcas_record::Sequence;
 
-use replay::{Base, Outcome};
+use replay::{Base, ReplayOutcome};
 
 const INDEX_NAME: &str = "index.db";
 const WAL_SUFFIX: &str = "-wal";
@@ -203,7 +204,7 @@ fn choose(
     place: &Place<'_>,
     options: &EngineOptions,
     owner: &Bytes,
-) -> Result<(Index, SalvageSource, Outcome)> {
+) -> Result<(Index, SalvageSource, ReplayOutcome)> {
     let index = place.new_index(options)?;
     let from_log = replay::run(log, &index, Base::Nothing, owner);
     if let Some((present, position)) = present {

@@ -1,5 +1,5 @@
-//! Reads every version of a salvaged store whole and compares it with its entity tag, before anybody is served. What is
-//! found to be other bytes, or to have been deleted for sure, is taken out of the private index.
+//! Reads every version of a salvaged store completely and compares it with its entity tag, before the first request.
+//! Versions that turn out to have other bytes, or to have certainly been deleted, are removed from the private index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::super::handle::Handle;
 use super::super::reads::Found;
 use super::super::state::EngineState;
 use super::super::stored::version_of;
-use super::replay::Outcome;
+use super::replay::ReplayOutcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, Md5Hasher};
@@ -57,7 +57,7 @@ struct Progress {
 struct Verify<'a> {
     shared: &'a Arc<EngineState>,
     handle: &'a Handle,
-    outcome: &'a Outcome,
+    outcome: &'a ReplayOutcome,
     names: BTreeMap<BucketId, String>,
     cursor: Mutex<Sequence>,
     state: Mutex<Progress>,
@@ -67,7 +67,7 @@ struct Verify<'a> {
 ///
 /// # Errors
 /// When the private index cannot be read or written; damage is no error.
-pub(super) fn run(handle: &Handle, outcome: &Outcome) -> Result<Verified> {
+pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> {
     let names = handle.buckets().into_iter().map(|bucket| {
         let name = String::from_utf8_lossy(&bucket.name).into_owned();
         (bucket.id, name)

@@ -1,5 +1,5 @@
-//! The filter over the heads of shared blobs. It has the head of every shared blob that is not found in the overlay, and
-//! may have more: it never says that a known head is unknown.
+//! The filter over the heads of shared blobs. It has the head of every shared blob that is not found in the overlay,
+//! and may have more: it never says that a known head is unknown.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl HeadFilter {
         }
     }
 
-    /// Takes heads in. True, once, when the filter should be made anew.
+    /// Adds heads. True, once, when the filter should be refilled with more room.
     pub fn note(&self, heads: impl Iterator<Item = u64>) -> bool {
         let state = self.state.read();
         let ready = match &state.progress {
@@ -81,8 +81,8 @@ impl HeadFilter {
         ready.is_some_and(|counted| counted.is_over_full()) && !self.wanted.swap(true, Ordering::Relaxed)
     }
 
-    /// Makes the filter anew: `scan` passes on every head there is to the closure it gets, and everything that is noted
-    /// meanwhile is taken in as well. To be called by one thread.
+    /// Fills a new filter: `scan` calls the closure that it gets with every head there is. Heads that are noted
+    /// meanwhile are added too. To be called by one thread.
     ///
     /// # Errors
     /// What `scan` returns. The filter that was ready stays in use.
@@ -112,7 +112,7 @@ impl HeadFilter {
             if found <= capacity || capacity == HEADS_MAX {
                 return Ok(());
             }
-            // Twice as much as there is, so that it is not made anew soon.
+            // Twice as much as there is, so that it is not refilled soon.
             capacity = (found * 2).min(HEADS_MAX);
         }
     }

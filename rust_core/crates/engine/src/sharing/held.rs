@@ -31,7 +31,7 @@ impl HeldBytes {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Room for a chunk that cannot go on without, even when too much is held.
+    /// Memory for a chunk that cannot do without, even when too much is held.
     pub fn take_anyway(self: &Arc<Self>, bytes: u64) -> HeldMemory {
         self.taken.fetch_add(bytes, Ordering::Relaxed);
         HeldMemory { of: Arc::clone(self), bytes }

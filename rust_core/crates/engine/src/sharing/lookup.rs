@@ -66,7 +66,7 @@ impl EngineState {
     }
 }
 
-/// Fills the filter from the overlay and the index, while the store goes on. To be called once after opening and when
+/// Fills the filter from the overlay and the index, while the store is in use. To be called once after opening and when
 /// [`super::super::state::UpkeepTask::Heads`] asks for it; by one thread.
 ///
 /// # Errors

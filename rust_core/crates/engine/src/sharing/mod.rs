@@ -1,5 +1,5 @@
-//! Content that the store has already: pins on fingerprints (`pins`), the filter of known heads (`heads`), the memory for
-//! chunks that wait to be looked up (`held`), and the lookup itself (`lookup`).
+//! Content that the store has already: pins on fingerprints (`pins`), the filter of known heads (`heads`), the memory
+//! for chunks that wait to be looked up (`held`), and the lookup itself (`lookup`).
 
 mod heads;
 mod held;

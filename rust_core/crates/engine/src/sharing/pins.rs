@@ -14,7 +14,7 @@ use orcas_record::{Fingerprint, Sequence};
 /// Damaged blobs that are remembered. A store with more has other worries.
 const DAMAGED_MAX: usize = 1 << 16;
 
-/// Fingerprints that somebody has found or is about to look up, and blobs that are condemned.
+/// Fingerprints that uploads have found or are about to look up, and blobs that are condemned.
 #[derive(Default)]
 pub(crate) struct FingerprintPins {
     state: Mutex<PinState>,
@@ -55,7 +55,7 @@ impl FingerprintPins {
         Arc::new(PinnedFingerprint { pins: Arc::clone(self), fingerprint })
     }
 
-    /// Called by the sequencer before it condemns: false when somebody holds the fingerprint; else remembers the blob as
+    /// Called by the sequencer before it condemns: false when the fingerprint is pinned; else remembers the blob as
     /// condemned.
     pub fn condemn(&self, fingerprint: Fingerprint, blob: Sequence) -> bool {
         let mut state = self.state.lock();

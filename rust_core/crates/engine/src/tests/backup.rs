@@ -50,7 +50,7 @@ fn assert_holds(path: &Path, wanted: &BTreeMap<String, Vec<u8>>) {
 }
 
 #[test]
-fn a_copy_of_a_hold_opens_with_all_that_was_acknowledged_before() {
+fn a_copy_of_a_backup_pin_opens_with_all_that_was_acknowledged_before() {
     for reopened in [false, true] {
         let mut store = Store::new();
         let bucket = store.bucket("b");
@@ -73,7 +73,7 @@ fn a_copy_of_a_hold_opens_with_all_that_was_acknowledged_before() {
 }
 
 #[test]
-fn an_empty_store_can_be_held() {
+fn an_empty_store_can_be_pinned() {
     let store = Store::new();
     let pin = store.handle().pin_for_backup().unwrap();
     let copied = tempfile::tempdir().unwrap();
@@ -82,7 +82,7 @@ fn an_empty_store_can_be_held() {
 }
 
 #[test]
-fn a_hold_does_not_wait_for_a_batch_that_failed() {
+fn a_backup_pin_does_not_wait_for_a_batch_that_failed() {
     let disk = SimDisk::new();
     let environment =
         Environment { fs: Arc::new(disk.clone()), index: IndexPlace::Memory(None), ..support::environment() };
@@ -137,7 +137,7 @@ fn reclamation_rests_while_somebody_holds() {
 }
 
 #[test]
-fn a_hold_between_compactions_copies_a_store_that_opens() {
+fn a_backup_pin_between_compactions_copies_a_store_that_opens() {
     let store = Store::new();
     let bucket = store.bucket("b");
     let mut wanted = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! An index that is damaged, open or not, is built anew: nobody gets a wrong answer meanwhile, nothing acknowledged is lost,
-//! and what takes its place says what the log says, row for row.
+//! An index that is damaged, open or not, is built anew: nobody gets a wrong answer meanwhile, nothing acknowledged is
+//! lost, and what takes its place says what the log says, row for row.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -199,7 +199,7 @@ fn damage_that_the_applier_meets_loses_nothing() {
     let mut wanted = objects(0..300);
     for number in 300..400 {
         // A decision that needs nothing of the index is taken; one that does is refused.
-        patiently(|| store.put(&bucket, &key(number), &value(number, 0)).map_err(Failure::into_error));
+        patiently(|| store.put(&bucket, &key(number), &value(number, 0)).map_err(into_error));
         wanted.insert(key(number), value(number, 0));
     }
     check(&store, &bucket, &wanted);
@@ -232,6 +232,13 @@ fn damage_in_the_write_ahead_log_is_found_under_way() {
     check_equal(&store);
     store.reopen();
     check(&store, &bucket, &wanted);
+}
+
+fn into_error(failure: Failure) -> Error {
+    match failure {
+        Failure::Engine(error) => error,
+        Failure::Refused(refusal) => panic!("{refusal:?}"),
+    }
 }
 
 fn list(bucket: &Bucket) -> crate::ListObjects {

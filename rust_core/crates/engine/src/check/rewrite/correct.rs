@@ -1,5 +1,5 @@
-//! The records that close a rewritten log: they take away every version and part that leads to something that is gone,
-//! then the chunks and packs that are, so that the log says nothing that is not so.
+//! The records that close a rewritten log: they remove every version and part that refers to lost data, then the lost
+//! chunks and packs themselves, so that the log is consistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

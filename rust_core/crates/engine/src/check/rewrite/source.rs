@@ -1,5 +1,5 @@
-//! The records of a damaged log as a rewrite takes them: all that can be read, in order, with those put in that the
-//! index still has or that others cannot do without. Nothing here writes.
+//! The records of a damaged log as a rewrite takes them: all that can be read, in order, and between them those that
+//! the index still has or that other records need. Nothing here writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -205,7 +205,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Objects cannot do without their bucket: one whose record is gone comes back, under its name if anything tells it.
+    /// Objects cannot do without their bucket: one whose record is gone comes back, under its name if anything tells
+    /// it.
     fn make_up_buckets(&mut self) {
         let facts = &self.facts;
         let lacking: Vec<BucketId> = facts

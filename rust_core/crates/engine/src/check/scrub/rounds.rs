@@ -1,7 +1,8 @@
-//! The scrub: reads everything again and again, slowly, so that damage is known before somebody asks for the bytes.
+//! The scrub: reads everything again and again, slowly, so that damage is known before a client asks for the bytes.
 //!
-//! Invariants. It reads no more than its share of bytes a second. It holds a pin only while it reads a few chunks, never
-//! while it rests; a log file stays readable through its descriptor, whoever unlinks it. It ends within a moment.
+//! Invariants. It reads no more than its share of bytes a second. It holds a pin only while it reads a few chunks,
+//! never while it sleeps; a log file stays readable through its descriptor even if it is unlinked. It ends soon after
+//! it is asked to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,8 @@ use orcas_record::{self as record, Fingerprint, Sequence};
 const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
 /// Before the next attempt when a round ended with an error.
 const AFTER_ERROR: Duration = Duration::from_secs(600);
-/// The longest a rest is taken without looking at the clock.
-const REST_MAX: Duration = Duration::from_secs(60);
+/// The longest sleep without a look at the clock.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Chunks, and bytes of them, that are read under one pin.
 const STEP_CHUNKS: usize = 32;
 const STEP_BYTES: u64 = 8 << 20;
@@ -47,15 +48,15 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
         let pause = if ended.is_ok() { ROUND } else { AFTER_ERROR };
         loop {
             let left = pause.saturating_sub(shared.clock.monotonic().saturating_sub(begun));
-            if !shared.scrub.rest(left.min(REST_MAX)) {
+            if !shared.scrub.sleep(left.min(SLEEP_MAX)) {
                 return;
             }
             if left.is_zero() {
                 break;
             }
         }
-        // However long a round took, the next one does not follow on its heels for ever.
-        if !shared.scrub.rest(Duration::from_millis(10)) {
+        // However long a round took, the next one begins after a short pause.
+        if !shared.scrub.sleep(Duration::from_millis(10)) {
             return;
         }
     }
@@ -97,7 +98,7 @@ impl<'a> Round<'a> {
         packs.iter().try_for_each(|usage| self.pack(usage.pack))
     }
 
-    /// The pages of the index, as they stand in its file.
+    /// The pages of the index, as they are in its file.
     fn index(&self) -> Result<()> {
         let index = &self.shared.index;
         self.shared.scrub.at(INDEX_NAME.to_owned());
@@ -105,7 +106,7 @@ impl<'a> Round<'a> {
         loop {
             let (pages, whole) = index.look_at_pages(next, STEP_PAGES)?;
             if !whole && let Err(Error::IndexDamaged { reason }) = index.quick_check() {
-                // Whoever builds it anew has been told by that.
+                // That has told the thread that rebuilds the index.
                 let place = format!("{INDEX_NAME}, pages {next} to {}", next + pages - 1);
                 self.damage(place, reason.to_string(), None);
                 return Ok(());
@@ -123,11 +124,11 @@ impl<'a> Round<'a> {
         buckets.all().for_each(|bucket| self.owners.learn(bucket));
     }
 
-    /// Rests until so many bytes are paid for.
+    /// Sleeps until reading so many bytes is within the rate.
     fn pay(&self, bytes: u64) -> Result<()> {
         self.shared.scrub.add_done(bytes);
         let length = Duration::from_secs_f64(bytes as f64 / self.shared.options.scrub_rate as f64);
-        if self.shared.scrub.rest(length) { Ok(()) } else { Err(Error::Closed) }
+        if self.shared.scrub.sleep(length) { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// One file of the log; `end` in the one that is being written.

@@ -10,7 +10,7 @@ use orcas_record::Sequence;
 
 /// Damaged places that are remembered.
 const DAMAGED_MAX: usize = 1_000;
-/// Something damaged that the scrub came upon.
+/// Damage that the scrub has found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScrubDamage {
     /// File and byte.
@@ -85,7 +85,7 @@ impl ScrubStatus {
     }
 
     /// False when the scrub is to end.
-    pub fn rest(&self, length: Duration) -> bool {
+    pub fn sleep(&self, length: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.stopped && !length.is_zero() {
             self.stopping.wait_while_for(&mut state, |state| !state.stopped, length);

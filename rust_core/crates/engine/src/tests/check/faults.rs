@@ -1,5 +1,5 @@
-//! Repairs on a simulated disk: what was moved is found, what cannot be read just now is not given up, and a power cut at
-//! any step leaves a store that the next repair brings to the same end.
+//! Repairs on a simulated disk: what was moved is found, what cannot be read just now is not given up, and a power cut
+//! at any step leaves a store that the next repair brings to the same end.
 
 use std::collections::BTreeMap;
 use std::io;

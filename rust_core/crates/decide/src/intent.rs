@@ -67,15 +67,15 @@ pub enum Body {
 /// Whether a blob may be named by bodies that come later, and whether this body asks for an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// It stands for itself.
+    /// Neither.
     Off,
-    /// It is known to be new, as far as a hint can tell.
+    /// Later bodies may name it; a hint says that it is new.
     Offered,
-    /// A blob with the same fingerprint is taken instead, if there is one.
+    /// Later bodies may name it. If there is a blob with the same fingerprint, that one is taken instead.
     Sought,
 }
 
-/// Keeps what it stands for in its place until the decision that needs it was made.
+/// Keeps the data that it was taken for in place until the decision that needs it is made.
 pub type Pin = Arc<dyn std::any::Any + Send + Sync>;
 
 #[derive(Clone, Debug)]

@@ -11,7 +11,8 @@ use orcas_record::{
     Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
 };
 
-/// Extents that are put together at once: those of the largest object in parts just too short for segments, and more.
+/// Extents that one manifest is put together from: more than the largest object has, in parts just too short for
+/// segments.
 const TOGETHER_MAX: usize = 1 << 20;
 /// Bytes of a manifest in its record: half of what a record may take, so that there is room for all else that an object
 /// has.

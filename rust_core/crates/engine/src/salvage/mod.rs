@@ -41,7 +41,7 @@ const IN_MEMORY_MAX: u64 = 256 << 20;
 /// What writes are told.
 const REASON: &str = "it was opened for salvage";
 
-/// Where what is served comes from.
+/// The source of what is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SalvageSource {
     /// From the records of the log alone.
@@ -53,7 +53,7 @@ pub enum SalvageSource {
 /// What was found.
 #[derive(Clone, Debug)]
 pub struct SalvageReport {
-    /// Whether the store's keys are there. Without them nobody can tell who wrote a record: checksums alone hold.
+    /// Whether the store's keys are there. Without them records cannot be authenticated: only checksums are verified.
     pub keys: bool,
     pub source: SalvageSource,
     pub findings: Vec<Finding>,
@@ -101,7 +101,7 @@ struct Site {
 /// Opens a store for reading. `owner` is shown as the owner of every bucket. Blocking: it reads everything.
 ///
 /// # Errors
-/// [`Error::Missing`] when there is no store, [`Error::Locked`] when somebody has it open, [`Error::Corrupt`] when not
+/// [`Error::Missing`] when there is no store, [`Error::Locked`] when it is open elsewhere, [`Error::Corrupt`] when not
 /// one record is left, and what kept the salvage from going on.
 pub fn salvage_store(
     options: EngineOptions,

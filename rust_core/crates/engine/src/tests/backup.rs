@@ -1,4 +1,4 @@
-//! Copies of a held moment open as a store that has everything acknowledged before it.
+//! Copies of the files of a backup pin open as a store that has everything acknowledged before the pin.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -106,7 +106,7 @@ fn a_backup_pin_does_not_wait_for_a_batch_that_failed() {
 }
 
 #[test]
-fn reclamation_rests_while_somebody_holds() {
+fn reclamation_pauses_while_there_is_a_backup_pin() {
     let store = Store::new();
     let bucket = store.bucket("b");
     let wanted = bodies(1);

@@ -34,7 +34,7 @@ struct Search<'a> {
     index: &'a Index,
     /// Packs that can be read.
     readable: BTreeSet<u64>,
-    /// Chunks that stand in no pack that can be read.
+    /// Chunks that are in no readable pack.
     gone: BTreeSet<Sequence>,
     /// Whether all of a segment can be read.
     segments: BTreeMap<Sequence, bool>,

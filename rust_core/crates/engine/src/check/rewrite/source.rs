@@ -67,7 +67,7 @@ impl<'a> Source<'a> {
             facts.see(sequence, record);
             Ok(())
         })?;
-        // Where nobody knows how many records are gone, there are none behind the last one known.
+        // If it is not known how many records are lost, none are assumed behind the last known one.
         facts.lost = lost.into_iter().map(|(first, last)| (first, last.min(facts.last))).collect();
         facts.lost.retain(|(first, last)| first <= last);
         source.facts = facts;

@@ -35,15 +35,6 @@ LONGER: dict[str, int] = {}
 RINGS: dict[str, list[str]] = {
     "rust_core": ["checks core lib"],
     "checksum": ["md5::lanes md5::lanes::vectors"],
-    "decide": ["buckets lib manifest objects reclaim uploads"],
-    "engine": [
-        (
-            "apply ballast body cache check::census check::losses check::manifests check::replay check::scrub "
-            "check::store check::subject commit health hold lib list mend open reads reclaim reclaim::driver "
-            "reclaim::logs reclaim::packs recover salvage salvage::verify sharing view"
-        ),
-        "mentions overlay",
-    ],
     "fs": ["sim sim::image"],
     "load": ["run worker"],
     "log": ["compaction files survey writer", "examine inspect", "salvage salvage::frames"],

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use orcas_engine::{self as engine, Handle, Hold as Held, ReclaimProgress, Reclaimed, Usage};
+use orcas_engine::{self as engine, BackupPin, Handle, ReclaimProgress, Reclaimed, Usage};
 use orcas_gateway::Lane;
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::replays::NotAdmitted;
@@ -186,7 +186,7 @@ impl From<ReclaimProgress> for ReclaimState {
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Hold {
     /// None once released.
-    held: Mutex<Option<Held>>,
+    pin: Mutex<Option<BackupPin>>,
     #[pyo3(get)]
     store: String,
     #[pyo3(get)]
@@ -197,9 +197,9 @@ pub struct Hold {
 
 impl Hold {
     pub fn take(engine: &Handle) -> orcas_base::error::Result<Self> {
-        let held = engine.hold()?;
-        let files = held.files.iter().map(|file| (file.name.clone(), file.length)).collect();
-        Ok(Self { store: hex(&held.store_id), sequence: held.sequence, files, held: Mutex::new(Some(held)) })
+        let pin = engine.pin_for_backup()?;
+        let files = pin.files.iter().map(|file| (file.name.clone(), file.length)).collect();
+        Ok(Self { store: hex(&pin.store_id), sequence: pin.sequence, files, pin: Mutex::new(Some(pin)) })
     }
 }
 
@@ -207,7 +207,7 @@ impl Hold {
 impl Hold {
     /// Lets go. Without effect when called again.
     fn release(&self) {
-        drop(self.held.lock().take());
+        drop(self.pin.lock().take());
     }
 }
 

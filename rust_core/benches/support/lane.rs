@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use orcas_decide::Intent;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::stream::Flow;
@@ -169,7 +168,7 @@ impl Server {
 
     /// Until everything is durable and in the index.
     pub fn settle(&self) {
-        self.lane.engine.execute(Intent::Barrier { seal: false }).expect("the store takes a barrier");
+        self.lane.engine.barrier().expect("the store takes a barrier");
         while self.lane.engine.health().lag_records > 0 {
             std::thread::sleep(Duration::from_millis(5));
         }

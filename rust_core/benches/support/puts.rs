@@ -4,7 +4,6 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use orcas_decide::Intent;
 use orcas_engine::{Engine, EngineOptions, Handle};
 use orcas_record::Durability;
 
@@ -44,7 +43,7 @@ impl Puts {
 /// Makes everything durable and waits until the index has it, so that the work of one measurement does not fall into the
 /// next.
 fn settle(handle: &Handle) {
-    handle.execute(Intent::Barrier { seal: false }).expect("the store takes a barrier");
+    handle.barrier().expect("the store takes a barrier");
     while handle.health().lag_records > 0 {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use orcas_base::error::Result;
-use orcas_engine::{Policy, Stepper};
+use orcas_engine::{ReclaimLimits, Stepper};
 use orcas_fs::sim::{CrashPolicy, SimDisk, SimRng};
 use parking_lot::Mutex;
 
@@ -18,7 +18,7 @@ pub const POLICIES: [CrashPolicy; 5] =
     [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter, CrashPolicy::Scatter];
 
 /// Nearly everything is worth reclaiming; a log file costs more than a page in any case.
-pub const EAGER: Policy = Policy { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true, hurry: false };
+pub const EAGER: ReclaimLimits = ReclaimLimits { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true, hurry: false };
 /// Steps after which reclamation of a store that nobody writes to must have ended.
 const RECLAIM_STEPS_MAX: usize = 5_000;
 

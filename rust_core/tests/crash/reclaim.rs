@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use orcas_engine::{Found, ObjectReader, Policy, Step};
+use orcas_engine::{Found, ObjectReader, ReclaimLimits, Step};
 use orcas_fs::sim::SimRng;
 
 use crate::model::Payload;
@@ -24,9 +24,9 @@ pub struct Reader {
 }
 
 /// What is worth reclaiming in this run.
-pub fn policy(rng: &mut SimRng) -> Policy {
+pub fn limits(rng: &mut SimRng) -> ReclaimLimits {
     let pick = |values: &[u64], rng: &mut SimRng| values[rng.below(values.len() as u64) as usize];
-    Policy {
+    ReclaimLimits {
         live_max: [1.0, 0.9, 0.6][rng.below(3) as usize],
         freed_min: pick(&[1, 1_000, 5_000, 7_000], rng),
         output_max: pick(&[1 << 40, 1 << 40, 20_000], rng),
@@ -69,7 +69,7 @@ impl Run {
     pub fn reclaim_step(&mut self) -> Option<Step> {
         let piece = self.stepper.reclaiming().unwrap_or("choice");
         self.recorder.enter(Phase::Reclaim(piece));
-        let done = self.stepper.reclaim(&self.policy);
+        let done = self.stepper.reclaim(&self.limits);
         if matches!(done, Ok(Step::Worked { .. })) {
             self.settling = self.settling.or(self.stepper.reclaiming().filter(|piece| is_submitted(piece)));
         }

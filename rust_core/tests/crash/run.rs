@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use orcas_base::error::{Error, Result};
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
-use orcas_engine::{Clock, Condition, EngineOptions, Handle, Policy, Stepper, Waiter};
+use orcas_engine::{Clock, Condition, EngineOptions, Handle, ReclaimLimits, Stepper, Waiter};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_record::Durability;
 
 use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
 use crate::model::{Model, Moment, Op, Verdict};
 use crate::observe::observe;
-use crate::reclaim::{Reader, policy};
+use crate::reclaim::{Reader, limits};
 use crate::steps::{Phase, Recorder, Step};
 use crate::world::{Answers, World, upload_id};
 
@@ -73,7 +73,7 @@ pub struct Run {
     /// Whether there are such uploads.
     pub holds: bool,
     pub readers: Vec<Reader>,
-    pub policy: Policy,
+    pub limits: ReclaimLimits,
     /// The piece of reclamation that waits for its commit.
     pub settling: Option<&'static str>,
     /// The file system has no holes.
@@ -108,7 +108,7 @@ impl Run {
         let mut run = Self {
             checker: Checker::new(world.clone(), Arc::clone(tally)),
             history: vec![State::new(Model::new(durability))],
-            policy: policy(&mut rng),
+            limits: limits(&mut rng),
             rng,
             world,
             disk,
@@ -420,7 +420,7 @@ fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
         Outcome::Completed(completed) => assert_eq!(Some(completed.etag), verdict.etag),
         Outcome::Deleted(entries) => assert_eq!(*entries, verdict.entries),
         Outcome::Upload(id) => assert_eq!(*id, at.upload),
-        Outcome::Done | Outcome::Bucket(_) | Outcome::Reclaimed { .. } => {}
+        Outcome::Done | Outcome::Bucket(_) => {}
     }
 }
 

@@ -13,7 +13,7 @@ use orcas_decide::{
     Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     SourceConditions,
 };
-use orcas_engine::{Clock, CompletionSink, Environment, Handle, IndexPlace, Policy, Step, Stepper, Waiter};
+use orcas_engine::{Clock, CompletionSink, Environment, Handle, IndexPlace, ReclaimLimits, Step, Stepper, Waiter};
 use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
 use orcas_record::{Bucket, BucketSettings, Chunking, INLINE_MAX, UploadId};
@@ -26,7 +26,7 @@ pub use size::{LARGE, SMALL, Size, options};
 /// More than reclamation of such a store ever takes.
 const RECLAIM_STEPS_MAX: usize = 5_000;
 /// Everything that is dead goes, files are rewritten for little.
-const EAGER: Policy = Policy { live_max: 0.9, freed_min: 4_000, output_max: 1 << 40, compact: true, hurry: false };
+const EAGER: ReclaimLimits = ReclaimLimits { live_max: 0.9, freed_min: 4_000, output_max: 1 << 40, compact: true, hurry: false };
 
 pub const INDEX: &str = "index.db";
 pub const WAL: &str = "index.db-wal";

@@ -25,7 +25,7 @@ use shuttle::thread;
 
 use client::{Client, delete, put};
 use scheduler::Schedules;
-use world::{Manifests, POLICY, World, contents, environment};
+use world::{Manifests, LIMITS, World, contents, environment};
 
 const SCHEDULES: u64 = 50_000;
 const SEGMENTED_SCHEDULES: u64 = 2_000;
@@ -96,7 +96,7 @@ fn prepare_dead(handle: &Handle, bucket: &Bucket, world: &World, rng: &mut SimRn
 fn begin_to_reclaim(reclamation: &mut Reclamation, rng: &mut SimRng) {
     reclamation.refresh(rng.below(2) > 0);
     for _ in 0..rng.below(STEPS_BEFORE) {
-        if reclamation.step(&POLICY).unwrap() == Step::Waiting {
+        if reclamation.step(&LIMITS).unwrap() == Step::Waiting {
             thread::yield_now();
         }
     }
@@ -108,7 +108,7 @@ fn reclaim_beside(mut reclamation: Reclamation, clients_left: &AtomicU64) -> Rec
         if clients_left.load(Ordering::Relaxed) == 0 {
             break;
         }
-        match reclamation.step(&POLICY).unwrap() {
+        match reclamation.step(&LIMITS).unwrap() {
             Step::Worked { .. } => {}
             Step::Waiting => thread::yield_now(),
             Step::Idle => {
@@ -122,7 +122,7 @@ fn reclaim_beside(mut reclamation: Reclamation, clients_left: &AtomicU64) -> Rec
 
 fn reclaim_all(handle: &Handle, reclamation: &mut Reclamation) {
     for _ in 0..STEPS_MAX {
-        match reclamation.step(&POLICY).unwrap() {
+        match reclamation.step(&LIMITS).unwrap() {
             Step::Worked { .. } => {}
             Step::Waiting => thread::yield_now(),
             Step::Idle => return,
@@ -297,7 +297,7 @@ fn what_is_looked_up_while_it_changes_does_not_come_back() {
 
 /// Waits until the index has everything.
 fn catch_up(handle: &Handle) {
-    handle.execute(Intent::Barrier { seal: false }).unwrap();
+    handle.barrier().unwrap();
     while handle.health().lag_records > 0 {
         thread::yield_now();
     }

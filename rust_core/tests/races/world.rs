@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use orcas_engine::{Clock, EngineOptions, Environment, IndexPlace, Policy};
+use orcas_engine::{Clock, EngineOptions, Environment, IndexPlace, ReclaimLimits};
 use orcas_fs::sim::{SimDisk, SimRandom, SimRng};
 use orcas_record::{Durability, RefLevel};
 
@@ -17,7 +17,7 @@ const TINY_CHUNKS: u64 = 66;
 pub const SMALL_MAX: usize = CHUNK;
 
 /// Everything that is worth anything is rewritten.
-pub const POLICY: Policy = Policy { live_max: 0.97, freed_min: 1, output_max: 1 << 30, compact: true, hurry: false };
+pub const LIMITS: ReclaimLimits = ReclaimLimits { live_max: 0.97, freed_min: 1, output_max: 1 << 30, compact: true, hurry: false };
 
 /// A millisecond passes whenever somebody looks.
 #[derive(Default)]

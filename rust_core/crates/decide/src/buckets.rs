@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{BUCKETS_MAX, Context, Decision, Failure, Outcome, Refusal, View, live_bucket};
+use super::decision::{Context, Decision};
+use super::limits::BUCKETS_MAX;
+use super::outcome::{Failure, Outcome, Refusal};
+use super::view::View;
 use orcas_record::{Bucket, BucketId, BucketSettings, Record, Versioning};
 
 pub(super) struct NewBucket {
@@ -48,4 +51,9 @@ pub(super) fn delete(view: &dyn View, bucket: BucketId) -> Result<Decision, Fail
         return Err(Refusal::BucketNotEmpty.into());
     }
     Ok(Decision { outcome: Outcome::Done, records: vec![Record::DeleteBucket { bucket }] })
+}
+
+/// The bucket an intent was authorised for, unless it has gone meanwhile.
+pub(super) fn live_bucket(view: &dyn View, id: BucketId) -> Result<Arc<Bucket>, Failure> {
+    view.bucket(id).ok_or(Failure::Refused(Refusal::NoSuchBucket))
 }

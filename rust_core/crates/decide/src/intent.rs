@@ -1,13 +1,11 @@
-//! What can be asked of the sequencer and what it answers.
+//! The mutations that clients ask for, as the sequencer takes them.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{
-    Bucket, BucketId, BucketSettings, ChunkMove, ContentMove, Fingerprint, ObjectHeaders, Sequence, UploadId,
-};
+use orcas_record::{BucketId, BucketSettings, Fingerprint, ObjectHeaders, Sequence, UploadId};
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
 #[derive(Clone, Debug)]
@@ -53,36 +51,6 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
-    /// Everything decided before becomes durable, or what failed of it void for good; with `seal` the log goes on in a new
-    /// file.
-    Barrier {
-        seal: bool,
-    },
-    /// Blobs that nothing seems to refer to.
-    CondemnBlobs {
-        blobs: Vec<Sequence>,
-    },
-    /// Chunks of one pack that are durable in others now.
-    MoveChunks {
-        from: u64,
-        moves: Vec<ChunkMove>,
-        pins: Vec<Pin>,
-    },
-    /// A pack that nothing seems to need.
-    RetirePack {
-        pack: u64,
-    },
-    ReplaceLog(Box<ReplaceLog>),
-}
-
-/// A compacted log file that stands for the records `first..=last`.
-#[derive(Clone, Debug)]
-pub struct ReplaceLog {
-    pub file: u64,
-    pub first: Sequence,
-    pub last: Sequence,
-    /// Where the contents stand in it.
-    pub moves: Vec<ContentMove>,
 }
 
 /// Stored bytes that a version or part will name.
@@ -99,15 +67,15 @@ pub enum Body {
 /// Whether a blob may be named by bodies that come later, and whether this body asks for an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// It stands for itself.
+    /// Neither.
     Off,
-    /// It is known to be new, as far as a hint can tell.
+    /// Later bodies may name it; a hint says that it is new.
     Offered,
-    /// A blob with the same fingerprint is taken instead, if there is one.
+    /// Later bodies may name it. If there is a blob with the same fingerprint, that one is taken instead.
     Sought,
 }
 
-/// Keeps what it stands for in its place until the decision that needs it was made.
+/// Keeps the data that it was taken for in place until the decision that needs it is made.
 pub type Pin = Arc<dyn std::any::Any + Send + Sync>;
 
 #[derive(Clone, Debug)]
@@ -134,8 +102,8 @@ impl PlacedChunk {
 pub enum ChunkPlace {
     /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`orcas_record::head_of`] its bytes.
     New { head: u64, pack: u64, offset: u64 },
-    /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there when
-    /// the body is decided, and is not looked up again.
+    /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there
+    /// when the body is decided, and is not looked up again.
     Known { blob: Sequence },
 }
 
@@ -273,85 +241,4 @@ pub struct SourceConditions {
     /// Milliseconds since the Unix epoch, whole seconds.
     pub if_modified_since_ms: Option<u64>,
     pub if_unmodified_since_ms: Option<u64>,
-}
-
-/// The answer to an intent that happened.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    Done,
-    Bucket(Arc<Bucket>),
-    Put(Put),
-    Deleted(Vec<Result<(), Refusal>>),
-    Upload(UploadId),
-    Part(Put),
-    Completed(Completed),
-    Reclaimed {
-        /// The blobs, pack or file that were given up or moved.
-        entries: Vec<u64>,
-        /// Sequence of the last record, one less than the next when there was none.
-        last: Sequence,
-    },
-}
-
-/// A completed upload: what its answer says, and which request it answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Completed {
-    /// Digest of the part list.
-    pub request: [u8; 32],
-    pub bucket: BucketId,
-    pub key: Bytes,
-    pub etag: Etag,
-    pub checksum: Option<ObjectChecksum>,
-}
-
-/// A version or part as stored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Put {
-    pub sequence: Sequence,
-    pub etag: Etag,
-    pub modified_ms: u64,
-    pub size: u64,
-    pub checksum: Option<ObjectChecksum>,
-}
-
-/// Why S3 says no.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    NoSuchBucket,
-    BucketAlreadyOwnedByYou,
-    BucketAlreadyExists,
-    BucketNotEmpty,
-    TooManyBuckets,
-    NoSuchKey,
-    NoSuchUpload,
-    /// The header whose condition failed, as S3 names it.
-    PreconditionFailed {
-        condition: &'static str,
-    },
-    /// No part with this number and ETag.
-    InvalidPart {
-        number: u16,
-    },
-    InvalidPartOrder,
-    /// A part other than the last is under 5 MiB.
-    EntityTooSmall {
-        number: u16,
-        size: u64,
-    },
-    EntityTooLarge {
-        size: u64,
-    },
-    /// The checksum or size that the client expects of the whole object is not what the parts give.
-    BadDigest {
-        what: &'static str,
-    },
-    InvalidRequest {
-        reason: &'static str,
-    },
-    /// The range of a part copy lies outside its source.
-    InvalidRange {
-        size: u64,
-    },
-    /// The source was replaced after its digests were computed; compute and submit again.
-    SourceChanged,
 }

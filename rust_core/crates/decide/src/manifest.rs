@@ -3,15 +3,19 @@
 
 use std::collections::HashMap;
 
-use super::{Body, ChunkPlace, PlacedChunk, Refusal, Sharing, View};
+use super::intent::{Body, ChunkPlace, PlacedChunk, Sharing};
+use super::outcome::Refusal;
+use super::view::View;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Extent, HEAD_LENGTH, Fingerprint, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
+    Extent, Fingerprint, HEAD_LENGTH, MANIFEST_EXTENTS_MAX, Record, SEGMENT_EXTENTS_MAX, Sequence, head_of,
 };
 
-/// Extents that are put together at once: those of the largest object in parts just too short for segments, and more.
+/// Extents that one manifest is put together from: more than the largest object has, in parts just too short for
+/// segments.
 const TOGETHER_MAX: usize = 1 << 20;
-/// Bytes of a manifest in its record: half of what a record may take, so that there is room for all else that an object has.
+/// Bytes of a manifest in its record: half of what a record may take, so that there is room for all else that an object
+/// has.
 const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// More than an extent takes beside the bytes of an inline one.
 const EXTENT_BYTES: usize = 32;

@@ -4,11 +4,13 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 
+use super::buckets::live_bucket;
+use super::decision::{Context, Decision};
+use super::intent::{Copy, DeleteEntry, EtagMatch, Move, Precondition, PutObject, SourceConditions};
+use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
-use super::{
-    Context, Copy, Decision, DeleteEntry, EtagMatch, Failure, Move, Outcome, PUT_SIZE_MAX, Precondition, Put,
-    PutObject, Refusal, SourceConditions, View, live_bucket,
-};
+use super::outcome::{Failure, Outcome, Put, Refusal};
+use super::view::View;
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_record::{BucketId, Object, Record, Version, VersionId};
 
@@ -69,7 +71,7 @@ pub(super) fn delete_many(view: &dyn View, bucket: BucketId, entries: Vec<Delete
     live_bucket(view, bucket)?;
     let mut records = Vec::new();
     let mut outcomes = Vec::with_capacity(entries.len());
-    // A key named twice is deleted by its first entry; to the second it is gone.
+    // A key that is named twice is deleted by its first entry, so the second finds nothing.
     let mut gone = HashSet::new();
     for DeleteEntry { key, precondition } in entries {
         let current = if gone.contains(&key) { None } else { view.object(bucket, &key)? };
@@ -144,7 +146,7 @@ pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Fail
     Ok(Decision { outcome: Outcome::Put(put), records: vec![record] })
 }
 
-/// The source of a copy or move, if it is there and its conditions hold.
+/// The source of a copy or move, if it exists and its conditions are met.
 pub(super) fn source(
     view: &dyn View,
     bucket: BucketId,

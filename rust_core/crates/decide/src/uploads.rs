@@ -6,19 +6,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::buckets::live_bucket;
+use super::decision::{Context, Decision};
+use super::intent::{Complete, CompletePart, CopyPart, PutPart};
+use super::limits::{OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 use super::manifest::{Draft, slice};
 use super::objects::{check_precondition, source};
-use super::{
-    Complete, CompletePart, Completed, Context, CopyPart, Decision, Failure, OBJECT_SIZE_MAX, Outcome, PUT_SIZE_MAX,
-    Put, PutPart, Refusal, View, live_bucket,
-};
+use super::outcome::{Completed, Failure, Outcome, Put, Refusal};
+use super::view::View;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
     BucketId, CompletedPart, Extent, ObjectHeaders, Part, Record, Upload, UploadId, Version, VersionId,
 };
-
-/// Smallest part but the last: 5 MiB (Amazon S3 user guide, multipart upload limits).
-pub const PART_SIZE_MIN: u64 = 5 << 20;
 
 pub(super) fn create(
     view: &dyn View,

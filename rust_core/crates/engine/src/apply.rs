@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::Shared;
 use super::queue::{AppendedBatch, Next, Stall};
+use super::state::EngineState;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_index::{Applied, Writer};
 
@@ -12,19 +12,19 @@ use orcas_index::{Applied, Writer};
 const TRIM_RECORDS: usize = 256;
 
 pub(super) struct Applier {
-    shared: Arc<Shared>,
-    /// `None` only while it stands still.
+    shared: Arc<EngineState>,
+    /// `None` only during a pause.
     writer: Option<Writer>,
 }
 
 impl Applier {
-    pub fn new(shared: Arc<Shared>, writer: Writer) -> Self {
+    pub fn new(shared: Arc<EngineState>, writer: Writer) -> Self {
         let mut applier = Self { shared, writer: None };
-        applier.go_on_with(writer);
+        applier.continue_with(writer);
         applier
     }
 
-    fn go_on_with(&mut self, mut writer: Writer) {
+    fn continue_with(&mut self, mut writer: Writer) {
         let leaving = Arc::clone(&self.shared.leaving);
         writer.on_segment_removal(Box::new(move |segment, record| leaving.keep(segment, record)));
         self.writer = Some(writer);
@@ -36,7 +36,7 @@ impl Applier {
         loop {
             let step = match self.shared.applies.wait_for_work() {
                 Next::Apply => self.step(),
-                Next::Halt if self.stand_still() => Ok(()),
+                Next::Halt if self.pause() => Ok(()),
                 Next::Halt | Next::End => return,
             };
             match step {
@@ -45,7 +45,7 @@ impl Applier {
                 Err(Error::StorageFull) => return,
                 Err(Error::Index { reason } | Error::IndexDamaged { reason }) if self.shared.index.is_file() => {
                     self.shared.mending.request(&reason);
-                    if !self.stand_still() {
+                    if !self.pause() {
                         return;
                     }
                 }
@@ -55,14 +55,14 @@ impl Applier {
     }
 
     /// Until the index has been replaced, or was not. False when that is the end.
-    fn stand_still(&mut self) -> bool {
+    fn pause(&mut self) -> bool {
         self.writer = None;
         if !self.shared.applies.halted() {
             return false;
         }
         match self.shared.index.writer() {
             Ok(writer) => {
-                self.go_on_with(writer);
+                self.continue_with(writer);
                 true
             }
             Err(error) => {
@@ -74,12 +74,12 @@ impl Applier {
 
     fn fail(&self, error: &Error) {
         let reason = "the index could not follow the log: restart the server, which builds it again";
-        self.shared.stop_writing(Cause::new(reason, error.to_string()));
+        self.shared.faults.stop_writing(Cause::new(reason, error.to_string()));
         self.shared.applies.fail();
     }
 
-    /// One transaction, if there is anything to apply. Without room for it, or an index that takes it, everything stays as
-    /// it was.
+    /// One transaction, if there is anything to apply. Without room for it, or an index that takes it, everything stays
+    /// as it was.
     pub fn step(&mut self) -> Result<()> {
         let mut batches = self.shared.applies.take();
         let mut applied = self.apply(&batches);

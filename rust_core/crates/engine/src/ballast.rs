@@ -1,7 +1,8 @@
-//! The ballast: a file that only takes space. It is given up when the disk has no room for what a store must do even then:
-//! start, delete, reclaim, let the index follow. It is made again from whatever becomes free.
+//! The ballast: a file that only takes space. It is deleted when the disk has no room for what a store must do even
+//! then: start, delete, reclaim, and apply the log to the index. It is created again from space that becomes free.
 //!
-//! While it lacks bytes that it once had, no content is accepted: what it gave is for the way out of a full disk.
+//! While it is shorter than it should be, no content is accepted: the space that it gave up is for getting out of a
+//! full disk.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,13 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::Shared;
 use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
 
 const NAME: &str = "ballast";
-/// What a start and a small store need: two small log files, and the write-ahead log of the index for some transactions.
-const SMALLEST: u64 = 8 << 20;
+/// What a start and a small store need: two small log files, and the write-ahead log of the index for some
+/// transactions.
+pub(super) const SMALLEST: u64 = 8 << 20;
 /// Taken at a time, so that whatever there is of room can be had.
 const STEP: u64 = 1 << 20;
 
@@ -56,6 +57,11 @@ impl Ballast {
             Err(error) => return Err(error),
         }
         Ok(ballast)
+    }
+
+    /// Whether the store is to have one.
+    pub fn is_wanted(&self) -> bool {
+        self.largest > 0
     }
 
     fn path(&self) -> PathBuf {
@@ -107,7 +113,7 @@ impl Ballast {
         removed
     }
 
-    /// Takes what is free beyond `left`, as far as it is wanted. Whatever fails is tried again another time.
+    /// Takes what is free beyond `left`, as far as it is wanted. What fails is tried again later.
     pub fn fill(&self, left: u64) {
         if self.largest == 0 {
             return;
@@ -142,29 +148,6 @@ impl Ballast {
             self.held.store(held, Ordering::Release);
         }
         Ok(())
-    }
-}
-
-impl Shared {
-    /// Makes what room it can for something that has to go on and found none. True when there is more than before. The
-    /// spare log file goes last: the present one has room as well, and what finds none may be what gives space back.
-    pub(super) fn make_room(&self) -> bool {
-        self.ballast.give_up() || self.ballast.largest > 0 && self.spares.remove()
-    }
-
-    /// Makes the next log file ready, if it is not.
-    pub(super) fn make_spare(&self) -> Result<()> {
-        match self.spares.make() {
-            Err(Error::StorageFull) if self.ballast.give_up() => self.spares.make(),
-            made => made,
-        }
-    }
-
-    /// Takes the ballast from room that the store can spare at work. An index that is being built anew goes first.
-    pub(super) fn fill_ballast(&self) {
-        if !self.mending.is_wanted() {
-            self.ballast.fill(SMALLEST);
-        }
     }
 }
 

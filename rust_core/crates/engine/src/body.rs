@@ -1,29 +1,43 @@
-//! Bodies on their way in: a small one is held and identified, a large one is cut into chunks that go to the packs
-//! while it arrives, unless the store has them already. Blocking; used on worker threads. What is dropped before it is
-//! finished was never stored.
+//! Bodies on their way in: a small one is kept in memory and hashed, a large one is cut into chunks that are written to
+//! packs while it arrives, unless the store has them already. Blocking; used on worker threads. A body that is dropped
+//! before it is finished was never stored.
 //!
-//! A chunk that may be known waits in memory until all of it is there and it can be looked up; one whose head nobody
-//! knows is written as it comes. What was written and turns out to be known stays dead space that no record names.
+//! A chunk that the store may have is kept in memory until it is complete and can be looked up; a chunk with an unknown
+//! head is written as it arrives. If it was written and turns out to be known, it stays dead space that no record
+//! names.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Shared;
+use super::handle::Handle;
 use super::keys::fingerprint;
-use super::sharing::Room;
+use super::sharing::HeldMemory;
+use super::state::EngineState;
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
 use orcas_dedup::chunker::Chunker;
-use orcas_record::{Bucket, Chunking, HEAD_LENGTH, INLINE_MAX, Fingerprint, RefLevel, head_of};
+use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, INLINE_MAX, RefLevel, head_of};
 
 /// The longest chunk that content-defined cuts make is four times as long as the average.
 const LONGEST_OF_AVERAGE: u32 = 4;
 
-impl Shared {
+impl Handle {
+    /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
+    pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
+        self.shared.small_body(bucket, bytes)
+    }
+
+    /// Where a body of `length` bytes is written while it arrives.
+    pub fn body_writer(&self, bucket: &Bucket, length: u64) -> BodyWriter {
+        BodyWriter::new(Arc::clone(&self.shared), bucket, length)
+    }
+}
+
+impl EngineState {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes.
     pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
         if bytes.len() <= INLINE_MAX {
@@ -46,7 +60,7 @@ impl Shared {
 }
 
 /// Sees all bytes of a body, once and in their order.
-pub trait Witness {
+pub trait BodyObserver {
     /// The next bytes.
     fn bytes(&mut self, bytes: &[u8]);
     /// What came since the last chunk ended is a chunk.
@@ -56,7 +70,7 @@ pub trait Witness {
 }
 
 /// Nobody looks.
-impl Witness for () {
+impl BodyObserver for () {
     fn bytes(&mut self, _: &[u8]) {}
     fn chunk_ended(&mut self, _: &Fingerprint) {}
     fn chunk(&mut self, _: &Fingerprint, _: &[u8]) {}
@@ -64,7 +78,7 @@ impl Witness for () {
 
 /// Cuts a body of known length into chunks.
 pub struct BodyWriter {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     scope: [u8; 32],
     level: RefLevel,
     cuts: Cuts,
@@ -74,8 +88,8 @@ pub struct BodyWriter {
     open: Option<OpenChunk>,
     chunks: Vec<PlacedChunk>,
     written: Vec<WrittenChunk>,
-    /// Where chunks of this body that can be shared stand in `chunks`, by head and fingerprint: nobody else can find them
-    /// yet.
+    /// Where chunks of this body that can be shared stand in `chunks`, by head and fingerprint: nobody else can find
+    /// them yet.
     own: HashMap<u64, Vec<usize>>,
 }
 
@@ -104,11 +118,11 @@ struct HeldChunk {
     length: u64,
     /// Once it is known.
     head: Option<u64>,
-    room: Room,
+    room: HeldMemory,
 }
 
 impl HeldChunk {
-    fn new(scope: &[u8; 32], length: u64, room: Room, bytes: Buffer) -> Self {
+    fn new(scope: &[u8; 32], length: u64, room: HeldMemory, bytes: Buffer) -> Self {
         Self { bytes, hasher: blake3::Hasher::new_keyed(scope), length, head: None, room }
     }
 
@@ -119,7 +133,7 @@ impl HeldChunk {
 }
 
 impl BodyWriter {
-    pub(super) fn new(shared: Arc<Shared>, bucket: &Bucket, length: u64) -> Self {
+    fn new(shared: Arc<EngineState>, bucket: &Bucket, length: u64) -> Self {
         let chunk_size = bucket.settings.chunk_size.unwrap_or(shared.options.chunk_size);
         let cuts = match bucket.settings.chunking {
             Some(Chunking::ContentDefined) => Cuts::Content(Box::new(Chunker::new(chunk_size / LONGEST_OF_AVERAGE))),
@@ -139,13 +153,13 @@ impl BodyWriter {
         }
     }
 
-    /// Writes the next bytes. The witness has seen all of them when the last one is written; before, those of a chunk
+    /// Writes the next bytes. The observer has seen all of them when the last one is written; before, those of a chunk
     /// that is held have still to come.
     ///
     /// # Errors
     /// [`Error::StorageFull`] when the disk has no room, [`Error::Io`], or [`Error::Record`] for more bytes than were
     /// announced.
-    pub fn write(&mut self, mut bytes: &[u8], witness: &mut dyn Witness) -> Result<()> {
+    pub fn write(&mut self, mut bytes: &[u8], observer: &mut dyn BodyObserver) -> Result<()> {
         if bytes.len() as u64 > self.remaining {
             return Err(Error::Record { reason: "a body is longer than announced" });
         }
@@ -155,8 +169,8 @@ impl BodyWriter {
                 None => self.next_chunk()?,
             };
             let taken = match open {
-                OpenChunk::Held(held) => self.hold(held, bytes, witness)?,
-                OpenChunk::Through { writer, left } => self.write_through(writer, left, bytes, witness)?,
+                OpenChunk::Held(held) => self.hold(held, bytes, observer)?,
+                OpenChunk::Through { writer, left } => self.write_through(writer, left, bytes, observer)?,
             };
             self.remaining -= taken as u64;
             bytes = &bytes[taken..];
@@ -165,13 +179,13 @@ impl BodyWriter {
             && let Some(OpenChunk::Held(held)) = self.open.take()
         {
             // Cut by the end of the body, not by its content.
-            self.close_held(held, witness)?;
+            self.close_held(held, observer)?;
         }
         Ok(())
     }
 
     fn next_chunk(&self) -> Result<OpenChunk> {
-        self.shared.check_writable()?;
+        self.shared.faults.check_writable()?;
         self.shared.check_space()?;
         let held = |length: u64, room| {
             let bytes = self.shared.buffers.take(HEAD_LENGTH.min(length as usize));
@@ -208,10 +222,10 @@ impl BodyWriter {
         mut writer: Box<ChunkWriter>,
         left: u64,
         bytes: &[u8],
-        witness: &mut dyn Witness,
+        observer: &mut dyn BodyObserver,
     ) -> Result<usize> {
         let now = &bytes[..bytes.len().min(left as usize)];
-        witness.bytes(now);
+        observer.bytes(now);
         writer.write(now)?;
         let left = left - now.len() as u64;
         if left > 0 {
@@ -219,7 +233,7 @@ impl BodyWriter {
         } else {
             let written = writer.finish()?;
             let (fingerprint, head, length) = (Fingerprint(written.fingerprint), written.head, written.length);
-            witness.chunk_ended(&fingerprint);
+            observer.chunk_ended(&fingerprint);
             let sharing = self.sharing(head);
             match self.known(fingerprint, head, length, sharing)? {
                 Some(known) => self.chunks.push(known),
@@ -230,7 +244,7 @@ impl BodyWriter {
     }
 
     /// Returns how many of the bytes were taken.
-    fn hold(&mut self, mut held: Box<HeldChunk>, bytes: &[u8], witness: &mut dyn Witness) -> Result<usize> {
+    fn hold(&mut self, mut held: Box<HeldChunk>, bytes: &[u8], observer: &mut dyn BodyObserver) -> Result<usize> {
         let has = held.bytes.len();
         let until_head = HEAD_LENGTH.saturating_sub(has);
         let (limit, ends) = match &mut self.cuts {
@@ -254,15 +268,15 @@ impl BodyWriter {
         }
         held.push(later);
         if ends {
-            self.close_held(held, witness)?;
+            self.close_held(held, observer)?;
         } else {
-            self.open = Some(if head_is_there { self.hold_on(held, witness)? } else { OpenChunk::Held(held) });
+            self.open = Some(if head_is_there { self.hold_on(held, observer)? } else { OpenChunk::Held(held) });
         }
         Ok(limit)
     }
 
     /// Goes on with a chunk of fixed length whose head has just become known.
-    fn hold_on(&self, mut held: Box<HeldChunk>, witness: &mut dyn Witness) -> Result<OpenChunk> {
+    fn hold_on(&self, mut held: Box<HeldChunk>, observer: &mut dyn BodyObserver) -> Result<OpenChunk> {
         let maybe_known =
             held.head.is_some_and(|head| self.shared.heads.maybe_known(head) || self.own.contains_key(&head));
         let fixed = matches!(self.cuts, Cuts::Fixed(_));
@@ -275,15 +289,15 @@ impl BodyWriter {
         let OpenChunk::Through { mut writer, left } = self.through(held.length)? else {
             return Err(Error::Record { reason: "a chunk that is written is held" });
         };
-        witness.bytes(&held.bytes);
+        observer.bytes(&held.bytes);
         writer.write(&held.bytes)?;
         Ok(OpenChunk::Through { writer, left: left - held.bytes.len() as u64 })
     }
 
     /// All bytes of a held chunk are there.
-    fn close_held(&mut self, held: Box<HeldChunk>, witness: &mut dyn Witness) -> Result<()> {
+    fn close_held(&mut self, held: Box<HeldChunk>, observer: &mut dyn BodyObserver) -> Result<()> {
         let fingerprint = Fingerprint(*held.hasher.finalize().as_bytes());
-        witness.chunk(&fingerprint, &held.bytes);
+        observer.chunk(&fingerprint, &held.bytes);
         let head = held.head.unwrap_or_else(|| head_of(&fingerprint.0));
         let length = held.bytes.len() as u32;
         let sharing = self.sharing(head);

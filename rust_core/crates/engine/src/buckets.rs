@@ -1,4 +1,4 @@
-//! All buckets, in memory. Replaced whole when one comes or goes, so that readers never wait.
+//! All buckets, in memory. The table is replaced as a whole when a bucket is created or deleted, so readers never wait.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,13 +1,14 @@
-//! Objects read from the index lately, so that a repeated read asks nobody. Bounded by entries and by the bytes of
-//! their records. An entry never outlives its object: a publication removes it, and a reader that looked the object
-//! up before that publication is refused when it comes to insert (the generation of the shard has moved on).
+//! Objects that were recently read from the index. Bounded by the number of entries and by the bytes of their records.
+//! An entry never outlives its object: a publication removes it, and a reader that looked the object up before that
+//! publication cannot insert it (the generation of the shard has changed).
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::reads::Placed;
+use super::overlay::BlobPlace;
 use orcas_base::sync::{Mutex, RandomState};
 use orcas_record::{BucketId, Object};
 
@@ -16,6 +17,13 @@ const SHARDS: usize = 16;
 const CAPACITY_BYTES: usize = 32 << 20;
 /// An object with a larger record is not worth its place.
 const ENTRY_BYTES_MAX: usize = 64 << 10;
+
+/// An object with the place of its content when that is a single blob.
+#[derive(Clone)]
+pub(super) struct LocatedObject {
+    pub object: Arc<Object>,
+    pub place: Option<BlobPlace>,
+}
 
 pub(super) struct ObjectCache {
     shards: Vec<Mutex<Shard>>,
@@ -32,7 +40,7 @@ struct Shard {
 }
 
 struct Entry {
-    placed: Placed,
+    placed: LocatedObject,
     bytes: usize,
     used: bool,
 }
@@ -53,7 +61,7 @@ impl ObjectCache {
         self.hasher.hash_one((bucket, key)) as usize % SHARDS
     }
 
-    pub fn get(&self, bucket: BucketId, key: &Bytes) -> Result<Placed, Ticket> {
+    pub fn get(&self, bucket: BucketId, key: &Bytes) -> Result<LocatedObject, Ticket> {
         let at = self.shard(bucket, key);
         let mut shard = self.shards[at].lock();
         let generation = shard.generation;
@@ -66,7 +74,7 @@ impl ObjectCache {
         }
     }
 
-    pub fn insert(&self, ticket: Ticket, placed: &Placed) {
+    pub fn insert(&self, ticket: Ticket, placed: &LocatedObject) {
         let bytes = cost(&placed.object);
         if bytes > ENTRY_BYTES_MAX {
             return;

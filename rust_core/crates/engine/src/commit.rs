@@ -10,20 +10,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::buckets::BucketTable;
+use super::maintenance::{MaintenanceIntent, MaintenanceOutcome, MaintenanceWaiter};
 use super::overlay::Overlay;
-use super::queue::{AppendedBatch, Sequenced};
+use super::queue::{AppendedBatch, Sequenced, Submitted};
+use super::requirements::{adds_content, durability, new_packs};
+use super::state::{EngineState, UpkeepTask};
 use super::view::SequencerView;
-use super::{CompletionSink, Shared, Task, Waiter};
+use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
-use orcas_decide::{Body, Context, Decision, Failure, Intent, Outcome, PlacedChunk, decide};
+use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
 use orcas_log::{Batch, Log, LogPosition};
-use orcas_record::{self as record, BucketId, Durability, Record, Sequence, UploadId};
+use orcas_record::{self as record, Durability, Record, Sequence, UploadId};
 
-use super::buckets::BucketTable;
-
-/// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered` one
-/// because it is read again, to be chained and written, and would no longer be in the processor's cache.
+/// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered`
+/// one because it is read again, to be chained and written, and would no longer be in the processor's cache.
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 /// Nor is a larger part of the buffer held back, so that its end is near when its flush is due.
 const BUFFER_PARTS: u64 = 8;
@@ -33,7 +35,7 @@ const UNSYNCED_BYTES_MAX: u64 = 8 << 20;
 const FAILURES_MAX: u32 = 2;
 
 pub(super) struct Committer {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     log: Log,
     /// End of the last batch that a sync covered.
     durable: LogPosition,
@@ -64,14 +66,15 @@ pub(super) struct Committer {
     space: Option<Result<()>>,
     /// Why nothing is taken on: the index cannot follow and is far behind, or the disk has no room and the log no file.
     stuck: Option<Error>,
-    taken: Vec<(Intent, Waiter)>,
+    taken: Vec<Submitted>,
     answers: Vec<(Waiter, Result<Outcome, Failure>)>,
+    maintained: Vec<(MaintenanceWaiter, Result<MaintenanceOutcome>)>,
     /// Have answers and do not know it yet.
     asleep: Vec<Arc<dyn CompletionSink>>,
 }
 
 impl Committer {
-    pub fn new(shared: Arc<Shared>, log: Log) -> Self {
+    pub fn new(shared: Arc<EngineState>, log: Log) -> Self {
         let durable = log.position();
         let buckets = Arc::clone(&shared.buckets.read());
         Self {
@@ -97,6 +100,7 @@ impl Committer {
             stuck: None,
             taken: Vec::new(),
             answers: Vec::new(),
+            maintained: Vec::new(),
             asleep: Vec::new(),
         }
     }
@@ -130,19 +134,29 @@ impl Committer {
         let (mut barrier, mut seal) = (false, false);
         let mut durability = Durability::UnsafeNone;
         let mut patience = None;
-        for (intent, waiter) in taken.drain(..) {
-            if let Intent::Barrier { seal: sealing } = intent {
-                (barrier, seal) = (true, seal || sealing);
-            }
-            let asked = self.durability(&intent);
+        for submitted in taken.drain(..) {
             let before = self.fresh.len();
-            let answer = self.decide(intent);
+            let asked = match submitted {
+                Submitted::S3(intent, waiter) => {
+                    let asked = self.durability(&intent);
+                    let answer = self.decide(intent);
+                    self.answers.push((waiter, answer));
+                    asked
+                }
+                Submitted::Maintenance(intent, waiter) => {
+                    if let MaintenanceIntent::Barrier { seal: sealing } = intent {
+                        (barrier, seal) = (true, seal || sealing);
+                    }
+                    let answer = self.maintain(intent);
+                    self.maintained.push((waiter, answer));
+                    Durability::Sync
+                }
+            };
             if self.fresh.len() > before {
                 durability = durability.max(asked);
                 patience = [patience, self.patience(asked)].into_iter().flatten().min();
                 self.objects += 1;
             }
-            self.answers.push((waiter, answer));
         }
         self.taken = taken;
         self.close_round(durability, patience, barrier);
@@ -158,9 +172,9 @@ impl Committer {
         self.shared.applies.stuck().or_else(|| full().then_some(Error::StorageFull))
     }
 
-    /// Whether what this round brings can do no harm on a full disk. What finds no place in the log fails with its round,
-    /// and with what was promised before in a weaker mode than `sync`: so as long as there is such a promise, what may not
-    /// find a place is refused before it is decided.
+    /// Whether what this round brings can do no harm on a full disk. What finds no place in the log fails with its
+    /// round, and with what was promised before in a weaker mode than `sync`: so as long as there is such a promise,
+    /// what may not find a place is refused before it is decided.
     fn log_has_room(&self) -> bool {
         !self.promised
             || self.log.room() >= self.batch.len() as u64 + BATCH_BYTES_MAX
@@ -175,6 +189,13 @@ impl Committer {
             Durability::Interval => Some(self.shared.options.sync_interval),
             Durability::Buffered => Some(self.shared.options.write_buffer_window),
         }
+    }
+
+    fn durability(&self, intent: &Intent) -> Durability {
+        durability(intent, |bucket| {
+            let bucket = self.buckets.by_id(bucket);
+            bucket.and_then(|bucket| bucket.settings.durability).unwrap_or(self.shared.options.durability)
+        })
     }
 
     /// How many intents one round takes, and after how many bytes of bodies it ends.
@@ -201,49 +222,19 @@ impl Committer {
         BATCH_BYTES_MAX.min(self.shared.options.max_write_buffer_size / BUFFER_PARTS)
     }
 
-    fn durability(&self, intent: &Intent) -> Durability {
-        let of_bucket = |bucket: BucketId| {
-            self.buckets
-                .by_id(bucket)
-                .and_then(|bucket| bucket.settings.durability)
-                .unwrap_or(self.shared.options.durability)
-        };
-        let of_body = |bucket, body: &Body| match body {
-            Body::Chunks(_) => Durability::Sync,
-            Body::Inline(_) | Body::Content { .. } => of_bucket(bucket),
-        };
-        match intent {
-            Intent::CreateBucket { .. }
-            | Intent::DeleteBucket { .. }
-            | Intent::UpdateBucket { .. }
-            | Intent::CompleteUpload(_)
-            | Intent::Barrier { .. }
-            | Intent::CondemnBlobs { .. }
-            | Intent::MoveChunks { .. }
-            | Intent::RetirePack { .. }
-            | Intent::ReplaceLog(_) => Durability::Sync,
-            Intent::PutObject(put) => of_body(put.bucket, &put.body),
-            Intent::PutPart(put) => of_body(put.bucket, &put.body),
-            Intent::DeleteObject { bucket, .. }
-            | Intent::DeleteObjects { bucket, .. }
-            | Intent::CreateUpload { bucket, .. }
-            | Intent::AbortUpload { bucket, .. } => of_bucket(*bucket),
-            Intent::CopyObject(copy) => of_bucket(copy.bucket),
-            Intent::CopyPart(copy) => of_bucket(copy.bucket),
-            Intent::MoveObject(moved) => of_bucket(moved.from_bucket).max(of_bucket(moved.bucket)),
-        }
+    /// Whether anything is taken on now.
+    fn check_takes(&self) -> Result<()> {
+        self.shared.faults.check_writable()?;
+        self.stuck.clone().map_or(Ok(()), Err)
     }
 
     fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
-        self.shared.check_writable()?;
-        if let Some(stuck) = &self.stuck {
-            return Err(Failure::Engine(stuck.clone()));
-        }
+        self.check_takes()?;
         if adds_content(&intent) {
             // Once a round: what a round brings is far less than the reserve.
             self.space.get_or_insert_with(|| self.shared.check_space()).clone()?;
         }
-        let births = self.unborn_packs(&intent);
+        let births = self.unborn_packs(&new_packs(&intent));
         let context = Context {
             now_ms: self.shared.clock.now_ms(),
             next_sequence: self.next_sequence + births.len() as u64,
@@ -255,6 +246,30 @@ impl Committer {
         };
         let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
         let Decision { outcome, records } = decide(&view, &context, intent)?;
+        self.push_all(births, records);
+        Ok(outcome)
+    }
+
+    fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {
+        self.check_takes()?;
+        let births = self.unborn_packs(&intent.new_packs());
+        let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
+        let (outcome, records) = intent.decide(&view, self.next_sequence + births.len() as u64)?;
+        self.push_all(births, records);
+        Ok(outcome)
+    }
+
+    /// Those of `named` that no record has named yet.
+    fn unborn_packs(&self, named: &[u64]) -> Vec<u64> {
+        if named.is_empty() {
+            return Vec::new();
+        }
+        let mut unborn = self.shared.packs.unborn();
+        unborn.retain(|pack| named.contains(pack) && !self.births.contains(pack));
+        unborn
+    }
+
+    fn push_all(&mut self, births: Vec<u64>, records: Vec<Record>) {
         for pack in births {
             self.births.push(pack);
             self.push(Record::CreatePack { pack });
@@ -262,27 +277,6 @@ impl Committer {
         for record in records {
             self.push(record);
         }
-        Ok(outcome)
-    }
-
-    /// Packs of the intent's chunks that no record has named yet.
-    fn unborn_packs(&self, intent: &Intent) -> Vec<u64> {
-        let chunks = |body: &Body| match body {
-            Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
-            Body::Inline(_) | Body::Content { .. } => Vec::new(),
-        };
-        let named: Vec<u64> = match intent {
-            Intent::PutObject(put) => chunks(&put.body),
-            Intent::PutPart(put) => chunks(&put.body),
-            Intent::MoveChunks { moves, .. } => moves.iter().map(|entry| entry.pack).collect(),
-            _ => return Vec::new(),
-        };
-        if named.is_empty() {
-            return Vec::new();
-        }
-        let mut unborn = self.shared.packs.unborn();
-        unborn.retain(|pack| named.contains(pack) && !self.births.contains(pack));
-        unborn
     }
 
     /// Ordered by time and, within a millisecond, by number: listing uploads by id lists them by initiation.
@@ -355,7 +349,7 @@ impl Committer {
         }
     }
 
-    /// Continues in a new log file; everything so far is durable. Should that fail, it goes on in the present one or,
+    /// Continues in a new log file; everything so far is durable. If that fails, it continues in the present one or,
     /// when that one was given up, in a third.
     fn seal(&mut self) {
         if self.log.needs_fail_over() || self.log.position() != self.durable {
@@ -377,8 +371,9 @@ impl Committer {
         self.deadline = [self.deadline, deadline].into_iter().flatten().min();
     }
 
-    /// Gives a round's answers, and wakes nobody before the last: an event loop then finds them all at once.
+    /// Gives a round's answers, and wakes their receivers after the last: an event loop then finds them all at once.
     fn answer(&mut self) {
+        self.maintained.drain(..).for_each(|(waiter, answer)| waiter.tell(answer));
         for (waiter, answer) in self.answers.drain(..) {
             self.asleep.extend(waiter.tell_quietly(answer));
         }
@@ -425,7 +420,7 @@ impl Committer {
             bytes,
         });
         if self.log.wants_spare() {
-            self.shared.request(Task::Spare);
+            self.shared.request(UpkeepTask::Spare);
         }
         Ok(())
     }
@@ -438,12 +433,13 @@ impl Committer {
     }
 
     /// A batch that could not be written or synced fails as a whole. If others were promised what it held, or it is
-    /// the second in a row, or there is no file to go on with, the store stops writing.
+    /// the second in a row, or there is no file to continue in, the store stops writing.
     fn fail_round(&mut self, error: &Error) {
         for (_, answer) in &mut self.answers {
-            // A refusal may rest on a record of this batch; nobody can tell it from one that does not.
+            // A refusal may depend on a record of this batch; which ones do is not known.
             *answer = Err(Failure::Engine(error.clone()));
         }
+        self.maintained.iter_mut().for_each(|(_, answer)| *answer = Err(error.clone()));
         self.failures += 1;
         let promised = std::mem::take(&mut self.promised);
         self.batch.clear();
@@ -462,7 +458,7 @@ impl Committer {
         }
         if matches!(error, Error::StorageFull) {
             // The upkeep thread makes room and the next log file, for the next attempt.
-            self.shared.request(Task::Spare);
+            self.shared.request(UpkeepTask::Spare);
         }
         // In a new file without a batch there is nothing to give up.
         if self.log.needs_fail_over() || self.log.position().chain != self.durable.chain {
@@ -476,7 +472,7 @@ impl Committer {
     }
 
     fn stop(&self, reason: &'static str) {
-        self.shared.stop_writing(reason.into());
+        self.shared.faults.stop_writing(reason.into());
     }
 
     /// At shutdown.
@@ -488,13 +484,4 @@ impl Committer {
         }
         self.answer();
     }
-}
-
-/// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
-/// nearly full: they bring records of a few hundred bytes into space that is reserved.
-fn adds_content(intent: &Intent) -> bool {
-    matches!(
-        intent,
-        Intent::PutObject(_) | Intent::PutPart(_) | Intent::CreateBucket { .. } | Intent::CreateUpload { .. }
-    )
 }

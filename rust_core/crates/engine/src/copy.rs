@@ -1,13 +1,15 @@
-//! Copies that need a digest which nobody has stored: the source is read and hashed first, then the copy is submitted
-//! with the sequence of what was read. Should the source have changed meanwhile, it is read again. Blocking.
+//! Copies that need a digest that is not stored: the source is read and hashed first, then the copy is submitted with
+//! the sequence of what was read. If the source has changed meanwhile, it is read again. Blocking.
 //!
-//! No blob is shared between owners: a copy into another owner's bucket is a new body, made of what was read.
+//! No blob is shared between owners: a copy into another owner's bucket is a new body with the bytes that were read.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{BodyWriter, Found, Handle};
+use super::body::BodyWriter;
+use super::handle::Handle;
+use super::reads::Found;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
     self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal,
@@ -102,7 +104,7 @@ impl Handle {
         Ok(self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?)
     }
 
-    /// The destination, when it is there and belongs to somebody else than the source.
+    /// The destination, if it exists and has another owner than the source.
     fn across_owners(&self, source: BucketId, destination: BucketId) -> Option<Arc<Bucket>> {
         let buckets = self.shared.buckets.read();
         let (from, to) = (buckets.by_id(source)?, buckets.by_id(destination)?);

@@ -1,8 +1,8 @@
-//! Epochs: who may still be reading from where bytes stood before.
+//! Epochs: which readers may still be reading data from where it was before.
 //!
-//! Invariants. A reader pins the present epoch before its first lookup and keeps the pin until its last byte. Whoever
-//! takes bytes away first makes sure that no new lookup leads to them, then ends the epoch, and destroys them only
-//! when no pin of that epoch or an earlier one is left.
+//! Invariants. A reader pins the present epoch before its first lookup and keeps the pin until its last byte. Before
+//! data is removed, no new lookup may lead to it; then the epoch ends, and the data is destroyed when no pin of that
+//! epoch or an earlier one is left.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use orcas_base::sync::Mutex;
 
 #[derive(Default)]
 pub(super) struct Epochs {
-    state: Mutex<State>,
+    state: Mutex<Pinned>,
 }
 
 #[derive(Default)]
-struct State {
+struct Pinned {
     present: u64,
     /// Pins by epoch; none is zero.
     pinned: BTreeMap<u64, usize>,
@@ -37,13 +37,13 @@ impl Epochs {
         state.present - 1
     }
 
-    /// Epochs that somebody pins.
+    /// The number of pinned epochs.
     #[cfg(feature = "shuttle")]
     pub fn pinned(&self) -> usize {
         self.state.lock().pinned.len()
     }
 
-    /// Whether nobody is left who pinned `epoch` or an earlier one.
+    /// Whether no pin of `epoch` or an earlier one is left.
     pub fn is_over(&self, epoch: u64) -> bool {
         self.state.lock().pinned.first_key_value().is_none_or(|(oldest, _)| *oldest > epoch)
     }

@@ -1,27 +1,19 @@
-//! How the store is: whether it is whole, takes writes and has room, and if not, why.
-//!
-//! Whoever finds out that something is wrong says so here, once: `Shared::stop_writing` for what ends writing until the
-//! store is opened again, `Shared::note_damage` for what is not whole. The two are independent: a damaged store may go on
-//! taking writes, and one that stopped writing may be whole.
+//! Health: whether the store is undamaged, takes writes and has room, and if not, why.
 
-use std::collections::BTreeMap;
-
-// Not one of `orcas_base::sync`: nothing is called while it is held.
-use parking_lot::Mutex as Kept;
-
-use super::{Handle, Pools, Shared, Task};
+use super::handle::Handle;
+use super::state::EngineState;
+use orcas_base::buffers::BufferCounts;
 use orcas_base::error::{Cause, Error, Result};
-use orcas_base::sync::Mutex;
-use orcas_base::sync::atomic::{AtomicBool, Ordering};
+use orcas_index::Connections;
 use orcas_record::Durability;
 
 /// What can be expected of the store. The worst that is known of it: damage before a stop before want of space.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Ok,
-    /// What brings content is refused; reads and deletions go on, and so does everything once there is room.
+    /// New content is refused; reads and deletions continue, and so does everything once there is room.
     Full(Space),
-    /// Nothing is written until the store is opened again; reads go on.
+    /// Nothing is written until the store is opened again; reads continue.
     ReadOnly(Cause),
     /// Something that was stored cannot be read, or may not be; the rest is read.
     Damaged(Cause),
@@ -36,13 +28,12 @@ pub enum Space {
     None,
 }
 
-/// What damage is found in. Of each part one cause is kept, the first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
-    Keys,
-    Log,
-    Packs,
-    Index,
+/// What is kept to be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pools {
+    pub enabled: bool,
+    pub buffers: BufferCounts,
+    pub connections: Connections,
 }
 
 /// How the engine is.
@@ -56,15 +47,6 @@ pub struct Health {
     pub lag_bytes: u64,
     pub lag_records: u64,
     pub pools: Pools,
-}
-
-/// What is wrong with an open store.
-#[derive(Default)]
-pub(super) struct Troubles {
-    /// Set after its cause.
-    stopped: AtomicBool,
-    stop: Mutex<Option<Cause>>,
-    damage: Kept<BTreeMap<Part, Cause>>,
 }
 
 impl Condition {
@@ -97,44 +79,7 @@ impl Condition {
     }
 }
 
-impl Shared {
-    /// From now on reads only, until the store is opened again. The first cause counts.
-    pub(super) fn stop_writing(&self, cause: Cause) {
-        self.troubles.stop.lock().get_or_insert(cause);
-        self.troubles.stopped.store(true, Ordering::Release);
-    }
-
-    /// Something that was stored is damaged. Changes nothing but what `health` says.
-    pub(super) fn note_damage(&self, part: Part, cause: Cause) {
-        self.troubles.damage.lock().entry(part).or_insert(cause);
-    }
-
-    /// The part is whole again.
-    pub(super) fn note_mended(&self, part: Part) {
-        self.troubles.damage.lock().remove(&part);
-    }
-
-    pub(super) fn check_writable(&self) -> Result<()> {
-        if !self.troubles.stopped.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let stop = self.troubles.stop.lock().clone();
-        Err(stop.map_or(Error::Closed, |cause| Error::ReadOnly { cause }))
-    }
-
-    pub(super) fn check_space(&self) -> Result<()> {
-        let reserve = self.options.reserve;
-        match self.fs.free_bytes(&self.options.data) {
-            Ok(free) if free < reserve => Err(Error::UnderReserve { reserve }),
-            Ok(_) | Err(_) if self.ballast.is_short() => {
-                self.request(Task::Ballast);
-                Err(Error::StorageFull)
-            }
-            // A file system that cannot tell says so when it is written to.
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
-
+impl EngineState {
     fn space(&self, stalled: bool) -> Option<Space> {
         match self.check_space() {
             Ok(()) => stalled.then_some(Space::None),
@@ -144,8 +89,8 @@ impl Shared {
     }
 
     fn condition(&self, writing: Result<()>, space: Option<Space>) -> Condition {
-        if let Some(cause) = self.troubles.damage.lock().values().next() {
-            return Condition::Damaged(cause.clone());
+        if let Some(cause) = self.faults.damage() {
+            return Condition::Damaged(cause);
         }
         match (writing, space) {
             (Err(Error::ReadOnly { cause }), _) => Condition::ReadOnly(cause),
@@ -156,11 +101,21 @@ impl Shared {
 }
 
 impl Handle {
+    /// How full the pools are.
+    pub(super) fn pools(&self) -> Pools {
+        let shared = &self.shared;
+        Pools {
+            enabled: shared.options.pooling_enabled,
+            buffers: shared.buffers.counts(),
+            connections: shared.index.connections(),
+        }
+    }
+
     /// Asks the file system how much is free.
     pub fn health(&self) -> Health {
         let shared = &self.shared;
         let lag = shared.applies.lag();
-        let writing = shared.check_writable();
+        let writing = shared.faults.check_writable();
         let space = shared.space(lag.stalled);
         Health {
             writable: writing.is_ok() && space.is_none(),

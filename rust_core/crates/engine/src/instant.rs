@@ -2,22 +2,34 @@
 
 use bytes::Bytes;
 
-use super::reads::version_of;
-use super::{Found, Shared};
+use super::handle::Handle;
+use super::reads::Found;
+use super::state::EngineState;
+use super::stored::version_of;
 use orcas_base::error::Result;
 use orcas_record::{Bucket, BucketId, INSTANT_SIZE_MIN, RefLevel};
 
 /// Versions with the same SHA-256 that are looked at: any that is current will do.
 const CANDIDATES_MAX: usize = 64;
 
-impl Shared {
+impl Handle {
+    /// A current object of `owner` with these bytes, to make another of. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Found>> {
+        self.shared.instant_source(owner, sha256, size)
+    }
+}
+
+impl EngineState {
     /// A current object of `owner` with `size` bytes of this SHA-256, in a bucket that shares what it holds.
     pub fn instant_source(&self, owner: &Bytes, sha256: &[u8; 32], size: u64) -> Result<Option<Found>> {
         if size < INSTANT_SIZE_MIN {
             return Ok(None);
         }
         // The overlay first: what it loses meanwhile is in the index by then.
-        let recent = self.overlay.read().with_sha256(sha256).cloned();
+        let recent = self.overlay.read().with_sha256(sha256).map(|(bucket, key)| (bucket, key.clone()));
         if let Some((bucket, key)) = recent
             && let Some(found) = self.instant_candidate(owner, sha256, size, bucket, &key)?
         {

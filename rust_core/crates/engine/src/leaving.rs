@@ -1,8 +1,8 @@
-//! Segments that have left the index while somebody may still be reading an object that names them.
+//! Segments that have left the index while readers may still need them for an object that names them.
 //!
-//! Invariants. A segment is here before the transaction that removes it commits, and until every reader is gone who
-//! may have found its object. In memory only: with the process its readers go. Bounded: beyond `KEPT_MAX` the oldest
-//! go, and a reader who comes to one of them fails instead of getting wrong bytes.
+//! Invariants. A segment is here before the transaction that removes it commits, and until every reader is gone that
+//! may have found its object. In memory only: readers end with the process. Bounded: beyond `KEPT_MAX` the oldest are
+//! dropped, and a reader that needs one of them gets an error instead of wrong bytes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,18 +19,18 @@ const KEPT_MAX: usize = 64 << 20;
 
 #[derive(Default)]
 pub(super) struct Leaving {
-    state: Mutex<State>,
+    state: Mutex<KeptSegments>,
 }
 
 #[derive(Default)]
-struct State {
+struct KeptSegments {
     segments: HashMap<Sequence, Bytes>,
     /// Oldest first, with the epoch in which they went; none while their transaction is open.
     order: VecDeque<(Sequence, Option<u64>)>,
     bytes: usize,
 }
 
-impl State {
+impl KeptSegments {
     fn drop_oldest(&mut self) {
         if let Some((segment, _)) = self.order.pop_front()
             && let Some(payload) = self.segments.remove(&segment)

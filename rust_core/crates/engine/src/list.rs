@@ -1,13 +1,14 @@
 //! Pages of objects: the index and the overlay merged in byte order of the keys, common prefixes rolled up. A page
-//! costs what it holds: a prefix is left behind with one seek, however many keys it covers, and what only the index has
-//! goes from its rows to the taker of the page.
+//! costs no more than its entries: one seek skips all keys of a prefix, and rows that only the index has go to the sink
+//! of the page without a copy.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::Shared;
+use super::handle::Handle;
+use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_index::{HeadRow, Reader};
@@ -93,7 +94,26 @@ enum Read {
     Moved,
 }
 
-impl Shared {
+impl Handle {
+    /// A page of objects. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
+        self.shared.list_objects(list)
+    }
+
+    /// A page of objects, handed over while it is read. Returns its last key or common prefix when there is more.
+    /// Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn list_objects_to(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
+        self.shared.list_objects_to(list, sink)
+    }
+}
+
+impl EngineState {
     pub fn list_objects(&self, list: &ListObjects) -> Result<ListPage> {
         let mut page = ListPage::default();
         let next = self.list_objects_to(list, &mut page)?;
@@ -166,7 +186,7 @@ fn of_head(head: &HeadRow<'_>) -> Listed {
 }
 
 struct OverlayRows<'s> {
-    shared: &'s Shared,
+    shared: &'s EngineState,
     bucket: BucketId,
     /// What the snapshot of the index has.
     applied: Sequence,

@@ -1,5 +1,6 @@
-//! What records that are not yet applied say about blobs: which they bring and under what fingerprint, which they name,
-//! which they condemn, where they place bytes, and which versions can be found by their SHA-256. Part of the overlay.
+//! What records that are not yet applied say about blobs: which they introduce and under what fingerprint, which they
+//! name, which they condemn, where they place bytes, and which versions can be found by their SHA-256. Part of the
+//! overlay.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,8 +8,7 @@ use std::hash::Hash;
 
 use bytes::Bytes;
 
-use super::overlay::Change;
-use orcas_record::{BucketId, Extent, INSTANT_SIZE_MIN, Fingerprint, Record, Sequence, Version, head_of};
+use orcas_record::{BucketId, Extent, Fingerprint, INSTANT_SIZE_MIN, Record, Sequence, Version, head_of};
 
 #[derive(Default)]
 pub(super) struct Mentions {
@@ -19,8 +19,8 @@ pub(super) struct Mentions {
     condemned: HashMap<Sequence, Sequence>,
     /// Records that place a chunk in a pack.
     packs: HashMap<u64, u32>,
-    /// Where a version with this SHA-256 was put.
-    digests: HashMap<[u8; 32], Change<(BucketId, Bytes)>>,
+    /// The newest version with this SHA-256: its sequence, and where it was put.
+    digests: HashMap<[u8; 32], (Sequence, BucketId, Bytes)>,
 }
 
 #[derive(Clone, Copy)]
@@ -41,12 +41,11 @@ impl Mentions {
             self.condemned.extend(blobs.iter().map(|blob| (*blob, sequence)));
         }
         if let Some((sha256, version)) = digest(record) {
-            let place = (version.bucket, version.key.clone());
-            self.digests.insert(sha256, Change { sequence, value: Some(place) });
+            self.digests.insert(sha256, (sequence, version.bucket, version.key.clone()));
         }
     }
 
-    /// Removes what `insert` put here for the record, unless something newer stands in its place.
+    /// Removes what `insert` put here for the record, unless something newer has replaced it.
     pub fn trim(&mut self, sequence: Sequence, record: &Record) {
         each_mention(sequence, record, &mut |blob| uncount(&mut self.blobs, blob));
         each_pack(record, &mut |pack| uncount(&mut self.packs, pack));
@@ -59,7 +58,7 @@ impl Mentions {
             }
         }
         if let Some((sha256, _)) = digest(record) {
-            remove_if(&mut self.digests, sha256, |newest| newest.sequence == sequence);
+            remove_if(&mut self.digests, sha256, |(newest, ..)| *newest == sequence);
         }
     }
 
@@ -83,8 +82,8 @@ impl Mentions {
         self.packs.contains_key(&pack)
     }
 
-    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<&(BucketId, Bytes)> {
-        self.digests.get(sha256)?.value.as_ref()
+    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<(BucketId, &Bytes)> {
+        self.digests.get(sha256).map(|(_, bucket, key)| (*bucket, key))
     }
 }
 
@@ -149,9 +148,10 @@ fn each_pack(record: &Record, visit: &mut dyn FnMut(u64)) {
 
 fn shared_blob(sequence: Sequence, record: &Record) -> Option<(Fingerprint, SharedBlob)> {
     match record {
-        Record::Content { fingerprint, shared: true, bytes } => {
-            Some((*fingerprint, SharedBlob { blob: sequence, length: bytes.len() as u32, head: head_of(&fingerprint.0) }))
-        }
+        Record::Content { fingerprint, shared: true, bytes } => Some((
+            *fingerprint,
+            SharedBlob { blob: sequence, length: bytes.len() as u32, head: head_of(&fingerprint.0) },
+        )),
         Record::Chunk { fingerprint, shared: true, head, length, .. } => {
             Some((*fingerprint, SharedBlob { blob: sequence, length: *length, head: *head }))
         }
@@ -244,7 +244,9 @@ mod tests {
                 Record::Content { fingerprint, shared: true, bytes } if *fingerprint == wanted => {
                     Some((*at, bytes.len() as u32))
                 }
-                Record::Chunk { fingerprint, shared: true, length, .. } if *fingerprint == wanted => Some((*at, *length)),
+                Record::Chunk { fingerprint, shared: true, length, .. } if *fingerprint == wanted => {
+                    Some((*at, *length))
+                }
                 _ => None,
             });
             assert_eq!(mentions.shared_blob(&wanted), newest);

@@ -1,5 +1,5 @@
 //! Opening a store and closing it: lock, keys, index, log, packs, threads, in this order. Everything that was
-//! acknowledged is in the index or replayed into it before anybody is served.
+//! acknowledged is in the index or replayed into it before the first request.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,17 +11,19 @@ use super::ballast::Ballast;
 use super::buckets::BucketTable;
 use super::cache::ObjectCache;
 use super::check;
+use super::clock::Clock;
 use super::commit::Committer;
-use super::health::{Part, Troubles};
+use super::faults::{Faults, StorePart};
+use super::handle::Handle;
 use super::keys::StoreKeys;
-use super::mend::{self, Mending};
+use super::mend::{self, MendRequests};
+use super::options::{EngineOptions, Environment};
 use super::overlay::Overlay;
 use super::queue::{ApplyQueue, IntentQueue};
-use super::reclaim::{self, Candidates, Requests};
+use super::reclaim::{self, Candidates, ReclaimRequests};
 use super::recover::{IndexOpener, Recovery, Replayed, load_buckets, recover_index};
-use super::salvage::ReadOnlyParts;
-use super::sharing::{Heads, fill};
-use super::{Clock, EngineOptions, Environment, Handle, Shared, Task};
+use super::sharing::{HeadFilter, fill_head_filter};
+use super::state::{EngineState, UpkeepTask};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_base::planted::{self, Bug};
@@ -35,11 +37,11 @@ use orcas_log::{LogFiles, LogOptions, LogPosition, LogReader, SpareMaker};
 
 /// The parts of an open store, before anything runs.
 pub(super) struct Opened {
-    pub shared: Arc<Shared>,
+    pub shared: Arc<EngineState>,
     pub committer: Committer,
     pub applier: Applier,
     pub logs: LogFiles,
-    pub tasks: crossbeam_channel::Receiver<Task>,
+    pub tasks: crossbeam_channel::Receiver<UpkeepTask>,
     pub lock: Box<dyn Send + Sync>,
     pub replayed: Replayed,
 }
@@ -58,10 +60,10 @@ pub struct Engine {
     scratch: Option<ScratchDir>,
 }
 
-/// Tells those who wait for a thread when it panics, so that nobody waits for ever.
+/// Reports that a thread has panicked, so that nothing waits for it for ever.
 struct Watch {
-    shared: Arc<Shared>,
-    died: fn(&Shared),
+    shared: Arc<EngineState>,
+    died: fn(&EngineState),
 }
 
 impl Drop for Watch {
@@ -87,7 +89,7 @@ impl Engine {
         };
         let for_tasks = Arc::clone(&shared);
         let maintenance = spawn("orcas-upkeep", Box::new(move || maintain(&for_tasks, &tasks, replayed.unclean())))?;
-        let watched = |died: fn(&Shared), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
+        let watched = |died: fn(&EngineState), run: Box<dyn FnOnce() + Send>| -> Box<dyn FnOnce() + Send> {
             let watch = Watch { shared: Arc::clone(&shared), died };
             Box::new(move || {
                 let _watch = watch;
@@ -95,8 +97,8 @@ impl Engine {
             })
         };
         let threads = vec![
-            spawn("orcas-commit", watched(Shared::writing_died, Box::new(move || committer.run())))?,
-            spawn("orcas-apply", watched(Shared::writing_died, Box::new(move || applier.run())))?,
+            spawn("orcas-commit", watched(EngineState::writing_died, Box::new(move || committer.run())))?,
+            spawn("orcas-apply", watched(EngineState::writing_died, Box::new(move || applier.run())))?,
         ];
         let for_reclamation = Arc::clone(&shared);
         let (for_scrub, scrubbed) = (Arc::clone(&shared), logs.clone());
@@ -110,9 +112,9 @@ impl Engine {
             let _ = shared.make_spare();
             shared.fill_ballast();
         }
-        shared.request(Task::Spare);
-        shared.request(Task::Ballast);
-        shared.request(Task::Heads);
+        shared.request(UpkeepTask::Spare);
+        shared.request(UpkeepTask::Ballast);
+        shared.request(UpkeepTask::Heads);
         Ok(Self {
             handle: Handle { shared },
             replayed,
@@ -143,7 +145,7 @@ impl Engine {
         match self.scratch {
             // One that was opened for salvage never took a write.
             Some(_) => Ok(()),
-            None => self.handle.shared.check_writable(),
+            None => self.handle.shared.faults.check_writable(),
         }
     }
 
@@ -170,10 +172,10 @@ impl Engine {
             shared.applies.close();
         }
         if let Some(maintenance) = self.maintenance.take() {
-            let _ = shared.tasks.send(Task::Stop);
+            let _ = shared.tasks.send(UpkeepTask::Stop);
             let _ = maintenance.join();
-            // Without it the next start replays nothing either: the index is complete. With it everything stands in one file,
-            // whose pages a start can look at.
+            // Without it the next start replays nothing either: the index is complete. With it everything stands in one
+            // file, whose pages a start can look at.
             let _ = shared.index.truncate_wal();
             // From what the log has just given back: the next start may find nothing else.
             shared.ballast.fill(0);
@@ -188,22 +190,22 @@ impl Drop for Engine {
     }
 }
 
-/// The upkeep thread: what may take long and nobody waits for.
-fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean: bool) {
+/// The upkeep thread: slow work that nothing waits for.
+fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask>, unclean: bool) {
     if unclean {
-        // What is found is told to whoever builds it anew.
+        // Damage is reported to the thread that rebuilds the index.
         let _ = shared.index.quick_check();
     }
     for task in tasks {
         match task {
             // Without a spare file the next roll makes one itself, or fails its batch.
-            Task::Spare => drop(shared.make_spare()),
-            Task::Ballast => shared.fill_ballast(),
+            UpkeepTask::Spare => drop(shared.make_spare()),
+            UpkeepTask::Ballast => shared.fill_ballast(),
             // A later one will do as well; meanwhile the WAL grows.
-            Task::Checkpoint => drop(shared.index.checkpoint()),
+            UpkeepTask::Checkpoint => drop(shared.index.checkpoint()),
             // Without the filter everything counts as maybe known.
-            Task::Heads => drop(fill(shared)),
-            Task::Stop => return,
+            UpkeepTask::Heads => drop(fill_head_filter(shared)),
+            UpkeepTask::Stop => return,
         }
     }
 }
@@ -278,25 +280,25 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     Ok(Opened { shared, committer, applier, logs, tasks, lock, replayed })
 }
 
-/// Says so if a file is shorter than what stands in it: whoever asks for that gets an error, and the operator should not
-/// hear of it from them.
-fn note_lengths(shared: &Shared, logs_cut_short: &[PathBuf]) -> Result<()> {
+/// Reports files that are shorter than what was stored in them: reads of that data fail, and the operator should not
+/// learn of it from clients.
+fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> Result<()> {
     let reason = "a file is shorter than what was stored in it: run orcas fsck";
     if let Some(path) = logs_cut_short.first() {
-        shared.note_damage(Part::Log, Cause::new(reason, path.display().to_string()));
+        shared.faults.note_damage(StorePart::Log, Cause::new(reason, path.display().to_string()));
     }
     let reader = shared.index.read()?;
     for pack in reader.packs()? {
         let (offset, length) = match reader.last_chunk(pack) {
             Ok(Some(last)) => last,
             Ok(None) => continue,
-            // Whoever builds it anew has been told.
+            // The thread that rebuilds the index has been told.
             Err(Error::IndexDamaged { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
         let (bytes, path) = shared.packs.length(pack)?;
         if bytes < content_end(offset, length) {
-            shared.note_damage(Part::Packs, Cause::new(reason, path.display().to_string()));
+            shared.faults.note_damage(StorePart::Packs, Cause::new(reason, path.display().to_string()));
         }
     }
     Ok(())
@@ -316,15 +318,15 @@ struct Assembly {
     buckets: BucketTable,
     /// The end of the log.
     position: LogPosition,
-    tasks: crossbeam_channel::Sender<Task>,
+    tasks: crossbeam_channel::Sender<UpkeepTask>,
 }
 
-fn assemble(options: EngineOptions, parts: Assembly) -> Arc<Shared> {
+fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
-    let mending = Arc::new(Mending::default());
+    let mending = Arc::new(MendRequests::default());
     let asked = Arc::clone(&mending);
     parts.index.on_damage(move |reason| asked.request(reason));
-    Arc::new(Shared {
+    Arc::new(EngineState {
         buckets: RwLock::new(Arc::new(parts.buckets)),
         log_reader: parts.log_reader.using(Arc::clone(&buffers)),
         spares: parts.spares,
@@ -337,25 +339,40 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<Shared> {
         applies: ApplyQueue::new(parts.position),
         candidates: Candidates::default(),
         pins: Arc::default(),
-        reclaim: Requests::default(),
-        scrub: check::Scrub::default(),
+        reclaim: ReclaimRequests::default(),
+        scrub: check::ScrubStatus::default(),
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
         epochs: Arc::default(),
         leaving: Arc::default(),
-        holds: Arc::default(),
+        reclaim_pause: Arc::default(),
         mending,
-        heads: Heads::default(),
+        heads: HeadFilter::default(),
         held: Arc::default(),
         buffers,
         index: parts.index,
         packs: parts.packs,
         ballast: parts.ballast,
-        troubles: Troubles::default(),
+        faults: Faults::default(),
         tasks: parts.tasks,
         since_checkpoint: AtomicU64::new(0),
         options,
     })
+}
+
+/// What a read-only engine is made of.
+pub(super) struct ReadOnlyParts {
+    pub fs: Arc<dyn FileSystem>,
+    pub keys: StoreKeys,
+    pub index: Index,
+    pub log_reader: LogReader,
+    pub spares: SpareMaker,
+    pub packs: Packs,
+    pub buckets: BucketTable,
+    pub lock: Box<dyn Send + Sync>,
+    /// Where the index is.
+    pub scratch: ScratchDir,
+    pub reason: &'static str,
 }
 
 /// An engine that only reads, without threads: whatever is asked of one is refused.
@@ -379,7 +396,7 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
             tasks,
         },
     );
-    shared.stop_writing(parts.reason.into());
+    shared.faults.stop_writing(parts.reason.into());
     shared.intents.close();
     shared.applies.close();
     shared.reclaim.stop();

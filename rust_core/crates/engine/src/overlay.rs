@@ -1,6 +1,6 @@
-//! What is sequenced but not yet in the index. The committer keeps one for the records of a batch that is not
-//! published, everybody reads the published one. Newer entries replace older ones; trimming removes an entry only if
-//! the record that made it is the one that was applied.
+//! Records that have a sequence and are not in the index yet. The committer keeps one overlay for the records of a
+//! batch that is not published; the published one is read by everybody. Newer entries replace older ones; trimming
+//! removes an entry only if the record that made it is the one that was applied.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -114,7 +114,7 @@ impl Overlay {
         }
     }
 
-    /// Removes what `record` put here, unless something newer stands in its place.
+    /// Removes what `record` put here, unless something newer has replaced it.
     pub fn trim(&mut self, sequence: Sequence, record: &Record) {
         self.trimmed = self.trimmed.max(sequence);
         self.mentions.trim(sequence, record);
@@ -218,7 +218,7 @@ impl Overlay {
     }
 
     /// Where the newest version with this SHA-256 that a record here brings was put; perhaps replaced since.
-    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<&(BucketId, Bytes)> {
+    pub fn with_sha256(&self, sha256: &[u8; 32]) -> Option<(BucketId, &Bytes)> {
         self.mentions.with_sha256(sha256)
     }
 

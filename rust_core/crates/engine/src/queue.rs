@@ -1,6 +1,6 @@
 //! The two queues of the pipeline: intents on their way to the committer, durable batches on their way to the index.
-//! The first is bounded by whoever owns the requests (a budget of bytes is taken before a body is received); the
-//! second by the lag the index may have, for which the committer waits.
+//! The first is bounded by its callers (they take a budget of bytes before they receive a body); the second by how far
+//! the index may lag behind, for which the committer waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{CompletionSink, Waiter};
+use super::maintenance::{MaintenanceIntent, MaintenanceWaiter};
+use super::requirements::body_bytes;
+use super::waiter::Waiter;
 use orcas_base::error::{Error, Result as EngineResult};
 use orcas_base::sync::{Condvar, Mutex};
-use orcas_decide::{Body, Failure, Intent, Outcome};
+use orcas_decide::Intent;
 use orcas_index::BlobLocation;
 use orcas_log::LogPosition;
 use orcas_record::{Record, Sequence};
@@ -39,7 +41,7 @@ pub(super) struct AppendedBatch {
 }
 
 impl AppendedBatch {
-    /// Where the bytes of a content stand; `None` for any other record.
+    /// Where the bytes of a content are; `None` for any other record.
     pub fn location(&self, record: &Sequenced) -> Option<BlobLocation> {
         match &record.record {
             Record::Content { bytes, .. } => Some(BlobLocation::Log {
@@ -52,9 +54,29 @@ impl AppendedBatch {
     }
 }
 
+/// A mutation on its way to the committer, and who is told when it is decided.
+#[expect(clippy::large_enum_variant, reason = "a box would cost every request an allocation")]
+pub(super) enum Submitted {
+    S3(Intent, Waiter),
+    Maintenance(MaintenanceIntent, MaintenanceWaiter),
+}
+
+// Every request is moved through the queue: maintenance must not make its entries larger.
+const _: () = assert!(size_of::<Submitted>() <= size_of::<(Intent, Waiter)>());
+
+impl Submitted {
+    /// Bytes of body that it brings into the log.
+    fn body_bytes(&self) -> u64 {
+        match self {
+            Self::S3(intent, _) => body_bytes(intent),
+            Self::Maintenance(..) => 0,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Intents {
-    waiting: VecDeque<(Intent, Waiter)>,
+    waiting: VecDeque<Submitted>,
     closed: bool,
     /// The committer has nothing to do and sleeps.
     idle: bool,
@@ -66,43 +88,30 @@ pub(super) struct IntentQueue {
     arrived: Condvar,
 }
 
-/// Bytes of body that an intent brings into the log.
-fn body_bytes(intent: &Intent) -> u64 {
-    let of = |body: &Body| match body {
-        Body::Inline(bytes) | Body::Content { bytes, .. } => bytes.len() as u64,
-        Body::Chunks(_) => 0,
-    };
-    match intent {
-        Intent::PutObject(put) => of(&put.body),
-        Intent::PutPart(put) => of(&put.body),
-        _ => 0,
-    }
-}
-
 impl IntentQueue {
-    /// Gives the intent back when the queue is closed.
-    pub fn push(&self, intent: Intent, waiter: Waiter) -> Result<(), Waiter> {
+    /// Gives it back when the queue is closed.
+    pub fn push(&self, submitted: Submitted) -> Option<Submitted> {
         let mut intents = self.intents.lock();
         if intents.closed {
-            return Err(waiter);
+            return Some(submitted);
         }
-        intents.waiting.push_back((intent, waiter));
+        intents.waiting.push_back(submitted);
         let wake = intents.idle;
         drop(intents);
         if wake {
             self.arrived.notify_one();
         }
-        Ok(())
+        None
     }
 
     /// The next intents in order, at least one if there is any, until `count` or `bytes` of bodies are reached.
-    pub fn take(&self, count: usize, bytes: u64, out: &mut Vec<(Intent, Waiter)>) {
+    pub fn take(&self, count: usize, bytes: u64, out: &mut Vec<Submitted>) {
         let mut intents = self.intents.lock();
         let mut taken = 0;
         while out.len() < count && (out.is_empty() || taken < bytes) {
-            let Some((intent, waiter)) = intents.waiting.pop_front() else { return };
-            taken += body_bytes(&intent);
-            out.push((intent, waiter));
+            let Some(submitted) = intents.waiting.pop_front() else { return };
+            taken += submitted.body_bytes();
+            out.push(submitted);
         }
     }
 
@@ -128,32 +137,14 @@ impl IntentQueue {
         self.arrived.notify_one();
     }
 
-    /// As `close`, when nobody is there to decide what waits, which is given back.
-    pub fn abandon(&self) -> impl Iterator<Item = Waiter> {
+    /// As `close`, when the committer is gone: returns what waits.
+    pub fn abandon(&self) -> VecDeque<Submitted> {
         let mut intents = self.intents.lock();
         intents.closed = true;
         let waiting = std::mem::take(&mut intents.waiting);
         drop(intents);
         self.arrived.notify_one();
-        waiting.into_iter().map(|(_, waiter)| waiter)
-    }
-}
-
-/// Holds the answer of an intent for somebody who looks now and then.
-#[derive(Default)]
-pub(super) struct Answer {
-    answer: Mutex<Option<Result<Outcome, Failure>>>,
-}
-
-impl Answer {
-    pub fn get(&self) -> Option<Result<Outcome, Failure>> {
-        self.answer.lock().clone()
-    }
-}
-
-impl CompletionSink for Answer {
-    fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
-        *self.answer.lock() = Some(result);
+        waiting
     }
 }
 
@@ -168,12 +159,12 @@ const SPACE_AFTER: Duration = Duration::from_millis(500);
 /// Records in one transaction of the applier.
 const APPLY_RECORDS: usize = 16_384;
 
-/// Why what is next cannot be applied yet.
+/// Why the next batch cannot be applied yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stall {
     /// The disk has no room for it.
     Space,
-    /// The index is damaged and is being built anew.
+    /// The index is damaged and is being rebuilt.
     Damage,
 }
 
@@ -186,7 +177,7 @@ impl Stall {
     }
 }
 
-/// Whether the applier stands still, between two transactions and without a writer.
+/// Whether the applier pauses, between two transactions and without a writer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pause {
     No,
@@ -199,7 +190,7 @@ enum Pause {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Apply,
-    /// Give the writer up and stand still.
+    /// Give the writer up and pause.
     Halt,
     End,
 }
@@ -213,7 +204,7 @@ struct Batches {
     records: usize,
     /// The end of the last batch in the index.
     applied: LogPosition,
-    /// Somebody waits for what is in here.
+    /// A caller waits for these batches.
     hurry: bool,
     closed: bool,
     failed: bool,
@@ -314,7 +305,7 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
-    /// Waits until the applier stands still. True when it did so already.
+    /// Waits until the applier pauses. True when it did so already.
     ///
     /// # Errors
     /// `Closed` when there is no applier any more.
@@ -334,7 +325,7 @@ impl ApplyQueue {
         Ok(already)
     }
 
-    /// The applier goes on, with a new writer.
+    /// The applier continues, with a new writer.
     pub fn release(&self) {
         let mut batches = self.batches.lock();
         batches.pause = Pause::No;
@@ -353,7 +344,7 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
-    /// The applier stands still from now on. False when it must not go on.
+    /// The applier pauses, until it is released. False when it must not continue.
     pub fn halted(&self) -> bool {
         let mut batches = self.batches.lock();
         batches.pause = Pause::Halted;
@@ -364,7 +355,7 @@ impl ApplyQueue {
         batches.pause != Pause::Halted
     }
 
-    /// Waits a while before the next attempt. False when closed: nobody waits for the index any more.
+    /// Waits a while before the next attempt. False when closed: nothing waits for the index any more.
     pub fn wait_for_space(&self) -> bool {
         let mut batches = self.batches.lock();
         self.changed.wait_while_for(&mut batches, |batches| !batches.closed, SPACE_AFTER);
@@ -415,8 +406,8 @@ impl ApplyQueue {
         self.changed.notify_all();
     }
 
-    /// Whether the index has everything up to `last` that there is. The sequences of a batch that failed are given to no
-    /// other, so the last one may never get there.
+    /// Whether the index has everything up to `last` that there is. The sequences of a batch that failed are given to
+    /// no other, so the last one may never get there.
     pub fn has(&self, last: Sequence) -> bool {
         let batches = self.batches.lock();
         batches.applied.sequence >= last || batches.records == 0

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Shared;
+use super::cache::LocatedObject;
 use super::epochs::EpochPin;
+use super::handle::Handle;
 use super::overlay::{BlobPlace, Overlay};
+use super::state::EngineState;
+use super::stored::{upload_of, version_of};
 use orcas_base::error::{Error, Result};
 use orcas_decide::Completed;
-use orcas_index::{BlobLocation, Stored};
+use orcas_index::BlobLocation;
 use orcas_log::ContentLocation;
-use orcas_record::{self as record, BucketId, Extent, Object, Part, Record, Sequence, Upload, UploadId, Version};
+use orcas_record::{self as record, BucketId, Extent, Object, Sequence, Upload, UploadId, Version};
 
 /// An object as it was found. While this lives, everything that the object refers to stays readable.
 #[derive(Clone)]
@@ -22,20 +25,11 @@ pub struct Found {
     pin: EpochPin,
 }
 
-/// An object with the place of its content when that is a single blob.
-#[derive(Clone)]
-pub(super) struct Placed {
-    pub object: Arc<Object>,
-    pub place: Option<BlobPlace>,
-}
-
-impl Placed {
-    fn pinned(self, pin: EpochPin) -> Found {
-        Found { object: self.object, place: self.place, pin }
-    }
-}
-
 impl Found {
+    fn of(located: LocatedObject, pin: EpochPin) -> Self {
+        Self { object: located.object, place: located.place, pin }
+    }
+
     /// An object that was looked up some other way while `pin` was held.
     pub fn new(object: Arc<Object>, pin: EpochPin) -> Self {
         Self { object, place: None, pin }
@@ -50,55 +44,31 @@ fn single_blob(version: &Version) -> Option<Sequence> {
     }
 }
 
-fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> Placed {
+fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> LocatedObject {
     let place = single_blob(&object.version).and_then(|blob| overlay.blob(blob)).cloned();
-    Placed { object: Arc::clone(object), place }
+    LocatedObject { object: Arc::clone(object), place }
 }
 
-/// The version in any record that brings one.
-pub(super) fn version_of(stored: &Stored) -> Result<Version> {
-    match record::decode(stored.kind, &stored.record)? {
-        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
-            Ok(version)
-        }
-        _ => Err(Error::Record { reason: "the record of a version is of another type" }),
-    }
-}
-
-pub(super) fn part_of(stored: &Stored) -> Result<Part> {
-    match record::decode(stored.kind, &stored.record)? {
-        Record::PutPart(part) => Ok(part),
-        _ => Err(Error::Record { reason: "the record of a part is of another type" }),
-    }
-}
-
-pub(super) fn upload_of(kind: u8, payload: &Bytes) -> Result<Upload> {
-    match record::decode(kind, payload)? {
-        Record::CreateUpload(upload) => Ok(upload),
-        _ => Err(Error::Record { reason: "the record of an upload is of another type" }),
-    }
-}
-
-impl Shared {
+impl EngineState {
     /// From memory, or `None` when the index must be asked or a publication is under way.
     pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
         let pin = self.epochs.pin();
         {
             let overlay = self.overlay.try_read()?;
             if let Some(change) = overlay.object(bucket, key) {
-                return Some(change.value.as_ref().map(|object| in_overlay(&overlay, object).pinned(pin)));
+                return Some(change.value.as_ref().map(|object| Found::of(in_overlay(&overlay, object), pin)));
             }
         }
-        self.cache.get(bucket, key).ok().map(|placed| Some(placed.pinned(pin)))
+        self.cache.get(bucket, key).ok().map(|located| Some(Found::of(located, pin)))
     }
 
     /// May read the index from the disk.
     pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
         let pin = self.epochs.pin();
-        Ok(self.lookup(bucket, key)?.map(|placed| placed.pinned(pin)))
+        Ok(self.lookup(bucket, key)?.map(|located| Found::of(located, pin)))
     }
 
-    fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Placed>> {
+    fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
         // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
         // the index still has would stay in the cache when the change has left the overlay.
         let cached = self.cache.get(bucket, key);
@@ -109,7 +79,7 @@ impl Shared {
             }
         }
         let ticket = match cached {
-            Ok(placed) => return Ok(Some(placed)),
+            Ok(located) => return Ok(Some(located)),
             Err(ticket) => ticket,
         };
         let reader = self.index.read()?;
@@ -119,9 +89,9 @@ impl Shared {
             Some(blob) => reader.blob(blob)?.map(BlobPlace::At),
             None => None,
         };
-        let placed = Placed { object: Arc::new(Object { sequence: stored.sequence, version }), place };
-        self.cache.insert(ticket, &placed);
-        Ok(Some(placed))
+        let located = LocatedObject { object: Arc::new(Object { sequence: stored.sequence, version }), place };
+        self.cache.insert(ticket, &located);
+        Ok(Some(located))
     }
 
     pub fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
@@ -213,6 +183,35 @@ impl Shared {
     }
 }
 
+impl Handle {
+    /// An object as memory knows it; `None` when only [`Handle::object`] can tell.
+    pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
+        self.shared.try_object(bucket, key)
+    }
+
+    /// Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn object(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+        self.shared.object(bucket, key)
+    }
+
+    /// Fills `buf` with the object's bytes from `first` on, verified. `Ok(false)`, with `buf` undefined, when that
+    /// would wait for the disk or the content is in several pieces: use a reader.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the bytes are not the ones that were stored.
+    pub fn try_read(&self, found: &Found, first: u64, buf: &mut [u8]) -> Result<bool> {
+        self.shared.try_read_small(found, first, buf)
+    }
+
+    /// Bytes `first..=last` of an object, which must lie inside it.
+    pub fn reader(&self, found: &Found, first: u64, last: u64) -> ObjectReader {
+        ObjectReader::new(Arc::clone(&self.shared), found, first, last)
+    }
+}
+
 fn copy_from(bytes: &Bytes, start: u32, buf: &mut [u8]) -> Result<()> {
     let wanted = bytes.get(start as usize..).and_then(|rest| rest.get(..buf.len()));
     buf.copy_from_slice(wanted.ok_or(Error::Record { reason: "a manifest reaches beyond its blob" })?);
@@ -221,7 +220,7 @@ fn copy_from(bytes: &Bytes, start: u32, buf: &mut [u8]) -> Result<()> {
 
 /// Reads a range of an object in order. Blocking; every byte it gives was verified.
 pub struct ObjectReader {
-    shared: Arc<Shared>,
+    shared: Arc<EngineState>,
     levels: Vec<Level>,
     remaining: u64,
     /// The blob in hand, so that its place is looked up once.
@@ -238,7 +237,7 @@ struct Level {
 }
 
 impl ObjectReader {
-    pub(super) fn new(shared: Arc<Shared>, found: &Found, first: u64, last: u64) -> Self {
+    fn new(shared: Arc<EngineState>, found: &Found, first: u64, last: u64) -> Self {
         let version = &found.object.version;
         let extents: Arc<[Extent]> = version.manifest.as_slice().into();
         let remaining = if version.size == 0 { 0 } else { last - first + 1 };

@@ -1,26 +1,17 @@
-//! Brings the index up to date with the log when a store is opened, or builds it anew beside the old one when that is
-//! damaged, lost or of no use.
+//! Brings the index up to date with the log when a store is opened, or builds a new one beside the old one if that is
+//! damaged, lost or does not match the log.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::EngineOptions;
 use super::buckets::BucketTable;
-use super::mend;
+use super::mend::mark::{REBUILT_NAME, is_marked, unmark};
+use super::options::{EngineOptions, IndexPlace};
 use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
 use orcas_index::{Applied, BlobLocation, Index, IndexOptions, Writer};
 use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
 use orcas_record::{self as record, Record};
-
-/// Where the index lives.
-#[derive(Clone)]
-pub enum IndexPlace {
-    /// `index.db` in the store's directory.
-    File,
-    /// In memory, from a state that `Index::serialize` took earlier.
-    Memory(Option<Arc<Vec<u8>>>),
-}
 
 /// Records that go into the index in one piece during a replay.
 const REPLAY_RECORDS: usize = 16_384;
@@ -82,11 +73,11 @@ impl IndexOpener<'_> {
     fn present(&self, fs: &dyn FileSystem) -> Result<Index> {
         if matches!(self.place, IndexPlace::File) {
             let data = &self.options.data;
-            if fs.list(data)?.iter().any(|name| name.starts_with(mend::REBUILT_NAME)) {
+            if fs.list(data)?.iter().any(|name| name.starts_with(REBUILT_NAME)) {
                 // What a rebuild that did not come to its end has left.
-                Index::destroy(&data.join(mend::REBUILT_NAME))?;
+                Index::destroy(&data.join(REBUILT_NAME))?;
             }
-            if mend::is_marked(fs, data)? {
+            if is_marked(fs, data)? {
                 return Err(Error::IndexDamaged { reason: "that was found out before the last stop".into() });
             }
         }
@@ -109,7 +100,7 @@ pub(super) struct Recovery {
     pub replayed: Replayed,
 }
 
-/// Brings the index up to date with the log, or builds it anew when it cannot be read or does not fit.
+/// Brings the index up to date with the log, or rebuilds it when it cannot be read or does not match the log.
 pub(super) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
     let mut damaged = false;
     match opener.present(&**fs) {
@@ -133,8 +124,8 @@ pub(super) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: 
         let (writer, log, replayed) = rebuild(fs, log, &index)?;
         return Ok(Recovery { index, writer, log, replayed });
     }
-    // Beside the old one: should the log be damaged too, that one says what is lost.
-    let (path, beside) = (opener.path(), opener.options.data.join(mend::REBUILT_NAME));
+    // Beside the old one: if the log is damaged too, the old index says what is lost.
+    let (path, beside) = (opener.path(), opener.options.data.join(REBUILT_NAME));
     let build = || {
         let index = opener.open_at(beside.clone())?;
         let (writer, log, replayed) = rebuild(fs, log, &index)?;
@@ -153,7 +144,7 @@ pub(super) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: 
     };
     let (log, replayed) = built?;
     Index::put_in_place(&beside, &path)?;
-    mend::unmark(&**fs, &opener.options.data)?;
+    unmark(&**fs, &opener.options.data)?;
     let index = opener.open()?;
     let writer = index.writer()?;
     Ok(Recovery { index, writer, log, replayed })
@@ -206,8 +197,8 @@ fn replay(
     Ok((writer, recovered.log, replayed))
 }
 
-/// For a disk without room for all batches in one transaction: each goes into the place that the index's write-ahead log
-/// had for the one before.
+/// For a disk without room for all batches in one transaction: each goes into the place that the index's write-ahead
+/// log had for the one before.
 fn apply_one_by_one(index: &Index, writer: &mut Writer, batches: &[RecoveredBatch], dir: &Path) -> Result<()> {
     for batch in batches.chunks(1) {
         match apply_recovered(writer, batch, dir) {

@@ -1,14 +1,18 @@
-//! The store with its committer and applier on threads of a simulated scheduler; reclamation is driven by whoever holds
-//! it. For tests of schedules: under the feature `shuttle` only, inside an execution of shuttle.
+//! The store with its committer and applier on threads of a simulated scheduler; the caller drives reclamation. For
+//! tests of schedules: under the feature `shuttle` only, inside an execution of shuttle.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use shuttle::thread::{JoinHandle, spawn};
 
+use super::handle::Handle;
+use super::list::ListObjects;
 use super::open::{Opened, open};
-use super::reclaim::{Policy, Reclaimer, Step};
-use super::{EngineOptions, Environment, Handle, ListObjects, Shared, Task, sharing};
+use super::options::{EngineOptions, Environment};
+use super::reclaim::{ReclaimLimits, Reclaimer, Step};
+use super::sharing::fill_head_filter;
+use super::state::{EngineState, UpkeepTask};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BucketId, Extent, Sequence};
 
@@ -18,7 +22,7 @@ pub struct Scheduled {
     committer: JoinHandle<()>,
     applier: JoinHandle<()>,
     _lock: Box<dyn Send + Sync>,
-    _tasks: crossbeam_channel::Receiver<Task>,
+    _tasks: crossbeam_channel::Receiver<UpkeepTask>,
 }
 
 /// Reclamation of an open store, for a thread of its own.
@@ -33,8 +37,8 @@ impl std::fmt::Debug for Reclamation {
 impl Reclamation {
     /// # Errors
     /// As [`super::Stepper::reclaim`].
-    pub fn step(&mut self, policy: &Policy) -> Result<Step> {
-        self.0.step(policy)
+    pub fn step(&mut self, limits: &ReclaimLimits) -> Result<Step> {
+        self.0.step(limits)
     }
 
     /// Looks at everything again; with `seal` the log file in use can be compacted too.
@@ -67,7 +71,7 @@ impl Scheduled {
     /// # Errors
     /// When the index cannot be read.
     pub fn fill_heads(handle: &Handle) -> Result<()> {
-        sharing::fill(&handle.shared)
+        fill_head_filter(&handle.shared)
     }
 
     /// As [`super::Engine::close`]. The dump of the index that is left.
@@ -80,7 +84,7 @@ impl Scheduled {
         let _ = self.committer.join();
         shared.applies.close();
         let _ = self.applier.join();
-        shared.check_writable()?;
+        shared.faults.check_writable()?;
         shared.index.dump()
     }
 }
@@ -129,7 +133,7 @@ pub fn leftovers(handle: &Handle, buckets: &[BucketId]) -> Result<Vec<String>> {
     Ok(found)
 }
 
-impl Shared {
+impl EngineState {
     /// Pinned epochs, condemned blobs, candidates and held fingerprints.
     fn memory_of_reclamation(&self) -> (usize, usize, usize, usize) {
         let (held, condemned) = self.pins.sizes();
@@ -137,9 +141,9 @@ impl Shared {
     }
 }
 
-/// References to every blob as the manifests of all objects have them. Each place counts; a segment counts once, whoever
-/// names it.
-fn references(shared: &Arc<Shared>, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
+/// References to every blob as the manifests of all objects have them. Each place counts; a segment counts once,
+/// whoever names it.
+fn references(shared: &Arc<EngineState>, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
     let mut counted = BTreeMap::new();
     let mut segments = HashMap::new();
     let mut count = |extents: &[Extent]| {

@@ -1,12 +1,15 @@
-//! The same pipeline without threads: whoever holds the stepper decides what happens next. For simulations and tests.
+//! The same pipeline without threads: its owner decides what happens next. For simulations and tests.
 
 use std::sync::Arc;
 
 use super::apply::Applier;
 use super::commit::Committer;
+use super::handle::Handle;
 use super::open::{Opened, open};
-use super::reclaim::{Policy, Reclaimer, Step};
-use super::{EngineOptions, Environment, Handle};
+use super::options::{EngineOptions, Environment};
+use super::reclaim::{ReclaimLimits, Reclaimer, Step};
+use super::sharing::fill_head_filter;
+use super::state::UpkeepTask;
 use orcas_base::error::Result;
 
 pub struct Stepper {
@@ -15,7 +18,7 @@ pub struct Stepper {
     applier: Applier,
     pub(super) reclaimer: Reclaimer,
     _lock: Box<dyn Send + Sync>,
-    _tasks: crossbeam_channel::Receiver<super::Task>,
+    _tasks: crossbeam_channel::Receiver<UpkeepTask>,
 }
 
 impl Stepper {
@@ -56,8 +59,8 @@ impl Stepper {
     ///
     /// # Errors
     /// As [`Reclaimer::step`].
-    pub fn reclaim(&mut self, policy: &Policy) -> Result<Step> {
-        self.reclaimer.step(policy)
+    pub fn reclaim(&mut self, limits: &ReclaimLimits) -> Result<Step> {
+        self.reclaimer.step(limits)
     }
 
     /// The piece of reclamation that is under way.
@@ -84,7 +87,7 @@ impl Stepper {
     /// # Errors
     /// When the index cannot be read.
     pub fn fill_heads(&self) -> Result<()> {
-        super::sharing::fill(&self.handle.shared)
+        fill_head_filter(&self.handle.shared)
     }
 
     /// The state of an index in memory, as a later [`super::IndexPlace::Memory`] takes it.

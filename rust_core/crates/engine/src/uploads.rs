@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Handle;
+use super::handle::Handle;
 use super::list::successor;
-use super::reads::{part_of, upload_of};
+use super::stored::{part_of, upload_of};
 use orcas_base::error::Result;
 use orcas_index::UploadFrom;
 use orcas_record::{BucketId, Part, Upload, UploadId};
@@ -53,8 +53,8 @@ pub struct PartPage {
 
 pub type PartEntry = Arc<Part>;
 
-/// Uploads asked of the index after a seek; twice as many each time that the page goes on where they end, since a seek is
-/// often followed by the next one.
+/// Uploads asked of the index after a seek; twice as many each time that the page goes on where they end, since a seek
+/// is often followed by the next one.
 const FETCH_FIRST: usize = 16;
 const FETCH_MAX: usize = 1_024;
 
@@ -234,8 +234,8 @@ impl ListUploads {
         Some(key.slice(..self.prefix.len() + at + delimiter.len()))
     }
 
-    /// Puts an upload on the page, or the common prefix into which it is `rolled`. False when the page is full and there
-    /// is more.
+    /// Puts an upload on the page, or the common prefix into which it is `rolled`. False when the page is full and
+    /// there is more.
     fn take(&self, page: &mut UploadPage, (key, id): &Order, upload: &Arc<Upload>, rolled: Option<Bytes>) -> bool {
         if rolled.is_some() && rolled.as_ref() == page.prefixes.last() {
             return true;

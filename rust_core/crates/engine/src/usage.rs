@@ -1,9 +1,10 @@
-//! What a store holds and what it takes: per bucket from the index, and of files from the file system.
+//! What a store contains and the space it takes: per bucket from the index, and of files from the file system.
 //!
-//! Numbers of the index follow what was acknowledged by as much as the index does, at most a quarter of a second when
+//! Numbers from the index lag behind acknowledged writes as the index does, by at most a quarter of a second when
 //! little is written. They are read bucket by bucket, so a sum over buckets is of no single moment.
 
-use super::{Handle, Pools};
+use super::handle::Handle;
+use super::health::Pools;
 use orcas_base::error::{Error, Result};
 use orcas_fs::Open;
 use orcas_index::Totals;

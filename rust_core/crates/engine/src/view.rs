@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::Shared;
 use super::buckets::BucketTable;
 use super::overlay::Overlay;
-use super::reads::part_of;
+use super::state::EngineState;
+use super::stored::part_of;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
@@ -16,7 +16,7 @@ use orcas_index::BlobLocation;
 use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
 
 pub(super) struct SequencerView<'a> {
-    pub shared: &'a Shared,
+    pub shared: &'a EngineState,
     pub pending: &'a Overlay,
     pub buckets: &'a BucketTable,
 }
@@ -41,7 +41,7 @@ impl View for SequencerView<'_> {
         if self.pending.live_keys(id) {
             return Ok(false);
         }
-        // The connection first, as everywhere: whoever waits for one must not keep others from the overlay.
+        // The connection first, as everywhere: a thread that waits for one must not block others at the overlay.
         let reader = self.shared.index.read()?;
         // A deletion decided in this batch or published lately may not have reached the index. What the overlay loses
         // before it is locked is in the index by then, which is read behind it.
@@ -84,51 +84,6 @@ impl View for SequencerView<'_> {
         }
     }
 
-    fn condemn(&self, blob: Sequence) -> Result<bool> {
-        if planted::is(Bug::CondemnWithoutCheck) {
-            let fingerprint = self.shared.index.read()?.blob_fingerprint(blob)?;
-            return Ok(fingerprint.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)));
-        }
-        // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
-        // in the index, which was waited for.
-        if !self.shared.candidates.contains(blob) {
-            return Ok(false);
-        }
-        // What is decided and not applied yet; then the index.
-        if self.pending.mentions(blob) || self.shared.overlay.read().mentions(blob) {
-            return Ok(false);
-        }
-        let reader = self.shared.index.read()?;
-        if reader.blob_refs(blob)? != Some(0) {
-            return Ok(false);
-        }
-        // An upload that has found the blob by its fingerprint and is not decided yet holds a pin on it.
-        Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)))
-    }
-
-    fn chunk_is_in(&self, blob: Sequence, wanted: u64) -> Result<bool> {
-        if self.pending.is_condemned(blob) || self.shared.overlay.read().is_condemned(blob) {
-            return Ok(false);
-        }
-        let place = self.shared.index.read()?.blob(blob)?;
-        Ok(matches!(place, Some(BlobLocation::Pack { pack, .. }) if pack == wanted))
-    }
-
-    fn pack_is_free(&self, pack: u64) -> Result<bool> {
-        if planted::is(Bug::RetirePackInFlight) {
-            return Ok(self.shared.index.read()?.blobs_in_pack(pack, 0, 1)?.is_empty());
-        }
-        // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
-        if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
-            return Ok(false);
-        }
-        if self.shared.overlay.read().pack_in_use(pack) {
-            return Ok(false);
-        }
-        let reader = self.shared.index.read()?;
-        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, 0, 1)?.is_empty())
-    }
-
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
         match self.pending.upload(id) {
             Some(change) => Ok(change.value.clone()),
@@ -161,5 +116,57 @@ impl View for SequencerView<'_> {
             Some(completed) => Ok(Some(completed.clone())),
             None => self.shared.completed(id),
         }
+    }
+}
+
+/// What maintenance asks.
+impl SequencerView<'_> {
+    /// Condemns `blob` if nothing refers to it or asks for it, and nothing has since it was chosen. If it returns true,
+    /// nothing ever will.
+    pub fn condemn(&self, blob: Sequence) -> Result<bool> {
+        if planted::is(Bug::CondemnWithoutCheck) {
+            let fingerprint = self.shared.index.read()?.blob_fingerprint(blob)?;
+            return Ok(fingerprint.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)));
+        }
+        // A reference that was decided after the blob was chosen has taken it off the candidates; one from before is
+        // in the index, which was waited for.
+        if !self.shared.candidates.contains(blob) {
+            return Ok(false);
+        }
+        // What is decided and not applied yet; then the index.
+        if self.pending.mentions(blob) || self.shared.overlay.read().mentions(blob) {
+            return Ok(false);
+        }
+        let reader = self.shared.index.read()?;
+        if reader.blob_refs(blob)? != Some(0) {
+            return Ok(false);
+        }
+        // An upload that has found the blob by its fingerprint and is not decided yet holds a pin on it.
+        Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)))
+    }
+
+    /// Whether the bytes of `blob` are in `pack`.
+    pub fn chunk_is_in(&self, blob: Sequence, pack: u64) -> Result<bool> {
+        if self.pending.is_condemned(blob) || self.shared.overlay.read().is_condemned(blob) {
+            return Ok(false);
+        }
+        let place = self.shared.index.read()?.blob(blob)?;
+        Ok(matches!(place, Some(BlobLocation::Pack { pack: found, .. }) if found == pack))
+    }
+
+    /// Whether `pack` exists, holds nothing that counts, and nothing is on its way into it.
+    pub fn pack_is_free(&self, pack: u64) -> Result<bool> {
+        if planted::is(Bug::RetirePackInFlight) {
+            return Ok(self.shared.index.read()?.blobs_in_pack(pack, 0, 1)?.is_empty());
+        }
+        // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
+        if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
+            return Ok(false);
+        }
+        if self.shared.overlay.read().pack_in_use(pack) {
+            return Ok(false);
+        }
+        let reader = self.shared.index.read()?;
+        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, 0, 1)?.is_empty())
     }
 }

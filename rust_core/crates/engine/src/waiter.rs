@@ -10,7 +10,7 @@ use orcas_decide::{Failure, Outcome};
 pub trait CompletionSink: Send + Sync {
     fn complete(&self, token: u64, result: Result<Outcome, Failure>);
 
-    /// As `complete`, when more answers follow at once. True: whoever waits for this one sleeps until `wake` is called.
+    /// As `complete`, when more answers follow at once. True if the receiver sleeps until `wake` is called.
     fn complete_quietly(&self, token: u64, result: Result<Outcome, Failure>) -> bool {
         self.complete(token, result);
         false

@@ -13,7 +13,7 @@ use super::prefixes::{PrefixName, Prefixes};
 use super::problem::Problem;
 use orcas_base::buffers::Buffers;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
-use orcas_engine::Witness;
+use orcas_engine::BodyObserver;
 use orcas_http::Headers;
 use orcas_record::{HEAD_LENGTH, Fingerprint};
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
@@ -295,7 +295,7 @@ impl Hashes {
     }
 }
 
-impl Witness for Hashes {
+impl BodyObserver for Hashes {
     fn bytes(&mut self, bytes: &[u8]) {
         self.update(bytes, true, true);
     }

@@ -1,12 +1,13 @@
-//! Counts every reference anew, from the manifests of versions and parts and from segments alone, and compares the
-//! sums with what the index keeps. In bounded memory: so many blobs at a time, each time reading all manifests.
+//! Counts every reference again, from the manifests of versions and parts and from segments alone, and compares the
+//! sums with those of the index. Memory is bounded: a limited number of blobs at a time, for each of which all
+//! manifests are read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::super::stored::{part_of, version_of};
 use super::collect::Collector;
 use super::packs::length_of;
 use super::{FindingKind, Phase};
-use crate::reads::{part_of, version_of};
 use orcas_base::error::Result;
 use orcas_index::{BlobEntry, BlobLocation, Counts, Index, PackUsage, Totals};
 use orcas_record::{self as record, BucketId, Extent, Record, Sequence};

@@ -15,7 +15,7 @@ use orcas_record::Sequence;
 
 /// Findings of one kind that are listed of those that come by the row: they must not crowd out all others.
 const ROWS_MAX: usize = FINDINGS_MAX / 4;
-/// The longest sleep between two looks at whether somebody cancelled.
+/// The longest sleep between two looks at whether the check was cancelled.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(super) struct Collector<'a> {

@@ -63,7 +63,7 @@ pub(super) fn compare(
     })
 }
 
-/// An error that only says that nobody listens any more is none.
+/// An error that only says that the receiver is gone is none.
 fn send_rows(collector: &Collector<'_>, index: &Index, sender: &Sender<Vec<Row>>) -> Result<()> {
     let mut rows: Vec<Row> = Vec::with_capacity(ROWS);
     let mut unheard = false;

@@ -20,7 +20,7 @@ const PARCEL_RECORDS: usize = 1_024;
 const PARCEL_BYTES: usize = 256 * 1024;
 /// Parcels of one file that wait.
 const PARCELS_MAX: usize = 16;
-/// Contents that belong to nobody who is known yet, at most.
+/// Contents at most whose owner is not known yet.
 const SUSPECTS_MAX: usize = 1 << 20;
 
 /// A record on its way into an index. The bytes of a content are not in it.
@@ -222,7 +222,7 @@ fn without_content(mut entry: Entry) -> Entry {
     entry
 }
 
-/// Where the version stands that a record brings: a small body is followed by the version that names it.
+/// Where the version of a record is: a small body is followed by the version that names it.
 fn bucket_of(entry: &Entry) -> Option<BucketId> {
     match &entry.record {
         Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use super::super::stored::{part_of, version_of};
 use super::Loss;
-use crate::reads::{part_of, version_of};
 use orcas_base::error::Result;
 use orcas_index::{Index, UploadPart};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Version, VersionId};

@@ -1,8 +1,8 @@
-//! Checks of a whole store, offline and beside its work, and the scrub that goes on in the background.
+//! Checks of a whole store, offline or while it is open, and the scrub that runs in the background.
 //!
 //! Invariants. Nothing in the store is written: indexes that are built or brought up to date are private copies. Every
-//! file is read once, in its order, in bounded memory. Damage is never an error: it is a finding, with the place where
-//! it is, and what it costs is a loss, object by object. An error says that the check itself could not go on.
+//! file is read once, in order, in bounded memory. Damage is never an error: it is a finding, with its place, and each
+//! object that it makes unreadable is a loss. An error says that the check itself could not continue.
 
 mod census;
 mod collect;
@@ -13,6 +13,7 @@ mod manifests;
 mod online;
 mod owners;
 mod packs;
+mod present;
 mod repair;
 mod replay;
 mod rewrite;
@@ -26,8 +27,8 @@ use bytes::Bytes;
 
 pub use repair::{Repaired, repair_store};
 pub use rewrite::GivenUp;
-pub(super) use scrub::{Scrub, run as run_scrub};
 pub use scrub::{ScrubDamage, ScrubProgress};
+pub(super) use scrub::{ScrubStatus, run as run_scrub};
 pub use store::check_store;
 
 /// Findings that a report lists.
@@ -59,7 +60,7 @@ impl CheckOptions {
     }
 }
 
-/// How far a check is; whoever asked for it may look, and may cancel it.
+/// How far a check is. The caller may read it at any time, and cancel the check.
 #[derive(Debug, Default)]
 pub struct CheckProgress {
     pub done_bytes: AtomicU64,

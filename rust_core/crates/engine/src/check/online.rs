@@ -1,12 +1,13 @@
-//! A check beside the work of an open store: everything up to one position of the log.
+//! A check while the store is open: everything up to one position of the log.
 
 use std::sync::Arc;
 
-use super::super::Handle;
+use super::super::handle::Handle;
 use super::collect::Collector;
 use super::owners::Owners;
-use super::store::{COPY_NAME, open_copy, places, unreadable};
-use super::subject::{PresentIndex, Subject};
+use super::present::{COPY_NAME, PresentIndex, open_copy, unreadable};
+use super::store::places;
+use super::subject::Subject;
 use super::{CheckOptions, CheckProgress, CheckReport, Phase, ScrubProgress};
 use orcas_base::error::{Error, Result};
 use orcas_fs::scratch::ScratchDir;

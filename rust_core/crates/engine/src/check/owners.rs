@@ -1,5 +1,5 @@
-//! Whose content a content or chunk is: fingerprints are hashes under the key of their owner's scope, and only buckets
-//! say who owners are.
+//! Who owns a content or chunk: fingerprints are hashes under the key of their owner's scope, and only buckets say who
+//! the owners are.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ use orcas_record::{Bucket, BucketId, Fingerprint};
 /// The scopes that are known so far.
 pub(crate) struct Owners {
     keys: StoreKeys,
-    state: RwLock<State>,
+    state: RwLock<KnownScopes>,
 }
 
 #[derive(Default)]
-struct State {
+struct KnownScopes {
     of_bucket: HashMap<BucketId, usize>,
     of_owner: HashMap<Bytes, usize>,
     scopes: Vec<[u8; 32]>,
@@ -52,8 +52,8 @@ impl Owners {
         self.state.read().scopes.get(index).copied()
     }
 
-    /// Whether `bytes` have this fingerprint in any scope; the one of the home, then the one that fitted last, are tried
-    /// first. `hint` keeps the one that fits.
+    /// Whether `bytes` have this fingerprint in any scope; the one of the home, then the one that fitted last, are
+    /// tried first. `hint` keeps the one that fits.
     pub fn fits(&self, fingerprint: &Fingerprint, bytes: &[u8], home: Option<BucketId>, hint: &mut usize) -> bool {
         let holds = |scope: &[u8; 32]| blake3::keyed_hash(scope, bytes) == blake3::Hash::from_bytes(fingerprint.0);
         let Some((first, scope)) = self.likely(home, *hint) else { return false };

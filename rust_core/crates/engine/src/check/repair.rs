@@ -1,14 +1,16 @@
-//! Builds the index of a closed store anew, from the log. What is lost in log or packs nothing can bring back: then the
-//! report says so and the store stays as it is, unless whoever asks has agreed to go on without what is lost.
+//! Rebuilds the index of a closed store from the log. What is lost in the log or in packs cannot be restored: then the
+//! report says so and the store stays as it is, unless the caller accepts the loss.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::super::keys::StoreKeys;
-use super::super::{Engine, EngineOptions, Environment, IndexPlace};
+use super::super::open::Engine;
+use super::super::options::{EngineOptions, Environment, IndexPlace};
 use super::collect::Collector;
+use super::present::INDEX_NAME;
 use super::rewrite::{GivenUp, rewrite_log};
-use super::store::{INDEX_NAME, check_locked, check_store, lock};
+use super::store::{check_locked, check_store, lock};
 use super::{CheckOptions, CheckProgress, CheckReport, Finding, FindingKind, IndexState};
 use orcas_base::error::Result;
 use orcas_fs::FileSystem;
@@ -22,11 +24,11 @@ const KEPT: &str = "index.db.before-repair";
 pub struct Repaired {
     /// Of the last check.
     pub report: CheckReport,
-    /// What the store goes on without, when the log had to be rewritten.
+    /// What was given up, if the log had to be rewritten.
     pub given_up: Option<GivenUp>,
 }
 
-/// Checks the store and, when its log is whole and its index is not what the log says, builds the index anew and
+/// Checks the store and, when its log is whole and its index is not what the log says, rebuilds the index and
 /// checks again. The old index is kept as `index.db.before-repair` until the new one has passed. Also mends a copy of
 /// the keys. With `accept_loss`, a log or pack headers that are damaged are no obstacle: the log is rewritten without
 /// what is lost.

@@ -1,15 +1,14 @@
-//! Replays a log, as far as it can be read, into an index of its own, and what the present index lacks into a copy of
-//! that. Nothing is refused because it does not fit: the check says so instead.
+//! Replays a log, as far as it can be read, into an index of its own, and into a copy of the present index what that
+//! index lacks. Nothing is refused because it contradicts the rest: the check reports it instead.
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::collect::Collector;
 use super::logs::{Entry, LogCheck, Parcel};
-use super::subject::Copied;
+use super::present::{Copied, private_options};
 use super::{FindingKind, Phase};
 use orcas_base::error::{Error, Result};
-use orcas_index::{Applied, Index, IndexOptions, Writer};
+use orcas_index::{Applied, Index, Writer};
 use orcas_log::{Inspection, LogFault, LogGap, LogPiece, OtherLog};
 use orcas_record::Sequence;
 
@@ -26,17 +25,6 @@ pub(super) struct Replayed {
     pub behind: Option<String>,
     /// The log's last record, as far as is known.
     pub last: Sequence,
-}
-
-/// Readers of a private index: one for each thread and some for the scans.
-pub(super) fn private_options(path: Option<&Path>) -> IndexOptions {
-    IndexOptions {
-        path: path.map(Path::to_owned),
-        max_open: 72,
-        max_idle: 8,
-        lifetime: Duration::MAX,
-        synchronous_off: true,
-    }
 }
 
 /// Reads the whole log.

@@ -1,26 +1,20 @@
-//! A check of a store that nobody has open: takes the lock and changes nothing.
+//! A check of a store that is not open: takes the lock and changes nothing.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::super::keys::StoreKeys;
 use super::collect::Collector;
 use super::owners::Owners;
-use super::replay::private_options;
-use super::subject::{Copied, PresentIndex, Subject};
+use super::present::copy_index;
+use super::subject::Subject;
 use super::{CheckOptions, CheckProgress, CheckReport, FindingKind, IndexState, Phase};
 use orcas_base::error::{Error, Result};
 use orcas_chunks::PackOptions;
 use orcas_fs::FileSystem;
 use orcas_fs::real::SystemRandom;
 use orcas_fs::scratch::ScratchDir;
-use orcas_index::Index;
-use orcas_log::{LogOptions, LogPosition};
-
-pub(super) const INDEX_NAME: &str = "index.db";
-const WAL_SUFFIX: &str = "-wal";
-/// The name of the copy in the scratch directory.
-pub(super) const COPY_NAME: &str = "present.db";
+use orcas_log::LogOptions;
 
 /// Checks the store in `data`, which nobody may have open. Blocking: it reads everything.
 ///
@@ -125,38 +119,4 @@ fn without_keys(collector: &Collector<'_>) -> CheckReport {
         index: IndexState::NotCompared { why: "without the store's keys nothing can be verified".to_owned() },
         seconds: collector.seconds(),
     }
-}
-
-pub(super) fn copy_index(
-    collector: &Collector<'_>,
-    data: &Path,
-    scratch: &ScratchDir,
-    store_id: [u8; 16],
-) -> Result<PresentIndex> {
-    if !scratch.copy_in(&data.join(INDEX_NAME), COPY_NAME)? {
-        return Ok(PresentIndex::Absent);
-    }
-    scratch.copy_in(&data.join(format!("{INDEX_NAME}{WAL_SUFFIX}")), &format!("{COPY_NAME}{WAL_SUFFIX}"))?;
-    open_copy(collector, scratch.path().join(COPY_NAME), store_id)
-}
-
-/// Opens the copy of an index.
-pub(super) fn open_copy(collector: &Collector<'_>, path: PathBuf, store_id: [u8; 16]) -> Result<PresentIndex> {
-    let opened = Index::open(private_options(Some(&path)), store_id).and_then(|index| {
-        let position = index.position()?.and_then(|position| LogPosition::decode(&position));
-        Ok(Copied { index, position })
-    });
-    match opened {
-        Ok(copied) => Ok(PresentIndex::Copied(copied)),
-        Err(error @ (Error::Index { .. } | Error::IndexDamaged { .. } | Error::Foreign { .. })) => {
-            Ok(unreadable(collector, &error.to_string()))
-        }
-        Err(error) => Err(error),
-    }
-}
-
-/// An index that is there and cannot be read.
-pub(super) fn unreadable(collector: &Collector<'_>, why: &str) -> PresentIndex {
-    collector.find(FindingKind::Index, INDEX_NAME, format!("the index cannot be read: {why}"));
-    PresentIndex::Unreadable(why.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The check proper, the same for a store that is closed and one that runs: log, index, packs, counts, losses.
+//! The check itself, the same for a closed store and an open one: log, index, packs, counts, losses.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use super::logs::{LogCheck, Suspect};
 use super::losses;
 use super::owners::Owners;
 use super::packs::PackCheck;
+use super::present::{Copied, PresentIndex};
 use super::replay::{Replayed, replay};
 use super::{CheckOptions, CheckReport, FindingKind, IndexState, LOSSES_MAX, Phase};
 use orcas_base::error::{Error, Result};
@@ -20,26 +21,7 @@ use orcas_fs::FileSystem;
 use orcas_fs::scratch::ScratchDir;
 use orcas_index::{BlobLocation, Index};
 use orcas_log::{ContentLocation, Inspection, LogFault, LogOptions, LogPosition, LogReader, inspect};
-use orcas_record::{self as record, Record, Sequence};
-
-/// A private copy of the store's index.
-pub(super) struct Copied {
-    pub index: Index,
-    pub position: Option<LogPosition>,
-}
-
-impl Copied {
-    /// The last record that it holds.
-    pub fn applied(&self) -> Sequence {
-        self.position.as_ref().map_or(0, |position| position.sequence)
-    }
-}
-
-pub(super) enum PresentIndex {
-    Copied(Copied),
-    Absent,
-    Unreadable(String),
-}
+use orcas_record::{self as record, Record};
 
 /// What is checked, in a state that does not change meanwhile.
 pub(super) struct Subject<'a> {
@@ -257,8 +239,9 @@ impl Subject<'_> {
             let location = ContentLocation { file, offset, length };
             let whole = reader.read_content(&location, 0, &mut content).is_ok();
             let fingerprint = reader.read_fingerprint(&location).ok().map(record::Fingerprint);
-            let fits =
-                whole && fingerprint.is_some_and(|fingerprint| self.owners.fits(&fingerprint, &content, entry.home, &mut hint));
+            let fits = whole
+                && fingerprint
+                    .is_some_and(|fingerprint| self.owners.fits(&fingerprint, &content, entry.home, &mut hint));
             // The owner of what nothing refers to may be gone with the last bucket.
             if !fits && entry.refs > 0 {
                 let reason = "the content is not the one that was stored";

@@ -1,15 +1,16 @@
 //! Dead blobs: their choice and their condemnation.
 //!
-//! Invariants. A blob is chosen when the index counts no reference to it, and again when the index has everything that was
-//! decided before the choice. Then everybody who may have found it through an object is waited for, then the sequencer
-//! condemns it if nothing has referred to it since.
+//! Invariants. A blob is chosen when the index counts no reference to it, and checked again when the index has
+//! everything that was decided before the choice. Then every reader that may have found it through an object must end.
+//! Then the sequencer condemns it, if nothing has referred to it since.
 
 use std::collections::HashSet;
 
-use super::{After, Grave, Reclaimer, State, Step};
+use super::super::maintenance::MaintenanceIntent;
+use super::limits::Step;
+use super::work::{Activity, DeferredRemoval, FollowUp, Reclaimer};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_decide::Intent;
 use orcas_index::BlobLocation;
 use orcas_record::Sequence;
 
@@ -32,21 +33,21 @@ impl Reclaimer {
         self.cursor = *last;
         self.shared.candidates.choose(dead.iter().map(|(blob, _)| *blob));
         if planted::is(Bug::CondemnWithoutBarrier) {
-            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
+            self.activity = Activity::Chosen { epoch: self.shared.epochs.end(), blobs: dead };
             return Ok(Some(Step::Worked { bytes: 0 }));
         }
-        Ok(Some(self.submit(Intent::Barrier { seal: false }, After::Settled(dead), State::Idle)))
+        Ok(Some(self.submit(MaintenanceIntent::Barrier { seal: false }, FollowUp::Settled(dead), Activity::Idle)))
     }
 
     pub(super) fn condemn(&mut self, epoch: u64, mut blobs: Vec<(Sequence, BlobLocation)>) -> Step {
         if !self.shared.epochs.is_over(epoch) && !planted::is(Bug::CondemnWithoutReaders) {
-            self.state = State::Chosen { epoch, blobs };
+            self.activity = Activity::Chosen { epoch, blobs };
             return Step::Waiting;
         }
         let rest = blobs.split_off(blobs.len().min(CONDEMN_AT_A_TIME));
-        let then = if rest.is_empty() { State::Idle } else { State::Chosen { epoch, blobs: rest } };
-        let intent = Intent::CondemnBlobs { blobs: blobs.iter().map(|(blob, _)| *blob).collect() };
-        self.submit(intent, After::Condemned(blobs), then)
+        let then = if rest.is_empty() { Activity::Idle } else { Activity::Chosen { epoch, blobs: rest } };
+        let intent = MaintenanceIntent::CondemnBlobs { blobs: blobs.iter().map(|(blob, _)| *blob).collect() };
+        self.submit(intent, FollowUp::Condemned(blobs), then)
     }
 
     /// What was decided before the choice is in the index. A blob that is referred to now was mentioned too early to be
@@ -55,7 +56,7 @@ impl Reclaimer {
         let referred = match self.referred(&blobs) {
             Ok(referred) => referred,
             Err(error) => {
-                self.give_up(&After::Settled(blobs));
+                self.give_up(&FollowUp::Settled(blobs));
                 return Err(error);
             }
         };
@@ -63,7 +64,7 @@ impl Reclaimer {
         self.shared.candidates.drop(referred.into_iter());
         if !blobs.is_empty() {
             // Who found an object that led to them did so in this epoch at the latest.
-            self.state = State::Chosen { epoch: self.shared.epochs.end(), blobs };
+            self.activity = Activity::Chosen { epoch: self.shared.epochs.end(), blobs };
         }
         Ok(())
     }
@@ -101,6 +102,6 @@ impl Reclaimer {
         }
         drop(done);
         self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
-        self.dig([Grave::Blobs(entries.to_vec())]);
+        self.defer([DeferredRemoval::Blobs(entries.to_vec())]);
     }
 }

@@ -1,9 +1,9 @@
-//! Which records of a log file still count, asked of an index that has applied all of them and more.
+//! Which records of a log file are still needed, by an index that has applied all of them and more.
 //!
-//! Invariants. Replaying what is kept, followed by everything behind the files it stands for, gives the state that
-//! replaying the originals would: a record is dropped only when its effect is gone for good. What ended something
-//! (a deletion, a condemnation, a move away) is kept for as long as a file before the run may hold what it ended,
-//! that is unless the run begins with the log.
+//! Invariants. Replaying what is kept, followed by everything behind the files it replaces, gives the same state as
+//! replaying the originals: a record is dropped only when it can have no effect any more. A record that ended something
+//! (a deletion, a condemnation, a move) is kept for as long as a file before the run may have what it ended, that is
+//! unless the run begins with the first record of the log.
 
 use std::collections::HashSet;
 
@@ -18,7 +18,7 @@ pub(super) enum Verdict {
     Drop,
 }
 
-/// What is rewritten, and where it stands in the log.
+/// What is rewritten, and where it is in the log.
 pub(super) struct Scope<'a> {
     pub reader: &'a Reader<'a>,
     /// The run begins with the first record of the store.
@@ -92,14 +92,15 @@ impl Scope<'_> {
         Ok(Verdict::Rewrite(Box::new(record)))
     }
 
-    /// In a run from the beginning every chunk stands at its present place already.
+    /// In a run from the beginning every chunk is at its present place already.
     fn moved_chunks(&self, moves: &[ChunkMove]) -> Result<Verdict> {
         if self.prefix {
             return Ok(Verdict::Drop);
         }
         let mut current = Vec::with_capacity(moves.len());
         for entry in moves {
-            let here = |place| matches!(place, BlobLocation::Pack { pack, offset, .. } if (pack, offset) == (entry.pack, entry.offset));
+            let moved_to = (entry.pack, entry.offset);
+            let here = |place| matches!(place, BlobLocation::Pack { pack, offset, .. } if (pack, offset) == moved_to);
             if self.reader.blob(entry.blob)?.is_some_and(here) {
                 current.push(*entry);
             }

@@ -1,8 +1,9 @@
 //! Opens what is left of a store for reading, whatever is missing: log files, packs, headers, keys, the index.
 //!
 //! Invariants. Nothing in the store's directory is written: the file system refuses it, and the index is a private one.
-//! Only whole records and blocks are given, and before anybody is served every object was read and compared with its
-//! entity tag. What is not whole is listed; what may have been deleted or replaced by a record that is gone is said.
+//! Only intact records and blocks are served, and before the first request every object was read and compared with its
+//! entity tag. Objects that are incomplete are listed, and so are those that a lost record may have deleted or
+//! replaced.
 
 mod replay;
 mod verify;
@@ -17,9 +18,9 @@ use bytes::Bytes;
 use super::buckets::BucketTable;
 use super::check::{FINDINGS_MAX, Finding, FindingKind, Loss};
 use super::keys::StoreKeys;
-use super::open::{Engine, read_only};
-use super::recover::{IndexPlace, load_buckets};
-use super::{EngineOptions, Environment};
+use super::open::{Engine, ReadOnlyParts, read_only};
+use super::options::{EngineOptions, Environment, IndexPlace};
+use super::recover::load_buckets;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{self as chunks, PackOptions, PackSalvage};
 use orcas_fs::FileSystem;
@@ -29,7 +30,7 @@ use orcas_index::{Index, IndexOptions};
 use orcas_log::{self as log, LogOptions, LogPosition, LogReader, LogSalvage};
 use orcas_record::Sequence;
 
-use replay::{Base, Outcome};
+use replay::{Base, ReplayOutcome};
 
 const INDEX_NAME: &str = "index.db";
 const WAL_SUFFIX: &str = "-wal";
@@ -40,7 +41,7 @@ const IN_MEMORY_MAX: u64 = 256 << 20;
 /// What writes are told.
 const REASON: &str = "it was opened for salvage";
 
-/// Where what is served comes from.
+/// The source of what is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SalvageSource {
     /// From the records of the log alone.
@@ -52,7 +53,7 @@ pub enum SalvageSource {
 /// What was found.
 #[derive(Clone, Debug)]
 pub struct SalvageReport {
-    /// Whether the store's keys are there. Without them nobody can tell who wrote a record: checksums alone hold.
+    /// Whether the store's keys are there. Without them records cannot be authenticated: only checksums are verified.
     pub keys: bool,
     pub source: SalvageSource,
     pub findings: Vec<Finding>,
@@ -100,7 +101,7 @@ struct Site {
 /// Opens a store for reading. `owner` is shown as the owner of every bucket. Blocking: it reads everything.
 ///
 /// # Errors
-/// [`Error::Missing`] when there is no store, [`Error::Locked`] when somebody has it open, [`Error::Corrupt`] when not
+/// [`Error::Missing`] when there is no store, [`Error::Locked`] when it is open elsewhere, [`Error::Corrupt`] when not
 /// one record is left, and what kept the salvage from going on.
 pub fn salvage_store(
     options: EngineOptions,
@@ -179,21 +180,6 @@ pub fn salvage_store(
     Ok((engine, report))
 }
 
-/// What a read-only engine is made of.
-pub(super) struct ReadOnlyParts {
-    pub fs: Arc<dyn FileSystem>,
-    pub keys: StoreKeys,
-    pub index: Index,
-    pub log_reader: LogReader,
-    pub spares: log::SpareMaker,
-    pub packs: chunks::Packs,
-    pub buckets: BucketTable,
-    pub lock: Box<dyn Send + Sync>,
-    /// Where the index is.
-    pub scratch: ScratchDir,
-    pub reason: &'static str,
-}
-
 /// Where a private index goes.
 struct Place<'a> {
     scratch: &'a ScratchDir,
@@ -218,7 +204,7 @@ fn choose(
     place: &Place<'_>,
     options: &EngineOptions,
     owner: &Bytes,
-) -> Result<(Index, SalvageSource, Outcome)> {
+) -> Result<(Index, SalvageSource, ReplayOutcome)> {
     let index = place.new_index(options)?;
     let from_log = replay::run(log, &index, Base::Nothing, owner);
     if let Some((present, position)) = present {

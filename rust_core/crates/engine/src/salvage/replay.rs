@@ -1,6 +1,6 @@
-//! Puts every record that a log still has into a private index, in the order of their sequences. Nothing is refused:
-//! what refers to something that is gone stays and is found to be incomplete later, a bucket that is gone is made up, and
-//! what a record ends is ended whatever led to it.
+//! Puts every record that a log still has into a private index, in the order of their sequences. Nothing is refused: a
+//! record that refers to lost data stays and is later found to be incomplete, a bucket whose record is lost gets a
+//! made-up name, and deletions apply even if what they delete is incomplete.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -28,9 +28,9 @@ pub(super) enum Base {
     Index(LogPosition),
 }
 
-/// What came of it.
+/// What a replay found.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct ReplayOutcome {
     pub counted: Counted,
     pub findings: Vec<Finding>,
     /// Records that are gone and that the index does not know either.
@@ -73,14 +73,14 @@ struct Replay<'a> {
     completed: HashSet<UploadId>,
     entries: Vec<Entry>,
     bytes: usize,
-    outcome: Outcome,
+    outcome: ReplayOutcome,
 }
 
 /// Replays the log into `index`.
 ///
 /// # Errors
 /// What reading files or writing the index ran into.
-pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) -> Result<Outcome> {
+pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) -> Result<ReplayOutcome> {
     let mut writer = index.writer()?;
     writer.begin_salvage()?;
     let position = match base {
@@ -102,7 +102,7 @@ pub(super) fn run(log: &LogSalvage, index: &Index, base: Base, owner: &Bytes) ->
         completed: HashSet::new(),
         entries: Vec::new(),
         bytes: 0,
-        outcome: Outcome { last: applied, ..Outcome::default() },
+        outcome: ReplayOutcome { last: applied, ..ReplayOutcome::default() },
     };
     for stored in index.read()?.buckets()? {
         if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) =
@@ -328,7 +328,7 @@ impl Replay<'_> {
         self.writer.apply(&applied, &position.encode())
     }
 
-    fn end(mut self) -> Result<Outcome> {
+    fn end(mut self) -> Result<ReplayOutcome> {
         self.flush()?;
         self.writer.end_salvage()?;
         let name = |id: &BucketId| self.buckets.get(id).map(|name| String::from_utf8_lossy(name).into_owned());

@@ -1,5 +1,5 @@
-//! Reads every version of a salvaged store whole and compares it with its entity tag, before anybody is served. What is
-//! found to be other bytes, or to have been deleted for sure, is taken out of the private index.
+//! Reads every version of a salvaged store completely and compares it with its entity tag, before the first request.
+//! Versions that turn out to have other bytes, or to have certainly been deleted, are removed from the private index.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,9 +8,11 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::super::check::{LOSSES_MAX, Loss};
-use super::super::reads::{Found, version_of};
-use super::super::{Handle, Shared};
-use super::replay::Outcome;
+use super::super::handle::Handle;
+use super::super::reads::Found;
+use super::super::state::EngineState;
+use super::super::stored::version_of;
+use super::replay::ReplayOutcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, Md5Hasher};
@@ -45,7 +47,7 @@ enum Verdict {
 }
 
 #[derive(Default)]
-struct State {
+struct Progress {
     found: Verified,
     /// Ordered by sequence in the end: threads take pages in turn.
     losses: BTreeMap<Sequence, Loss>,
@@ -53,19 +55,19 @@ struct State {
 }
 
 struct Verify<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<EngineState>,
     handle: &'a Handle,
-    outcome: &'a Outcome,
+    outcome: &'a ReplayOutcome,
     names: BTreeMap<BucketId, String>,
     cursor: Mutex<Sequence>,
-    state: Mutex<State>,
+    state: Mutex<Progress>,
 }
 
 /// Reads everything.
 ///
 /// # Errors
 /// When the private index cannot be read or written; damage is no error.
-pub(super) fn run(handle: &Handle, outcome: &Outcome) -> Result<Verified> {
+pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> {
     let names = handle.buckets().into_iter().map(|bucket| {
         let name = String::from_utf8_lossy(&bucket.name).into_owned();
         (bucket.id, name)
@@ -84,7 +86,7 @@ pub(super) fn run(handle: &Handle, outcome: &Outcome) -> Result<Verified> {
         let ended_early = Error::Record { reason: "a thread of the salvage ended early" };
         readers.into_iter().try_for_each(|reader| reader.join().unwrap_or(Err(ended_early.clone())))
     })?;
-    let State { mut found, losses, hidden } = verify.state.into_inner();
+    let Progress { mut found, losses, hidden } = verify.state.into_inner();
     found.losses = losses.into_values().collect();
     hide(&handle.shared, &hidden)?;
     Ok(found)
@@ -249,7 +251,7 @@ impl Tag {
 }
 
 /// Takes versions out of the private index.
-fn hide(shared: &Shared, hidden: &[(BucketId, Bytes, VersionId)]) -> Result<()> {
+fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)]) -> Result<()> {
     if hidden.is_empty() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! What the store says of itself.
 
 use super::support::Store;
-use crate::health::{Condition, Part, Space};
+use crate::{Condition, Space, StorePart};
 use orcas_base::error::{Cause, Error};
 use orcas_decide::Failure;
 
@@ -26,21 +26,21 @@ fn the_worst_that_is_known_counts() {
     assert_eq!(store.get(&bucket, "kept").unwrap().as_deref(), Some(&b"content"[..]));
 
     let shared = &store.handle().shared;
-    shared.stop_writing(Cause::new("it stopped", "on /a/path"));
-    shared.stop_writing("and once more".into());
+    shared.faults.stop_writing(Cause::new("it stopped", "on /a/path"));
+    shared.faults.stop_writing("and once more".into());
     let Condition::ReadOnly(cause) = said(false) else { panic!("{:?}", said(false)) };
     assert_eq!((cause.reason, cause.to_string().as_str()), ("it stopped", "it stopped: on /a/path"));
     assert!(matches!(store.delete(&bucket, "kept"), Err(Failure::Engine(Error::ReadOnly { .. }))));
 
-    shared.note_damage(Part::Index, Cause::new("a page is not what was written", "page 7"));
-    shared.note_damage(Part::Log, Cause::new("a file is too short", "/a/path"));
-    shared.note_damage(Part::Log, "and another".into());
+    shared.faults.note_damage(StorePart::Index, Cause::new("a page is not what was written", "page 7"));
+    shared.faults.note_damage(StorePart::Log, Cause::new("a file is too short", "/a/path"));
+    shared.faults.note_damage(StorePart::Log, "and another".into());
     let said = said(false);
     assert_eq!(said.reason().as_deref(), Some("a file is too short"));
     assert_eq!((said.name(), said.detail().as_deref()), ("damaged", Some("a file is too short: /a/path")));
-    shared.note_mended(Part::Log);
+    shared.faults.note_mended(StorePart::Log);
     assert_eq!(store.handle().health().condition.reason().as_deref(), Some("a page is not what was written"));
-    shared.note_mended(Part::Index);
+    shared.faults.note_mended(StorePart::Index);
     assert_eq!(store.handle().health().condition.name(), "read-only");
 }
 
@@ -48,7 +48,7 @@ fn the_worst_that_is_known_counts() {
 fn damage_by_itself_does_not_stop_writing() {
     let store = Store::new();
     let bucket = store.bucket("b");
-    store.handle().shared.note_damage(Part::Packs, "a pack is missing".into());
+    store.handle().shared.faults.note_damage(StorePart::Packs, "a pack is missing".into());
     store.put(&bucket, "new", b"content").unwrap();
     let health = store.handle().health();
     assert!(health.writable && health.condition.name() == "damaged", "{health:?}");

@@ -1,5 +1,5 @@
-//! An index that is damaged, open or not, is built anew: nobody gets a wrong answer meanwhile, nothing acknowledged is lost,
-//! and what takes its place says what the log says, row for row.
+//! An index that is damaged, open or not, is built anew: nobody gets a wrong answer meanwhile, nothing acknowledged is
+//! lost, and what takes its place says what the log says, row for row.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -10,9 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use super::support::{Store, environment, noise};
-use crate::health::Condition;
-use crate::mend::{MARK_NAME, REBUILT_NAME};
-use crate::{Effort, Engine};
+use crate::mend::mark::{MARK_NAME, REBUILT_NAME};
+use crate::{Condition, Effort, Engine};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Precondition};
 use orcas_index::full_disk;
@@ -100,8 +99,8 @@ fn check(store: &Store, bucket: &Bucket, wanted: &BTreeMap<String, Vec<u8>>) {
 fn check_equal(store: &Store) {
     let shared = &store.handle().shared;
     // Nothing is moved between the two.
-    let _rest = shared.holds.take();
-    drop(store.handle().hold().unwrap());
+    let _pause = shared.reclaim_pause.begin();
+    drop(store.handle().pin_for_backup().unwrap());
     let served = shared.index.dump().unwrap();
     let path = store.path().join("index.db");
     // While this is open its number is not given to another one.
@@ -200,7 +199,7 @@ fn damage_that_the_applier_meets_loses_nothing() {
     let mut wanted = objects(0..300);
     for number in 300..400 {
         // A decision that needs nothing of the index is taken; one that does is refused.
-        patiently(|| store.put(&bucket, &key(number), &value(number, 0)).map_err(Failure::into_error));
+        patiently(|| store.put(&bucket, &key(number), &value(number, 0)).map_err(into_error));
         wanted.insert(key(number), value(number, 0));
     }
     check(&store, &bucket, &wanted);
@@ -233,6 +232,13 @@ fn damage_in_the_write_ahead_log_is_found_under_way() {
     check_equal(&store);
     store.reopen();
     check(&store, &bucket, &wanted);
+}
+
+fn into_error(failure: Failure) -> Error {
+    match failure {
+        Failure::Engine(error) => error,
+        Failure::Refused(refusal) => panic!("{refusal:?}"),
+    }
 }
 
 fn list(bucket: &Bucket) -> crate::ListObjects {
@@ -328,7 +334,7 @@ fn an_index_that_cannot_be_built_ends_writing() {
     let health = store.handle().health();
     let Condition::Damaged(cause) = health.condition else { panic!("{health:?}") };
     assert!(cause.reason.contains("orcas fsck") && !cause.detail.is_empty(), "{cause}");
-    assert!(matches!(store.handle().hold(), Err(Error::ReadOnly { .. })));
+    assert!(matches!(store.handle().pin_for_backup(), Err(Error::ReadOnly { .. })));
     assert!(matches!(store.try_close(), Err(Error::ReadOnly { .. })));
     // What the damaged index knows is still there for whoever looks for what is lost.
     assert!(store.path().join("index.db").exists() && store.path().join(MARK_NAME).exists());

@@ -1,9 +1,9 @@
 //! The engine through its own interface, on a real directory.
 
+mod backup;
 mod check;
 mod full_disk;
 mod health;
-mod holds;
 mod listing;
 mod mend;
 mod reclaim;
@@ -55,7 +55,7 @@ fn when_the_committer_panics_nobody_waits_for_it() {
     let health = store.handle().health();
     assert!(matches!(health.condition, Condition::ReadOnly(_)) && !health.writable, "{health:?}");
     assert_eq!(store.get(&bucket, "before").unwrap().as_deref(), Some(&b"content"[..]));
-    assert!(matches!(store.handle().hold(), Err(Error::ReadOnly { .. })));
+    assert!(matches!(store.handle().pin_for_backup(), Err(Error::ReadOnly { .. })));
     assert!(store.handle().reclaim(Effort::Compact).is_err());
     assert!(matches!(store.try_close(), Err(Error::ReadOnly { .. })));
     store.open();

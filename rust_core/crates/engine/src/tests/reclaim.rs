@@ -1,6 +1,6 @@
 //! Reclamation through the engine's interface: space comes back, nothing that counts is lost, readers go on.
 
-use super::super::{Effort, Policy, Step};
+use super::super::{Effort, ReclaimLimits, Step};
 use super::steps::{CHUNK, Steps};
 use super::support::{Store, noise};
 use orcas_record::Bucket;
@@ -138,7 +138,8 @@ fn a_reader_in_flight_keeps_its_bytes() {
 }
 
 /// Rewrites nothing.
-const CONDEMN: Policy = Policy { live_max: 0.0, freed_min: 1, output_max: 0, compact: false, hurry: false };
+const CONDEMN: ReclaimLimits =
+    ReclaimLimits { live_max: 0.0, freed_min: 1, output_max: 0, compact: false, hurry: false };
 
 /// Every step there is something to do for, with a commit and a transaction of the index after each.
 fn reclaim_what_is_dead(steps: &mut Steps) {

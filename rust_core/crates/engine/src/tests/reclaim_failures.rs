@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::super::queue::Stall;
 use super::super::reclaim::on_demand;
-use super::super::{Effort, Engine, Policy, Step};
+use super::super::{Effort, Engine, ReclaimLimits, Step};
 use super::steps::{CHUNK, Steps};
 use super::support::{environment, noise, options};
 use orcas_base::error::{Error, Result};
@@ -19,11 +19,13 @@ use orcas_index::BlobLocation;
 use orcas_record::RefLevel;
 
 const SMALL: usize = 5_000;
-const COLLECT: Policy = Policy { live_max: 0.0, freed_min: 1, output_max: 0, compact: false, hurry: false };
-const COMPACT: Policy = Policy { live_max: 0.9, freed_min: 1, output_max: 1 << 40, compact: true, hurry: false };
+const COLLECT: ReclaimLimits =
+    ReclaimLimits { live_max: 0.0, freed_min: 1, output_max: 0, compact: false, hurry: false };
+const COMPACT: ReclaimLimits =
+    ReclaimLimits { live_max: 0.9, freed_min: 1, output_max: 1 << 40, compact: true, hurry: false };
 
 /// Reclaims until nothing is left to do or `until` is under way; commits and applies after each step.
-fn drive(steps: &mut Steps, policy: &Policy, until: Option<&str>) -> Result<()> {
+fn drive(steps: &mut Steps, policy: &ReclaimLimits, until: Option<&str>) -> Result<()> {
     for _ in 0..400 {
         let done = steps.stepper().reclaim(policy)?;
         if until.is_some() && steps.stepper().reclaiming() == until || done == Step::Idle {
@@ -127,7 +129,7 @@ fn files_whose_replacement_failed_are_left_alone_and_the_others_compacted() {
 fn requests_that_wait_when_the_store_closes_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Engine::open(options(dir.path()), environment()).unwrap();
-    let hold = engine.handle().hold().unwrap();
+    let hold = engine.handle().pin_for_backup().unwrap();
     let (sender, answers) = channel();
     for _ in 0..3 {
         let (handle, sender) = (engine.handle(), sender.clone());

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{ChannelSink, Clock, EngineOptions, Found, IndexPlace, Shared, Stepper, SystemClock, Waiter};
+use super::super::state::EngineState;
+use super::super::waiter::ChannelSink;
+use super::super::{Clock, EngineOptions, Found, IndexPlace, Stepper, SystemClock, Waiter};
 use super::support::{environment, options};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
@@ -109,7 +111,7 @@ impl Steps {
         self.stepper.as_ref().unwrap().handle()
     }
 
-    pub fn shared(&self) -> &Arc<Shared> {
+    pub fn shared(&self) -> &Arc<EngineState> {
         &self.handle().shared
     }
 

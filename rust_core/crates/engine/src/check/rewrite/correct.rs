@@ -1,5 +1,5 @@
-//! The records that close a rewritten log: they take away every version and part that leads to something that is gone,
-//! then the chunks and packs that are, so that the log says nothing that is not so.
+//! The records that close a rewritten log: they remove every version and part that refers to lost data, then the lost
+//! chunks and packs themselves, so that the log is consistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct Search<'a> {
     index: &'a Index,
     /// Packs that can be read.
     readable: BTreeSet<u64>,
-    /// Chunks that stand in no pack that can be read.
+    /// Chunks that are in no readable pack.
     gone: BTreeSet<Sequence>,
     /// Whether all of a segment can be read.
     segments: BTreeMap<Sequence, bool>,
@@ -100,7 +100,9 @@ impl Search<'_> {
                 let retired = source.facts.packs_retired.contains(&pack);
                 if !self.readable.contains(&pack) || retired && !born.contains(&pack) {
                     self.gone.insert(entry.sequence);
-                    wanted.extend(entry.fingerprint.map(|Fingerprint(fingerprint)| (fingerprint, (entry.sequence, length))));
+                    wanted.extend(
+                        entry.fingerprint.map(|Fingerprint(fingerprint)| (fingerprint, (entry.sequence, length))),
+                    );
                 } else if !born.contains(&pack) {
                     unborn.insert(pack);
                 }

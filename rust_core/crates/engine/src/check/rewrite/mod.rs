@@ -1,9 +1,9 @@
-//! Leaves the damage of a log behind: every record that can be read goes into a log that is written anew, closed by
-//! records that take away what leads to something that is gone. For a store whose operator has agreed to the loss.
+//! Rewrites a damaged log: every record that can be read goes into a new log, followed by records that remove what
+//! refers to lost data. For a store whose operator has accepted the loss.
 //!
-//! Invariants. The old log stays in force until the new one is durable and has been proven: an index was built of it
-//! under the rules of every start. What is given up is said by bucket and key. Nothing is destroyed: the files of the
-//! old log, and packs that cannot be read, are kept under other names.
+//! Invariants. The old log stays in force until the new one is durable and has been verified: an index was built from
+//! it under the same rules as at any start. What is given up is reported by bucket and key. Nothing is destroyed: the
+//! files of the old log, and packs that cannot be read, are kept under other names.
 
 mod correct;
 mod source;
@@ -15,9 +15,8 @@ use bytes::Bytes;
 
 use super::super::keys::StoreKeys;
 use super::collect::Collector;
-use super::replay::private_options;
-use super::store::{copy_index, places};
-use super::subject::{Copied, PresentIndex};
+use super::present::{Copied, PresentIndex, copy_index, private_options};
+use super::store::places;
 use super::{Loss, Phase};
 use correct::Corrections;
 use orcas_base::error::Result;
@@ -44,11 +43,11 @@ pub struct GivenUp {
     pub records: Vec<(Sequence, Sequence)>,
     /// Names given to buckets whose own are gone.
     pub buckets: Vec<String>,
-    /// Files that are kept under new names, for whoever wants to look at them.
+    /// Files that are kept under new names, to be examined.
     pub kept: Vec<PathBuf>,
 }
 
-/// Rewrites the log of a store that nobody has open; the lock is held.
+/// Rewrites the log of a store that is not open; the lock is held.
 ///
 /// # Errors
 /// What reading or writing ran into, and `Index` when what is left does not fit together. The old log is in force then.
@@ -112,7 +111,7 @@ pub(super) fn rewrite_log(
     Ok(GivenUp { losses, losses_total, records, buckets, kept })
 }
 
-/// Where the content stands that a record brings.
+/// Where the content of a record is.
 fn located(record: &Record, payload: &Bytes, (file, offset): (u64, u64)) -> Option<BlobLocation> {
     let length = payload.len().saturating_sub(CONTENT_PREFIX) as u32;
     matches!(record, Record::Content { .. }).then_some(BlobLocation::Log { file, offset, length })

@@ -1,5 +1,5 @@
-//! The records of a damaged log as a rewrite takes them: all that can be read, in order, with those put in that the
-//! index still has or that others cannot do without. Nothing here writes.
+//! The records of a damaged log as a rewrite takes them: all that can be read, in order, and between them those that
+//! the index still has or that other records need. Nothing here writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,7 +67,7 @@ impl<'a> Source<'a> {
             facts.see(sequence, record);
             Ok(())
         })?;
-        // Where nobody knows how many records are gone, there are none behind the last one known.
+        // If it is not known how many records are lost, none are assumed behind the last known one.
         facts.lost = lost.into_iter().map(|(first, last)| (first, last.min(facts.last))).collect();
         facts.lost.retain(|(first, last)| first <= last);
         source.facts = facts;
@@ -190,7 +190,8 @@ impl<'a> Source<'a> {
             let page = index.read()?.blobs_after(after, PAGE)?;
             let Some(end) = page.last().map(|entry| entry.sequence) else { break };
             for entry in page.iter().filter(|entry| entry.sequence <= last) {
-                if let (BlobLocation::Pack { pack, offset, length }, Some(fingerprint)) = (entry.location, entry.fingerprint)
+                if let (BlobLocation::Pack { pack, offset, length }, Some(fingerprint)) =
+                    (entry.location, entry.fingerprint)
                 {
                     let (shared, head) = (true, record::head_of(&fingerprint.0));
                     self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, pack, offset, length });
@@ -204,7 +205,8 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// Objects cannot do without their bucket: one whose record is gone comes back, under its name if anything tells it.
+    /// Objects cannot do without their bucket: one whose record is gone comes back, under its name if anything tells
+    /// it.
     fn make_up_buckets(&mut self) {
         let facts = &self.facts;
         let lacking: Vec<BucketId> = facts

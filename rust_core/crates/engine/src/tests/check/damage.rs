@@ -36,7 +36,9 @@ fn a_damaged_content_costs_exactly_the_objects_that_share_it() {
     let store = Everything::new();
     let (file, offset) = in_log(&store.blobs_of("a", "of-5000")[0]);
     let sharing = set(&["a/of-5000", "a/copied-content", "b/shares-content"]);
-    for (at, what) in [(offset + CONTENT_START + 1_000, "content"), (offset + 24, "table"), (offset + 30, "fingerprint")] {
+    for (at, what) in
+        [(offset + CONTENT_START + 1_000, "content"), (offset + 24, "table"), (offset + 30, "fingerprint")]
+    {
         let report = flipped(&store.log(file), at, || check(store.path()));
         assert_eq!(lost_keys(&report), sharing, "{what}: {report:#?}");
         let finding = report.findings.iter().find(|finding| finding.kind == FindingKind::LogRecord).unwrap();
@@ -57,7 +59,9 @@ fn a_damaged_chunk_costs_exactly_the_objects_that_share_it() {
     let mut store = Everything::new();
     let (pack, offset) = in_pack(&store.blobs_of("a", "of-350000")[2]);
     let table = CHUNK_HEADER + 4 * 2;
-    for (at, what) in [(0, "CRC"), (5, "magic"), (20, "fingerprint"), (64, "table"), (table, "content"), (70_000, "end")] {
+    for (at, what) in
+        [(0, "CRC"), (5, "magic"), (20, "fingerprint"), (64, "table"), (table, "content"), (70_000, "end")]
+    {
         flip(&store.pack(pack), offset + at);
         let report = check(store.path());
         assert_eq!(lost_keys(&report), set(&["a/of-350000", "b/shares-chunks"]), "{what}: {report:#?}");

@@ -1,5 +1,5 @@
-//! Repairs on a simulated disk: what was moved is found, what cannot be read just now is not given up, and a power cut at
-//! any step leaves a store that the next repair brings to the same end.
+//! Repairs on a simulated disk: what was moved is found, what cannot be read just now is not given up, and a power cut
+//! at any step leaves a store that the next repair brings to the same end.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::super::super::{CheckProgress, Environment, IndexPlace, Policy, Repaired, Step, repair_store};
+use super::super::super::{CheckProgress, Environment, IndexPlace, ReclaimLimits, Repaired, Step, repair_store};
 use super::super::steps::Steps;
 use super::super::support::{environment, noise, options};
 use orcas_base::error::{Error, Result};
@@ -22,7 +22,8 @@ const OBJECTS: u64 = 12;
 /// Every so many objects one stays.
 const KEPT: u64 = 4;
 const LENGTH: usize = 300_000;
-const EAGER: Policy = Policy { live_max: 0.9, freed_min: 1, output_max: 1 << 40, compact: true, hurry: false };
+const EAGER: ReclaimLimits =
+    ReclaimLimits { live_max: 0.9, freed_min: 1, output_max: 1 << 40, compact: true, hurry: false };
 /// Too many files are open.
 const EMFILE: i32 = 24;
 
@@ -135,7 +136,8 @@ fn chunks_whose_move_is_lost_are_found_in_their_new_pack() {
 /// Of a content that is damaged the objects are lost, and of nothing else.
 fn damaged() -> (SimDisk, Vec<String>) {
     let disk = moved();
-    let content = Record::Content { fingerprint: record::Fingerprint([0; 32]), shared: true, bytes: bytes::Bytes::new() };
+    let content =
+        Record::Content { fingerprint: record::Fingerprint([0; 32]), shared: true, bytes: bytes::Bytes::new() };
     assert!(damage(&disk, &content));
     let once = disk.snapshot();
     let lost = lost(&repair(Arc::new(once.clone())).unwrap());

@@ -1,4 +1,4 @@
-//! Copies of a held moment open as a store that has everything acknowledged before it.
+//! Copies of the files of a backup pin open as a store that has everything acknowledged before the pin.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::super::{Effort, Engine, Environment, Hold, IndexPlace};
+use super::super::{BackupPin, Effort, Engine, Environment, IndexPlace};
 use super::support::{self, Store, environment, options};
 use orcas_decide::Intent;
 use orcas_fs::sim::{Fault, Operation, SimDisk};
 use orcas_record::BucketSettings;
 
-/// Copies what the hold lists, cut at its lengths.
-fn copy(hold: &Hold, from: &Path, to: &Path) {
+/// Copies what the pin lists, cut at its lengths.
+fn copy(pin: &BackupPin, from: &Path, to: &Path) {
     for dir in ["log", "chunks"] {
         fs::create_dir_all(to.join(dir)).unwrap();
     }
-    for file in &hold.files {
+    for file in &pin.files {
         let bytes = fs::read(from.join(&file.name)).unwrap();
         assert!(bytes.len() as u64 >= file.length, "{} lost bytes", file.name);
         fs::write(to.join(&file.name), &bytes[..file.length as usize]).unwrap();
@@ -50,7 +50,7 @@ fn assert_holds(path: &Path, wanted: &BTreeMap<String, Vec<u8>>) {
 }
 
 #[test]
-fn a_copy_of_a_hold_opens_with_all_that_was_acknowledged_before() {
+fn a_copy_of_a_backup_pin_opens_with_all_that_was_acknowledged_before() {
     for reopened in [false, true] {
         let mut store = Store::new();
         let bucket = store.bucket("b");
@@ -61,28 +61,28 @@ fn a_copy_of_a_hold_opens_with_all_that_was_acknowledged_before() {
         if reopened {
             store.reopen();
         }
-        let hold = store.handle().hold().unwrap();
+        let pin = store.handle().pin_for_backup().unwrap();
         let copied = tempfile::tempdir().unwrap();
         // What comes later is not in it and does no harm.
         for (key, body) in &bodies(2) {
             store.put(&bucket, key, body).unwrap();
         }
-        copy(&hold, store.path(), copied.path());
+        copy(&pin, store.path(), copied.path());
         assert_holds(copied.path(), &wanted);
     }
 }
 
 #[test]
-fn an_empty_store_can_be_held() {
+fn an_empty_store_can_be_pinned() {
     let store = Store::new();
-    let hold = store.handle().hold().unwrap();
+    let pin = store.handle().pin_for_backup().unwrap();
     let copied = tempfile::tempdir().unwrap();
-    copy(&hold, store.path(), copied.path());
+    copy(&pin, store.path(), copied.path());
     Engine::open(options(copied.path()), environment()).unwrap().close().unwrap();
 }
 
 #[test]
-fn a_hold_does_not_wait_for_a_batch_that_failed() {
+fn a_backup_pin_does_not_wait_for_a_batch_that_failed() {
     let disk = SimDisk::new();
     let environment =
         Environment { fs: Arc::new(disk.clone()), index: IndexPlace::Memory(None), ..support::environment() };
@@ -99,21 +99,21 @@ fn a_hold_does_not_wait_for_a_batch_that_failed() {
     });
     let handle = engine.handle();
     let (sender, held) = std::sync::mpsc::channel();
-    std::thread::spawn(move || sender.send(handle.hold().map(|hold| hold.sequence)));
-    let sequence = held.recv_timeout(Duration::from_secs(10)).expect("the hold ended").unwrap();
+    std::thread::spawn(move || sender.send(handle.pin_for_backup().map(|pin| pin.sequence)));
+    let sequence = held.recv_timeout(Duration::from_secs(10)).expect("the pin ended").unwrap();
     assert_eq!(Some(sequence), failed.map(u64::from));
     engine.close().unwrap();
 }
 
 #[test]
-fn reclamation_rests_while_somebody_holds() {
+fn reclamation_pauses_while_there_is_a_backup_pin() {
     let store = Store::new();
     let bucket = store.bucket("b");
     let wanted = bodies(1);
     for (key, body) in &wanted {
         store.put(&bucket, key, body).unwrap();
     }
-    let hold = store.handle().hold().unwrap();
+    let pin = store.handle().pin_for_backup().unwrap();
     for key in wanted.keys() {
         store.delete(&bucket, key).unwrap();
     }
@@ -128,16 +128,16 @@ fn reclamation_rests_while_somebody_holds() {
         std::thread::sleep(Duration::from_millis(600));
         assert!(!done.load(Ordering::SeqCst));
         let copied = tempfile::tempdir().unwrap();
-        copy(&hold, store.path(), copied.path());
+        copy(&pin, store.path(), copied.path());
         assert_holds(copied.path(), &wanted);
-        drop(hold);
+        drop(pin);
     });
     assert!(done.load(Ordering::SeqCst));
     assert!(store.handle().reclaim_progress().total.blobs > 0);
 }
 
 #[test]
-fn a_hold_between_compactions_copies_a_store_that_opens() {
+fn a_backup_pin_between_compactions_copies_a_store_that_opens() {
     let store = Store::new();
     let bucket = store.bucket("b");
     let mut wanted = BTreeMap::new();
@@ -154,10 +154,10 @@ fn a_hold_between_compactions_copies_a_store_that_opens() {
         let handle = store.handle().clone();
         let compacting = std::thread::spawn(move || handle.reclaim(Effort::Compact).map(|_| ()));
         std::thread::sleep(Duration::from_millis(round * 7));
-        let hold = store.handle().hold().unwrap();
+        let pin = store.handle().pin_for_backup().unwrap();
         let copied = tempfile::tempdir().unwrap();
-        copy(&hold, store.path(), copied.path());
-        drop(hold);
+        copy(&pin, store.path(), copied.path());
+        drop(pin);
         assert_holds(copied.path(), &wanted);
         compacting.join().unwrap().unwrap();
     }

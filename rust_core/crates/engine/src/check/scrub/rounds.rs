@@ -1,18 +1,19 @@
-//! The scrub: reads everything again and again, slowly, so that damage is known before somebody asks for the bytes.
+//! The scrub: reads everything again and again, slowly, so that damage is known before a client asks for the bytes.
 //!
-//! Invariants. It reads no more than its share of bytes a second. It holds a pin only while it reads a few chunks, never
-//! while it rests; a log file stays readable through its descriptor, whoever unlinks it. It ends within a moment.
+//! Invariants. It reads no more than its share of bytes a second. It holds a pin only while it reads a few chunks,
+//! never while it sleeps; a log file stays readable through its descriptor even if it is unlinked. It ends soon after
+//! it is asked to.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
-use super::super::Shared;
-use super::owners::Owners;
-use super::packs::{check_chunk, is_condemned, length_of, offset_of};
-use super::store::{INDEX_NAME, places};
+use super::super::super::state::EngineState;
+use super::super::collect::gone;
+use super::super::owners::Owners;
+use super::super::packs::{check_chunk, is_condemned, length_of, offset_of};
+use super::super::present::INDEX_NAME;
+use super::super::store::places;
+use super::status::ScrubDamage;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions};
 use orcas_fs::Open;
@@ -24,136 +25,16 @@ use orcas_record::{self as record, Fingerprint, Sequence};
 const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
 /// Before the next attempt when a round ended with an error.
 const AFTER_ERROR: Duration = Duration::from_secs(600);
-/// The longest a rest is taken without looking at the clock.
-const REST_MAX: Duration = Duration::from_secs(60);
-/// Damaged places that are remembered.
-const DAMAGED_MAX: usize = 1_000;
+/// The longest sleep without a look at the clock.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Chunks, and bytes of them, that are read under one pin.
 const STEP_CHUNKS: usize = 32;
 const STEP_BYTES: u64 = 8 << 20;
 /// Pages of the index that are read at a time.
 const STEP_PAGES: u64 = 256;
 
-/// Something damaged that the scrub came upon.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ScrubDamage {
-    /// File and byte.
-    pub place: String,
-    pub detail: String,
-    /// The blob, when it is the bytes of one.
-    pub blob: Option<Sequence>,
-}
-
-/// How the scrub is doing.
-#[derive(Clone, Debug, Default)]
-pub struct ScrubProgress {
-    /// Bytes a second; 0 when there is no scrub.
-    pub rate: u64,
-    /// Rounds that were completed since the store was opened.
-    pub rounds: u64,
-    /// Of the present round.
-    pub done_bytes: u64,
-    pub total_bytes: u64,
-    /// The file in hand; empty between two rounds.
-    pub position: String,
-    /// What this round and the one before found, at most a thousand places.
-    pub damaged: Vec<ScrubDamage>,
-    pub damaged_total: u64,
-    /// Why the last round ended early.
-    pub failed: Option<String>,
-}
-
-#[derive(Default)]
-struct State {
-    stopped: bool,
-    rounds: u64,
-    done_bytes: u64,
-    total_bytes: u64,
-    position: String,
-    /// By place, with the round that found it last.
-    damaged: BTreeMap<String, (u64, ScrubDamage)>,
-    unlisted: u64,
-    failed: Option<String>,
-}
-
-/// What the thread of the scrub shares with the rest of the engine.
-#[derive(Default)]
-pub(crate) struct Scrub {
-    state: Mutex<State>,
-    stopping: Condvar,
-}
-
-impl Scrub {
-    pub fn progress(&self, rate: u64) -> ScrubProgress {
-        let state = self.state.lock();
-        ScrubProgress {
-            rate,
-            rounds: state.rounds,
-            done_bytes: state.done_bytes,
-            total_bytes: state.total_bytes,
-            position: state.position.clone(),
-            damaged: state.damaged.values().map(|(_, damage)| damage.clone()).collect(),
-            damaged_total: state.damaged.len() as u64 + state.unlisted,
-            failed: state.failed.clone(),
-        }
-    }
-
-    /// Ends the thread soon.
-    pub fn stop(&self) {
-        self.state.lock().stopped = true;
-        self.stopping.notify_all();
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.state.lock().stopped
-    }
-
-    /// False when the scrub is to end.
-    fn rest(&self, length: Duration) -> bool {
-        let mut state = self.state.lock();
-        if !state.stopped && !length.is_zero() {
-            self.stopping.wait_while_for(&mut state, |state| !state.stopped, length);
-        }
-        !state.stopped
-    }
-
-    fn begin(&self, total_bytes: u64) {
-        let mut state = self.state.lock();
-        (state.done_bytes, state.total_bytes, state.unlisted) = (0, total_bytes, 0);
-    }
-
-    fn end(&self, ended: &Result<()>) {
-        let mut state = self.state.lock();
-        state.position.clear();
-        match ended {
-            Ok(()) => {
-                let round = state.rounds;
-                // What was not found again was reclaimed, or mended.
-                state.damaged.retain(|_, (found, _)| *found == round);
-                state.rounds += 1;
-                state.done_bytes = state.total_bytes;
-                state.failed = None;
-            }
-            Err(error) => state.failed = Some(error.to_string()),
-        }
-    }
-
-    fn note(&self, damage: ScrubDamage) {
-        let state = &mut *self.state.lock();
-        if state.damaged.len() < DAMAGED_MAX || state.damaged.contains_key(&damage.place) {
-            state.damaged.insert(damage.place.clone(), (state.rounds, damage));
-        } else {
-            state.unlisted += 1;
-        }
-    }
-
-    fn at(&self, position: String) {
-        self.state.lock().position = position;
-    }
-}
-
-/// The thread, until `Scrub::stop`.
-pub(crate) fn run(shared: &Arc<Shared>, logs: &LogFiles) {
+/// The thread, until `ScrubStatus::stop`.
+pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
     if shared.options.scrub_rate == 0 {
         return;
     }
@@ -167,29 +48,29 @@ pub(crate) fn run(shared: &Arc<Shared>, logs: &LogFiles) {
         let pause = if ended.is_ok() { ROUND } else { AFTER_ERROR };
         loop {
             let left = pause.saturating_sub(shared.clock.monotonic().saturating_sub(begun));
-            if !shared.scrub.rest(left.min(REST_MAX)) {
+            if !shared.scrub.sleep(left.min(SLEEP_MAX)) {
                 return;
             }
             if left.is_zero() {
                 break;
             }
         }
-        // However long a round took, the next one does not follow on its heels for ever.
-        if !shared.scrub.rest(Duration::from_millis(10)) {
+        // However long a round took, the next one begins after a short pause.
+        if !shared.scrub.sleep(Duration::from_millis(10)) {
             return;
         }
     }
 }
 
 struct Round<'a> {
-    shared: &'a Arc<Shared>,
+    shared: &'a Arc<EngineState>,
     logs: &'a LogFiles,
     owners: Owners,
     packs: PackOptions,
 }
 
 impl<'a> Round<'a> {
-    fn new(shared: &'a Arc<Shared>, logs: &'a LogFiles) -> Self {
+    fn new(shared: &'a Arc<EngineState>, logs: &'a LogFiles) -> Self {
         let (_, packs) = places(&shared.options.data, &shared.keys);
         Self { shared, logs, owners: Owners::new(shared.keys.clone()), packs }
     }
@@ -217,7 +98,7 @@ impl<'a> Round<'a> {
         packs.iter().try_for_each(|usage| self.pack(usage.pack))
     }
 
-    /// The pages of the index, as they stand in its file.
+    /// The pages of the index, as they are in its file.
     fn index(&self) -> Result<()> {
         let index = &self.shared.index;
         self.shared.scrub.at(INDEX_NAME.to_owned());
@@ -225,7 +106,7 @@ impl<'a> Round<'a> {
         loop {
             let (pages, whole) = index.verify_pages(next, STEP_PAGES)?;
             if !whole && let Err(Error::IndexDamaged { reason }) = index.quick_check() {
-                // Whoever builds it anew has been told by that.
+                // That has told the thread that rebuilds the index.
                 let place = format!("{INDEX_NAME}, pages {next} to {}", next + pages - 1);
                 self.damage(place, reason.to_string(), None);
                 return Ok(());
@@ -243,11 +124,11 @@ impl<'a> Round<'a> {
         buckets.all().for_each(|bucket| self.owners.learn(bucket));
     }
 
-    /// Rests until so many bytes are paid for.
+    /// Sleeps until reading so many bytes is within the rate.
     fn pay(&self, bytes: u64) -> Result<()> {
-        self.shared.scrub.state.lock().done_bytes += bytes;
+        self.shared.scrub.add_done(bytes);
         let length = Duration::from_secs_f64(bytes as f64 / self.shared.options.scrub_rate as f64);
-        if self.shared.scrub.rest(length) { Ok(()) } else { Err(Error::Closed) }
+        if self.shared.scrub.sleep(length) { Ok(()) } else { Err(Error::Closed) }
     }
 
     /// One file of the log; `end` in the one that is being written.
@@ -292,7 +173,7 @@ impl<'a> Round<'a> {
 
     fn fault(&self, fault: &LogFault) -> Result<()> {
         let detail = match fault.lost {
-            Some((first, last)) => format!("{}; {}", fault.reason, super::collect::gone(first, last)),
+            Some((first, last)) => format!("{}; {}", fault.reason, gone(first, last)),
             None => fault.reason.to_owned(),
         };
         let blob = match fault.lost {
@@ -308,7 +189,9 @@ impl<'a> Round<'a> {
         if recovered.kind != record::content_kind(true) && recovered.kind != record::content_kind(false) {
             return Ok(());
         }
-        let Some((fingerprint, content)) = recovered.payload.split_first_chunk::<CONTENT_PREFIX>() else { return Ok(()) };
+        let Some((fingerprint, content)) = recovered.payload.split_first_chunk::<CONTENT_PREFIX>() else {
+            return Ok(());
+        };
         let fingerprint = Fingerprint(*fingerprint);
         if self.owners.fits(&fingerprint, content, None, hint) {
             return Ok(());

@@ -1,0 +1,33 @@
+//! From an intent to the rules that decide it.
+
+use super::decision::{Context, Decision};
+use super::intent::Intent;
+use super::outcome::Failure;
+use super::view::View;
+use super::{buckets, objects, uploads};
+
+/// Turns an intent into its verdict and records.
+///
+/// # Errors
+/// [`Failure::Refused`] by a rule of S3, [`Failure::Engine`] when the state could not be read.
+pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Decision, Failure> {
+    match intent {
+        Intent::CreateBucket { name, owner, location, settings } => {
+            buckets::create(view, context, buckets::NewBucket { name, owner, location, settings })
+        }
+        Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
+        Intent::UpdateBucket { bucket, settings } => buckets::update(view, bucket, settings),
+        Intent::PutObject(put) => objects::put(view, context, *put),
+        Intent::DeleteObject { bucket, key, precondition } => objects::delete(view, bucket, key, &precondition),
+        Intent::DeleteObjects { bucket, entries } => objects::delete_many(view, bucket, entries),
+        Intent::CopyObject(copy) => objects::copy(view, context, *copy),
+        Intent::MoveObject(moved) => objects::move_object(view, *moved),
+        Intent::CreateUpload { bucket, key, headers, checksum } => {
+            uploads::create(view, context, bucket, key, headers, checksum)
+        }
+        Intent::PutPart(put) => uploads::put_part(view, context, *put),
+        Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),
+        Intent::AbortUpload { bucket, key, upload } => uploads::abort(view, bucket, &key, upload),
+        Intent::CompleteUpload(complete) => uploads::complete(view, context, *complete),
+    }
+}

@@ -1,0 +1,10 @@
+//! The limits of Amazon S3 that decisions enforce.
+
+/// Largest object that one PUT, one part or one copy may bring: 5 GiB (Amazon S3 user guide, quotas).
+pub const PUT_SIZE_MAX: u64 = 5 << 30;
+/// Largest object: 50 TiB (Amazon S3 user guide, quotas).
+pub const OBJECT_SIZE_MAX: u64 = 50 << 40;
+/// Buckets in one store; all of them are kept in memory.
+pub const BUCKETS_MAX: usize = 10_000;
+/// Smallest part but the last: 5 MiB (Amazon S3 user guide, multipart upload limits).
+pub const PART_SIZE_MIN: u64 = 5 << 20;

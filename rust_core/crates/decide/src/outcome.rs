@@ -1,0 +1,105 @@
+//! What the decision of an intent comes to: the outcome that the client is told, or why nothing happened.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use orcas_base::error::Error;
+use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_record::{Bucket, BucketId, Sequence, UploadId};
+
+/// The answer to an intent that happened.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    Done,
+    Bucket(Arc<Bucket>),
+    Put(Put),
+    Deleted(Vec<Result<(), Refusal>>),
+    Upload(UploadId),
+    Part(Put),
+    Completed(Completed),
+}
+
+/// A completed upload: what its answer says, and which request it answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Digest of the part list.
+    pub request: [u8; 32],
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub etag: Etag,
+    pub checksum: Option<ObjectChecksum>,
+}
+
+/// A version or part as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Put {
+    pub sequence: Sequence,
+    pub etag: Etag,
+    pub modified_ms: u64,
+    pub size: u64,
+    pub checksum: Option<ObjectChecksum>,
+}
+
+/// Why S3 says no.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    NoSuchBucket,
+    BucketAlreadyOwnedByYou,
+    BucketAlreadyExists,
+    BucketNotEmpty,
+    TooManyBuckets,
+    NoSuchKey,
+    NoSuchUpload,
+    /// The header whose condition failed, as S3 names it.
+    PreconditionFailed {
+        condition: &'static str,
+    },
+    /// No part with this number and ETag.
+    InvalidPart {
+        number: u16,
+    },
+    InvalidPartOrder,
+    /// A part other than the last is under 5 MiB.
+    EntityTooSmall {
+        number: u16,
+        size: u64,
+    },
+    EntityTooLarge {
+        size: u64,
+    },
+    /// The checksum or size that the client expects of the whole object is not what the parts give.
+    BadDigest {
+        what: &'static str,
+    },
+    InvalidRequest {
+        reason: &'static str,
+    },
+    /// The range of a part copy lies outside its source.
+    InvalidRange {
+        size: u64,
+    },
+    /// The source was replaced after its digests were computed; compute and submit again.
+    SourceChanged,
+}
+
+/// Why an intent did not happen.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// S3 says no. Nothing was written.
+    Refused(Refusal),
+    /// The store could not tell or could not write.
+    Engine(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}

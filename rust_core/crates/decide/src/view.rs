@@ -1,0 +1,25 @@
+//! The state that decisions rest on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::outcome::Completed;
+use orcas_base::error::Result;
+use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
+
+/// The state that a decision rests on: everything sequenced so far.
+pub trait View {
+    fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>>;
+    fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>>;
+    fn bucket_count(&self) -> usize;
+    fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
+    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
+    /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
+    /// known: a hint that may save a lookup.
+    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
+    fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
+    fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
+    /// How `id` was completed, while that is remembered.
+    fn completed(&self, id: UploadId) -> Result<Option<Completed>>;
+}

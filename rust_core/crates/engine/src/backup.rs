@@ -1,0 +1,94 @@
+//! Backup pins: the files of one moment stay in place, so that they can be copied while reads and writes go on.
+//!
+//! Invariants. The files of a pin, cut at their lengths, are what a power cut could have left: the log up to a durable
+//! position, which includes everything acknowledged before (in the weaker modes too: taking a pin syncs it), and every
+//! pack, whose chunks are durable before the log names them. Reclamation pauses while a pin lives, so no file goes, no
+//! hole is punched and no compacted file is finished; files grow, which changes no listed byte that the listed log
+//! leads to.
+
+use std::time::Duration;
+
+use super::epochs::EpochPin;
+use super::handle::Handle;
+use super::keys::NAMES;
+use super::reclaim::PauseGuard;
+use super::state::EngineState;
+use orcas_base::error::{Error, Result};
+use orcas_fs::Open;
+use orcas_log::{LogPosition, files_up_to};
+use orcas_record::Sequence;
+
+/// Between two looks at the applier, which is due after a quarter of a second at the latest.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// A file of a backup, up to the length that belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedFile {
+    /// Relative to the directory of the store, with `/`.
+    pub name: String,
+    pub length: u64,
+}
+
+/// The files of one moment, kept in place until this is dropped.
+pub struct BackupPin {
+    pub store_id: [u8; 16],
+    /// Of the last record in the files.
+    pub sequence: Sequence,
+    pub files: Vec<PinnedFile>,
+    _pause: PauseGuard,
+    _pin: EpochPin,
+}
+
+impl Handle {
+    /// Makes everything acknowledged durable and keeps the files of that moment in place. Blocking.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], [`Error::Closed`], [`Error::StorageFull`] and [`Error::IndexDamaged`] when
+    /// the index cannot follow, or what looking at the files ran into.
+    pub fn pin_for_backup(&self) -> Result<BackupPin> {
+        let shared = &self.shared;
+        let pause = shared.reclaim_pause.begin();
+        let pin = shared.epochs.pin();
+        let last = self.barrier()?;
+        // The index holds durable batches only, so the position it has applied is a durable one.
+        while !shared.applies.has(last) {
+            shared.faults.check_writable()?;
+            if let Some(stall) = shared.applies.stalled() {
+                return Err(stall);
+            }
+            std::thread::sleep(PATIENCE);
+        }
+        let end = shared.durable_position()?;
+        let files = shared.files_up_to(&end)?;
+        Ok(BackupPin { store_id: shared.keys.store_id, sequence: end.sequence, files, _pause: pause, _pin: pin })
+    }
+}
+
+impl EngineState {
+    fn durable_position(&self) -> Result<LogPosition> {
+        match self.index.position()? {
+            // No batch yet.
+            None => Ok(LogPosition::ORIGIN),
+            Some(position) => LogPosition::decode(&position)
+                .ok_or(Error::Record { reason: "the index holds a position that cannot be read" }),
+        }
+    }
+
+    fn files_up_to(&self, end: &LogPosition) -> Result<Vec<PinnedFile>> {
+        let data = &self.options.data;
+        let mut files = Vec::new();
+        for name in NAMES {
+            let length = self.fs.open(&data.join(name), Open::Read)?.len()?;
+            files.push(PinnedFile { name: name.to_owned(), length });
+        }
+        for (name, length) in files_up_to(&*self.fs, &data.join("log"), end)? {
+            files.push(PinnedFile { name: format!("log/{name}"), length });
+        }
+        for file in self.packs.files()? {
+            let path = self.packs.path(file.pack);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            files.push(PinnedFile { name: format!("chunks/{name}"), length: file.length });
+        }
+        Ok(files)
+    }
+}

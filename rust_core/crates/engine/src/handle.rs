@@ -1,0 +1,69 @@
+//! The engine as its callers see it. Other files add what concerns reads, lists, bodies, copies and maintenance.
+
+use std::sync::Arc;
+
+use super::epochs::EpochPin;
+use super::maintenance::MaintenanceIntent;
+use super::queue::Submitted;
+use super::state::EngineState;
+use super::waiter::{ChannelSink, Waiter};
+use orcas_base::buffers::Buffers;
+use orcas_base::error::{Error, Result};
+use orcas_decide::{Failure, Intent, Outcome};
+use orcas_record::{Bucket, Sequence};
+
+/// What callers share: everything but opening and closing.
+#[derive(Clone)]
+pub struct Handle {
+    pub(super) shared: Arc<EngineState>,
+}
+
+impl Handle {
+    /// Queues a mutation; never blocks. The waiter is told when it is decided.
+    pub fn submit(&self, intent: Intent, waiter: Waiter) {
+        if let Some(Submitted::S3(_, waiter)) = self.shared.intents.push(Submitted::S3(intent, waiter)) {
+            waiter.tell(Err(Failure::Engine(self.shared.refusal())));
+        }
+    }
+
+    /// Submits and waits. For threads that may block.
+    ///
+    /// # Errors
+    /// As [`orcas_decide::decide`], and what the commit ran into.
+    pub fn execute(&self, intent: Intent) -> Result<Outcome, Failure> {
+        let (sink, answer) = ChannelSink::pair();
+        self.submit(intent, Waiter::new(sink, 0));
+        answer.recv().unwrap_or(Err(Failure::Engine(Error::Closed)))
+    }
+
+    /// Waits until everything submitted before is durable, or void for good if it failed. Blocking. Returns the
+    /// sequence of the last record.
+    ///
+    /// # Errors
+    /// What the commit ran into, and why nothing is taken on.
+    pub fn barrier(&self) -> Result<Sequence> {
+        let reply = self.shared.submit_maintenance(MaintenanceIntent::Barrier { seal: false });
+        let outcome = reply.ok_or_else(|| self.shared.refusal())?.wait()?;
+        Ok(outcome.last)
+    }
+
+    /// From memory; never blocks.
+    pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.shared.bucket_by_name(name)
+    }
+
+    /// All buckets in byte order of their names, from memory.
+    pub fn buckets(&self) -> Vec<Arc<Bucket>> {
+        self.shared.buckets.read().all().cloned().collect()
+    }
+
+    /// Keeps everything that can be found from now on readable while the pin lives.
+    pub fn pin_epoch(&self) -> EpochPin {
+        self.shared.epochs.pin()
+    }
+
+    /// Memory for bodies on their way in and out.
+    pub fn buffers(&self) -> &Arc<Buffers> {
+        &self.shared.buffers
+    }
+}

@@ -1,0 +1,58 @@
+//! What the engine asks of its own sequencer, and what it answers.
+
+use orcas_decide::Pin;
+use orcas_record::{ChunkMove, ContentMove, Sequence};
+
+/// A mutation that no client asked for. It changes where content is and what is kept, never what clients see.
+pub(crate) enum MaintenanceIntent {
+    /// Changes nothing. When it is answered, everything decided before is durable, or is void for good if it failed.
+    /// With `seal` the log continues in a new file.
+    Barrier {
+        seal: bool,
+    },
+    /// Gives up blobs that nothing seems to refer to.
+    CondemnBlobs {
+        blobs: Vec<Sequence>,
+    },
+    /// Chunks of one pack that are now durable in others.
+    MoveChunks {
+        from: u64,
+        moves: Vec<ChunkMove>,
+        pins: Vec<Pin>,
+    },
+    /// Ends a pack that nothing seems to need.
+    RetirePack {
+        pack: u64,
+    },
+    ReplaceLog(Box<ReplaceLog>),
+}
+
+/// A compacted log file that replaces the records `first..=last`.
+pub(crate) struct ReplaceLog {
+    pub file: u64,
+    pub first: Sequence,
+    pub last: Sequence,
+    /// Where the contents are in it.
+    pub moves: Vec<ContentMove>,
+}
+
+impl MaintenanceIntent {
+    /// Packs that chunks are moved to.
+    pub fn new_packs(&self) -> Vec<u64> {
+        match self {
+            Self::MoveChunks { moves, .. } => moves.iter().map(|entry| entry.pack).collect(),
+            Self::Barrier { .. } | Self::CondemnBlobs { .. } | Self::RetirePack { .. } | Self::ReplaceLog(_) => {
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub(crate) struct MaintenanceOutcome {
+    /// The blobs, pack or file that were given up or moved.
+    pub entries: Vec<u64>,
+    /// Sequence of the last record; one less than the next when there was none.
+    pub last: Sequence,
+}

@@ -1,0 +1,172 @@
+//! Builds a new index from the log while the damaged one serves, and replaces it.
+//!
+//! Invariants. Reclamation pauses meanwhile, so every file of the log stays and none is replaced. The applier pauses
+//! while the files are switched, at a record that both indexes have reached: what follows is applied to the new one as
+//! it would have been to the old one. If the index cannot be built, the store stops writing and reports it; nothing is
+//! lost, because the log has everything.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::faults::StorePart;
+use super::super::recover::{apply_recovered, index_options};
+use super::super::state::{EngineState, UpkeepTask};
+use super::mark::{REBUILT_NAME, mark, unmark};
+use orcas_base::error::{Cause, Error, Result};
+use orcas_index::{Index, Writer};
+use orcas_log::{LogFiles, LogPosition, RecoveredBatch};
+use orcas_record::Sequence;
+
+/// Records that go into the index in one piece.
+const RECORDS: usize = 16_384;
+/// Records that may be left for the time in which the applier pauses.
+const LEFT_MAX: Sequence = 10_000;
+/// Times the log is followed before that, if writers are faster.
+const ROUNDS_MAX: usize = 8;
+/// Indexes that are built within `WITHIN` before the disk counts as faulty.
+const TIMES_MAX: usize = 3;
+const WITHIN: Duration = Duration::from_secs(3600);
+
+const UNDER_WAY: &str =
+    "the index is damaged and is being built anew from the log; what needs its damaged part has to wait";
+const NO_ROOM: &str = "the index is damaged and there is no room to build it anew: free space on the disk";
+const IN_VAIN: &str = "the index is damaged and could not be built anew: stop the server and run `orcas fsck`";
+const TOO_OFTEN: &str =
+    "the index was damaged again and again: stop the server, look after the disk and run `orcas fsck`";
+
+/// The thread, until `MendRequests::stop`.
+pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
+    let mut built: VecDeque<Duration> = VecDeque::new();
+    while let Some(reason) = shared.mending.wait() {
+        let now = shared.clock.monotonic();
+        built.retain(|at| now.saturating_sub(*at) < WITHIN);
+        if built.len() >= TIMES_MAX {
+            return give_up(shared, Cause::new(TOO_OFTEN, reason));
+        }
+        // If it fails, the damage is reported again when it is met after a restart.
+        let _ = mark(&*shared.fs, &shared.options.data);
+        tell(shared, Cause::new(UNDER_WAY, reason));
+        let rebuilt = match rebuild(shared, logs) {
+            Err(Error::StorageFull) if shared.make_room() => rebuild(shared, logs),
+            done => done,
+        };
+        match rebuilt {
+            Ok(()) => built.push_back(now),
+            Err(Error::Closed) => return,
+            Err(Error::StorageFull) => {
+                tell(shared, NO_ROOM.into());
+                if !shared.mending.sleep() {
+                    return;
+                }
+            }
+            Err(error) => return give_up(shared, Cause::new(IN_VAIN, error.to_string())),
+        }
+    }
+}
+
+/// The thread has ended without being asked to.
+pub(crate) fn died(shared: &EngineState) {
+    give_up(shared, IN_VAIN.into());
+}
+
+fn give_up(shared: &EngineState, cause: Cause) {
+    shared.faults.stop_writing(cause.clone());
+    tell(shared, cause);
+    shared.applies.give_up();
+}
+
+fn tell(shared: &EngineState, cause: Cause) {
+    shared.faults.note_mended(StorePart::Index);
+    shared.faults.note_damage(StorePart::Index, cause);
+}
+
+fn rebuild(shared: &Arc<EngineState>, logs: &LogFiles) -> Result<()> {
+    // Files that were replaced may be needed, and files that replace others must not become the only ones on the way.
+    let _pause = shared.reclaim_pause.begin();
+    let path = shared.options.data.join(REBUILT_NAME);
+    let outcome = build(shared, logs, &path);
+    if outcome.is_err() {
+        // What is left of it is removed by the next attempt, or the next start.
+        let _ = Index::destroy(&path);
+    }
+    outcome
+}
+
+fn build(shared: &EngineState, logs: &LogFiles, path: &Path) -> Result<()> {
+    Index::destroy(path)?;
+    let index = Index::open(index_options(&shared.options, Some(path.to_owned())), shared.keys.store_id)?;
+    let mut follower = Follower::new(shared, logs, index.writer()?)?;
+    for _ in 0..ROUNDS_MAX {
+        let end = shared.applies.applied_to();
+        let before = follower.reached;
+        follower.follow(&end)?;
+        if end.sequence - before <= LEFT_MAX {
+            break;
+        }
+    }
+    // True when it was paused already, because it could not continue.
+    let waits = shared.applies.halt()?;
+    let outcome = take_over(shared, follower, index, path);
+    if outcome.is_ok() || !waits {
+        shared.applies.release();
+    }
+    outcome
+}
+
+/// While the applier pauses.
+fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, path: &Path) -> Result<()> {
+    follower.follow(&shared.applies.applied_to())?;
+    follower.end()?;
+    index.close()?;
+    shared.index.replace(path)?;
+    shared.mending.replaced(shared.index.damage());
+    // If it stays, the next start builds the index once more.
+    let _ = unmark(&*shared.fs, &shared.options.data);
+    shared.faults.note_mended(StorePart::Index);
+    // From the old one the filter may not have been filled.
+    shared.request(UpkeepTask::Heads);
+    Ok(())
+}
+
+/// Brings the log into the new index.
+struct Follower<'a> {
+    shared: &'a EngineState,
+    logs: &'a LogFiles,
+    writer: Writer,
+    /// The last record that was read.
+    reached: Sequence,
+}
+
+impl<'a> Follower<'a> {
+    fn new(shared: &'a EngineState, logs: &'a LogFiles, mut writer: Writer) -> Result<Self> {
+        writer.begin_bulk()?;
+        Ok(Self { shared, logs, writer, reached: 0 })
+    }
+
+    /// Goes on to `end`.
+    fn follow(&mut self, end: &LogPosition) -> Result<()> {
+        let Self { shared, logs, writer, reached } = self;
+        let dir = shared.options.data.join("log");
+        let mut waiting: Vec<RecoveredBatch> = Vec::new();
+        let mut records = 0;
+        logs.replay(*reached, end, &mut |batch| {
+            shared.mending.check_running()?;
+            records += batch.records.len();
+            waiting.push(batch);
+            if records >= RECORDS {
+                records = 0;
+                apply_recovered(writer, &std::mem::take(&mut waiting), &dir)?;
+            }
+            Ok(())
+        })?;
+        apply_recovered(writer, &waiting, &dir)?;
+        *reached = end.sequence.max(*reached);
+        Ok(())
+    }
+
+    fn end(mut self) -> Result<()> {
+        self.writer.end_bulk()
+    }
+}

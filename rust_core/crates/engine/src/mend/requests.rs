@@ -1,0 +1,72 @@
+//! What the thread that rebuilds a damaged index is asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use orcas_base::error::{Error, Result};
+use orcas_base::sync::{Condvar, Mutex};
+
+/// Between two attempts while there is no room.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+struct Wanted {
+    /// Why the index is to be rebuilt.
+    wanted: Option<Arc<str>>,
+    stopped: bool,
+}
+
+/// What the thread is asked.
+#[derive(Default)]
+pub(crate) struct MendRequests {
+    state: Mutex<Wanted>,
+    changed: Condvar,
+}
+
+impl MendRequests {
+    /// The index is damaged. Returns at once.
+    pub fn request(&self, reason: &Arc<str>) {
+        self.state.lock().wanted.get_or_insert_with(|| Arc::clone(reason));
+        self.changed.notify_all();
+    }
+
+    /// Whether an index is to be built, for which disk space is needed.
+    pub fn is_wanted(&self) -> bool {
+        self.state.lock().wanted.is_some()
+    }
+
+    /// Ends the thread soon.
+    pub fn stop(&self) {
+        self.state.lock().stopped = true;
+        self.changed.notify_all();
+    }
+
+    pub fn check_running(&self) -> Result<()> {
+        if self.state.lock().stopped { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    /// Waits for a request; `None` when the thread is to end.
+    pub fn wait(&self) -> Option<Arc<str>> {
+        let mut state = self.state.lock();
+        loop {
+            match (&state.wanted, state.stopped) {
+                (_, true) => return None,
+                (Some(reason), false) => return Some(Arc::clone(reason)),
+                (None, false) => self.changed.wait(&mut state),
+            }
+        }
+    }
+
+    /// False when the thread is to end.
+    pub fn sleep(&self) -> bool {
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, |state| !state.stopped, AGAIN_AFTER);
+        !state.stopped
+    }
+
+    /// The index was replaced. What was asked for meanwhile was about the old one, so only `damage` in the new one
+    /// counts.
+    pub fn replaced(&self, damage: Option<Arc<str>>) {
+        self.state.lock().wanted = damage;
+    }
+}

@@ -1,0 +1,50 @@
+//! Publication: records become visible to reads when they enter the overlay, and leave it once the index has them.
+
+use std::sync::Arc;
+
+use super::buckets::BucketTable;
+use super::mentions::shared_head;
+use super::overlay::keys_of;
+use super::queue::{AppendedBatch, Sequenced};
+use super::state::{EngineState, UpkeepTask};
+
+impl EngineState {
+    /// Makes records visible: the overlay first, then what the cache has of their keys goes.
+    pub fn publish(&self, records: &[Arc<Sequenced>], buckets: &Arc<BucketTable>) {
+        self.note_heads(records);
+        {
+            let mut overlay = self.overlay.write();
+            for record in records {
+                overlay.insert(record.sequence, &record.record);
+            }
+        }
+        if records.iter().any(|record| BucketTable::concerns(&record.record)) {
+            *self.buckets.write() = Arc::clone(buckets);
+        }
+        for record in records {
+            for (bucket, key) in keys_of(&record.record) {
+                self.cache.remove(bucket, key);
+            }
+        }
+    }
+
+    /// Takes what the index has out of the overlay, a few records at a time.
+    pub fn trim(&self, batches: &[AppendedBatch], at_a_time: usize) {
+        for batch in batches {
+            for records in batch.records.chunks(at_a_time) {
+                let mut overlay = self.overlay.write();
+                for record in records {
+                    overlay.trim(record.sequence, &record.record);
+                }
+            }
+        }
+    }
+
+    /// Tells the filter of shared blobs that are being published.
+    fn note_heads(&self, records: &[Arc<Sequenced>]) {
+        let heads = records.iter().filter_map(|record| shared_head(&record.record));
+        if self.heads.note(heads) {
+            self.request(UpkeepTask::Heads);
+        }
+    }
+}

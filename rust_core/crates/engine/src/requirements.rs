@@ -1,0 +1,62 @@
+//! What an intent requires of the store: room on the disk and in a batch, durability, the birth of packs.
+
+use orcas_decide::{Body, Intent, PlacedChunk};
+use orcas_record::{BucketId, Durability};
+
+/// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
+/// nearly full: they bring records of a few hundred bytes into space that is reserved.
+pub(super) fn adds_content(intent: &Intent) -> bool {
+    matches!(
+        intent,
+        Intent::PutObject(_) | Intent::PutPart(_) | Intent::CreateBucket { .. } | Intent::CreateUpload { .. }
+    )
+}
+
+/// Bytes of body that an intent brings into the log.
+pub(super) fn body_bytes(intent: &Intent) -> u64 {
+    let of = |body: &Body| match body {
+        Body::Inline(bytes) | Body::Content { bytes, .. } => bytes.len() as u64,
+        Body::Chunks(_) => 0,
+    };
+    match intent {
+        Intent::PutObject(put) => of(&put.body),
+        Intent::PutPart(put) => of(&put.body),
+        _ => 0,
+    }
+}
+
+/// Packs that chunks of the body were written to.
+pub(super) fn new_packs(intent: &Intent) -> Vec<u64> {
+    let of = |body: &Body| match body {
+        Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
+        Body::Inline(_) | Body::Content { .. } => Vec::new(),
+    };
+    match intent {
+        Intent::PutObject(put) => of(&put.body),
+        Intent::PutPart(put) => of(&put.body),
+        _ => Vec::new(),
+    }
+}
+
+/// How durable the intent must be before it is acknowledged, given the mode of each bucket.
+pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durability) -> Durability {
+    let of_body = |bucket, body: &Body| match body {
+        Body::Chunks(_) => Durability::Sync,
+        Body::Inline(_) | Body::Content { .. } => of_bucket(bucket),
+    };
+    match intent {
+        Intent::CreateBucket { .. }
+        | Intent::DeleteBucket { .. }
+        | Intent::UpdateBucket { .. }
+        | Intent::CompleteUpload(_) => Durability::Sync,
+        Intent::PutObject(put) => of_body(put.bucket, &put.body),
+        Intent::PutPart(put) => of_body(put.bucket, &put.body),
+        Intent::DeleteObject { bucket, .. }
+        | Intent::DeleteObjects { bucket, .. }
+        | Intent::CreateUpload { bucket, .. }
+        | Intent::AbortUpload { bucket, .. } => of_bucket(*bucket),
+        Intent::CopyObject(copy) => of_bucket(copy.bucket),
+        Intent::CopyPart(copy) => of_bucket(copy.bucket),
+        Intent::MoveObject(moved) => of_bucket(moved.from_bucket).max(of_bucket(moved.bucket)),
+    }
+}

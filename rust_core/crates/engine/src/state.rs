@@ -1,0 +1,134 @@
+//! The state of an open store that its threads and callers share. Other files add what is done with it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::ballast::Ballast;
+use super::buckets::BucketTable;
+use super::cache::ObjectCache;
+use super::check::ScrubStatus;
+use super::clock::Clock;
+use super::epochs::Epochs;
+use super::faults::Faults;
+use super::keys::StoreKeys;
+use super::leaving::Leaving;
+use super::maintenance::{MaintenanceIntent, MaintenanceReply};
+use super::mend::MendRequests;
+use super::options::EngineOptions;
+use super::overlay::Overlay;
+use super::queue::{ApplyQueue, IntentQueue, Submitted};
+use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
+use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
+use orcas_base::buffers::Buffers;
+use orcas_base::error::Error;
+use orcas_base::sync::atomic::{AtomicU64, Ordering};
+use orcas_base::sync::{Mutex, RwLock};
+use orcas_chunks::Packs;
+use orcas_decide::Failure;
+use orcas_fs::{FileSystem, Random};
+use orcas_index::Index;
+use orcas_log::{LogReader, SpareMaker};
+use orcas_record::Bucket;
+
+/// What the upkeep thread is asked to do.
+pub(super) enum UpkeepTask {
+    Spare,
+    /// There may be room for the ballast.
+    Ballast,
+    Checkpoint,
+    /// The filter of shared blobs is wanted, or wanted larger.
+    Heads,
+    Stop,
+}
+
+/// Log bytes after which the index's write-ahead log is checkpointed.
+const CHECKPOINT_BYTES: u64 = 32 << 20;
+
+/// What all threads of an open store share.
+pub(super) struct EngineState {
+    pub options: EngineOptions,
+    pub fs: Arc<dyn FileSystem>,
+    pub clock: Arc<dyn Clock>,
+    pub random: Arc<dyn Random>,
+    pub keys: StoreKeys,
+    pub scopes: Mutex<HashMap<Bytes, [u8; 32]>>,
+    pub intents: IntentQueue,
+    pub applies: ApplyQueue,
+    pub candidates: Candidates,
+    pub pins: Arc<FingerprintPins>,
+    pub reclaim: ReclaimRequests,
+    pub scrub: ScrubStatus,
+    pub overlay: RwLock<Overlay>,
+    pub buckets: RwLock<Arc<BucketTable>>,
+    pub cache: ObjectCache,
+    pub epochs: Arc<Epochs>,
+    pub leaving: Arc<Leaving>,
+    pub reclaim_pause: Arc<ReclaimPause>,
+    pub mending: Arc<MendRequests>,
+    pub heads: HeadFilter,
+    pub held: Arc<HeldBytes>,
+    pub buffers: Arc<Buffers>,
+    pub index: Index,
+    pub log_reader: LogReader,
+    pub spares: SpareMaker,
+    pub packs: Packs,
+    pub ballast: Ballast,
+    pub faults: Faults,
+    pub tasks: crossbeam_channel::Sender<UpkeepTask>,
+    pub since_checkpoint: AtomicU64,
+}
+
+impl EngineState {
+    pub fn note_applied(&self, bytes: u64) {
+        if self.since_checkpoint.fetch_add(bytes, Ordering::Relaxed) + bytes >= CHECKPOINT_BYTES {
+            self.since_checkpoint.store(0, Ordering::Relaxed);
+            self.request(UpkeepTask::Checkpoint);
+        }
+    }
+
+    pub fn request(&self, task: UpkeepTask) {
+        // Nobody listens in a test that drives the steps itself, or after the end.
+        let _ = self.tasks.try_send(task);
+    }
+
+    /// The key of an owner's scope.
+    pub fn scope(&self, owner: &Bytes) -> [u8; 32] {
+        *self.scopes.lock().entry(owner.clone()).or_insert_with(|| self.keys.scope(owner))
+    }
+
+    /// Gives back what lies unused: buffers that were not needed since the last call, connections that are too old.
+    pub fn tidy(&self) {
+        self.buffers.trim();
+        self.index.close_expired_readers();
+        self.request(UpkeepTask::Ballast);
+    }
+
+    /// The committer or the applier has panicked.
+    pub fn writing_died(&self) {
+        self.faults.stop_writing("a thread that writes has panicked; restart the server".into());
+        self.applies.fail();
+        for submitted in self.intents.abandon() {
+            match submitted {
+                Submitted::S3(_, waiter) => waiter.tell(Err(Failure::Engine(self.refusal()))),
+                Submitted::Maintenance(_, waiter) => waiter.tell(Err(self.refusal())),
+            }
+        }
+    }
+
+    /// Queues a mutation of the engine itself; never blocks. `None` when the queue is closed.
+    pub fn submit_maintenance(&self, intent: MaintenanceIntent) -> Option<Arc<MaintenanceReply>> {
+        let (reply, waiter) = MaintenanceReply::pair();
+        self.intents.push(Submitted::Maintenance(intent, waiter)).is_none().then_some(reply)
+    }
+
+    /// Why nothing is written.
+    pub fn refusal(&self) -> Error {
+        self.faults.check_writable().err().unwrap_or(Error::Closed)
+    }
+
+    pub fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.buckets.read().by_name(name).cloned()
+    }
+}

@@ -1,0 +1,31 @@
+//! Rows of the index, decoded into what their records bring.
+
+use bytes::Bytes;
+
+use orcas_base::error::{Error, Result};
+use orcas_index::Stored;
+use orcas_record::{self as record, Part, Record, Upload, Version};
+
+/// The version in any record that brings one.
+pub(super) fn version_of(stored: &Stored) -> Result<Version> {
+    match record::decode(stored.kind, &stored.record)? {
+        Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
+            Ok(version)
+        }
+        _ => Err(Error::Record { reason: "the record of a version is of another type" }),
+    }
+}
+
+pub(super) fn part_of(stored: &Stored) -> Result<Part> {
+    match record::decode(stored.kind, &stored.record)? {
+        Record::PutPart(part) => Ok(part),
+        _ => Err(Error::Record { reason: "the record of a part is of another type" }),
+    }
+}
+
+pub(super) fn upload_of(kind: u8, payload: &Bytes) -> Result<Upload> {
+    match record::decode(kind, payload)? {
+        Record::CreateUpload(upload) => Ok(upload),
+        _ => Err(Error::Record { reason: "the record of an upload is of another type" }),
+    }
+}

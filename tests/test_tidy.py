@@ -34,7 +34,6 @@ LONGER: dict[str, int] = {}
 # other. Crates without a row have none, and none comes back.
 RINGS: dict[str, list[str]] = {
     "rust_core": ["checks core lib"],
-    "checksum": ["md5::lanes md5::lanes::vectors"],
     "decide": ["buckets lib manifest objects reclaim uploads"],
     "engine": [
         (
@@ -44,7 +43,6 @@ RINGS: dict[str, list[str]] = {
         ),
         "mentions overlay",
     ],
-    "fs": ["sim sim::image"],
     "index": [
         (
             "apply blobs buckets columns digests frames heads ledger lib maintenance numbers packs pages pool reader "

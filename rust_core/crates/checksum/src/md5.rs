@@ -5,8 +5,12 @@
 //! The digest never depends on what else was hashed at the time.
 
 mod lanes;
+mod steps;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 
-use lanes::{Block, Lane, State, Vectors};
+use lanes::Vectors;
+use steps::{Block, Lane, State};
 
 /// Bytes that the compression function takes.
 const BLOCK: usize = 64;

@@ -100,7 +100,9 @@ impl LogReader {
     /// The fingerprint that stands before the content.
     pub fn read_fingerprint(&self, location: &ContentLocation) -> Result<[u8; CONTENT_PREFIX]> {
         let mut fingerprint = [0; CONTENT_PREFIX];
-        self.read_payload(location, 0, &mut fingerprint, &|file, offset, buf| file.read_at(offset, buf).map(|()| true))?;
+        self.read_payload(location, 0, &mut fingerprint, &|file, offset, buf| {
+            file.read_at(offset, buf).map(|()| true)
+        })?;
         Ok(fingerprint)
     }
 

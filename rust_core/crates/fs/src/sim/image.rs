@@ -8,12 +8,25 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{CrashPolicy, SimRng};
+use super::random::SimRng;
 use crate::PUNCH_ALIGN;
 
 /// A disk writes this many bytes at once or not at all.
 pub const SECTOR: usize = 512;
 const ROOT: u64 = 0;
+
+/// What becomes of unsynced sectors and directory operations at a power cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashPolicy {
+    /// None of them reached the disk.
+    Drop,
+    /// All of them did.
+    Keep,
+    /// All up to a random moment did: order was kept.
+    Prefix,
+    /// Each on its own: kept, dropped, reordered, and so torn at any sector.
+    Scatter,
+}
 
 type Sector = Option<Arc<[u8; SECTOR]>>;
 

@@ -6,6 +6,7 @@
 //! makes durable. What a process sees is kept apart from what the disk holds.
 
 mod image;
+mod random;
 #[cfg(test)]
 mod tests;
 
@@ -17,10 +18,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::image::Image;
-use super::{File, FileSystem, Open, Random, is_punchable};
+use super::{File, FileSystem, Open, is_punchable};
 use orcas_base::error::{Error, Result};
 
-pub use self::image::SECTOR;
+pub use self::image::{CrashPolicy, SECTOR};
+pub use self::random::{SimRandom, SimRng};
 
 /// What a step does; faults and hooks are aimed by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,61 +54,6 @@ pub struct StepInfo {
 pub enum Fault {
     Io,
     NoSpace,
-}
-
-/// What becomes of unsynced sectors and directory operations at a power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrashPolicy {
-    /// None of them reached the disk.
-    Drop,
-    /// All of them did.
-    Keep,
-    /// All up to a random moment did: order was kept.
-    Prefix,
-    /// Each on its own: kept, dropped, reordered, and so torn at any sector.
-    Scatter,
-}
-
-/// A small generator (xorshift64*) whose whole state is its seed, so that a failing run can be named by a number.
-#[derive(Clone, Debug)]
-pub struct SimRng(u64);
-
-impl SimRng {
-    pub fn new(seed: u64) -> Self {
-        let mut rng = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        rng.next();
-        rng
-    }
-
-    #[allow(clippy::should_implement_trait, reason = "endless: not an iterator")]
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Below `bound`, which is not 0.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-}
-
-/// Salts that repeat with the seed.
-pub struct SimRandom(Mutex<SimRng>);
-
-impl SimRandom {
-    pub fn new(seed: u64) -> Self {
-        Self(Mutex::new(SimRng::new(seed)))
-    }
-}
-
-impl Random for SimRandom {
-    fn fill(&self, bytes: &mut [u8]) -> Result<()> {
-        let mut rng = self.0.lock();
-        bytes.iter_mut().for_each(|byte| *byte = rng.next() as u8);
-        Ok(())
-    }
 }
 
 type Hook = Box<dyn FnMut(&StepInfo, &SimDisk) + Send>;

@@ -7,7 +7,7 @@
 use std::arch::x86_64::*;
 use std::array;
 
-use super::{Block, Lane, ROTATIONS, sines, word};
+use super::steps::{Block, Lane, ROTATIONS, sines, steps, word};
 
 /// Words of a vector.
 const WIDTH: usize = 8;

@@ -49,8 +49,6 @@ RINGS: dict[str, list[str]] = {
             "rebuild reclaim references schema tallies uploads versions"
         ),
     ],
-    "load": ["run worker"],
-    "log": ["compaction files survey writer", "examine inspect", "salvage salvage::frames"],
     "sigv4": ["canonical keys", "claim verify version_two"],
 }
 

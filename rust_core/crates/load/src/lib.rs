@@ -17,6 +17,7 @@ mod response;
 mod run;
 mod space;
 mod tally;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod worker;

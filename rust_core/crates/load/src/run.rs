@@ -1,16 +1,17 @@
 //! A load from its first object to its last report: phases, the threads that work on them, and what they counted.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::job::{Job, Knowledge, Written};
-use super::plan::{Deck, Operation, Target, Workload};
+use super::job::{Job, Written};
+use super::plan::{Target, Workload};
 use super::space::OBJECTS_MAX;
 use super::tally::Tally;
+use super::tasks::{LoadContext, TaskSource};
 use super::worker::{Ran, Worker};
 
 /// Bytes that are read again after a measurement, at most.
@@ -49,79 +50,6 @@ pub enum Phase {
     ReadBack,
 }
 
-/// What the threads of a load share.
-pub struct Shared {
-    pub know: Knowledge,
-    deck: Deck,
-    /// Operations dealt in all phases.
-    dealt: AtomicU64,
-    stopped: AtomicBool,
-    done: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Shared {
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// One more operation has ended, and moved so many bytes.
-    pub fn count(&self, bytes: u64) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-/// What a connection does next.
-#[derive(Clone, Copy, Debug)]
-pub enum Task {
-    /// The next operation of the deck.
-    Ask(Operation),
-    /// Write one more of the objects that are there before the clock starts.
-    Fill,
-    /// Read again.
-    Read(Written),
-}
-
-/// Where the tasks of a phase come from.
-pub enum Source {
-    Fill {
-        left: AtomicU64,
-    },
-    Counted {
-        left: AtomicU64,
-    },
-    /// Whoever asks first starts the clock.
-    Timed {
-        deadline: OnceLock<Instant>,
-        length: Duration,
-    },
-    ReadBack {
-        queue: Mutex<Vec<Written>>,
-    },
-}
-
-/// Takes one, unless none is left.
-fn take_one(left: &AtomicU64) -> bool {
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
-}
-
-impl Source {
-    /// `None`: the phase is over.
-    pub fn next(&self, shared: &Shared) -> Option<Task> {
-        let deal = || Task::Ask(shared.deck.card(shared.dealt.fetch_add(1, Ordering::Relaxed)));
-        match self {
-            Self::Fill { left } => take_one(left).then_some(Task::Fill),
-            Self::Counted { left } => take_one(left).then(deal),
-            Self::Timed { deadline, length } => {
-                let now = Instant::now();
-                (now < *deadline.get_or_init(|| now + *length)).then(deal)
-            }
-            Self::ReadBack { queue } => queue.lock().pop().map(Task::Read),
-        }
-    }
-}
-
 /// What a phase, or several, came to.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -132,22 +60,22 @@ pub struct Report {
     pub tally: Tally,
 }
 
-struct Running {
+struct RunningPhase {
     threads: Vec<JoinHandle<(Worker, Ran)>>,
     /// Ends when all threads have let go of the other side.
     over: mpsc::Receiver<()>,
     phase: Phase,
 }
 
-enum State {
+enum Workers {
     Idle(Vec<Worker>),
-    Running(Running),
+    Running(RunningPhase),
 }
 
 /// A load on one server. Its connections stay open from one phase to the next.
 pub struct Load {
-    shared: Arc<Shared>,
-    state: Mutex<State>,
+    context: Arc<LoadContext>,
+    workers: Mutex<Workers>,
     total: Mutex<Report>,
 }
 
@@ -163,35 +91,27 @@ impl Load {
         if threads == 0 {
             return Err(LoadError::NoConnections);
         }
-        let shared = Arc::new(Shared {
-            deck: Deck::new(&workload),
-            know: Knowledge::new(workload, target.bucket.clone()),
-            dealt: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
-            done: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        });
+        let context = Arc::new(LoadContext::new(workload, target.bucket.clone()));
         let share = |thread: usize| connections / threads + usize::from(thread < connections % threads);
         let workers: Option<Vec<Worker>> = (0..threads)
-            .map(|thread| Worker::new(target.clone(), Arc::clone(&shared), share(thread), thread))
+            .map(|thread| Worker::new(target.clone(), Arc::clone(&context), share(thread), thread))
             .collect();
         let workers = workers.ok_or(LoadError::NoWorker)?;
-        Ok(Self { shared, state: Mutex::new(State::Idle(workers)), total: Mutex::default() })
+        Ok(Self { context, workers: Mutex::new(Workers::Idle(workers)), total: Mutex::default() })
     }
 
     /// Begins a phase and returns.
     pub fn start(&self, phase: Phase) -> Result<(), LoadError> {
-        let mut state = self.state.lock();
-        let State::Idle(workers) = &mut *state else { return Err(LoadError::Busy) };
+        let mut state = self.workers.lock();
+        let Workers::Idle(workers) = &mut *state else { return Err(LoadError::Busy) };
         let mut workers = std::mem::take(workers);
         let source = Arc::new(match phase {
-            Phase::Prepare => Source::Fill { left: AtomicU64::new(u64::from(self.shared.know.workload.keys)) },
-            Phase::Count(count) => Source::Counted { left: AtomicU64::new(count) },
-            Phase::Time(length) | Phase::Warm(length) => Source::Timed { deadline: OnceLock::new(), length },
-            Phase::ReadBack => Source::ReadBack { queue: Mutex::new(self.sampled(&mut workers)) },
+            Phase::Prepare => TaskSource::Fill { left: AtomicU64::new(u64::from(self.context.know.workload.keys)) },
+            Phase::Count(count) => TaskSource::Counted { left: AtomicU64::new(count) },
+            Phase::Time(length) | Phase::Warm(length) => TaskSource::Timed { deadline: OnceLock::new(), length },
+            Phase::ReadBack => TaskSource::ReadBack { queue: Mutex::new(self.sampled(&mut workers)) },
         });
-        self.shared.done.store(0, Ordering::Relaxed);
-        self.shared.bytes.store(0, Ordering::Relaxed);
+        self.context.restart_counts();
         let together = Arc::new(Barrier::new(workers.len()));
         let (alive, over) = mpsc::channel();
         let threads = workers.into_iter().map(|mut worker| {
@@ -203,7 +123,7 @@ impl Load {
             })
         });
         let threads = threads.collect();
-        *state = State::Running(Running { threads, over, phase });
+        *state = Workers::Running(RunningPhase { threads, over, phase });
         Ok(())
     }
 
@@ -212,7 +132,7 @@ impl Load {
         let mut room = READ_BACK_MAX;
         let mut wanted = Vec::new();
         for written in workers.iter_mut().flat_map(Worker::take_sample) {
-            let length = Job::read_back(written, &self.shared.know).map_or(0, |job| job.length(&self.shared.know));
+            let length = Job::read_back(written, &self.context.know).map_or(0, |job| job.length(&self.context.know));
             if wanted.is_empty() || length <= room {
                 room = room.saturating_sub(length);
                 wanted.push(written);
@@ -223,25 +143,25 @@ impl Load {
 
     /// Waits at most so long; whether the phase is over.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let state = self.state.lock();
-        let State::Running(running) = &*state else { return true };
+        let state = self.workers.lock();
+        let Workers::Running(running) = &*state else { return true };
         running.over.recv_timeout(timeout) != Err(mpsc::RecvTimeoutError::Timeout)
     }
 
     /// Operations that have ended in this phase, and bytes that they moved.
     pub fn progress(&self) -> (u64, u64) {
-        (self.shared.done.load(Ordering::Relaxed), self.shared.bytes.load(Ordering::Relaxed))
+        self.context.counts()
     }
 
     /// Ends this phase and forbids others. What is under way is dropped.
     pub fn stop(&self) {
-        self.shared.stopped.store(true, Ordering::Relaxed);
+        self.context.stop();
     }
 
     /// Waits for the end of the phase, and reports what it came to.
     pub fn finish(&self) -> Result<Report, LoadError> {
-        let mut state = self.state.lock();
-        let State::Running(running) = std::mem::replace(&mut *state, State::Idle(Vec::new())) else {
+        let mut state = self.workers.lock();
+        let Workers::Running(running) = std::mem::replace(&mut *state, Workers::Idle(Vec::new())) else {
             return Err(LoadError::Idle);
         };
         let mut workers = Vec::new();
@@ -260,7 +180,7 @@ impl Load {
             // Only what was measured is read again.
             workers.iter_mut().for_each(|worker| drop(worker.take_sample()));
         }
-        *state = State::Idle(workers);
+        *state = Workers::Idle(workers);
         if matches!(running.phase, Phase::Count(_) | Phase::Time(_)) {
             let mut total = self.total.lock();
             total.elapsed += report.elapsed;

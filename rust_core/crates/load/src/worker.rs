@@ -16,8 +16,8 @@ use super::pattern::{Content, mix};
 use super::plan::{Operation, Target};
 use super::poller::Poller;
 use super::requests::{Draft, Requests, UNSIGNED_PAYLOAD};
-use super::run::{Shared, Source, Task};
 use super::tally::{Failure, Outcome, Tally};
+use super::tasks::{LoadContext, Task, TaskSource};
 use orcas_checksum::{ChecksumAlgorithm, Hasher};
 use orcas_http::hex;
 use orcas_sigv4::sha256_hex;
@@ -68,7 +68,7 @@ pub struct Ran {
 
 pub struct Worker {
     target: Target,
-    shared: Arc<Shared>,
+    context: Arc<LoadContext>,
     lanes: Vec<Lane>,
     poller: Poller,
     requests: Requests,
@@ -93,7 +93,7 @@ fn cpu_time() -> Duration {
 
 impl Worker {
     /// `None` when nothing can be signed at this machine's time, or the system gives no poller.
-    pub fn new(target: Target, shared: Arc<Shared>, connections: usize, number: usize) -> Option<Self> {
+    pub fn new(target: Target, context: Arc<LoadContext>, connections: usize, number: usize) -> Option<Self> {
         let lane = |token| Lane {
             connection: Connection::new(token),
             was_open: false,
@@ -109,8 +109,8 @@ impl Worker {
             lanes: (0..connections).map(lane).collect(),
             poller: Poller::new().ok()?,
             buffer: vec![0; PIECE].into_boxed_slice(),
-            random: mix(shared.know.workload.seed ^ mix(number as u64 ^ 4)),
-            shared,
+            random: mix(context.know.workload.seed ^ mix(number as u64 ^ 4)),
+            context,
             tally: Tally::default(),
             active: 0,
             eager: Vec::new(),
@@ -127,7 +127,7 @@ impl Worker {
     }
 
     /// Opens what is not open, waits until all threads have, and works until there is no more to do.
-    pub fn run(&mut self, source: &Source, together: &Barrier) -> Ran {
+    pub fn run(&mut self, source: &TaskSource, together: &Barrier) -> Ran {
         for lane in &mut self.lanes {
             lane.connection.close_if_stale(&mut self.poller);
             lane.connects = 0;
@@ -146,10 +146,10 @@ impl Worker {
         Ran { tally: std::mem::take(&mut self.tally), started, ended: self.ended, cpu }
     }
 
-    fn work(&mut self, source: &Source) {
+    fn work(&mut self, source: &TaskSource) {
         let mut ready = Vec::new();
         let mut ticked = Instant::now();
-        while self.active > 0 && !self.shared.is_stopped() {
+        while self.active > 0 && !self.context.is_stopped() {
             let timeout = if self.eager.is_empty() { TICK } else { Duration::ZERO };
             if self.poller.wait(timeout, &mut ready).is_err() {
                 break;
@@ -173,14 +173,14 @@ impl Worker {
         for at in 0..self.lanes.len() {
             if let Some((_, job)) = self.lanes[at].job.take() {
                 self.lanes[at].connection.close(&mut self.poller);
-                let _ = job.settle(&self.shared.know, &Outcome::Failed(Failure::Broken("stopped".to_owned())));
+                let _ = job.settle(&self.context.know, &Outcome::Failed(Failure::Broken("stopped".to_owned())));
             }
             self.lanes[at].stage = Stage::Resting;
         }
         self.eager.clear();
     }
 
-    fn tick(&mut self, at: usize, now: Instant, source: &Source) {
+    fn tick(&mut self, at: usize, now: Instant, source: &TaskSource) {
         let lane = &self.lanes[at];
         match lane.stage {
             Stage::Pausing(until) if now >= until => self.begin(at, source),
@@ -197,10 +197,10 @@ impl Worker {
     }
 
     /// Begins the next operation of a lane, if there is one.
-    fn begin(&mut self, at: usize, source: &Source) {
+    fn begin(&mut self, at: usize, source: &TaskSource) {
         let random = self.draw();
-        let Some(task) = source.next(&self.shared) else { return self.rest(at) };
-        let know = &self.shared.know;
+        let Some(task) = source.next(&self.context) else { return self.rest(at) };
+        let know = &self.context.know;
         let (operation, job) = match task {
             Task::Ask(operation) => (operation, Job::pick(operation, know, random)),
             Task::Fill => (Operation::Put, know.space.claim_new().map(Job::Put)),
@@ -209,7 +209,7 @@ impl Worker {
         let Some(job) = job else {
             if !matches!(task, Task::Read(_)) {
                 self.tally.record(operation, Outcome::Failed(Failure::NothingThere), 0);
-                self.shared.count(0);
+                self.context.count(0);
             }
             self.lanes[at].stage = Stage::Pausing(Instant::now() + PAUSE);
             return;
@@ -227,8 +227,8 @@ impl Worker {
 
     /// Makes the next request of a lane's operation.
     fn prepare(&mut self, at: usize) {
-        let shared = Arc::clone(&self.shared);
-        let know = &shared.know;
+        let context = Arc::clone(&self.context);
+        let know = &context.know;
         let Some((_, job)) = &self.lanes[at].job else { return };
         let step = job.step(know);
         let (signed, identical) = (know.workload.signed_payload, know.workload.identical);
@@ -265,7 +265,7 @@ impl Worker {
         let Body::Content { content, offset, length } = step.body else { return };
         let piece = (length - done).min(PIECE as u64);
         let bytes = &mut self.buffer[..piece as usize];
-        self.shared.know.pattern.fill(&content, offset + done, bytes);
+        self.context.know.pattern.fill(&content, offset + done, bytes);
         hasher.update(bytes);
         if done + piece < length {
             self.lanes[at].stage = Stage::Hashing { step, hasher, done: done + piece };
@@ -273,7 +273,7 @@ impl Worker {
             return;
         }
         let hash = hex(hasher.finish().as_bytes());
-        if self.shared.know.workload.identical {
+        if self.context.know.workload.identical {
             self.hashes.insert((offset, length), hash.clone());
         }
         self.send(at, *step, Some(&hash));
@@ -306,7 +306,7 @@ impl Worker {
             }
             Body::Content { content, offset, length } => {
                 let first = (*length).min(PIECE as u64);
-                append(&self.shared.know.pattern, content, *offset, first, out);
+                append(&self.context.know.pattern, content, *offset, first, out);
                 (first < *length).then_some((*content, offset + first, offset + length))
             }
         };
@@ -314,12 +314,12 @@ impl Worker {
         lane.connection.request(rest, step.method == "HEAD", receiver);
         lane.stage = Stage::Exchanging;
         if let (None, Some((_, Job::Put(claim) | Job::Delete(claim)))) = (lane.started, &lane.job) {
-            self.shared.know.space.begin(claim);
+            self.context.know.space.begin(claim);
         }
         let now = Instant::now();
         lane.started.get_or_insert(now);
         lane.quiet_since = now;
-        if let Err(broken) = lane.connection.write(&self.shared.know.pattern, &mut self.poller) {
+        if let Err(broken) = lane.connection.write(&self.context.know.pattern, &mut self.poller) {
             self.broke(at, &broken);
         }
     }
@@ -345,7 +345,7 @@ impl Worker {
     }
 
     /// Goes on with what a lane sends and receives.
-    fn turn(&mut self, at: usize, now: Instant, source: &Source) {
+    fn turn(&mut self, at: usize, now: Instant, source: &TaskSource) {
         let lane = &mut self.lanes[at];
         if !matches!(lane.stage, Stage::Exchanging) {
             // Nothing was asked: the server ends the connection, or says what nobody wants to know.
@@ -353,7 +353,7 @@ impl Worker {
             return;
         }
         lane.quiet_since = now;
-        let answer = match lane.connection.turn(&self.shared.know.pattern, &mut self.poller, &mut self.buffer) {
+        let answer = match lane.connection.turn(&self.context.know.pattern, &mut self.poller, &mut self.buffer) {
             Ok(None) => return,
             Ok(Some(answer)) => answer,
             Err(broken) => return self.broke(at, &broken),
@@ -362,7 +362,7 @@ impl Worker {
             lane.connection.close(&mut self.poller);
         }
         let Some((_, job)) = &mut lane.job else { return };
-        match job.answer(&self.shared.know, &answer) {
+        match job.answer(&self.context.know, &answer) {
             Next::Step => self.prepare(at),
             Next::Finished(outcome) => {
                 self.finish(at, outcome, answer.at);
@@ -396,11 +396,11 @@ impl Worker {
         let took = lane.started.map_or(Duration::ZERO, |started| now.duration_since(started));
         self.ended = self.ended.max(now);
         let bytes = if let Outcome::Done(bytes) = outcome { bytes } else { 0 };
-        if let Some(written) = job.settle(&self.shared.know, &outcome) {
+        if let Some(written) = job.settle(&self.context.know, &outcome) {
             self.keep(written);
         }
         self.tally.record(operation, outcome, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        self.shared.count(bytes);
+        self.context.count(bytes);
     }
 
     fn keep(&mut self, written: Written) {

@@ -11,22 +11,14 @@ use orcas_fs::{File, Open};
 use orcas_record::Sequence;
 
 use super::LogPosition;
-use super::files::{LogFiles, Place};
+use super::batch::Batch;
+use super::directory::LogDirectory;
+use super::files::{CompactedLog, LogFiles, Run};
 use super::format::{COMMIT_FRAME, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
 use super::header::CompactedHeader;
-use super::writer::Batch;
 
 /// Bytes of records that close a batch.
 const BATCH_BYTES: usize = 1024 * 1024;
-
-/// What a compacted file is to stand for.
-pub(super) struct Run {
-    /// Of the compacted file.
-    pub number: u64,
-    pub from: LogPosition,
-    pub end: LogPosition,
-    pub files: Vec<u64>,
-}
 
 /// A compacted file that is being written. Dropped unfinished, its file is removed.
 pub struct LogCompaction {
@@ -53,21 +45,23 @@ enum Progress {
     Finished,
 }
 
-/// A compacted file that is whole and durable, and that no record names yet. Give it to `LogFiles::replace` once one
-/// does, or else to `LogFiles::remove`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompactedLog {
-    pub file: u64,
-    /// First of the sequences that the replaced files stood for; `last < first` when there was none.
-    pub first: Sequence,
-    pub last: Sequence,
-    pub bytes: u64,
-    pub replaced: Vec<u64>,
+impl LogFiles {
+    /// Begins the replacement of a run of adjacent sealed files, first to last.
+    ///
+    /// # Errors
+    /// `Io` with `ResourceBusy` while another compaction has one of the files, with `InvalidInput` when they are no
+    /// run, stand for no records, or `Log::keep` has not settled yet what is in force.
+    pub fn compact(&self, files: &[u64]) -> Result<LogCompaction> {
+        self.remove_abandoned(files)?;
+        let number = self.next_number();
+        let run = self.claim(number, files)?;
+        LogCompaction::begin(self.clone(), run)
+    }
 }
 
 impl LogCompaction {
-    pub(super) fn begin(files: LogFiles, run: Run) -> Result<Self> {
-        let Place { fs, options, .. } = files.place();
+    fn begin(files: LogFiles, run: Run) -> Result<Self> {
+        let LogDirectory { fs, options, .. } = files.directory();
         let mut salt = [0; 16];
         let filled = options.random.fill(&mut salt);
         let created = filled.and_then(|()| fs.open(&files.path(run.number), Open::Create));
@@ -121,7 +115,7 @@ impl LogCompaction {
         if !planted::is(Bug::CompactedLogWithoutSync) {
             self.file.sync_data()?;
         }
-        let Place { fs, options, keys } = self.files.place();
+        let LogDirectory { fs, options, keys } = self.files.directory();
         let header = CompactedHeader {
             store_id: options.store_id,
             number: self.run.number,
@@ -156,7 +150,7 @@ impl LogCompaction {
             return Ok(());
         }
         let start = self.position.offset;
-        let commit = self.batch.seal(&self.files.place().keys, &self.seal, &self.position, self.run.from.sequence);
+        let commit = self.batch.seal(&self.files.directory().keys, &self.seal, &self.position, self.run.from.sequence);
         let bytes = self.batch.sealed_bytes();
         if let Err(error) = self.file.write_at(start, bytes) {
             self.progress = Progress::Failed;

@@ -283,8 +283,7 @@ fn record_images(disk: &SimDisk, promise: &Arc<Mutex<Promise>>) -> Images {
 }
 
 fn assert_headers_stand_for_whole_files(disk: &SimDisk) {
-    let keys = format::LogKeys::derive(&options(0).commit_key);
-    let place = files::Place { fs: Arc::new(disk.clone()), options: Arc::new(options(0)), keys };
+    let directory = directory::LogDirectory::new(Arc::new(disk.clone()), options(0));
     for number in disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)) {
         let file = disk.open(&file_path(Path::new("/log"), number), Open::Read).unwrap();
         let mut encoded = [0; header::HEADER_ENCODED];
@@ -292,10 +291,10 @@ fn assert_headers_stand_for_whole_files(disk: &SimDisk) {
             continue;
         }
         if let Ok(header::Header::Compacted(header)) =
-            header::Header::decode(&encoded, &place.keys, &place.options.store_id, number)
+            header::Header::decode(&encoded, &directory.keys, &directory.options.store_id, number)
         {
-            let link = files::Link { end: header.end.clone(), header: header::Header::Compacted(header) };
-            link.replay(&mut place.scanner(&link.header).unwrap(), &mut |_| Ok(())).unwrap();
+            let link = link::Link { end: header.end.clone(), header: header::Header::Compacted(header) };
+            link.replay(&mut directory.scanner(&link.header).unwrap(), &mut |_| Ok(())).unwrap();
         }
     }
 }

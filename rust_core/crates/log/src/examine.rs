@@ -11,26 +11,15 @@ use orcas_base::error::Result;
 use orcas_fs::Open;
 use orcas_record::Sequence;
 
-use super::files::Link;
 use super::format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
     blocks_match,
 };
 use super::header::Header;
-use super::inspect::LogPiece;
+use super::link::Link;
+use super::piece::{LogFault, LogPiece};
 use super::window::{Meter, Window};
 use super::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
-
-/// Something in a log file that is not as it was written.
-#[derive(Clone, Debug)]
-pub struct LogFault {
-    pub file: u64,
-    pub path: PathBuf,
-    pub offset: u64,
-    pub reason: &'static str,
-    /// First and last of the records that cannot be read because of it. The last is `Sequence::MAX` when nobody knows.
-    pub lost: Option<(Sequence, Sequence)>,
-}
 
 /// What an examination comes upon, in the order of the file.
 pub enum Seen {
@@ -55,7 +44,7 @@ impl LogPiece {
     /// What reading the file ran into, and whatever `sink` and `meter` return; damage is no error.
     pub fn examine(&self, applied: Sequence, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
         let path = self.path();
-        let file = self.place.fs.open(&path, Open::Read)?;
+        let file = self.directory.fs.open(&path, Open::Read)?;
         let limit = match (&self.header, &self.end) {
             (Header::Compacted(header), _) => header.own_end,
             (Header::Plain(_), Some(end)) => end.offset,
@@ -67,7 +56,7 @@ impl LogPiece {
         let mut examination = Examination {
             window: Window::new(file, readable, meter),
             path,
-            keys: self.place.keys.clone(),
+            keys: self.directory.keys.clone(),
             seal: self.header.seal(),
             chain: self.from_known.then_some(from.chain),
             last: from.sequence,
@@ -338,8 +327,8 @@ impl LogFiles {
     /// `Missing` when the file is not sealed or not in force any more, and as `LogPiece::examine`.
     pub fn examine(&self, file: u64, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
         let Link { header, end } = self.link(file)?;
-        let place = self.place().clone();
-        let piece = LogPiece { place, header, bytes: end.offset, end: Some(end), from_known: true, gap: None };
+        let directory = self.directory().clone();
+        let piece = LogPiece { directory, header, bytes: end.offset, end: Some(end), from_known: true, gap: None };
         piece.examine(0, meter, sink)
     }
 
@@ -348,9 +337,9 @@ impl LogFiles {
     /// # Errors
     /// `Corrupt` or `Missing` when the file cannot be opened, and as `LogPiece::examine`.
     pub fn examine_head(&self, end: &LogPosition, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
-        let place = self.place().clone();
+        let directory = self.directory().clone();
         let header = self.header(end.file)?;
         let (bytes, end) = (end.offset, Some(end.clone()));
-        LogPiece { place, header, bytes, end, from_known: true, gap: None }.examine(0, meter, sink)
+        LogPiece { directory, header, bytes, end, from_known: true, gap: None }.examine(0, meter, sink)
     }
 }

@@ -12,24 +12,15 @@ use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
-use orcas_fs::{FileSystem, Open};
+use orcas_fs::Open;
 use orcas_record::Sequence;
 
-use super::compaction::{CompactedLog, LogCompaction, Run};
-use super::format::LogKeys;
+use super::directory::LogDirectory;
 use super::header::{CompactedHeader, Header};
+use super::link::Link;
 use super::reader::LogReader;
-use super::scan::Scanner;
 use super::spare::SpareMaker;
-use super::{LogOptions, LogPosition, RecoveredBatch, file_path};
-
-/// A file of the chain that has a successor.
-#[derive(Clone, Debug)]
-pub(super) struct Link {
-    pub header: Header,
-    /// Where the next one begins.
-    pub end: LogPosition,
-}
+use super::{LogPosition, RecoveredBatch};
 
 /// A file that is not written any more. `last < first` when it stands for no records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,22 +33,47 @@ pub struct SealedLog {
     pub compacted: bool,
 }
 
+impl From<&Link> for SealedLog {
+    fn from(link: &Link) -> Self {
+        Self {
+            file: link.header.number(),
+            first: link.header.from().sequence.saturating_add(1),
+            last: link.end.sequence,
+            bytes: link.bytes(),
+            compacted: matches!(link.header, Header::Compacted(_)),
+        }
+    }
+}
+
+/// A compacted file that is whole and durable, and that no record names yet. Give it to `LogFiles::replace` once one
+/// does, or else to `LogFiles::remove`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompactedLog {
+    pub file: u64,
+    /// First of the sequences that the replaced files stood for; `last < first` when there was none.
+    pub first: Sequence,
+    pub last: Sequence,
+    pub bytes: u64,
+    pub replaced: Vec<u64>,
+}
+
+/// What a compacted file is to stand for.
+pub(super) struct Run {
+    /// Of the compacted file.
+    pub number: u64,
+    pub from: LogPosition,
+    pub end: LogPosition,
+    pub files: Vec<u64>,
+}
+
 /// The sealed files of the log, for any thread.
 #[derive(Clone)]
 pub struct LogFiles {
     shared: Arc<Shared>,
 }
 
-/// Where the log is, and the keys to it.
-#[derive(Clone)]
-pub(super) struct Place {
-    pub fs: Arc<dyn FileSystem>,
-    pub options: Arc<LogOptions>,
-    pub keys: LogKeys,
-}
-
 struct Shared {
-    place: Place,
+    directory: LogDirectory,
     spares: SpareMaker,
     reader: LogReader,
     state: Mutex<State>,
@@ -88,67 +104,16 @@ enum ClaimState {
     Abandoned,
 }
 
-impl Link {
-    fn sealed(&self) -> SealedLog {
-        SealedLog {
-            file: self.header.number(),
-            first: self.header.from().sequence.saturating_add(1),
-            last: self.end.sequence,
-            bytes: self.bytes(),
-            compacted: matches!(self.header, Header::Compacted(_)),
-        }
-    }
-
-    /// Visits the batches from the scanner's place to the end of the file, all of which were durable before it was
-    /// sealed. The place behind the last batch of a compacted file is that of its run.
-    pub fn replay(&self, scanner: &mut Scanner, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
-        while scanner.position().offset < self.bytes() {
-            let Some(mut scanned) = scanner.next()? else {
-                return Err(scanner.corrupt("the chain breaks in a file that has a successor"));
-            };
-            let place = scanned.batch.position.offset;
-            if place > self.bytes() || place == self.bytes() && !self.ends_at(scanner.position()) {
-                break;
-            }
-            if place == self.bytes() {
-                scanned.batch.position = self.end.clone();
-            }
-            visit(scanned.batch)?;
-        }
-        if self.ends_at(scanner.position()) {
-            return Ok(());
-        }
-        Err(scanner.corrupt("the file does not end where its successor says"))
-    }
-
-    /// Bytes of the file that count.
-    pub fn bytes(&self) -> u64 {
-        match &self.header {
-            Header::Plain(_) => self.end.offset,
-            Header::Compacted(header) => header.own_end,
-        }
-    }
-
-    fn ends_at(&self, place: &LogPosition) -> bool {
-        match &self.header {
-            Header::Plain(_) => *place == self.end,
-            Header::Compacted(header) => {
-                (place.offset, place.chain) == (header.own_end, header.own_chain) && place.sequence <= self.end.sequence
-            }
-        }
-    }
-}
-
 impl LogFiles {
     /// `links` is the chain as recovery found it.
-    pub(super) fn new(place: Place, spares: SpareMaker, reader: LogReader, links: Vec<Link>) -> Self {
+    pub(super) fn new(directory: LogDirectory, spares: SpareMaker, reader: LogReader, links: Vec<Link>) -> Self {
         let state = Mutex::new(State { unsettled: Some(links.len()), links, ..State::default() });
-        Self { shared: Arc::new(Shared { place, spares, reader, state }) }
+        Self { shared: Arc::new(Shared { directory, spares, reader, state }) }
     }
 
     /// In the order of the chain; not the file that is being written.
     pub fn sealed(&self) -> Vec<SealedLog> {
-        self.shared.state.lock().links.iter().map(Link::sealed).collect()
+        self.shared.state.lock().links.iter().map(SealedLog::from).collect()
     }
 
     /// Reads a sealed file again, verified as a whole, in order.
@@ -157,7 +122,7 @@ impl LogFiles {
     /// `Missing` when the file is not sealed or not in force.
     pub fn scan(&self, file: u64, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
         let link = self.link(file)?;
-        let mut scanner = self.shared.place.scanner(&link.header)?;
+        let mut scanner = self.shared.directory.scanner(&link.header)?;
         link.replay(&mut scanner, visit)
     }
 
@@ -175,14 +140,14 @@ impl LogFiles {
         let wanted = |place: &LogPosition| after < place.sequence && place.sequence <= end.sequence;
         let links = self.shared.state.lock().links.clone();
         for link in links.iter().filter(|link| after < link.end.sequence) {
-            let mut scanner = self.shared.place.scanner(&link.header)?;
+            let mut scanner = self.shared.directory.scanner(&link.header)?;
             link.replay(&mut scanner, &mut |batch| if wanted(&batch.position) { visit(batch) } else { Ok(()) })?;
         }
         if links.last().is_some_and(|last| end.sequence <= last.end.sequence) || end.sequence <= after {
             return Ok(());
         }
         // The file that is being written.
-        let mut scanner = self.shared.place.scanner(&self.header(end.file)?)?;
+        let mut scanner = self.shared.directory.scanner(&self.header(end.file)?)?;
         while scanner.position().sequence < end.sequence {
             let Some(scanned) = scanner.next()? else {
                 return Err(scanner.corrupt("batches that had been applied are gone"));
@@ -196,11 +161,11 @@ impl LogFiles {
 
     /// The header of a plain file, which need not be sealed.
     pub(super) fn header(&self, file: u64) -> Result<Header> {
-        let place = self.place();
+        let directory = self.directory();
         let path = self.path(file);
         let mut encoded = [0; super::header::HEADER_ENCODED];
-        place.fs.open(&path, Open::Read)?.read_at(0, &mut encoded)?;
-        let header = Header::decode(&encoded, &place.keys, &place.options.store_id, file);
+        directory.fs.open(&path, Open::Read)?.read_at(0, &mut encoded)?;
+        let header = Header::decode(&encoded, &directory.keys, &directory.options.store_id, file);
         match header.map_err(|fault| fault.into_error(&path))? {
             Header::Compacted(_) => Err(Error::corrupt(&path, 0, "a position names a compacted file")),
             header @ Header::Plain(_) => Ok(header),
@@ -210,18 +175,6 @@ impl LogFiles {
     pub(super) fn link(&self, file: u64) -> Result<Link> {
         let found = self.shared.state.lock().links.iter().find(|link| link.header.number() == file).cloned();
         found.ok_or_else(|| Error::Missing { path: self.path(file) })
-    }
-
-    /// Begins the replacement of a run of adjacent sealed files, first to last.
-    ///
-    /// # Errors
-    /// `Io` with `ResourceBusy` while another compaction has one of the files, with `InvalidInput` when they are no
-    /// run, stand for no records, or `Log::keep` has not settled yet what is in force.
-    pub fn compact(&self, files: &[u64]) -> Result<LogCompaction> {
-        self.remove_abandoned(files)?;
-        let number = self.shared.spares.number();
-        let run = self.claim(number, files)?;
-        LogCompaction::begin(self.clone(), run)
     }
 
     /// Whether a finished compaction stands for `file` that is not in force: until `replace`, or for good when its commit
@@ -263,17 +216,17 @@ impl LogFiles {
                 return Err(refused("remove", &path, ErrorKind::InvalidInput));
             }
         }
-        self.shared.place.fs.remove(&path)?;
+        self.shared.directory.fs.remove(&path)?;
         self.shared.reader.forget(file);
         self.shared.state.lock().retired.remove(&file);
-        self.shared.place.fs.sync_dir(&self.shared.place.options.dir)?;
+        self.shared.directory.fs.sync_dir(&self.shared.directory.options.dir)?;
         self.shared.state.lock().claims.remove(&file);
         Ok(())
     }
 
     /// Of a file that is in force or replaced; for backup.
     pub fn path(&self, file: u64) -> PathBuf {
-        file_path(&self.shared.place.options.dir, file)
+        self.shared.directory.path(file)
     }
 
     /// The head's header is durable: `links` have an end.
@@ -289,8 +242,13 @@ impl LogFiles {
         }
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.shared.place
+    pub(super) fn directory(&self) -> &LogDirectory {
+        &self.shared.directory
+    }
+
+    /// A number that no other file has or will have.
+    pub(super) fn next_number(&self) -> u64 {
+        self.shared.spares.number()
     }
 
     pub(super) fn finished(&self, header: CompactedHeader) {
@@ -303,7 +261,7 @@ impl LogFiles {
     pub(super) fn abandoned(&self, number: u64, sealed: bool) {
         if !sealed {
             // Void, whether or not it goes now: the next start removes it.
-            let _ = self.shared.place.fs.remove(&self.path(number));
+            let _ = self.shared.directory.fs.remove(&self.path(number));
             return self.released(number);
         }
         if let Some(claim) = self.shared.state.lock().claims.get_mut(&number) {
@@ -318,7 +276,7 @@ impl LogFiles {
         self.shared.state.lock().claims.remove(&number);
     }
 
-    fn remove_abandoned(&self, files: &[u64]) -> Result<()> {
+    pub(super) fn remove_abandoned(&self, files: &[u64]) -> Result<()> {
         let abandoned: Vec<u64> = {
             let state = self.shared.state.lock();
             let of_these = |claim: &Claim| {
@@ -330,7 +288,7 @@ impl LogFiles {
     }
 
     /// Reserves the files of a run for the compacted file `number`.
-    fn claim(&self, number: u64, files: &[u64]) -> Result<Run> {
+    pub(super) fn claim(&self, number: u64, files: &[u64]) -> Result<Run> {
         let mut state = self.shared.state.lock();
         let invalid = || refused("compact", &self.path(files.first().copied().unwrap_or(0)), ErrorKind::InvalidInput);
         let start = state.links.iter().position(|link| files.first() == Some(&link.header.number()));
@@ -348,13 +306,6 @@ impl LogFiles {
         }
         state.claims.insert(number, Claim { files: files.to_vec(), state: ClaimState::Writing });
         Ok(run)
-    }
-}
-
-impl Place {
-    pub fn scanner(&self, header: &Header) -> Result<Scanner> {
-        let path = file_path(&self.options.dir, header.number());
-        Scanner::new(self.fs.open(&path, Open::Read)?, path, self.keys.clone(), header)
     }
 }
 

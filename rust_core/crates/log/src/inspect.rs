@@ -5,7 +5,7 @@
 //! lost. Where a file is gone, the file with the greatest reach before it continues the walk.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use orcas_base::block::field;
@@ -13,36 +13,14 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
 use orcas_record::Sequence;
 
-use super::examine::LogFault;
-use super::files::Place;
-use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader, LogKeys};
+use super::directory::LogDirectory;
+use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader};
 use super::header::{CompactedHeader, HEADER_ENCODED, Header};
+use super::piece::{LogFault, LogGap, LogPiece};
 use super::{LogOptions, LogPosition, file_number, file_path};
 
 /// Bytes read at a time where only zeros are expected.
 const ZEROS_BLOCK: u64 = 1024 * 1024;
-
-/// A file of the chain, or what is left of it.
-pub struct LogPiece {
-    pub(super) place: Place,
-    pub(super) header: Header,
-    /// Where the next file says this one ends; `None` when that is not known, as of the file that was written last.
-    pub(super) end: Option<LogPosition>,
-    /// Whether where the file begins in the chain can be believed.
-    pub(super) from_known: bool,
-    /// What is missing between the piece before and this one.
-    pub gap: Option<LogGap>,
-    /// Bytes to read.
-    pub bytes: u64,
-}
-
-/// Records up to `until` that no file holds.
-#[derive(Clone, Debug)]
-pub struct LogGap {
-    pub path: PathBuf,
-    pub until: Sequence,
-    pub reason: &'static str,
-}
 
 /// A file in the log's directory that is not part of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,21 +45,6 @@ pub struct Inspection {
     pub beside: Vec<LogPiece>,
     /// Files, and where in them one of the two copies of the header is damaged. The next start mends it.
     pub lost_copies: Vec<(u64, u64)>,
-}
-
-impl LogPiece {
-    pub fn file(&self) -> u64 {
-        self.header.number()
-    }
-
-    pub fn path(&self) -> PathBuf {
-        file_path(&self.place.options.dir, self.file())
-    }
-
-    /// Last sequence before the file's first record.
-    pub fn after(&self) -> Sequence {
-        self.header.from().sequence
-    }
 }
 
 #[derive(Clone)]
@@ -117,7 +80,7 @@ impl Known {
 }
 
 struct Search<'a> {
-    place: Place,
+    directory: LogDirectory,
     /// Compacted files that are in force.
     in_force: &'a BTreeSet<u64>,
     known: BTreeMap<u64, Known>,
@@ -149,9 +112,8 @@ pub fn inspect(
             lost_copies: Vec::new(),
         });
     }
-    let place = Place { fs, keys: LogKeys::derive(&options.commit_key), options: Arc::new(options) };
     let mut search = Search {
-        place,
+        directory: LogDirectory::new(fs, options),
         in_force,
         known: BTreeMap::new(),
         broken: BTreeSet::new(),
@@ -166,7 +128,7 @@ pub fn inspect(
 
 impl Search<'_> {
     fn survey(&mut self, read_spares: bool) -> Result<()> {
-        let Place { fs, options, keys } = self.place.clone();
+        let LogDirectory { fs, options, keys } = self.directory.clone();
         for number in fs.list(&options.dir)?.iter().filter_map(|name| file_number(name)) {
             let path = file_path(&options.dir, number);
             let file = match fs.open(&path, Open::Read) {
@@ -208,7 +170,7 @@ impl Search<'_> {
         encoded: &[u8; HEADER_ENCODED],
         number: u64,
     ) -> Result<Option<Known>> {
-        let Place { options, .. } = &self.place;
+        let LogDirectory { options, .. } = &self.directory;
         let mut header = Header::salvage(encoded, &options.store_id, number);
         if let Header::Compacted(header) = &mut header {
             // Nothing is ever written behind its end.
@@ -220,7 +182,7 @@ impl Search<'_> {
         let mut frame = [0; FRAME_HEADER];
         file.read_at(FILE_HEADER, &mut frame)?;
         let Some(first) = FrameHeader::decode(&frame, &header.seal(), FILE_HEADER) else { return Ok(None) };
-        let from_known = self.place.scanner(&header)?.next()?.is_some();
+        let from_known = self.directory.scanner(&header)?.next()?.is_some();
         let known = match header {
             header if from_known => Known { header, from_known, damaged: true },
             Header::Plain(mut header) => {
@@ -245,7 +207,7 @@ impl Search<'_> {
                 let before = (known.from_known && gap.is_none()).then(|| known.header.from().clone());
                 let bytes = self.bytes_of(&known.header, next.as_ref());
                 let Known { header, from_known, .. } = known;
-                pieces.push(LogPiece { place: self.place.clone(), header, end: next, from_known, gap, bytes });
+                pieces.push(LogPiece { directory: self.directory.clone(), header, end: next, from_known, gap, bytes });
                 next = before;
             }
             pieces.reverse();
@@ -258,9 +220,9 @@ impl Search<'_> {
             }
             self.others.push(OtherLog::Unnamed(*number));
             if let (Header::Compacted(compacted), true) = (header, *from_known) {
-                let (place, bytes) = (self.place.clone(), self.bytes_of(header, None));
+                let (directory, bytes) = (self.directory.clone(), self.bytes_of(header, None));
                 let end = Some(compacted.end.clone());
-                beside.push(LogPiece { place, header: header.clone(), end, from_known: true, gap: None, bytes });
+                beside.push(LogPiece { directory, header: header.clone(), end, from_known: true, gap: None, bytes });
             }
         }
         let Self { others, faults, lost_copies, .. } = self;
@@ -282,7 +244,7 @@ impl Search<'_> {
     }
 
     fn gap(&self, number: u64, until: Sequence) -> LogGap {
-        let path = file_path(&self.place.options.dir, number);
+        let path = file_path(&self.directory.options.dir, number);
         let reason = match () {
             () if self.broken.contains(&number) => "the file's header is damaged, so that nothing in it can be read",
             () if self.others.contains(&OtherLog::Headless(number))

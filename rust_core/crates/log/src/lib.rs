@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
+mod batch;
 mod compaction;
 #[cfg(test)]
 mod compaction_crash_tests;
@@ -18,6 +19,7 @@ mod compaction_refusal_tests;
 mod compaction_tests;
 #[cfg(test)]
 mod crash_tests;
+mod directory;
 mod examine;
 mod files;
 mod format;
@@ -26,6 +28,8 @@ mod full_disk_tests;
 mod header;
 mod held;
 mod inspect;
+mod link;
+mod piece;
 mod reader;
 mod recovery;
 mod rewrite;
@@ -43,18 +47,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use compaction::{CompactedLog, LogCompaction};
-pub use examine::{Examined, LogFault, Seen};
-pub use files::{LogFiles, SealedLog};
+pub use batch::Batch;
+pub use compaction::LogCompaction;
+pub use examine::{Examined, Seen};
+pub use files::{CompactedLog, LogFiles, SealedLog};
 pub use format::{FRAME_PAYLOAD_MAX, FileSeal};
 pub use held::files_up_to;
-pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
+pub use inspect::{Inspection, OtherLog, inspect};
+pub use piece::{LogFault, LogGap, LogPiece};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
 pub use rewrite::{LogRewrite, SET_ASIDE, set_aside_before};
 pub use salvage::{Counted, LogSalvage, Salvaged, store_ids};
 pub use spare::{SpareMaker, size_at};
-pub use writer::{Appended, Batch, Log};
+pub use writer::{Appended, Log};
 
 use orcas_fs::Random;
 use orcas_record::Sequence;

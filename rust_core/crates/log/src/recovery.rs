@@ -14,12 +14,14 @@ use orcas_base::planted::{self, Bug};
 use orcas_fs::FileSystem;
 use orcas_record::Sequence;
 
-use super::files::{Link, Place};
-use super::format::{FILE_HEADER, LogKeys};
+use super::batch::Batch;
+use super::directory::LogDirectory;
+use super::format::FILE_HEADER;
 use super::header::Header;
+use super::link::Link;
 use super::scan::{Scanned, Scanner};
 use super::survey::Survey;
-use super::writer::{Appended, Batch, Found, Log};
+use super::writer::{Appended, Found, Log};
 use super::{LogOptions, LogPosition, RecoveredBatch, file_path};
 
 #[derive(Debug, thiserror::Error)]
@@ -56,10 +58,10 @@ pub fn recover(
     applied: Option<&LogPosition>,
     visit: Visit<'_>,
 ) -> Result<Recovered, RecoverError> {
-    let place = Place { fs, keys: LogKeys::derive(&options.commit_key), options: Arc::new(options) };
-    let dir = &place.options.dir;
-    let survey = Survey::take(&place)?;
-    let files = survey.walk(&place.options)?;
+    let directory = LogDirectory::new(fs, options);
+    let dir = &directory.options.dir;
+    let survey = Survey::take(&directory)?;
+    let files = survey.walk(&directory.options)?;
 
     let mut replay = Replay { durable_end: LogPosition::ORIGIN, watermark: 0, pending: VecDeque::new(), visit };
     let mut torn_bytes = 0;
@@ -76,7 +78,7 @@ pub fn recover(
         replay.watermark = applied.sequence;
     }
     for (index, header) in todo.iter().enumerate() {
-        let mut scanner = place.scanner(header)?;
+        let mut scanner = directory.scanner(header)?;
         // This file's own header is not known to be durable before one of its batches is.
         replay.durable_end = header.from().clone();
         if let Some(applied) = from.take() {
@@ -89,7 +91,7 @@ pub fn recover(
         }
     }
 
-    survey.remove_void(&*place.fs, dir)?;
+    survey.remove_void(&*directory.fs, dir)?;
     let mut appended = Vec::new();
     let counting = replay.pending.back().map_or(&replay.durable_end, |last| &last.batch.position);
     let last = files.last().map(|last| {
@@ -98,7 +100,7 @@ pub fn recover(
     });
     let found = Found { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), last, survey };
     let (pending, watermark) = (&mut replay.pending, replay.watermark);
-    let log = Log::start(place, found, &mut |log| {
+    let log = Log::start(directory, found, &mut |log| {
         for scanned in pending.drain(..) {
             appended.push(append_again(log, scanned, watermark)?);
         }

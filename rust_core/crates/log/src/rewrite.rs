@@ -11,10 +11,11 @@ use orcas_base::error::Result;
 use orcas_fs::{File, FileSystem, Open};
 use orcas_record::Sequence;
 
-use super::format::{FILE_HEADER, FileSeal, LogKeys};
+use super::batch::Batch;
+use super::directory::LogDirectory;
+use super::format::{FILE_HEADER, FileSeal};
 use super::header::FileHeader;
-use super::writer::{Batch, write_end};
-use super::{LogOptions, LogPosition, file_number, file_path};
+use super::{LogOptions, LogPosition, file_number};
 
 /// Bytes at which a batch is closed.
 const BATCH_BYTES: usize = 1024 * 1024;
@@ -22,9 +23,7 @@ const BATCH_BYTES: usize = 1024 * 1024;
 pub const SET_ASIDE: &str = "damaged";
 
 pub struct LogRewrite {
-    fs: Arc<dyn FileSystem>,
-    options: LogOptions,
-    keys: LogKeys,
+    directory: LogDirectory,
     file: Arc<dyn File>,
     header: FileHeader,
     seal: FileSeal,
@@ -42,18 +41,17 @@ impl LogRewrite {
     /// # Errors
     /// What listing the directory, randomness or making the file ran into.
     pub fn begin(fs: Arc<dyn FileSystem>, options: LogOptions) -> Result<Self> {
+        let directory = LogDirectory::new(fs, options);
+        let LogDirectory { fs, options, .. } = &directory;
         let numbers = fs.list(&options.dir)?.iter().filter_map(|name| file_number(name)).max();
         let number = numbers.unwrap_or(0) + 1;
-        let mut salt = [0; 16];
-        options.random.fill(&mut salt)?;
-        let file = fs.open(&file_path(&options.dir, number), Open::Create)?;
+        let header = directory.new_header(number, &LogPosition::ORIGIN)?;
+        let file = fs.open(&directory.path(number), Open::Create)?;
         file.write_at(0, &[0; FILE_HEADER as usize])?;
-        let predecessor = LogPosition::ORIGIN;
         let position = LogPosition { file: number, offset: FILE_HEADER, ..LogPosition::ORIGIN };
-        let header = FileHeader { store_id: options.store_id, number, salt, predecessor };
-        let (keys, seal) = (LogKeys::derive(&options.commit_key), header.seal());
+        let seal = header.seal();
         let batch = Batch::new();
-        Ok(Self { fs, options, keys, file, header, seal, batch, position, last: 0, in_force: false })
+        Ok(Self { directory, file, header, seal, batch, position, last: 0, in_force: false })
     }
 
     /// The number of the file.
@@ -80,11 +78,11 @@ impl LogRewrite {
     pub fn finish(mut self) -> Result<()> {
         self.write()?;
         self.file.sync_data()?;
-        self.fs.sync_dir(&self.options.dir)?;
-        self.file.write_at(0, &self.header.encode(&self.keys))?;
+        self.directory.fs.sync_dir(&self.directory.options.dir)?;
+        self.file.write_at(0, &self.header.encode(&self.directory.keys))?;
         self.in_force = true;
         self.file.sync_data()?;
-        write_end(&*self.fs, &self.options, &self.keys, self.header.number + 1, &self.position)
+        self.directory.write_end(self.header.number + 1, &self.position)
     }
 
     fn write(&mut self) -> Result<()> {
@@ -92,7 +90,7 @@ impl LogRewrite {
             return Ok(());
         }
         let start = self.position.offset;
-        let commit = self.batch.seal(&self.keys, &self.seal, &self.position, self.last);
+        let commit = self.batch.seal(&self.directory.keys, &self.seal, &self.position, self.last);
         let bytes = self.batch.sealed_bytes();
         self.file.write_at(start, bytes)?;
         self.file.start_writeback(start, bytes.len() as u64);
@@ -111,7 +109,7 @@ impl Drop for LogRewrite {
     fn drop(&mut self) {
         if !self.in_force {
             // A leftover is void: it has no header.
-            let _ = self.fs.remove(&file_path(&self.options.dir, self.header.number));
+            let _ = self.directory.fs.remove(&self.directory.path(self.header.number));
         }
     }
 }

@@ -10,10 +10,10 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
 use orcas_record::Sequence;
 
-use super::files::{Link, Place};
+use super::directory::LogDirectory;
 use super::format::FILE_HEADER;
 use super::header::{CompactedHeader, FileHeader, HEADER_ENCODED, Header, HeaderFault};
-use super::writer::give_back;
+use super::link::Link;
 use super::{LogOptions, LogPosition, file_number, file_path};
 
 pub(super) struct Survey {
@@ -38,8 +38,8 @@ struct Step {
 }
 
 impl Survey {
-    pub fn take(place: &Place) -> Result<Self> {
-        let Place { fs, options, keys } = place;
+    pub fn take(directory: &LogDirectory) -> Result<Self> {
+        let LogDirectory { fs, options, keys } = directory;
         let mut survey = Self {
             plain: BTreeMap::new(),
             compacted: BTreeMap::new(),
@@ -207,13 +207,13 @@ impl Survey {
         remove(fs, dir, all.copied().filter(|number| !kept.contains(number)))
     }
 
-    /// Once the new file is in force: what stands behind the named ends of all files before it.
-    pub fn give_back(&self, fs: &dyn FileSystem, dir: &Path, links: &[Link]) {
+    /// Once the new file is in force: returns what is allocated after the named ends of all files before it.
+    pub fn truncate(&self, directory: &LogDirectory, links: &[Link]) {
         for end in links.iter().map(|link| &link.end) {
             if self.plain.contains_key(&end.file)
                 && self.lengths.get(&end.file).is_some_and(|bytes| *bytes > end.offset)
             {
-                give_back(fs, dir, end.file, end.offset);
+                directory.truncate(end.file, end.offset);
             }
         }
     }

@@ -1,137 +1,27 @@
-//! Batches and the one writer of the log.
+//! The one writer of the log.
 //!
 //! Duties of the caller: one thread appends and syncs; `durable` never claims more than successful syncs covered; a
 //! batch is acknowledged only after the `sync` that follows its `append`; after any error that leaves
 //! `needs_fail_over` true, every batch after the last synced one failed and `fail_over` comes next.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use orcas_base::block::{BLOCK_SIZE, block_crc, field};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
-use orcas_fs::{File, FileSystem, Open};
+use orcas_fs::File;
 use orcas_record::Sequence;
 
-use super::files::{Link, LogFiles, Place};
-use super::format::{
-    COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader,
-    LogKeys, payload_start,
-};
+use super::LogPosition;
+use super::batch::Batch;
+use super::directory::LogDirectory;
+use super::files::LogFiles;
+use super::format::{COMMIT_FRAME, FILE_HEADER, FileSeal};
 use super::header::{FileHeader, Header};
+use super::link::Link;
 use super::reader::LogReader;
 use super::spare::{SpareMaker, fill, size_at};
 use super::survey::Survey;
-use super::{LogOptions, LogPosition, file_path};
-
-/// Bytes of one batch: keeps frame offsets within 32 bits.
-const BATCH_MAX: usize = 1024 * 1024 * 1024;
-
-/// The records that one commit makes durable together, as bytes ready to be written.
-#[derive(Default)]
-pub struct Batch {
-    bytes: Vec<u8>,
-    /// End of the record frames; a commit record of an earlier `append` may stand behind it.
-    frames_end: usize,
-    records: usize,
-    last_sequence: Sequence,
-    /// The salt that the block checksums in `bytes` are mixed with at present.
-    salt: u32,
-    /// A record was too large: the batch is refused as a whole, never written in part.
-    refused: bool,
-}
-
-impl Batch {
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a record whose payload is `parts` joined, at most `FRAME_PAYLOAD_MAX` bytes. Sequences rise. Returns the
-    /// offset of the frame from the start of the batch.
-    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> u32 {
-        debug_assert!(sequence > self.last_sequence);
-        self.bytes.truncate(self.frames_end);
-        let offset = self.frames_end;
-        let length: usize = parts.iter().map(|part| part.len()).sum();
-        if length > FRAME_PAYLOAD_MAX || offset + length > BATCH_MAX {
-            self.refused = true;
-            return offset as u32;
-        }
-        let header = FrameHeader { kind, class: FrameClass::Record, length: length as u32, sequence };
-        let start = offset + payload_start(length);
-        self.bytes.reserve(header.frame_length() + COMMIT_FRAME);
-        self.bytes.extend_from_slice(&header.encode());
-        self.bytes.resize(start, 0);
-        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
-        let (front, payload) = self.bytes.split_at_mut(start);
-        for (block, stored) in payload.chunks(BLOCK_SIZE).zip(front[offset + FRAME_HEADER..].chunks_exact_mut(4)) {
-            stored.copy_from_slice(&(block_crc(block) ^ self.salt).to_le_bytes());
-        }
-        self.bytes.resize(self.bytes.len().next_multiple_of(FRAME_ALIGN), 0);
-        self.frames_end = self.bytes.len();
-        self.records += 1;
-        self.last_sequence = sequence;
-        offset as u32
-    }
-
-    /// Bytes of the records, framed.
-    pub fn len(&self) -> usize {
-        self.frames_end
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.records == 0
-    }
-
-    pub fn records(&self) -> usize {
-        self.records
-    }
-
-    /// Empties the batch and keeps its memory.
-    pub fn clear(&mut self) {
-        let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
-        *self = Self { bytes, ..Self::default() };
-    }
-
-    /// Binds every frame to its place in the file and closes the batch with its commit record.
-    pub(super) fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
-        self.bytes.truncate(self.frames_end);
-        let salt_change = self.salt ^ seal.crc_salt();
-        self.salt = seal.crc_salt();
-        let mut at = 0;
-        while at < self.frames_end {
-            let mut header: [u8; FRAME_HEADER] = field(&self.bytes, at);
-            let length = u32::from_le_bytes(field(&header, 8)) as usize;
-            let crc = seal.header_crc(&header, from.offset + at as u64);
-            header[..4].copy_from_slice(&crc.to_le_bytes());
-            self.bytes[at..at + FRAME_HEADER].copy_from_slice(&header);
-            let payload = at + payload_start(length);
-            for stored in self.bytes[at + FRAME_HEADER..payload].chunks_exact_mut(4) {
-                let salted = u32::from_le_bytes(field(stored, 0)) ^ salt_change;
-                stored.copy_from_slice(&salted.to_le_bytes());
-            }
-            at = (payload + length).next_multiple_of(FRAME_ALIGN);
-        }
-        let mut commit = Commit {
-            start: from.offset,
-            durable,
-            records: self.records as u32,
-            chain: [0; 32],
-            sequence: self.last_sequence.max(from.sequence),
-        };
-        let mut chain = keys.chain_after(&from.chain);
-        chain.update(&self.bytes).update(&commit.chained());
-        commit.chain = chain.finalize().into();
-        self.bytes.extend_from_slice(&commit.encode(keys, seal, from.offset + self.frames_end as u64));
-        commit
-    }
-
-    /// What `seal` made ready to be written.
-    pub(super) fn sealed_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
 
 /// Where a batch went.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,15 +38,13 @@ const SPARE_AT: u64 = 4;
 
 /// The single writer.
 pub struct Log {
-    options: Arc<LogOptions>,
-    keys: LogKeys,
+    directory: LogDirectory,
     current: Current,
     position: LogPosition,
     /// Set by a failed write or sync: this file is never written or synced again.
     failed: Option<Error>,
     /// The end of the chain that the present file's header names, until that header is durable.
     left: Vec<Link>,
-    fs: Arc<dyn FileSystem>,
     spares: SpareMaker,
     reader: LogReader,
     files: LogFiles,
@@ -187,29 +75,31 @@ impl Log {
     /// Continues after the end of what was found, in a file whose zeros and directory entry are durable. `first`
     /// batches are written and made durable before the header, and the header before this returns: a cut in between
     /// leaves the log as it was.
-    pub(super) fn start(place: Place, found: Found, first: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<Self> {
-        let Place { fs, options, keys } = place.clone();
+    pub(super) fn start(
+        directory: LogDirectory,
+        found: Found,
+        first: &mut dyn FnMut(&mut Self) -> Result<()>,
+    ) -> Result<Self> {
+        let LogDirectory { fs, options, keys } = directory.clone();
         let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
         let spare = match (spares.take(), found.last) {
             // What is allocated behind its batches is nothing that a restart would miss.
             (Err(Error::StorageFull), Some((file, end))) => {
-                give_back(&*fs, &options.dir, file, end);
+                directory.truncate(file, end);
                 spares.take()?
             }
             (taken, _) => taken?,
         };
-        let header = new_header(&options, spare.number, &found.end)?;
-        let reader = LogReader::new(Arc::clone(&fs), Arc::clone(&options), keys.clone());
+        let header = directory.new_header(spare.number, &found.end)?;
+        let reader = LogReader::new(fs, options, keys);
         let mut log = Self {
-            files: LogFiles::new(place, spares.clone(), reader.clone(), found.links.clone()),
+            files: LogFiles::new(directory.clone(), spares.clone(), reader.clone(), found.links.clone()),
             reader,
-            fs,
             position: LogPosition { file: spare.number, offset: FILE_HEADER, ..found.end.clone() },
             current: Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header: header.clone() },
             failed: None,
             left: Vec::new(),
-            options,
-            keys,
+            directory,
             spares,
             found: Some(found),
         };
@@ -217,10 +107,10 @@ impl Log {
         if log.position.offset > FILE_HEADER {
             log.current.file.sync_data()?;
         }
-        log.current.file.write_at(0, &header.encode(&log.keys))?;
+        log.current.file.write_at(0, &header.encode(&log.directory.keys))?;
         log.current.file.sync_data()?;
         if let Some(found) = &log.found {
-            found.survey.give_back(&*log.fs, &log.options.dir, &found.links);
+            found.survey.truncate(&log.directory, &found.links);
         }
         Ok(log)
     }
@@ -249,8 +139,8 @@ impl Log {
     }
 
     fn is_short_of_space(&self) -> bool {
-        let free = self.fs.free_bytes(&self.options.dir).unwrap_or(u64::MAX);
-        size_at(free, self.options.file_size) < self.options.file_size
+        let free = self.directory.fs.free_bytes(&self.directory.options.dir).unwrap_or(u64::MAX);
+        size_at(free, self.directory.options.file_size) < self.directory.options.file_size
     }
 
     /// Takes space for a batch that is larger than the file. Where there is none nothing has failed: the log is as it was.
@@ -266,12 +156,12 @@ impl Log {
         if batch.is_empty() {
             return Ok(Appended { file: self.position.file, start, position: self.position.clone() });
         }
-        let commit = batch.seal(&self.keys, &self.current.seal, &self.position, durable);
-        let written = self.current.file.write_at(start, &batch.bytes);
+        let commit = batch.seal(&self.directory.keys, &self.current.seal, &self.position, durable);
+        let written = self.current.file.write_at(start, batch.sealed_bytes());
         self.note(written)?;
         self.position = LogPosition {
             file: self.current.seal.number,
-            offset: start + batch.bytes.len() as u64,
+            offset: start + batch.sealed_bytes().len() as u64,
             chain: commit.chain,
             sequence: commit.sequence,
         };
@@ -287,7 +177,7 @@ impl Log {
         }
         self.note(synced)?;
         if let Some(link) = self.left.last() {
-            give_back(&*self.fs, &self.options.dir, link.end.file, link.end.offset);
+            self.directory.truncate(link.end.file, link.end.offset);
             self.files.append(self.left.drain(..));
         }
         Ok(())
@@ -321,11 +211,11 @@ impl Log {
     pub fn keep(&mut self, compacted: &[(u64, Sequence, Sequence)]) -> Result<Vec<PathBuf>> {
         let Some(found) = &self.found else {
             let kind = std::io::ErrorKind::InvalidInput;
-            return Err(Error::io("keep", &self.options.dir, kind.into()));
+            return Err(Error::io("keep", &self.directory.options.dir, kind.into()));
         };
-        let links = found.survey.chain(&self.options.dir, &found.end, compacted)?;
-        found.survey.remove_others(&*self.fs, &self.options.dir, &links)?;
-        let cut_short = found.survey.cut_short(&self.options.dir, &links);
+        let links = found.survey.chain(&self.directory.options.dir, &found.end, compacted)?;
+        found.survey.remove_others(&*self.directory.fs, &self.directory.options.dir, &links)?;
+        let cut_short = found.survey.cut_short(&self.directory.options.dir, &links);
         self.files.settle(links);
         self.found = None;
         Ok(cut_short)
@@ -365,12 +255,12 @@ impl Log {
         if self.failed.is_some() {
             return;
         }
-        give_back(&*self.fs, &self.options.dir, self.position.file, self.position.offset);
+        self.directory.truncate(self.position.file, self.position.offset);
         let known = self.position == *durable && !planted::is(Bug::CleanEndNotWritten);
         if self.position.offset > FILE_HEADER && known {
             // Without it the next start finds the end as after a kill.
             let number = self.spares.number();
-            drop(write_end(&*self.fs, &self.options, &self.keys, number, &self.position));
+            drop(self.directory.write_end(number, &self.position));
         }
     }
 
@@ -382,9 +272,9 @@ impl Log {
 
     fn continue_after(&mut self, end: LogPosition) -> Result<()> {
         let spare = self.spares.take()?;
-        let header = new_header(&self.options, spare.number, &end)?;
+        let header = self.directory.new_header(spare.number, &end)?;
         // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
-        let written = spare.file.write_at(0, &header.encode(&self.keys));
+        let written = spare.file.write_at(0, &header.encode(&self.directory.keys));
         self.note(written)?;
         // A file that begins behind the end holds nothing and is not named; the end of the one before may be earlier.
         let current = Header::Plain(self.current.header.clone());
@@ -409,36 +299,4 @@ impl Log {
         }
         done
     }
-}
-
-/// Makes the file `number`, of one header that names `end`, behind which there is nothing.
-pub(super) fn write_end(
-    fs: &dyn FileSystem,
-    options: &LogOptions,
-    keys: &LogKeys,
-    number: u64,
-    end: &LogPosition,
-) -> Result<()> {
-    let file = fs.open(&file_path(&options.dir, number), Open::Create)?;
-    let encoded = new_header(options, number, end)?.encode(keys);
-    let mut page = [0; FILE_HEADER as usize];
-    page[..encoded.len()].copy_from_slice(&encoded);
-    file.write_at(0, &page)?;
-    file.sync_data()?;
-    fs.sync_dir(&options.dir)
-}
-
-/// Cuts a file at the end that a durable header names: behind it everything is void, but preallocated, 64 MiB for each
-/// restart. This is about space only, so a failure is left for the next start to mend.
-pub(super) fn give_back(fs: &dyn FileSystem, dir: &Path, number: u64, end: u64) {
-    let cut = fs
-        .open(&file_path(dir, number), Open::Write)
-        .and_then(|file| if file.len()? > end { file.set_len(end) } else { Ok(()) });
-    drop(cut);
-}
-
-fn new_header(options: &LogOptions, number: u64, end: &LogPosition) -> Result<FileHeader> {
-    let mut salt = [0; 16];
-    options.random.fill(&mut salt)?;
-    Ok(FileHeader { store_id: options.store_id, number, salt, predecessor: end.clone() })
 }

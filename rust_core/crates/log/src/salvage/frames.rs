@@ -16,10 +16,33 @@ use super::super::format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match,
 };
 use super::super::window::Window;
-use super::{Piece, Salvaged};
+use super::file::SalvagedFile;
 
 /// Bytes that are kept of a record that cannot be read: enough for its bucket and key.
 const HINT: usize = 2048;
+
+/// What comes out of a log, in the order of sequences.
+pub enum Salvaged {
+    Record(RecoveredRecord),
+    /// The frame of a record is there, but its payload is damaged; `hint` is how that begins.
+    Unreadable {
+        sequence: Sequence,
+        kind: u8,
+        hint: Bytes,
+        path: PathBuf,
+        offset: u64,
+    },
+    /// Behind the last record of a file whose end nobody knows stand bytes that are no whole record.
+    Torn {
+        file: u64,
+        path: PathBuf,
+        offset: u64,
+        /// Behind the last of these bytes.
+        end: u64,
+    },
+    /// Records that are not there, first to last. Some may have been dropped because they counted no more.
+    Gone(Sequence, Sequence),
+}
 
 /// A record of a file, or the end of what the file stands for.
 pub struct Item {
@@ -73,21 +96,21 @@ impl Frames {
     ///
     /// # Errors
     /// When the file's length cannot be told.
-    pub fn new(piece: &Piece, path: PathBuf, file: Arc<dyn File>, keys: Option<&LogKeys>) -> Result<Self> {
-        let readable = piece.limit.min(file.len()?);
+    pub fn new(salvaged: &SalvagedFile, path: PathBuf, file: Arc<dyn File>, keys: Option<&LogKeys>) -> Result<Self> {
+        let readable = salvaged.limit.min(file.len()?);
         Ok(Self {
             path,
-            number: piece.number,
+            number: salvaged.number,
             // A salt of which four bytes are known verifies no commit.
-            keys: keys.filter(|_| piece.header.is_some()).cloned(),
-            seal: piece.seal.clone(),
-            until: piece.until,
+            keys: keys.filter(|_| salvaged.header.is_some()).cloned(),
+            seal: salvaged.seal.clone(),
+            until: salvaged.until,
             window: Window::new(file, readable, &|_| Ok(())),
             at: FILE_HEADER,
-            last: piece.header.as_ref().map(|header| header.from().sequence),
-            claimed: piece.limit,
+            last: salvaged.header.as_ref().map(|header| header.from().sequence),
+            claimed: salvaged.limit,
             sound: true,
-            contiguous: piece.header.is_some(),
+            contiguous: salvaged.header.is_some(),
             ended: false,
             torn: None,
             batch: 0,

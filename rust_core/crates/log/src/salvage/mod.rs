@@ -5,14 +5,13 @@
 //! take four bytes of the salt, so where a header is gone the salt follows from any whole frame. Records come in the
 //! order of their sequences, each once; what they mean is not known here.
 
+mod file;
 mod frames;
 mod salt;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use bytes::Bytes;
 
 use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open, read_around_faults};
@@ -21,57 +20,21 @@ use orcas_record::Sequence;
 use super::format::{FILE_HEADER, FileSeal, LogKeys};
 use super::header::{HEADER_ENCODED, Header};
 use super::spare::SpareMaker;
-use super::{LogOptions, RecoveredRecord, file_number, file_path};
+use super::{LogOptions, file_number, file_path};
+use file::{SalvagedFile, Whole};
 use frames::{Frames, Item};
 use salt::recover_salt;
+
+pub use frames::Salvaged;
 
 /// The files of a log from which anything can be read.
 pub struct LogSalvage {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     keys: Option<LogKeys>,
-    files: Vec<Piece>,
+    files: Vec<SalvagedFile>,
     /// What is wrong with files as a whole.
     pub findings: Vec<(PathBuf, String)>,
-}
-
-/// A file as far as it can be read.
-struct Piece {
-    number: u64,
-    seal: FileSeal,
-    /// Its checksum holds, and this store made it.
-    header: Option<Header>,
-    /// Bytes beyond are void.
-    limit: u64,
-    /// The last sequence that the file stands for, where that is known.
-    until: Option<Sequence>,
-    /// Of the first record that can be read.
-    first: Sequence,
-    /// A compacted file in which everything is as it was written: what else is there for its records counts no more.
-    whole: bool,
-}
-
-/// What comes out of a log, in the order of sequences.
-pub enum Salvaged {
-    Record(RecoveredRecord),
-    /// The frame of a record is there, but its payload is damaged; `hint` is how that begins.
-    Unreadable {
-        sequence: Sequence,
-        kind: u8,
-        hint: Bytes,
-        path: PathBuf,
-        offset: u64,
-    },
-    /// Behind the last record of a file whose end nobody knows stand bytes that are no whole record.
-    Torn {
-        file: u64,
-        path: PathBuf,
-        offset: u64,
-        /// Behind the last of these bytes.
-        end: u64,
-    },
-    /// Records that are not there, first to last. Some may have been dropped because they counted no more.
-    Gone(Sequence, Sequence),
 }
 
 /// What was read.
@@ -181,57 +144,57 @@ impl LogSalvage {
             Some(Header::Compacted(compacted)) => compacted.own_end,
             _ => length,
         };
-        self.files.push(Piece { number, seal, header, limit, until: None, first: 0, whole: false });
+        self.files.push(SalvagedFile { number, seal, header, limit, until: None, first: 0, whole: false });
         Ok(())
     }
 
     /// Where a file ends, the header of its successor says.
     fn find_ends(&mut self) {
-        let begins = |piece: &Piece| piece.header.as_ref().map(|header| header.from().clone());
+        let begins = |file: &SalvagedFile| file.header.as_ref().map(|header| header.from().clone());
         for end in self.files.iter().filter_map(begins).collect::<Vec<_>>() {
-            let before = self.files.iter_mut().find(|piece| piece.number == end.file && !piece.is_compacted());
+            let before = self.files.iter_mut().find(|file| file.number == end.file && !file.is_compacted());
             if let Some(before) = before {
                 before.limit = before.limit.min(end.offset);
                 before.until = Some(end.sequence);
             }
         }
-        for piece in &mut self.files {
-            if let Some(Header::Compacted(header)) = &piece.header {
-                piece.until = Some(header.end.sequence);
+        for file in &mut self.files {
+            if let Some(Header::Compacted(header)) = &file.header {
+                file.until = Some(header.end.sequence);
             }
         }
     }
 
     /// With which record each file begins, and whether compacted files are whole.
     fn find_beginnings(&mut self) -> Result<()> {
-        for mut piece in std::mem::take(&mut self.files) {
-            let mut frames = self.frames(&piece)?;
+        for mut file in std::mem::take(&mut self.files) {
+            let mut frames = self.frames(&file)?;
             let Some(first) = frames.next()? else { continue };
-            piece.first = first.sequence;
-            if piece.is_compacted() {
+            file.first = first.sequence;
+            if file.is_compacted() {
                 while frames.next()?.is_some() {}
-                piece.whole = frames.is_whole();
+                file.whole = frames.is_whole();
             }
-            self.files.push(piece);
+            self.files.push(file);
         }
-        self.files.sort_by_key(|piece| (piece.first, piece.number));
+        self.files.sort_by_key(|file| (file.first, file.number));
         Ok(())
     }
 
-    fn frames(&self, piece: &Piece) -> Result<Frames> {
-        let path = file_path(&self.dir, piece.number);
-        let file = self.fs.open(&path, Open::Read)?;
-        Frames::new(piece, path, file, self.keys.as_ref())
+    fn frames(&self, file: &SalvagedFile) -> Result<Frames> {
+        let path = file_path(&self.dir, file.number);
+        let opened = self.fs.open(&path, Open::Read)?;
+        Frames::new(file, path, opened, self.keys.as_ref())
     }
 
     /// How single records of each file are read.
     pub fn seals(&self) -> HashMap<u64, FileSeal> {
-        self.files.iter().map(|piece| (piece.number, piece.seal.clone())).collect()
+        self.files.iter().map(|file| (file.number, file.seal.clone())).collect()
     }
 
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|piece| piece.limit).sum()
+        self.files.iter().map(|file| file.limit).sum()
     }
 
     pub fn dir(&self) -> &Path {
@@ -245,7 +208,7 @@ impl LogSalvage {
 
     /// The last record that a compacted file stands for.
     pub fn compacted_up_to(&self) -> Sequence {
-        self.files.iter().filter(|piece| piece.is_compacted()).filter_map(|piece| piece.until).max().unwrap_or(0)
+        self.files.iter().filter(|file| file.is_compacted()).filter_map(|file| file.until).max().unwrap_or(0)
     }
 
     /// Gives every record that can be read, and what is not there, in the order of sequences.
@@ -253,15 +216,15 @@ impl LogSalvage {
     /// # Errors
     /// What `visit` returns, and what reading a file ran into.
     pub fn read(&self, visit: &mut dyn FnMut(Salvaged) -> Result<()>) -> Result<Counted> {
-        let whole: Vec<Whole> = self.files.iter().filter_map(Piece::stands_for).collect();
+        let whole: Vec<Whole> = self.files.iter().filter_map(SalvagedFile::stands_for).collect();
         let mut waiting = self.files.iter().peekable();
         let mut open: Vec<(Frames, Item)> = Vec::new();
         let mut counted = Counted { files: self.files.len() as u64, ..Counted::default() };
         let mut covered = 0;
         loop {
             let mut least = open.iter().map(|(_, item)| item.sequence).min();
-            while let Some(piece) = waiting.next_if(|piece| least.is_none_or(|least| piece.first <= least)) {
-                let mut frames = self.frames(piece)?;
+            while let Some(file) = waiting.next_if(|file| least.is_none_or(|least| file.first <= least)) {
+                let mut frames = self.frames(file)?;
                 if let Some(item) = frames.next()? {
                     least = Some(least.map_or(item.sequence, |least| least.min(item.sequence)));
                     open.push((frames, item));
@@ -303,35 +266,6 @@ impl LogSalvage {
                 counted.records += u64::from(matches!(found, Salvaged::Record(_)));
                 visit(found)?;
             }
-        }
-    }
-}
-
-/// A whole compacted file, and the records that it stands for: behind `from`, up to `end`.
-struct Whole {
-    number: u64,
-    from: Sequence,
-    end: Sequence,
-}
-
-impl Whole {
-    /// Whether it has everything that still counts of an older file's record.
-    fn replaces(&self, file: u64, sequence: Sequence) -> bool {
-        file < self.number && self.from < sequence && sequence <= self.end
-    }
-}
-
-impl Piece {
-    fn is_compacted(&self) -> bool {
-        matches!(self.header, Some(Header::Compacted(_)))
-    }
-
-    fn stands_for(&self) -> Option<Whole> {
-        match &self.header {
-            Some(Header::Compacted(header)) if self.whole => {
-                Some(Whole { number: self.number, from: header.from.sequence, end: header.end.sequence })
-            }
-            _ => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A load from its first object to its last report: phases, the threads that work on them, and what they counted.
+//! A load as a sequence of phases, the threads that execute them, and their results.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use super::job::{Job, Written};
+use super::objects::OBJECTS_MAX;
 use super::plan::{Target, Workload};
-use super::space::OBJECTS_MAX;
 use super::tally::Tally;
 use super::tasks::{LoadContext, TaskSource};
-use super::worker::{Ran, Worker};
+use super::worker::{PhaseResult, Worker};
 
-/// Bytes that are read again after a measurement, at most.
+/// Most bytes that are read back after a measurement.
 const READ_BACK_MAX: u64 = 256 << 20;
 
-/// Why a load cannot begin.
+/// Why a load or a phase cannot start or finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     #[error("there is no operation in the mix")]
@@ -36,24 +36,25 @@ pub enum LoadError {
     Panicked,
 }
 
-/// What to do.
+/// What the threads of a load do next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// Write the objects that are there before the clock starts.
+    /// Write the objects that exist before the measurement.
     Prepare,
-    /// The mix of operations: until so many were begun, or for so long.
+    /// The mix of operations, until this many were started.
     Count(u64),
+    /// The mix of operations, for this long.
     Time(Duration),
-    /// As `Time`, but nothing of it counts.
+    /// Like `Time`, but excluded from the totals.
     Warm(Duration),
-    /// Read a sample of what was written.
+    /// Read back a sample of what was written.
     ReadBack,
 }
 
-/// What a phase, or several, came to.
+/// The result of one phase, or of several together.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// From the first operation's begin to the last one's end.
+    /// From the start of the first operation to the end of the last.
     pub elapsed: Duration,
     /// Processor time of the threads of the load.
     pub cpu: Duration,
@@ -61,8 +62,8 @@ pub struct Report {
 }
 
 struct RunningPhase {
-    threads: Vec<JoinHandle<(Worker, Ran)>>,
-    /// Ends when all threads have let go of the other side.
+    threads: Vec<JoinHandle<(Worker, PhaseResult)>>,
+    /// Disconnected when all threads have dropped their senders.
     over: mpsc::Receiver<()>,
     phase: Phase,
 }
@@ -72,7 +73,7 @@ enum Workers {
     Running(RunningPhase),
 }
 
-/// A load on one server. Its connections stay open from one phase to the next.
+/// A load on one server. Connections stay open between phases.
 pub struct Load {
     context: Arc<LoadContext>,
     workers: Mutex<Workers>,
@@ -100,13 +101,13 @@ impl Load {
         Ok(Self { context, workers: Mutex::new(Workers::Idle(workers)), total: Mutex::default() })
     }
 
-    /// Begins a phase and returns.
+    /// Starts a phase and returns without waiting for it.
     pub fn start(&self, phase: Phase) -> Result<(), LoadError> {
         let mut state = self.workers.lock();
         let Workers::Idle(workers) = &mut *state else { return Err(LoadError::Busy) };
         let mut workers = std::mem::take(workers);
         let source = Arc::new(match phase {
-            Phase::Prepare => TaskSource::Fill { left: AtomicU64::new(u64::from(self.context.know.workload.keys)) },
+            Phase::Prepare => TaskSource::Fill { left: AtomicU64::new(u64::from(self.context.model.workload.keys)) },
             Phase::Count(count) => TaskSource::Counted { left: AtomicU64::new(count) },
             Phase::Time(length) | Phase::Warm(length) => TaskSource::Timed { deadline: OnceLock::new(), length },
             Phase::ReadBack => TaskSource::ReadBack { queue: Mutex::new(self.sampled(&mut workers)) },
@@ -117,9 +118,9 @@ impl Load {
         let threads = workers.into_iter().map(|mut worker| {
             let (source, together, alive) = (Arc::clone(&source), Arc::clone(&together), alive.clone());
             thread::spawn(move || {
-                let ran = worker.run(&source, &together);
+                let result = worker.run(&source, &together);
                 drop(alive);
-                (worker, ran)
+                (worker, result)
             })
         });
         let threads = threads.collect();
@@ -127,12 +128,12 @@ impl Load {
         Ok(())
     }
 
-    /// What to read again: of each thread its share, as long as the bytes are not too many.
+    /// What to read back: the samples of all threads, up to `READ_BACK_MAX` bytes.
     fn sampled(&self, workers: &mut [Worker]) -> Vec<Written> {
         let mut room = READ_BACK_MAX;
         let mut wanted = Vec::new();
         for written in workers.iter_mut().flat_map(Worker::take_sample) {
-            let length = Job::read_back(written, &self.context.know).map_or(0, |job| job.length(&self.context.know));
+            let length = Job::read_back(written, &self.context.model).map_or(0, |job| job.length(&self.context.model));
             if wanted.is_empty() || length <= room {
                 room = room.saturating_sub(length);
                 wanted.push(written);
@@ -141,24 +142,24 @@ impl Load {
         wanted
     }
 
-    /// Waits at most so long; whether the phase is over.
+    /// Waits at most `timeout` for the end of the phase. Returns whether it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         let state = self.workers.lock();
         let Workers::Running(running) = &*state else { return true };
         running.over.recv_timeout(timeout) != Err(mpsc::RecvTimeoutError::Timeout)
     }
 
-    /// Operations that have ended in this phase, and bytes that they moved.
+    /// Operations that have ended in this phase, and the bytes that they transferred.
     pub fn progress(&self) -> (u64, u64) {
         self.context.counts()
     }
 
-    /// Ends this phase and forbids others. What is under way is dropped.
+    /// Ends this phase and prevents others. Operations in progress are abandoned.
     pub fn stop(&self) {
         self.context.stop();
     }
 
-    /// Waits for the end of the phase, and reports what it came to.
+    /// Waits for the end of the phase and returns its result.
     pub fn finish(&self) -> Result<Report, LoadError> {
         let mut state = self.workers.lock();
         let Workers::Running(running) = std::mem::replace(&mut *state, Workers::Idle(Vec::new())) else {
@@ -168,16 +169,16 @@ impl Load {
         let mut report = Report::default();
         let mut span: Option<(Instant, Instant)> = None;
         for thread in running.threads {
-            let (worker, ran) = thread.join().map_err(|_| LoadError::Panicked)?;
+            let (worker, result) = thread.join().map_err(|_| LoadError::Panicked)?;
             workers.push(worker);
-            let (from, until) = span.unwrap_or((ran.started, ran.ended));
-            span = Some((from.min(ran.started), until.max(ran.ended)));
-            report.cpu += ran.cpu;
-            report.tally.merge(ran.tally);
+            let (from, until) = span.unwrap_or((result.started, result.ended));
+            span = Some((from.min(result.started), until.max(result.ended)));
+            report.cpu += result.cpu;
+            report.tally.merge(result.tally);
         }
         report.elapsed = span.map_or(Duration::ZERO, |(from, until)| until.duration_since(from));
         if matches!(running.phase, Phase::Prepare | Phase::Warm(_)) {
-            // Only what was measured is read again.
+            // Only what was written during a measurement is read back.
             workers.iter_mut().for_each(|worker| drop(worker.take_sample()));
         }
         *state = Workers::Idle(workers);
@@ -190,7 +191,7 @@ impl Load {
         Ok(report)
     }
 
-    /// All measured phases together.
+    /// The result of all measured phases together.
     pub fn total(&self) -> Report {
         self.total.lock().clone()
     }

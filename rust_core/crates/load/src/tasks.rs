@@ -1,4 +1,4 @@
-//! What the threads of a load share: where their tasks come from, whether to stop, and how much was done.
+//! What the threads of a load share: the source of their tasks, the request to stop, and counts of what was done.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::job::{Knowledge, Written};
-use super::plan::{Deck, Operation, Workload};
+use super::job::{Model, Written};
+use super::plan::{Operation, Schedule, Workload};
 
 /// What the threads of a load share.
 pub struct LoadContext {
-    pub know: Knowledge,
-    deck: Deck,
-    /// Operations dealt in all phases.
-    dealt: AtomicU64,
+    pub model: Model,
+    schedule: Schedule,
+    /// Operations started in all phases.
+    begun: AtomicU64,
     stopped: AtomicBool,
     done: AtomicU64,
     bytes: AtomicU64,
@@ -23,9 +23,9 @@ pub struct LoadContext {
 impl LoadContext {
     pub fn new(workload: Workload, bucket: String) -> Self {
         Self {
-            deck: Deck::new(&workload),
-            know: Knowledge::new(workload, bucket),
-            dealt: AtomicU64::new(0),
+            schedule: Schedule::new(&workload),
+            model: Model::new(workload, bucket),
+            begun: AtomicU64::new(0),
             stopped: AtomicBool::new(false),
             done: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -45,30 +45,30 @@ impl LoadContext {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Operations that have ended since the counts were restarted, and bytes that they moved.
+    /// Operations that have ended since `restart_counts`, and the bytes that they transferred.
     pub fn counts(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
-    /// One more operation has ended, and moved so many bytes.
+    /// Counts an operation that has ended and the bytes that it transferred.
     pub fn count(&self, bytes: u64) {
         self.done.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// What a connection does next.
+/// What a client does next.
 #[derive(Clone, Copy, Debug)]
 pub enum Task {
-    /// The next operation of the deck.
-    Ask(Operation),
-    /// Write one more of the objects that are there before the clock starts.
+    /// The next operation of the mix.
+    Operation(Operation),
+    /// Write one of the objects that exist before the measurement.
     Fill,
-    /// Read again.
+    /// Read back something that was written.
     Read(Written),
 }
 
-/// Where the tasks of a phase come from.
+/// The tasks of a phase, taken by all threads.
 pub enum TaskSource {
     Fill {
         left: AtomicU64,
@@ -76,7 +76,7 @@ pub enum TaskSource {
     Counted {
         left: AtomicU64,
     },
-    /// Whoever asks first starts the clock.
+    /// The first call of `next` starts the clock.
     Timed {
         deadline: OnceLock<Instant>,
         length: Duration,
@@ -86,21 +86,22 @@ pub enum TaskSource {
     },
 }
 
-/// Takes one, unless none is left.
+/// Decrements the counter unless it is 0. Returns whether it did.
 fn take_one(left: &AtomicU64) -> bool {
     left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
 impl TaskSource {
-    /// `None`: the phase is over.
+    /// `None` when the phase is over.
     pub fn next(&self, context: &LoadContext) -> Option<Task> {
-        let deal = || Task::Ask(context.deck.card(context.dealt.fetch_add(1, Ordering::Relaxed)));
+        let next_operation =
+            || Task::Operation(context.schedule.operation(context.begun.fetch_add(1, Ordering::Relaxed)));
         match self {
             Self::Fill { left } => take_one(left).then_some(Task::Fill),
-            Self::Counted { left } => take_one(left).then(deal),
+            Self::Counted { left } => take_one(left).then(next_operation),
             Self::Timed { deadline, length } => {
                 let now = Instant::now();
-                (now < *deadline.get_or_init(|| now + *length)).then(deal)
+                (now < *deadline.get_or_init(|| now + *length)).then(next_operation)
             }
             Self::ReadBack { queue } => queue.lock().pop().map(Task::Read),
         }

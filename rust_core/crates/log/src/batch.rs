@@ -9,20 +9,20 @@ use super::format::{
     payload_start,
 };
 
-/// Bytes of one batch: keeps frame offsets within 32 bits.
+/// Most bytes of a batch, so that frame offsets fit into 32 bits.
 const BATCH_MAX: usize = 1024 * 1024 * 1024;
 
-/// The records that one commit makes durable together, as bytes ready to be written.
+/// The encoded records that one commit makes durable together.
 #[derive(Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// End of the record frames; a commit record of an earlier `append` may stand behind it.
+    /// End of the record frames. A commit record from an earlier `seal` may follow.
     frames_end: usize,
     records: usize,
     last_sequence: Sequence,
-    /// The salt that the block checksums in `bytes` are mixed with at present.
+    /// The salt that the block checksums in `bytes` are currently mixed with.
     salt: u32,
-    /// A record was too large: the batch is refused as a whole, never written in part.
+    /// A record was too large, so the whole batch is refused.
     pub(super) refused: bool,
 }
 
@@ -31,8 +31,8 @@ impl Batch {
         Self::default()
     }
 
-    /// Adds a record whose payload is `parts` joined, at most `FRAME_PAYLOAD_MAX` bytes. Sequences rise. Returns the
-    /// offset of the frame from the start of the batch.
+    /// Adds a record whose payload is `parts` joined, at most `FRAME_PAYLOAD_MAX` bytes. Sequences ascend. Returns the
+    /// offset of the frame in the batch.
     pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> u32 {
         debug_assert!(sequence > self.last_sequence);
         self.bytes.truncate(self.frames_end);
@@ -59,7 +59,7 @@ impl Batch {
         offset as u32
     }
 
-    /// Bytes of the records, framed.
+    /// Bytes of the record frames.
     pub fn len(&self) -> usize {
         self.frames_end
     }
@@ -79,7 +79,7 @@ impl Batch {
         *self = Self { bytes, ..Self::default() };
     }
 
-    /// Binds every frame to its place in the file and closes the batch with its commit record.
+    /// Binds every frame to its position in the file and closes the batch with its commit record.
     pub(super) fn seal(&mut self, keys: &LogKeys, seal: &FileSeal, from: &LogPosition, durable: Sequence) -> Commit {
         self.bytes.truncate(self.frames_end);
         let salt_change = self.salt ^ seal.crc_salt();
@@ -112,7 +112,7 @@ impl Batch {
         commit
     }
 
-    /// What `seal` made ready to be written.
+    /// The bytes that `seal` prepared for writing.
     pub(super) fn sealed_bytes(&self) -> &[u8] {
         &self.bytes
     }

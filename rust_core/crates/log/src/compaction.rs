@@ -1,7 +1,7 @@
-//! Writes a compacted file: the records that still count of a run of sealed files, under their old sequences.
+//! Writes a compacted file: the records of a run of sealed files that still count, under the same sequences.
 //!
-//! The header comes last, after a sync of everything it speaks of, so a valid header means a whole file. Until a record
-//! names the file nothing depends on it, and without one it is removed again.
+//! The header is written last, after a sync of everything else, so a valid header implies a complete file. Nothing
+//! depends on the file until a record names it, and without such a record the next start removes it.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use super::files::{CompactedLog, LogFiles, Run};
 use super::format::{COMMIT_FRAME, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
 use super::header::CompactedHeader;
 
-/// Bytes of records that close a batch.
+/// Bytes of records after which a batch is closed.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// A compacted file that is being written. Dropped unfinished, its file is removed.
+/// A compacted file that is being written. The file is removed if this is dropped before `finish`.
 pub struct LogCompaction {
     files: LogFiles,
     run: Run,
@@ -28,29 +28,29 @@ pub struct LogCompaction {
     salt: [u8; 16],
     seal: FileSeal,
     batch: Batch,
-    /// Behind the last batch written.
+    /// The end of the last batch written.
     position: LogPosition,
-    /// Of the last record pushed.
+    /// Sequence of the last record pushed.
     last: Sequence,
     progress: Progress,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// A write failed: what the file holds is unknown.
+    /// A write failed, so the content of the file is unknown.
     Failed,
     Body,
-    /// The header may stand on the disk.
+    /// The header may be on the disk.
     Header,
     Finished,
 }
 
 impl LogFiles {
-    /// Begins the replacement of a run of adjacent sealed files, first to last.
+    /// Begins to replace a run of adjacent sealed files, in their order.
     ///
     /// # Errors
-    /// `Io` with `ResourceBusy` while another compaction has one of the files, with `InvalidInput` when they are no
-    /// run, stand for no records, or `Log::keep` has not settled yet what is in force.
+    /// `Io` with `ResourceBusy` while another compaction uses one of the files; with `InvalidInput` when the files are
+    /// not a run, cover no records, or `Log::keep` was not called yet.
     pub fn compact(&self, files: &[u64]) -> Result<LogCompaction> {
         self.remove_abandoned(files)?;
         let number = self.next_number();
@@ -71,7 +71,7 @@ impl LogCompaction {
         let last = run.from.sequence;
         let (batch, progress) = (Batch::new(), Progress::Body);
         let compaction = Self { files, run, file, salt, seal, batch, position, last, progress };
-        // A file that holds no record at all must be long enough for a header.
+        // A file without records must still be long enough for a header.
         compaction.file.write_at(0, &[0; FILE_HEADER as usize])?;
         Ok(compaction)
     }
@@ -80,16 +80,16 @@ impl LogCompaction {
         self.run.number
     }
 
-    /// Adds a record as `Batch::push` does. Sequences ascend and are among those the replaced files stand for. Returns
-    /// the frame's offset in the new file.
+    /// Adds a record as `Batch::push` does. Sequences ascend and are among those that the replaced files cover. Returns
+    /// the offset of the frame in the new file.
     ///
     /// # Errors
-    /// `Record` when that is not so or the record is too large; then, and after a failed write, the compaction is void.
+    /// `Record` when the sequence is wrong or the record is too large. After any error the compaction is void.
     pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<u64> {
         self.check()?;
         if sequence <= self.last || sequence > self.run.end.sequence {
             self.progress = Progress::Failed;
-            return Err(Error::Record { reason: "a record is not among those that the compacted file stands for" });
+            return Err(Error::Record { reason: "a record is not among those that the compacted file covers" });
         }
         if parts.iter().map(|part| part.len()).sum::<usize>() > FRAME_PAYLOAD_MAX {
             self.progress = Progress::Failed;
@@ -107,7 +107,7 @@ impl LogCompaction {
         self.position.offset + if self.batch.is_empty() { 0 } else { (self.batch.len() + COMMIT_FRAME) as u64 }
     }
 
-    /// Makes the file whole and durable.
+    /// Completes the file and makes it durable.
     pub fn finish(mut self) -> Result<CompactedLog> {
         self.check()?;
         self.write()?;
@@ -144,7 +144,7 @@ impl LogCompaction {
         })
     }
 
-    /// Writes the batch and begins another.
+    /// Writes the batch and begins the next one.
     fn write(&mut self) -> Result<()> {
         if self.batch.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! The directory of a log, its options and keys, and what reads or changes single files in it by their numbers.
+//! The directory of a log with its options and keys, and operations on single files by number.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,23 +10,23 @@ use super::{LogPosition, RecoveredBatch};
 #[derive(Clone, Debug)]
 pub struct Link {
     pub header: Header,
-    /// Where the next one begins.
+    /// Where the next file begins.
     pub end: LogPosition,
 }
 
 impl Link {
-    /// Visits the batches from the scanner's place to the end of the file, all of which were durable before it was
-    /// sealed. The place behind the last batch of a compacted file is that of its run.
+    /// Visits the batches from the position of the scanner to the end of the file. All were durable before the file was
+    /// sealed. The position of the last batch of a compacted file is the end of its run.
     pub fn replay(&self, scanner: &mut Scanner, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
         while scanner.position().offset < self.bytes() {
             let Some(mut scanned) = scanner.next()? else {
                 return Err(scanner.corrupt("the chain breaks in a file that has a successor"));
             };
-            let place = scanned.batch.position.offset;
-            if place > self.bytes() || place == self.bytes() && !self.ends_at(scanner.position()) {
+            let end = scanned.batch.position.offset;
+            if end > self.bytes() || end == self.bytes() && !self.ends_at(scanner.position()) {
                 break;
             }
-            if place == self.bytes() {
+            if end == self.bytes() {
                 scanned.batch.position = self.end.clone();
             }
             visit(scanned.batch)?;
@@ -37,7 +37,7 @@ impl Link {
         Err(scanner.corrupt("the file does not end where its successor says"))
     }
 
-    /// Bytes of the file that count.
+    /// Bytes of the file up to the end of its last batch.
     pub fn bytes(&self) -> u64 {
         match &self.header {
             Header::Plain(_) => self.end.offset,

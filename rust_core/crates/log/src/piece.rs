@@ -1,4 +1,4 @@
-//! A file of a log that may be damaged, and what is missing or wrong there.
+//! A file of a log that may be damaged, and descriptions of gaps and faults.
 
 use std::path::PathBuf;
 
@@ -8,21 +8,21 @@ use super::LogPosition;
 use super::directory::LogDirectory;
 use super::header::Header;
 
-/// A file of the chain, or what is left of it.
+/// A file of the chain that may be damaged.
 pub struct LogPiece {
     pub(super) directory: LogDirectory,
     pub(super) header: Header,
-    /// Where the next file says this one ends; `None` when that is not known, as of the file that was written last.
+    /// The end of the file according to the next one. `None` if unknown, as for the last file.
     pub(super) end: Option<LogPosition>,
-    /// Whether where the file begins in the chain can be believed.
+    /// Whether the start position in the header is reliable.
     pub(super) from_known: bool,
-    /// What is missing between the piece before and this one.
+    /// What is missing between the previous piece and this one.
     pub gap: Option<LogGap>,
     /// Bytes to read.
     pub bytes: u64,
 }
 
-/// Records up to `until` that no file holds.
+/// Records up to `until` that no file contains.
 #[derive(Clone, Debug)]
 pub struct LogGap {
     pub path: PathBuf,
@@ -39,19 +39,19 @@ impl LogPiece {
         self.directory.path(self.file())
     }
 
-    /// Last sequence before the file's first record.
+    /// The last sequence before the first record of the file.
     pub fn after(&self) -> Sequence {
         self.header.from().sequence
     }
 }
 
-/// Something in a log file that is not as it was written.
+/// Damage in a log file.
 #[derive(Clone, Debug)]
 pub struct LogFault {
     pub file: u64,
     pub path: PathBuf,
     pub offset: u64,
     pub reason: &'static str,
-    /// First and last of the records that cannot be read because of it. The last is `Sequence::MAX` when nobody knows.
+    /// First and last sequence of the records that are lost. The last is `Sequence::MAX` if it is unknown.
     pub lost: Option<(Sequence, Sequence)>,
 }

@@ -1,8 +1,8 @@
-//! A log that is written anew as a whole: one plain file without a predecessor, which takes the place of every other
-//! file when its header is durable. For a log whose damage somebody has agreed to leave behind.
+//! Rewrites a damaged log, after the operator has accepted the loss: one plain file without a predecessor, which replaces
+//! all other files when its header is durable.
 //!
-//! Invariants: until the header is durable the old files are in force, and nothing was changed in them. Every commit
-//! record says that its own batch is durable, which is so whenever the file is in force.
+//! Invariants: until the header is durable, the old files are unchanged and in force. Every commit record says that its
+//! own batch is durable, which is true whenever the file is in force.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::format::{FILE_HEADER, FileSeal};
 use super::header::FileHeader;
 use super::{LogOptions, LogPosition, file_number};
 
-/// Bytes at which a batch is closed.
+/// Bytes of records after which a batch is closed.
 const BATCH_BYTES: usize = 1024 * 1024;
-/// Behind the name of a file that is kept for whoever wants to look at it.
+/// Extension of a damaged file that is kept for examination.
 pub const SET_ASIDE: &str = "damaged";
 
 pub struct LogRewrite {
@@ -28,18 +28,18 @@ pub struct LogRewrite {
     header: FileHeader,
     seal: FileSeal,
     batch: Batch,
-    /// Behind the last batch written.
+    /// End of the last batch written.
     position: LogPosition,
-    /// Of the last record pushed.
+    /// Sequence of the last record pushed.
     last: Sequence,
     in_force: bool,
 }
 
 impl LogRewrite {
-    /// Begins a file behind all that are there. Nobody may have the log open.
+    /// Begins a file with the next free number. The log must not be open.
     ///
     /// # Errors
-    /// What listing the directory, randomness or making the file ran into.
+    /// When the directory cannot be listed, or the file or its salt cannot be made.
     pub fn begin(fs: Arc<dyn FileSystem>, options: LogOptions) -> Result<Self> {
         let directory = LogDirectory::new(fs, options);
         let LogDirectory { fs, options, .. } = &directory;
@@ -59,10 +59,10 @@ impl LogRewrite {
         self.header.number
     }
 
-    /// Adds a record as [`Batch::push`] does. Returns the frame's offset in the file.
+    /// Adds a record as [`Batch::push`] does. Returns the offset of the frame in the file.
     ///
     /// # Errors
-    /// What writing ran into.
+    /// When a write fails.
     pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<u64> {
         if self.batch.len() >= BATCH_BYTES {
             self.write()?;
@@ -71,10 +71,10 @@ impl LogRewrite {
         Ok(self.position.offset + u64::from(self.batch.push(sequence, kind, parts)))
     }
 
-    /// Puts the file in force: from here on every other file counts for nothing.
+    /// Puts the file in force, so that all other files are void.
     ///
     /// # Errors
-    /// What writing ran into. The old files are in force then, unless only the directory or what follows failed.
+    /// When a write fails. The old files are then in force, unless the header was written.
     pub fn finish(mut self) -> Result<()> {
         self.write()?;
         self.file.sync_data()?;
@@ -108,16 +108,16 @@ impl LogRewrite {
 impl Drop for LogRewrite {
     fn drop(&mut self) {
         if !self.in_force {
-            // A leftover is void: it has no header.
+            // Without a header the file is void in any case.
             let _ = self.directory.fs.remove(&self.directory.path(self.header.number));
         }
     }
 }
 
-/// Renames every log file with a number below `number`, so that no start looks at them. Returns the new paths.
+/// Renames every log file with a number below `number`, so that no start reads it. Returns the new paths.
 ///
 /// # Errors
-/// What renaming ran into; some may have been renamed.
+/// When a file cannot be renamed. Others may have been renamed.
 pub fn set_aside_before(fs: &dyn FileSystem, dir: &Path, number: u64) -> Result<Vec<PathBuf>> {
     let mut aside = Vec::new();
     for name in fs.list(dir)? {

@@ -1,8 +1,8 @@
 //! The one writer of the log.
 //!
-//! Duties of the caller: one thread appends and syncs; `durable` never claims more than successful syncs covered; a
-//! batch is acknowledged only after the `sync` that follows its `append`; after any error that leaves
-//! `needs_fail_over` true, every batch after the last synced one failed and `fail_over` comes next.
+//! Duties of the caller: only one thread appends and syncs. `durable` covers at most what successful syncs covered. A
+//! batch is acknowledged only after the `sync` that follows its `append`. If `needs_fail_over` is true after an error,
+//! every batch after the last synced one has failed, and the next call is `fail_over`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use super::reader::LogReader;
 use super::spare::{SpareMaker, fill, size_at};
 use super::survey::Survey;
 
-/// Where a batch went.
+/// Where a batch was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
     pub file: u64,
@@ -32,8 +32,8 @@ pub struct Appended {
     pub position: LogPosition,
 }
 
-/// The spare file is made when this part of the present one is full: early enough for the roll, and not for a store
-/// that is hardly written to.
+/// The spare file is made when a quarter of the current one is full: early enough for the roll, but not for a store with
+/// hardly any writes.
 const SPARE_AT: u64 = 4;
 
 /// The single writer.
@@ -41,40 +41,40 @@ pub struct Log {
     directory: LogDirectory,
     current: Current,
     position: LogPosition,
-    /// Set by a failed write or sync: this file is never written or synced again.
+    /// Set by a failed write or sync. The current file is then never written or synced again.
     failed: Option<Error>,
-    /// The end of the chain that the present file's header names, until that header is durable.
-    left: Vec<Link>,
+    /// Links that end before the current file, until its header is durable.
+    pending_links: Vec<Link>,
     spares: SpareMaker,
     reader: LogReader,
     files: LogFiles,
-    /// Until `keep` has said which files are in force.
+    /// Until `keep` has decided which files are in force.
     found: Option<Found>,
 }
 
 struct Current {
     file: Arc<dyn File>,
-    /// That are allocated.
+    /// Allocated bytes.
     bytes: u64,
     header: FileHeader,
     seal: FileSeal,
 }
 
-/// What recovery hands over to the writer.
+/// What recovery passes to the writer.
 pub(super) struct Found {
     pub survey: Survey,
     /// The chain as it was replayed.
     pub links: Vec<Link>,
-    /// Where it ends and the new file begins.
+    /// Where the chain ends and the new file begins.
     pub end: LogPosition,
     /// The last file, and the end of its last batch that counts.
     pub last: Option<(u64, u64)>,
 }
 
 impl Log {
-    /// Continues after the end of what was found, in a file whose zeros and directory entry are durable. `first`
-    /// batches are written and made durable before the header, and the header before this returns: a cut in between
-    /// leaves the log as it was.
+    /// Continues the log in a new file, whose zeros and directory entry are durable. The batches that `first` appends are
+    /// synced before the header is written, and the header is synced before this returns. A power loss in between leaves
+    /// the log as it was.
     pub(super) fn start(
         directory: LogDirectory,
         found: Found,
@@ -83,7 +83,7 @@ impl Log {
         let LogDirectory { fs, options, keys } = directory.clone();
         let spares = SpareMaker::new(Arc::clone(&fs), Arc::clone(&options), found.survey.highest + 1);
         let spare = match (spares.take(), found.last) {
-            // What is allocated behind its batches is nothing that a restart would miss.
+            // The space after the last batch is not needed.
             (Err(Error::StorageFull), Some((file, end))) => {
                 directory.truncate(file, end);
                 spares.take()?
@@ -98,7 +98,7 @@ impl Log {
             position: LogPosition { file: spare.number, offset: FILE_HEADER, ..found.end.clone() },
             current: Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header: header.clone() },
             failed: None,
-            left: Vec::new(),
+            pending_links: Vec::new(),
             directory,
             spares,
             found: Some(found),
@@ -115,9 +115,9 @@ impl Log {
         Ok(log)
     }
 
-    /// Seals the batch with its commit record and writes it behind the last one, in the next file if this one is
-    /// full. `durable` is the highest sequence that a successful sync covered. Nothing is durable before `sync`. An
-    /// empty batch writes nothing.
+    /// Seals the batch with its commit record and appends it, to the next file if this one is full. `durable` is the
+    /// highest sequence that a successful sync covered. The batch is durable only after `sync`. An empty batch is not
+    /// written.
     pub fn append(&mut self, batch: &mut Batch, durable: Sequence) -> Result<Appended> {
         self.check()?;
         if batch.refused {
@@ -125,7 +125,7 @@ impl Log {
         }
         let bytes = (batch.len() + COMMIT_FRAME) as u64;
         if self.position.offset > FILE_HEADER && bytes > self.room() {
-            self.leave()?;
+            self.next_file()?;
         }
         if bytes > self.room() && self.is_short_of_space() {
             self.allocate(self.position.offset + bytes)?;
@@ -133,7 +133,7 @@ impl Log {
         self.append_here(batch, durable)
     }
 
-    /// Bytes that fit into the present file.
+    /// Bytes left in the current file.
     pub fn room(&self) -> u64 {
         self.current.bytes.saturating_sub(self.position.offset)
     }
@@ -143,14 +143,14 @@ impl Log {
         size_at(free, self.directory.options.file_size) < self.directory.options.file_size
     }
 
-    /// Takes space for a batch that is larger than the file. Where there is none nothing has failed: the log is as it was.
+    /// Extends the file for a batch that does not fit. If there is no space, the log is unchanged and needs no fail-over.
     fn allocate(&mut self, end: u64) -> Result<()> {
         fill(&*self.current.file, self.current.bytes, end)?;
         self.current.bytes = end;
         Ok(())
     }
 
-    /// `append` without a roll: the file grows if it must.
+    /// `append` without a roll; the file grows if necessary.
     pub(super) fn append_here(&mut self, batch: &mut Batch, durable: Sequence) -> Result<Appended> {
         let start = self.position.offset;
         if batch.is_empty() {
@@ -158,7 +158,7 @@ impl Log {
         }
         let commit = batch.seal(&self.directory.keys, &self.current.seal, &self.position, durable);
         let written = self.current.file.write_at(start, batch.sealed_bytes());
-        self.note(written)?;
+        self.remember_failure(written)?;
         self.position = LogPosition {
             file: self.current.seal.number,
             offset: start + batch.sealed_bytes().len() as u64,
@@ -175,39 +175,40 @@ impl Log {
         if synced.is_err() && planted::is(Bug::RetryFailedSync) {
             synced = self.current.file.sync_data();
         }
-        self.note(synced)?;
-        if let Some(link) = self.left.last() {
+        self.remember_failure(synced)?;
+        if let Some(link) = self.pending_links.last() {
             self.directory.truncate(link.end.file, link.end.offset);
-            self.files.append(self.left.drain(..));
+            self.files.append(self.pending_links.drain(..));
         }
         Ok(())
     }
 
-    /// Gives up everything behind `end`, which a successful sync covered, and continues in a new file. The new file's
-    /// header becomes durable with the first sync in it; until then a restart finds the old file in force.
+    /// Discards everything after `end`, which a successful sync covered, and continues in a new file. The header of the
+    /// new file becomes durable with its first sync; until then the old file is in force.
     pub fn fail_over(&mut self, end: &LogPosition) -> Result<()> {
         debug_assert!(end.sequence <= self.position.sequence);
         self.continue_after(end.clone())
     }
 
-    /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed;
-    /// `position` is durable then. Nothing when the present one has no batch.
+    /// Makes every batch appended so far durable and continues in a new file, so that the current one is sealed. Does
+    /// nothing if the current file has no batch.
     pub fn roll(&mut self) -> Result<()> {
         self.check()?;
         if self.position.offset == FILE_HEADER {
             return Ok(());
         }
-        self.leave()?;
+        self.next_file()?;
         self.sync()
     }
 
-    /// Once, after recovery and before anything is compacted: `compacted` (file, first and last sequence) are the
-    /// compacted files in force, as the records say. All others go, and so do the files these stand for.
+    /// To be called once, after recovery and before any compaction. `compacted` (file, first and last sequence) are the
+    /// compacted files in force, according to the records. All other compacted files are removed, and so are the files
+    /// that these replace.
     ///
-    /// Returns the files in force that are shorter than what stands in them.
+    /// Returns the files in force that are shorter than their batches.
     ///
     /// # Errors
-    /// `Missing` when a file in force is not there, `Corrupt` when it is not what the records say; nothing was removed.
+    /// `Missing` when a file in force is missing, `Corrupt` when it does not match the records. Then no file is removed.
     pub fn keep(&mut self, compacted: &[(u64, Sequence, Sequence)]) -> Result<Vec<PathBuf>> {
         let Some(found) = &self.found else {
             let kind = std::io::ErrorKind::InvalidInput;
@@ -221,12 +222,12 @@ impl Log {
         Ok(cut_short)
     }
 
-    /// Whether a write or sync failed, so that only `fail_over` is possible.
+    /// Whether a write or sync failed, so that `fail_over` must come next.
     pub fn needs_fail_over(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Behind the last batch appended.
+    /// The end of the last batch appended.
     pub fn position(&self) -> LogPosition {
         self.position.clone()
     }
@@ -239,7 +240,7 @@ impl Log {
         self.files.clone()
     }
 
-    /// Whether a roll is near, and nobody has made its file or is about to.
+    /// Whether a roll is near and its file is neither ready nor being made.
     pub fn wants_spare(&self) -> bool {
         self.position.offset > self.current.bytes / SPARE_AT && !self.spares.is_coming()
     }
@@ -248,8 +249,9 @@ impl Log {
         self.spares.clone()
     }
 
-    /// The end of the log: what was allocated for later batches is given back. If all are `durable`, a file of one header
-    /// names the end, so that no damage can be taken for a torn tail. Nothing may be appended any more.
+    /// Closes the log and returns the space allocated for later batches. If everything up to the end is `durable`, one
+    /// more file names the end in its header, so that no damage can be mistaken for a torn tail. Nothing may be appended
+    /// afterwards.
     pub fn close(&mut self, durable: &LogPosition) {
         self.spares.close();
         if self.failed.is_some() {
@@ -258,14 +260,14 @@ impl Log {
         self.directory.truncate(self.position.file, self.position.offset);
         let known = self.position == *durable && !planted::is(Bug::CleanEndNotWritten);
         if self.position.offset > FILE_HEADER && known {
-            // Without it the next start finds the end as after a kill.
+            // If this fails, the next start finds the end as after a crash.
             let number = self.spares.number();
             drop(self.directory.write_end(number, &self.position));
         }
     }
 
-    /// A file is left only after it was synced whole: its successor's header says that its end is durable.
-    fn leave(&mut self) -> Result<()> {
+    /// Syncs the current file before the next one, because the header of that one says that the end is durable.
+    fn next_file(&mut self) -> Result<()> {
         self.sync()?;
         self.continue_after(self.position.clone())
     }
@@ -273,14 +275,14 @@ impl Log {
     fn continue_after(&mut self, end: LogPosition) -> Result<()> {
         let spare = self.spares.take()?;
         let header = self.directory.new_header(spare.number, &end)?;
-        // A header whose write failed may stand on the disk all the same, and seals the present file at `end`.
+        // Even if the write fails, the header may be on the disk, where it seals the current file at `end`.
         let written = spare.file.write_at(0, &header.encode(&self.directory.keys));
-        self.note(written)?;
-        // A file that begins behind the end holds nothing and is not named; the end of the one before may be earlier.
+        self.remember_failure(written)?;
+        // Files that begin after `end` are not part of the chain, and the last one that is ends at `end`.
         let current = Header::Plain(self.current.header.clone());
-        self.left.push(Link { header: current, end: self.position.clone() });
-        self.left.retain(|link| link.header.number() <= end.file);
-        if let Some(last) = self.left.last_mut() {
+        self.pending_links.push(Link { header: current, end: self.position.clone() });
+        self.pending_links.retain(|link| link.header.number() <= end.file);
+        if let Some(last) = self.pending_links.last_mut() {
             last.end = end.clone();
         }
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
@@ -293,7 +295,7 @@ impl Log {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    fn note(&mut self, done: Result<()>) -> Result<()> {
+    fn remember_failure(&mut self, done: Result<()>) -> Result<()> {
         if let Err(error) = &done {
             self.failed = Some(error.clone());
         }

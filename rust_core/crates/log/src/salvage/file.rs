@@ -1,27 +1,27 @@
-//! A file of a log as far as it can be read, and what it stands for.
+//! A file of a damaged log, and the records that it covers.
 
 use orcas_record::Sequence;
 
 use super::super::format::FileSeal;
 use super::super::header::Header;
 
-/// A file as far as it can be read.
+/// A file of a damaged log.
 pub struct SalvagedFile {
     pub number: u64,
     pub seal: FileSeal,
-    /// Its checksum holds, and this store made it.
+    /// Present if its checksum matches and this store wrote it.
     pub header: Option<Header>,
-    /// Bytes beyond are void.
+    /// Bytes from here on are void.
     pub limit: u64,
-    /// The last sequence that the file stands for, where that is known.
+    /// The last sequence that the file covers, if known.
     pub until: Option<Sequence>,
-    /// Of the first record that can be read.
+    /// Sequence of the first readable record.
     pub first: Sequence,
-    /// A compacted file in which everything is as it was written: what else is there for its records counts no more.
+    /// A compacted file without damage. It replaces other forms of the records that it covers.
     pub whole: bool,
 }
 
-/// A whole compacted file, and the records that it stands for: behind `from`, up to `end`.
+/// A compacted file without damage. It covers the records after `from` up to `end`.
 pub struct Whole {
     pub number: u64,
     pub from: Sequence,
@@ -29,7 +29,7 @@ pub struct Whole {
 }
 
 impl Whole {
-    /// Whether it has everything that still counts of an older file's record.
+    /// Whether it replaces this record of an older file.
     pub fn replaces(&self, file: u64, sequence: Sequence) -> bool {
         file < self.number && self.from < sequence && sequence <= self.end
     }

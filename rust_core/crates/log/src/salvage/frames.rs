@@ -1,4 +1,4 @@
-//! Walks the frames of one log file, around damage, and says what is missing between them.
+//! Reads the frames of one log file past any damage, and determines what is missing between them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use super::super::format::{
 use super::super::window::Window;
 use super::file::SalvagedFile;
 
-/// Bytes that are kept of a record that cannot be read: enough for its bucket and key.
+/// Bytes that are kept of an unreadable record: enough for its bucket and key.
 const HINT: usize = 2048;
 
-/// What comes out of a log, in the order of sequences.
+/// What is found in a log, in the order of sequences.
 pub enum Salvaged {
     Record(RecoveredRecord),
-    /// The frame of a record is there, but its payload is damaged; `hint` is how that begins.
+    /// A record whose payload is damaged; `hint` is the beginning of the payload.
     Unreadable {
         sequence: Sequence,
         kind: u8,
@@ -32,30 +32,30 @@ pub enum Salvaged {
         path: PathBuf,
         offset: u64,
     },
-    /// Behind the last record of a file whose end nobody knows stand bytes that are no whole record.
+    /// Bytes after the last record of a file with an unknown end that are not a whole record.
     Torn {
         file: u64,
         path: PathBuf,
         offset: u64,
-        /// Behind the last of these bytes.
+        /// End of these bytes.
         end: u64,
     },
-    /// Records that are not there, first to last. Some may have been dropped because they counted no more.
+    /// Records that are missing, first to last. Compaction may have dropped some of them.
     Gone(Sequence, Sequence),
 }
 
-/// A record of a file, or the end of what the file stands for.
+/// A record of a file, or the end of what the file covers.
 pub struct Item {
     file: u64,
     pub sequence: Sequence,
-    /// The file holds no record between this one and `sequence`, nor did it ever.
+    /// The file never held a record between this sequence and `sequence`.
     pub after: Sequence,
     pub what: Option<Salvaged>,
 }
 
 impl Item {
-    /// Of two for one sequence that which counts: a record that can be read, from the file that was made last. The form
-    /// of a record in a compacted file is its present one, and what a failed batch left behind is in an older file.
+    /// Chooses between two items with the same sequence: a readable record is preferred, then the newer file. A compacted
+    /// file has the current form of a record, and records of failed batches are in older files.
     pub fn or(self, other: Self) -> Self {
         let rank = |item: &Self| (item.what.as_ref().map(|found| matches!(found, Salvaged::Record(_))), item.file);
         let after = self.after.min(other.after);
@@ -64,7 +64,7 @@ impl Item {
     }
 }
 
-/// Walks the frames of one file, around damage.
+/// Reads the frames of one file past any damage.
 pub struct Frames {
     path: PathBuf,
     pub number: u64,
@@ -73,21 +73,21 @@ pub struct Frames {
     until: Option<Sequence>,
     window: Window<'static>,
     at: u64,
-    /// The last sequence that was met; of the file before where the header says so.
+    /// The last sequence read; at the beginning that of the predecessor, if the header says so.
     last: Option<Sequence>,
-    /// Where the file ends according to whoever knows.
+    /// Where the file should end.
     claimed: u64,
-    /// Every byte so far is as it was written.
+    /// No damage was found so far.
     sound: bool,
-    /// The same since the last record.
+    /// No damage was found since the last record.
     contiguous: bool,
     ended: bool,
-    /// Bytes that are no record end here, behind the last one.
+    /// End of the bytes after the last record that are not a record.
     torn: Option<u64>,
-    /// Records since the last commit, and those of them that can be read.
+    /// Records since the last commit record, and how many of them are readable.
     batch: u64,
     readable: u64,
-    /// Records that can be read in batches whose commit is genuine.
+    /// Readable records in batches whose commit record is genuine.
     pub authenticated: u64,
 }
 
@@ -95,13 +95,13 @@ impl Frames {
     /// The frames of a file, from its first on.
     ///
     /// # Errors
-    /// When the file's length cannot be told.
+    /// When the length of the file cannot be determined.
     pub fn new(salvaged: &SalvagedFile, path: PathBuf, file: Arc<dyn File>, keys: Option<&LogKeys>) -> Result<Self> {
         let readable = salvaged.limit.min(file.len()?);
         Ok(Self {
             path,
             number: salvaged.number,
-            // A salt of which four bytes are known verifies no commit.
+            // A commit record cannot be verified with only four bytes of the salt.
             keys: keys.filter(|_| salvaged.header.is_some()).cloned(),
             seal: salvaged.seal.clone(),
             until: salvaged.until,
@@ -119,7 +119,7 @@ impl Frames {
         })
     }
 
-    /// Whether the file was walked to its end and every byte of it is as it was written.
+    /// Whether the file was read to its end without finding damage.
     pub fn is_whole(&self) -> bool {
         self.sound && self.at == self.claimed
     }
@@ -145,7 +145,7 @@ impl Frames {
             }
             self.commit(&frame);
             if !self.contiguous && header.sequence > self.last.unwrap_or(0) {
-                // The commit record is left of records that are not: up to its sequence there were some.
+                // The records before this commit record are lost; they reach up to its sequence.
                 let (file, sequence) = (self.number, header.sequence);
                 self.last = Some(sequence);
                 self.contiguous = true;
@@ -155,7 +155,7 @@ impl Frames {
         Ok(self.end())
     }
 
-    /// Once, what follows the last record.
+    /// Returns, once, what follows the last record.
     fn end(&mut self) -> Option<Item> {
         let Some(until) = self.until.take() else {
             let sequence = self.last.unwrap_or(0);
@@ -168,7 +168,7 @@ impl Frames {
         Some(Item { file: self.number, sequence: until, after, what: None })
     }
 
-    /// The frame that begins here, if a whole one does.
+    /// The whole frame at the current offset, if there is one.
     fn frame(&mut self) -> Result<Option<(FrameHeader, Bytes)>> {
         let at = self.at;
         if !self.window.load(at, FRAME_HEADER)? {
@@ -215,7 +215,7 @@ impl Frames {
         Item { file: self.number, sequence, after, what: Some(what) }
     }
 
-    /// Behind the last byte from here on that is not zero.
+    /// End of the last byte from here on that is not zero.
     fn written_end(&mut self) -> Result<Option<u64>> {
         let (mut at, mut end) = (self.at, None);
         while self.window.load(at, 1)? {
@@ -226,7 +226,7 @@ impl Frames {
         Ok(end)
     }
 
-    /// Where the next frame begins that can follow what was read.
+    /// Offset of the next frame that can follow what was read.
     fn next_frame(&mut self) -> Result<Option<u64>> {
         if planted::is(Bug::SalvageWithoutResync) {
             return Ok(None);

@@ -1,9 +1,9 @@
-//! Reads what is left of a log, whatever is missing of it: files are taken one by one, no chain has to hold, and keys
-//! and headers may be gone. Changes nothing.
+//! Reads what is left of a log, without changing it. Each file is read by itself; the chain need not be intact, and keys
+//! and headers may be missing.
 //!
-//! A frame counts when its checksums hold under the salt of its file, which binds it to its file and place. Checksums
-//! take four bytes of the salt, so where a header is gone the salt follows from any whole frame. Records come in the
-//! order of their sequences, each once; what they mean is not known here.
+//! A frame counts if its checksums match under the salt of its file, which binds it to the file and the offset. The
+//! checksums use four bytes of the salt, which can be computed from any intact frame if the header is gone. Records are
+//! returned in the order of their sequences, each once. Must not know what they mean.
 
 mod file;
 mod frames;
@@ -33,21 +33,21 @@ pub struct LogSalvage {
     dir: PathBuf,
     keys: Option<LogKeys>,
     files: Vec<SalvagedFile>,
-    /// What is wrong with files as a whole.
+    /// Problems of whole files.
     pub findings: Vec<(PathBuf, String)>,
 }
 
-/// What was read.
+/// Counts of what was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub records: u64,
-    /// Records in batches whose commit proves that this store wrote them.
+    /// Records in batches whose commit record proves that this store wrote them.
     pub authenticated: u64,
-    /// Files that hold a record.
+    /// Files with at least one record.
     pub files: u64,
 }
 
-/// The store ids that headers name whose checksums hold, and how often.
+/// The store ids in headers with matching checksums, and how often each occurs.
 ///
 /// # Errors
 /// When the directory cannot be listed.
@@ -72,7 +72,7 @@ fn numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
     }
 }
 
-/// The header if its checksum holds, and its bytes as far as they are there.
+/// The header if its checksum matches, and its bytes, with zeros beyond the end of the file.
 fn read_header(file: &dyn File) -> Result<(Option<Header>, [u8; HEADER_ENCODED])> {
     let mut bytes = [0; HEADER_ENCODED];
     let length = file.len()?.min(HEADER_ENCODED as u64) as usize;
@@ -81,7 +81,7 @@ fn read_header(file: &dyn File) -> Result<(Option<Header>, [u8; HEADER_ENCODED])
 }
 
 impl LogSalvage {
-    /// Looks at every file of the log. Without `commit_key` nothing can be authenticated.
+    /// Surveys all files of the log. Without `commit_key` nothing can be authenticated.
     ///
     /// # Errors
     /// When the directory cannot be listed; a file that cannot be read is a finding.
@@ -122,14 +122,14 @@ impl LogSalvage {
             Some(header) => header.seal(),
             None => match recover_salt(&*file, length)? {
                 Some(salt) => {
-                    let detail = "the header is damaged or gone; what can be read without it is read";
+                    let detail = "the header is damaged or gone; records are read without it";
                     self.findings.push((path.clone(), detail.to_owned()));
                     let mut bytes = [0; 16];
                     bytes[..4].copy_from_slice(&salt.to_le_bytes());
                     FileSeal::new(&store_id, number, &bytes)
                 }
                 None => {
-                    // A file that was made ahead of its use has no header either.
+                    // A spare file has no header either.
                     if bytes.iter().any(|byte| *byte != 0) {
                         self.findings.push((path, "the header is damaged, and no record can be read".to_owned()));
                     }
@@ -148,7 +148,7 @@ impl LogSalvage {
         Ok(())
     }
 
-    /// Where a file ends, the header of its successor says.
+    /// Determines where files end, from the headers of their successors.
     fn find_ends(&mut self) {
         let begins = |file: &SalvagedFile| file.header.as_ref().map(|header| header.from().clone());
         for end in self.files.iter().filter_map(begins).collect::<Vec<_>>() {
@@ -165,7 +165,7 @@ impl LogSalvage {
         }
     }
 
-    /// With which record each file begins, and whether compacted files are whole.
+    /// Determines the first record of each file, and which compacted files are whole.
     fn find_beginnings(&mut self) -> Result<()> {
         for mut file in std::mem::take(&mut self.files) {
             let mut frames = self.frames(&file)?;
@@ -187,7 +187,7 @@ impl LogSalvage {
         Frames::new(file, path, opened, self.keys.as_ref())
     }
 
-    /// How single records of each file are read.
+    /// The seals with which a `LogReader` can read single records.
     pub fn seals(&self) -> HashMap<u64, FileSeal> {
         self.files.iter().map(|file| (file.number, file.seal.clone())).collect()
     }
@@ -201,17 +201,17 @@ impl LogSalvage {
         &self.dir
     }
 
-    /// What an engine wants that never writes.
+    /// A `SpareMaker` for an engine that never writes.
     pub fn spare_maker(&self, options: LogOptions) -> SpareMaker {
         SpareMaker::new(Arc::clone(&self.fs), Arc::new(options), 1)
     }
 
-    /// The last record that a compacted file stands for.
+    /// The last sequence that a compacted file covers.
     pub fn compacted_up_to(&self) -> Sequence {
         self.files.iter().filter(|file| file.is_compacted()).filter_map(|file| file.until).max().unwrap_or(0)
     }
 
-    /// Gives every record that can be read, and what is not there, in the order of sequences.
+    /// Visits every readable record and every gap, in the order of sequences.
     ///
     /// # Errors
     /// What `visit` returns, and what reading a file ran into.
@@ -241,7 +241,7 @@ impl LogSalvage {
                 let number = frames.number;
                 let found = match frames.next()? {
                     Some(next) => {
-                        // What a file ends with has the sequence of its last record, but is no other form of it.
+                        // The item at the end of a file has the sequence of its last record but is not that record.
                         at += 1;
                         std::mem::replace(item, next)
                     }

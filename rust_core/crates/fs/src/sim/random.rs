@@ -5,7 +5,7 @@ use parking_lot::Mutex;
 use crate::Random;
 use orcas_base::error::Result;
 
-/// A small generator (xorshift64*) whose whole state is its seed, so that a failing run can be named by a number.
+/// A small generator (xorshift64*). A run can be repeated from its seed.
 #[derive(Clone, Debug)]
 pub struct SimRng(u64);
 
@@ -16,7 +16,7 @@ impl SimRng {
         rng
     }
 
-    #[allow(clippy::should_implement_trait, reason = "endless: not an iterator")]
+    #[allow(clippy::should_implement_trait, reason = "it never ends, so it is not an iterator")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -24,7 +24,7 @@ impl SimRng {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 
-    /// Below `bound`, which is not 0.
+    /// A number below `bound`, which must not be 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 11) % bound
     }

@@ -1,20 +1,20 @@
-//! The compression function of MD5 over the blocks of one message, or of several side by side.
+//! Compresses the blocks of one message, or of several side by side.
 //!
-//! Up to three go side by side in ordinary registers: a step of one waits for the step before it, and the others'
-//! steps fill the time. More are taken eight at a time in vectors of x86 (`vectors`).
+//! Up to three messages are compressed in ordinary registers: while a step of one waits for the step before it, the
+//! processor executes steps of the others. More are compressed eight at a time with vector instructions (`vectors`).
 
 use super::steps::{Block, Lane, State, sines, step, steps, word, word_of};
 #[cfg(target_arch = "x86_64")]
 use super::vectors;
 
-/// What vectors the processor has.
+/// The vector instructions of the processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Vectors {
     /// None that are faster than ordinary registers.
     None,
     #[cfg(target_arch = "x86_64")]
     Avx2,
-    /// The same vectors, with rotations, functions of three words, and more registers.
+    /// The same, with instructions for rotations and functions of three words, and with more registers.
     #[cfg(target_arch = "x86_64")]
     Avx512,
 }
@@ -36,7 +36,7 @@ impl Vectors {
         Self::None
     }
 
-    /// Messages that are taken side by side at most.
+    /// The most messages that are compressed side by side.
     fn width(self) -> usize {
         match self {
             Self::None => 3,
@@ -48,7 +48,7 @@ impl Vectors {
 
 /// Compresses all blocks of all lanes.
 pub(super) fn all(vectors: Vectors, mut lanes: Vec<Lane<'_>>) {
-    // Lanes of like length side by side leave together.
+    // Lanes of similar length are grouped, so that they end together.
     lanes.sort_unstable_by_key(|lane| std::cmp::Reverse(lane.blocks.len()));
     for group in lanes.chunks_mut(vectors.width()) {
         let mut open = group;
@@ -86,7 +86,7 @@ pub(super) fn one(state: &mut State, blocks: &[Block]) {
     in_registers::<1>(&mut [Lane { state, blocks }], blocks.len());
 }
 
-/// Takes `N` messages through each step in turn.
+/// Executes each step for `N` messages in turn.
 fn in_registers<const N: usize>(lanes: &mut [Lane<'_>], count: usize) {
     let sines = sines();
     let runs: [&[Block]; N] = std::array::from_fn(|lane| &lanes[lane].blocks[..count]);

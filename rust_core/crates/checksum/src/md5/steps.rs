@@ -5,13 +5,13 @@ use std::hint::black_box;
 pub type State = [u32; 4];
 pub type Block = [u8; 64];
 
-/// A message on its way: its state, and the blocks that it is still to take.
+/// The state of a message, and the blocks that are still to be compressed.
 pub struct Lane<'a> {
     pub state: &'a mut State,
     pub blocks: &'a [Block],
 }
 
-/// RFC 1321, 3.4: the word of the block that a step takes.
+/// RFC 1321, 3.4: the word of the block that a step uses.
 pub const fn word(step: usize) -> usize {
     match step / 16 {
         0 => step,
@@ -24,7 +24,7 @@ pub const fn word(step: usize) -> usize {
 /// RFC 1321, 3.4: by how many bits a step rotates, for each round.
 pub const ROTATIONS: [[u32; 4]; 4] = [[7, 12, 17, 22], [5, 9, 14, 20], [4, 11, 16, 23], [6, 10, 15, 21]];
 
-/// RFC 1321, 3.4: the integer part of 2^32 times the sine of each number from 1, without its sign.
+/// RFC 1321, 3.4: the integer part of 2^32 times the absolute value of the sine of each number from 1 to 64.
 static SINES: [u32; 64] = [
     0xd76a_a478,
     0xe8c7_b756,
@@ -92,18 +92,18 @@ static SINES: [u32; 64] = [
     0xeb86_d391,
 ];
 
-/// The sines as numbers that the compiler does not know. It would add a constant last, after the one term that has to
-/// wait for the step before, and every step would take an operation longer.
+/// The sines, hidden from the compiler. It would add a constant last, after the term that waits for the step before, which
+/// makes every step one operation longer.
 pub fn sines() -> &'static [u32; 64] {
     black_box(&SINES)
 }
 
-/// The new word of a step; `ready` is the sum of what did not have to wait for `b`.
+/// The new word of a step. `ready` is the sum of the terms that do not depend on `b`.
 #[inline(always)]
 pub fn step(number: usize, ready: u32, b: u32, c: u32, d: u32) -> u32 {
     let sum = match number / 16 {
         0 => ready.wrapping_add(((c ^ d) & b) ^ d),
-        // The two terms have no bit in common, and only one of them waits for `b`.
+        // The two terms have no bit in common, and only one of them depends on `b`.
         1 => ready.wrapping_add(c & !d).wrapping_add(b & d),
         2 => ready.wrapping_add(b ^ (c ^ d)),
         _ => ready.wrapping_add(c ^ (b | !d)),

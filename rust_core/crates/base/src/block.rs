@@ -1,14 +1,14 @@
-//! The 64 KiB blocks in which stored content is checked, and their checksum. Pure.
+//! The 64 KiB blocks of stored content and their checksums. Pure.
 //!
-//! Every checksum on disk is mixed with the salt of its file, so that bytes of another file, stale bytes and bytes a
-//! client chose do not parse. These checksums find bit rot; they prove nothing about who wrote the bytes.
+//! Every checksum on disk is mixed with the salt of its file, so that bytes of other files, old bytes and content chosen
+//! by a client do not pass for valid data. The checksums detect damage; they do not prove who wrote the bytes.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Content is verified in blocks of this many bytes.
+/// Bytes of a block.
 pub const BLOCK_SIZE: usize = 64 * 1024;
 
-/// The longest chunk, bytes: what a damaged length can make a reader allocate, with its table.
+/// Bytes of the longest chunk. This bounds what a reader allocates for a damaged length.
 pub const CHUNK_LENGTH_MAX: u32 = 64 * 1024 * 1024;
 
 /// CRC-32C (iSCSI) of `bytes`, without salt.
@@ -16,7 +16,7 @@ pub fn block_crc(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// Blocks that `length` bytes occupy.
+/// Number of blocks of `length` bytes.
 pub const fn block_count(length: usize) -> usize {
     length.div_ceil(BLOCK_SIZE)
 }
@@ -64,7 +64,10 @@ impl BlockCrcs {
     }
 }
 
-/// A byte field at a fixed offset of an encoded header. The caller guarantees the length.
+/// The `N` bytes at `offset`.
+///
+/// # Panics
+/// When `bytes` ends before.
 pub fn field<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[offset..offset + N]);

@@ -1,9 +1,9 @@
-//! Byte buffers that are used again, for bodies, their pieces and documents.
+//! A pool of byte buffers for bodies, their pieces and documents.
 //!
-//! A buffer goes back empty from whatever thread drops it; safe code cannot read a vector beyond its length, so what it
-//! held is not seen again. Each thread has a small cache, and what does not fit goes to shelves that all share. Caches
-//! belong to the pool, so that a thread which ends keeps nothing. All of it is bounded in bytes, and `trim` gives back
-//! what nobody needed. Knows nothing of requests.
+//! A dropped buffer returns to the pool, from any thread, with length 0. Safe code cannot read a vector beyond its
+//! length, so no user sees the content of an earlier one. Each thread has a small cache; the rest is in shared free
+//! lists. The caches belong to the pool, so a thread that ends keeps nothing. All of them are bounded in bytes, and
+//! `trim` frees what was not needed. Must not know requests.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -20,117 +20,118 @@ mod tests;
 
 pub use room::Room;
 
-/// Smaller ones come from the allocator, which is as fast with them.
+/// Bytes of the smallest buffers. The allocator is as fast for smaller ones.
 const SMALLEST: usize = 1024;
-/// Half of the smallest size is asked for at least, so that no buffer is used for less than half.
+/// The smallest capacity for which a buffer is pooled, so that at least half of each buffer is used.
 const ASKED_MIN: usize = SMALLEST / 2 + 1;
-/// Powers of two up to 4 MiB, the largest chunk of a store that was told nothing else.
+/// Number of sizes: powers of two up to 4 MiB, the default chunk size.
 const SIZES: usize = 13;
-/// Threads keep the first of these sizes, up to 64 KiB: filling a larger one costs many times what the shelf's lock does.
+/// Number of sizes in the caches of threads, up to 64 KiB. To fill a larger buffer costs far more than a shared lock.
 const CACHED_SIZES: usize = 7;
-/// Bytes that one thread may keep.
+/// Most bytes in the cache of a thread.
 const CACHE_MAX: u64 = 256 * 1024;
-/// Threads beyond so many share caches.
+/// Number of caches. If there are more threads, some share a cache.
 const CACHES: usize = 32;
-/// Bytes that may lie on the shelves. With the caches 32 MiB: what the index may be behind the log, twice, since bodies
-/// come back when it has followed.
-const SHELVES_MAX: u64 = 24 * 1024 * 1024;
-/// So many bytes freed by a trim are worth asking the allocator to give them back.
-const GIVEN_BACK_MIN: u64 = 1024 * 1024;
+/// Most bytes in the shared free lists. Together with the caches these are 32 MiB, twice what the index may be behind the
+/// log, because bodies return to the pool once the index has them.
+const SHARED_MAX: u64 = 24 * 1024 * 1024;
+/// Bytes freed by `trim` from which on it pays to make the allocator return memory.
+const RELEASED_MIN: u64 = 1024 * 1024;
 
-/// The pool of one store. Shared by everybody who takes buffers from it.
+/// The buffer pool of a store.
 pub struct Buffers {
     enabled: bool,
     bounds: Bounds,
-    /// Bytes on the shelves.
+    /// Bytes in `free_lists`.
     held: AtomicU64,
-    shelves: [Mutex<Shelf>; SIZES],
-    /// Locked before a shelf, never after it.
+    free_lists: [Mutex<FreeList>; SIZES],
+    /// A cache is locked before a free list, never after it.
     caches: [Mutex<Cache>; CACHES],
 }
 
 #[derive(Clone, Copy)]
 struct Bounds {
     cache: u64,
-    shelves: u64,
+    shared: u64,
 }
 
 /// Unused buffers of one size.
 #[derive(Default)]
-struct Shelf {
-    /// The last one was used last.
+struct FreeList {
+    /// The last one was used most recently.
     idle: Vec<Vec<u8>>,
-    /// The fewest that lay here since the last trim: these were not needed.
+    /// The smallest length of `idle` since the last trim. So many were not needed.
     unneeded: usize,
 }
 
-/// What one thread keeps, and what it did. On cache lines of its own.
+/// The unused buffers and the counts of one thread, on cache lines of their own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Cache {
-    shelves: [Shelf; CACHED_SIZES],
-    /// Bytes on them.
+    free_lists: [FreeList; CACHED_SIZES],
+    /// Bytes in `free_lists`.
     held: u64,
     hits: u64,
     misses: u64,
     returned: u64,
     discarded: u64,
-    /// Bytes taken minus bytes given back here; by threads that only give back less than none.
+    /// Bytes taken minus bytes returned. Negative for a thread that only returns buffers.
     out: i64,
 }
 
-/// What became of the buffers of a pool since it was made. Without pooling everything stays 0.
+/// Counts of a pool since it was made. All are 0 without pooling.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BufferCounts {
-    /// Taken from a cache or a shelf.
+    /// Buffers taken from a cache or a free list.
     pub hits: u64,
-    /// Allocated, because there was none.
+    /// Buffers allocated because there was no unused one.
     pub misses: u64,
-    /// Kept by a cache or a shelf.
+    /// Buffers returned to a cache or a free list.
     pub returned: u64,
-    /// Freed, because there was no room or they had grown.
+    /// Buffers freed because the pool was full or they had grown.
     pub discarded: u64,
-    /// Bytes in caches and on shelves.
+    /// Bytes in caches and free lists.
     pub held_bytes: u64,
     /// Bytes in use.
     pub out_bytes: u64,
 }
 
-/// Bytes that grow like a vector. Dropped, it goes back to where it came from.
+/// A growable byte buffer that returns to its pool when dropped.
 pub struct Buffer {
     bytes: Vec<u8>,
-    /// The pool, and which size it is there.
-    home: Option<(Arc<Buffers>, usize)>,
+    /// The pool, and the number of the size in it.
+    pool: Option<(Arc<Buffers>, usize)>,
 }
 
 impl Buffers {
-    /// Without `enabled` every buffer is allocated when it is taken and freed when it is dropped.
+    /// Unless `enabled`, every buffer is allocated when it is taken and freed when it is dropped.
     pub fn new(enabled: bool) -> Arc<Self> {
-        Self::bounded(enabled, Bounds { cache: CACHE_MAX, shelves: SHELVES_MAX })
+        Self::bounded(enabled, Bounds { cache: CACHE_MAX, shared: SHARED_MAX })
     }
 
     fn bounded(enabled: bool, bounds: Bounds) -> Arc<Self> {
-        let (shelves, caches) = (std::array::from_fn(|_| Mutex::default()), std::array::from_fn(|_| Mutex::default()));
-        Arc::new(Self { enabled, bounds, held: AtomicU64::new(0), shelves, caches })
+        let (free_lists, caches) =
+            (std::array::from_fn(|_| Mutex::default()), std::array::from_fn(|_| Mutex::default()));
+        Arc::new(Self { enabled, bounds, held: AtomicU64::new(0), free_lists, caches })
     }
 
-    /// An empty buffer with room for `capacity` bytes.
+    /// An empty buffer with a capacity of at least `capacity` bytes.
     pub fn take(self: &Arc<Self>, capacity: usize) -> Buffer {
         let Some(place) = self.place(capacity) else { return Vec::with_capacity(capacity).into() };
         let found = self.find(place);
         let bytes = found.unwrap_or_else(|| Vec::with_capacity(size_at(place)));
-        Buffer { bytes, home: Some((Arc::clone(self), place)) }
+        Buffer { bytes, pool: Some((Arc::clone(self), place)) }
     }
 
     fn find(&self, place: usize) -> Option<Vec<u8>> {
         let size = size_at(place) as u64;
         let mut cache = self.own_cache().lock();
         cache.out += size.cast_signed();
-        let mut found = cache.shelves.get_mut(place).and_then(Shelf::take);
+        let mut found = cache.free_lists.get_mut(place).and_then(FreeList::take);
         if found.is_some() {
             cache.held -= size;
         } else {
-            found = self.shelves[place].lock().take();
+            found = self.free_lists[place].lock().take();
             if found.is_some() {
                 self.held.fetch_sub(size, Ordering::Relaxed);
             }
@@ -139,41 +140,41 @@ impl Buffers {
         found
     }
 
-    /// A copy of `content` that gives its memory back when the last clone is dropped.
+    /// A copy of `content` whose memory returns to the pool with its last clone.
     pub fn copy(self: &Arc<Self>, content: &[u8]) -> Bytes {
         let mut buffer = self.take(content.len());
         buffer.extend_from_slice(content);
         buffer.into()
     }
 
-    /// Frees the buffers that lay unused since the last call, and returns their bytes. Many go back to the operating system.
+    /// Frees the buffers that were unused since the last call. Returns their bytes.
     pub fn trim(&self) -> u64 {
         let mut freed = 0;
         for cache in &self.caches {
             let mut unneeded = Vec::new();
             let mut cache = cache.lock();
             for place in 0..CACHED_SIZES {
-                let count = cache.shelves[place].trim(&mut unneeded);
+                let count = cache.free_lists[place].trim(&mut unneeded);
                 let bytes = (count * size_at(place)) as u64;
                 cache.held -= bytes;
                 freed += bytes;
             }
-            // What is unneeded is freed when the lock is given up.
+            // The buffers are freed after the lock is released.
             drop(cache);
         }
-        for (place, shelf) in self.shelves.iter().enumerate() {
+        for (place, list) in self.free_lists.iter().enumerate() {
             let mut unneeded = Vec::new();
-            let bytes = (shelf.lock().trim(&mut unneeded) * size_at(place)) as u64;
+            let bytes = (list.lock().trim(&mut unneeded) * size_at(place)) as u64;
             self.held.fetch_sub(bytes, Ordering::Relaxed);
             freed += bytes;
         }
-        if freed >= GIVEN_BACK_MIN {
-            system::give_back();
+        if freed >= RELEASED_MIN {
+            system::release_memory();
         }
         freed
     }
 
-    /// Sums over all threads; while they work, of no single moment.
+    /// Sums over all threads, which are not consistent while the threads work.
     pub fn counts(&self) -> BufferCounts {
         let mut counts = BufferCounts { held_bytes: self.held.load(Ordering::Relaxed), ..BufferCounts::default() };
         let mut out = 0;
@@ -190,7 +191,7 @@ impl Buffers {
         counts
     }
 
-    /// The place of buffers of at least this capacity, if there are any.
+    /// The number of the smallest size of at least `capacity` bytes, if it is pooled.
     fn place(&self, capacity: usize) -> Option<usize> {
         if !self.enabled || !(ASKED_MIN..=size_at(SIZES - 1)).contains(&capacity) {
             return None;
@@ -199,11 +200,11 @@ impl Buffers {
     }
 
     fn own_cache(&self) -> &Mutex<Cache> {
-        // A thread that is ending has given its number back.
+        // A thread that is ending has no number any more.
         &self.caches[NUMBER.try_with(|number| number.0).unwrap_or(0) % CACHES]
     }
 
-    fn take_back(&self, mut bytes: Vec<u8>, place: usize) {
+    fn put_back(&self, mut bytes: Vec<u8>, place: usize) {
         let size = size_at(place) as u64;
         bytes.clear();
         let fits = bytes.capacity() == size_at(place);
@@ -212,13 +213,13 @@ impl Buffers {
         if fits && place < CACHED_SIZES && cache.held + size <= self.bounds.cache {
             cache.held += size;
             cache.returned += 1;
-            cache.shelves[place].idle.push(bytes);
+            cache.free_lists[place].idle.push(bytes);
             return;
         }
-        let room = |held: u64| Some(held + size).filter(|held| *held <= self.bounds.shelves);
+        let room = |held: u64| Some(held + size).filter(|held| *held <= self.bounds.shared);
         if fits && self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok() {
             cache.returned += 1;
-            self.shelves[place].lock().idle.push(bytes);
+            self.free_lists[place].lock().idle.push(bytes);
         } else {
             cache.discarded += 1;
             drop(cache);
@@ -227,14 +228,14 @@ impl Buffers {
     }
 }
 
-impl Shelf {
+impl FreeList {
     fn take(&mut self) -> Option<Vec<u8>> {
         let found = self.idle.pop();
         self.unneeded = self.unneeded.min(self.idle.len());
         found
     }
 
-    /// Puts what was not needed into `out`, the oldest, and returns how many these are.
+    /// Moves the buffers that were not needed to `out`, the oldest first, and returns their number.
     fn trim(&mut self, out: &mut Vec<Vec<u8>>) -> usize {
         let count = self.unneeded;
         out.extend(self.idle.drain(..count));
@@ -243,17 +244,17 @@ impl Shelf {
     }
 }
 
-/// The number of a thread, the lowest that no other has; free again when the thread ends.
-struct Number(usize);
+/// The number of a thread: the lowest that is free. It becomes free again when the thread ends.
+struct ThreadNumber(usize);
 
-/// Numbers below the second that are free, and the first that nobody has had.
+/// The free numbers, and the lowest number that was never used.
 static NUMBERS: Mutex<(BTreeSet<usize>, usize)> = Mutex::new((BTreeSet::new(), 0));
 
 thread_local! {
-    static NUMBER: Number = Number::lowest();
+    static NUMBER: ThreadNumber = ThreadNumber::lowest();
 }
 
-impl Number {
+impl ThreadNumber {
     fn lowest() -> Self {
         let (free, next) = &mut *NUMBERS.lock();
         Self(free.pop_first().unwrap_or_else(|| {
@@ -263,21 +264,21 @@ impl Number {
     }
 }
 
-impl Drop for Number {
+impl Drop for ThreadNumber {
     fn drop(&mut self) {
         NUMBERS.lock().0.insert(self.0);
     }
 }
 
-/// Bytes of the buffers at a place.
+/// Bytes of the buffers of a size.
 const fn size_at(place: usize) -> usize {
     SMALLEST << place
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        if let Some((home, place)) = self.home.take() {
-            home.take_back(std::mem::take(&mut self.bytes), place);
+        if let Some((pool, place)) = self.pool.take() {
+            pool.put_back(std::mem::take(&mut self.bytes), place);
         }
     }
 }
@@ -302,16 +303,16 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
-/// A buffer of no pool.
+/// A buffer without a pool.
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, home: None }
+        Self { bytes, pool: None }
     }
 }
 
 impl From<Buffer> for Bytes {
     fn from(mut buffer: Buffer) -> Self {
-        match &buffer.home {
+        match &buffer.pool {
             Some(_) => Self::from_owner(buffer),
             None => std::mem::take(&mut buffer.bytes).into(),
         }

@@ -1,5 +1,5 @@
-//! Everything that can go wrong below the S3 surface. Variants carry the data that a message or a decision needs;
-//! nobody matches on text. Cloneable, because one failed sync answers every writer of its batch.
+//! The errors of the store below S3. Variants have the data that messages and decisions need, so no code matches on
+//! text. Cloneable, because a failed sync fails every writer of its batch.
 
 use std::fmt;
 use std::io;
@@ -24,17 +24,17 @@ pub enum Error {
     Locked { path: PathBuf },
     #[error("the index failed: {reason}")]
     Index { reason: Arc<str> },
-    /// Its files are not what was written, or cannot be read. The log has everything that it said.
+    /// Its files are damaged or unreadable. It can be rebuilt from the log.
     #[error("the index is damaged: {reason}")]
     IndexDamaged { reason: Arc<str> },
-    /// Nothing is wrong but that too many ask at once.
+    /// There are too many requests at once.
     #[error("all {connections} read connections of the index stayed in use")]
     Busy { connections: u32 },
     #[error("a stored record cannot be read: {reason}")]
     Record { reason: &'static str },
     #[error("the disk is full")]
     StorageFull,
-    /// There is room, but not more than has to be kept free.
+    /// There is free space, but not more than the reserve.
     #[error("the disk has less free space than ORCAS_DISK_RESERVE keeps, which is {reserve} bytes")]
     UnderReserve { reserve: u64 },
     #[error("the store is read-only: {cause}")]
@@ -43,12 +43,12 @@ pub enum Error {
     Closed,
 }
 
-/// Why a store does not do all that it should.
+/// Why a store is read-only or degraded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// For everybody who may ask: it names no path and nothing that a user stored.
+    /// Public: contains no path and nothing that a user stored.
     pub reason: &'static str,
-    /// For the operator. Empty when there is no more to say.
+    /// For the operator. May be empty.
     pub detail: Arc<str>,
 }
 
@@ -79,7 +79,7 @@ impl Error {
         Self::Io { op, path: path.to_owned(), source: Arc::new(source) }
     }
 
-    /// What an operator can do about a store that does not open, as the end of a sentence.
+    /// What the operator can do if a store does not open, as the end of a sentence.
     pub fn advice(&self) -> &'static str {
         match self {
             Self::Corrupt { .. }

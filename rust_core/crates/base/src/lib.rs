@@ -1,5 +1,5 @@
-//! What the parts of the store share: errors, locks that a scheduler can drive, blocks and their checksums, and memory
-//! that is used again. It knows none of them. `planted` has the deliberate defects of the suites.
+//! What the other crates share: errors, blocks and their checksums, pooled memory, and for test suites locks that a
+//! scheduler can control (`sync`) and deliberate defects (`planted`). Must not know the other crates.
 
 pub mod block;
 pub mod buffers;

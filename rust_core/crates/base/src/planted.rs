@@ -1,7 +1,7 @@
-//! Deliberate defects, to show that the suites find such ones. Only with the cargo feature `planted`, which no shipped
-//! build has; without it every question is a constant and costs nothing.
+//! Deliberate defects, to show that the test suites find them. Only with the cargo feature `planted`, which no released
+//! build has. Without it `is` is the constant `false`.
 
-/// Whether this is a build that may have defects.
+/// Whether this build can have deliberate defects.
 pub const PLANTED: bool = cfg!(feature = "planted");
 
 /// A rule of the engine that is broken on purpose.
@@ -56,7 +56,7 @@ mod chosen {
     const UNKNOWN: u8 = u8::MAX;
     static CHOSEN: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-    /// A suite in `tests/`.
+    /// A test suite in `tests/`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Suite {
         Crash,
@@ -126,7 +126,7 @@ mod chosen {
                 | Self::RetirePackInFlight
                 | Self::SweepWithoutBarrier
                 | Self::MoveWithoutSync => Suite::Crash,
-                // A reader must come in a narrow window.
+                // The defect shows only if a reader runs in a short window.
                 Self::CondemnWithoutBarrier | Self::CondemnWithoutSecondLook => Suite::Races,
                 Self::DamageTakenForATornEnd
                 | Self::CleanEndNotWritten
@@ -149,28 +149,28 @@ mod chosen {
             }
         }
 
-        /// Those that `suite` must catch; of them only the one that `ORCAS_PLANTED` names, if it names any.
+        /// The defects that `suite` must catch. If `ORCAS_PLANTED` is set, at most the one that it names.
         ///
         /// # Panics
-        /// When there is none of that name.
+        /// When there is no defect with that name.
         pub fn asked_of(suite: Suite) -> impl Iterator<Item = Self> {
             let asked = std::env::var("ORCAS_PLANTED").ok();
             let asked = asked.map(|name| Self::by_name(&name).expect("ORCAS_PLANTED names a defect"));
             Self::ALL.into_iter().filter(move |bug| bug.suite() == suite && asked.is_none_or(|asked| asked == *bug))
         }
 
-        /// By the name that `ORCAS_PLANTED` takes.
+        /// The defect with this name, as in `ORCAS_PLANTED`.
         pub fn by_name(name: &str) -> Option<Self> {
             Self::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
         }
     }
 
-    /// From now on this one, or none, whatever the environment says.
+    /// Chooses the defect, or none. This overrides `ORCAS_PLANTED`.
     pub fn choose(bug: Option<Bug>) {
         CHOSEN.store(bug.map_or(0, |bug| bug as u8), Ordering::Relaxed);
     }
 
-    /// Whether `bug` is planted: chosen, or else named by `ORCAS_PLANTED`.
+    /// Whether `bug` was chosen or, if `choose` was not called, is named by `ORCAS_PLANTED`.
     pub fn is(bug: Bug) -> bool {
         let mut chosen = CHOSEN.load(Ordering::Relaxed);
         if chosen == UNKNOWN {

@@ -1,8 +1,8 @@
-//! The locks, channels and atomics of the store's shared state: parking_lot's, crossbeam's and the standard library's in a
-//! product, shuttle's under the feature `shuttle`, where a scheduler decides at every one of them who goes on.
+//! The locks, channels and atomics of shared state: those of parking_lot, crossbeam and the standard library, or those of
+//! shuttle under the feature `shuttle`, where a scheduler decides at each of them which thread runs next.
 //!
-//! Both have one interface, parking_lot's as far as it is used. Invariant: between two calls into this module nobody else
-//! runs under the scheduler, so a lock that is not from here must not be held across one.
+//! The interface is that of parking_lot, as far as it is used. Invariant: under the scheduler no other thread runs
+//! between two calls into this module, so a lock from elsewhere must not be held across such a call.
 
 #[cfg(not(feature = "shuttle"))]
 mod native {
@@ -11,7 +11,7 @@ mod native {
     pub use std::hash::RandomState;
     pub use std::sync::atomic;
 
-    /// Where others may go on although nothing is shared that a lock or an atomic would show.
+    /// A point at which the scheduler may switch threads although no lock or atomic is used.
     pub fn scheduling_point() {}
 }
 
@@ -31,7 +31,7 @@ mod scheduled {
     pub use shuttle::sync::atomic;
     pub use shuttle::sync::mpsc::{Receiver, SyncSender as Sender, sync_channel as bounded};
 
-    /// Which of several locks a key has must follow from the seed too.
+    /// The hasher that assigns keys to locks must be deterministic too.
     pub type RandomState = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
     pub fn scheduling_point() {
@@ -41,7 +41,7 @@ mod scheduled {
     #[derive(Default)]
     pub struct Mutex<T>(sync::Mutex<T>);
 
-    /// `inner` is `None` only while the lock is given up inside a call of this module.
+    /// `inner` is `None` only while a function of this module has released the lock.
     pub struct MutexGuard<'a, T> {
         mutex: &'a Mutex<T>,
         inner: Option<sync::MutexGuard<'a, T>>,
@@ -53,7 +53,7 @@ mod scheduled {
         }
 
         fn acquire(&self) -> sync::MutexGuard<'_, T> {
-            // parking_lot knows no poison.
+            // Locks of parking_lot are never poisoned.
             self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
@@ -101,7 +101,7 @@ mod scheduled {
             }
         }
 
-        /// No clock runs under the scheduler: the time is over as soon as everybody else had a turn.
+        /// There is no clock under the scheduler. The time is over as soon as the other threads have run.
         pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, _at_most: Duration) {
             MutexGuard::unlocked(guard, shuttle::thread::yield_now);
         }

@@ -1,4 +1,4 @@
-//! Standard base64, strict: the form of checksums and Content-MD5 on the wire. Pure.
+//! Standard base64, the encoding of checksums and Content-MD5 on the wire. Pure.
 
 /// Standard base64 with padding.
 pub fn base64_encode(data: &[u8]) -> String {
@@ -10,7 +10,7 @@ pub fn base64_encode_into(out: &mut Vec<u8>, data: &[u8]) {
     quads(data).for_each(|quad| out.extend_from_slice(&quad));
 }
 
-/// Four characters for each three bytes begun.
+/// Four characters for each three bytes; the last group may be incomplete.
 fn quads(data: &[u8]) -> impl Iterator<Item = [u8; 4]> {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     data.chunks(3).map(|group| {
@@ -22,7 +22,7 @@ fn quads(data: &[u8]) -> impl Iterator<Item = [u8; 4]> {
     })
 }
 
-/// Reads canonical standard base64: padding present, unused bits zero, nothing else around. `None` otherwise.
+/// Decodes canonical standard base64: with padding, unused bits zero, and no other characters. `None` otherwise.
 pub fn base64_decode(text: &[u8]) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(4) {
         return None;

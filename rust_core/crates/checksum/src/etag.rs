@@ -1,10 +1,10 @@
-//! Entity tags as S3 computes and shows them. Pure.
+//! Entity tags of S3. Pure.
 
 use super::Md5Hasher;
 use orcas_http::{hex_pairs, hex_value};
 
-/// An entity tag as S3 computes it. `parts` is 0 for an object stored in one request (the MD5 of its content), else
-/// the number of parts whose MD5s were hashed.
+/// An entity tag. `parts` is 0 for an object stored in one request, whose tag is the MD5 of its content, or else the number
+/// of parts whose MD5s were hashed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Etag {
     pub md5: [u8; 16],
@@ -43,7 +43,7 @@ impl Etag {
         }
     }
 
-    /// Reads a tag with or without quotes. `None` when it is none that this server can have given out.
+    /// Parses a tag with or without quotes. `None` if this server cannot have issued it.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let bare = text.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(text);
         let (hex, parts) = match memchr::memchr(b'-', bare) {

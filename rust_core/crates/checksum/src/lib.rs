@@ -1,7 +1,7 @@
 //! Digests and checksums of content: MD5 for entity tags and the checksum algorithms of S3.
 //!
-//! Streaming and pure. Owns the algorithms' stable codes, their names on the wire, base64, composite checksums and
-//! the joining of CRCs. Knows nothing of requests: which header is legal where is decided in `s3::checksums`.
+//! Streaming and pure. Owns the stored codes of the algorithms, their names on the wire, base64, composite checksums and
+//! the combination of CRCs. Must not know requests: `s3::checksums` decides which header is valid where.
 
 mod base64;
 mod etag;
@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 /// The longest digest in bytes.
 const DIGEST_LEN_MAX: usize = 32;
 
-/// A checksum algorithm of S3. The codes are stored: 6 to 10 are kept for SHA512, MD5, XXHASH64, XXHASH3, XXHASH128.
+/// A checksum algorithm of S3. The codes are stored; 6 to 10 are reserved for SHA512, MD5, XXHASH64, XXHASH3, XXHASH128.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ChecksumAlgorithm {
@@ -98,7 +98,7 @@ impl ChecksumAlgorithm {
         }
     }
 
-    /// Whether values of parts can be joined into the value of the whole.
+    /// Whether the checksum of the whole follows from the checksums of its parts.
     pub fn joins(self) -> bool {
         self.crc().is_some()
     }
@@ -113,7 +113,7 @@ impl ChecksumAlgorithm {
     }
 }
 
-/// One digest with its algorithm, big-endian as S3 shows it.
+/// A digest and its algorithm. Big-endian, as in S3.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Checksum {
     algorithm: ChecksumAlgorithm,
@@ -121,7 +121,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// `None` unless `digest` has the algorithm's length.
+    /// `None` unless `digest` has the length of the algorithm.
     pub fn from_bytes(algorithm: ChecksumAlgorithm, digest: &[u8]) -> Option<Self> {
         if digest.len() != algorithm.digest_len() {
             return None;
@@ -131,7 +131,7 @@ impl Checksum {
         Some(Self { algorithm, digest: padded })
     }
 
-    /// Reads the base64 form of a header or XML value. `None` on wrong length or a malformed value.
+    /// Parses the base64 of a header or XML value. `None` if it is malformed or has the wrong length.
     pub fn from_base64(algorithm: ChecksumAlgorithm, text: &[u8]) -> Option<Self> {
         Self::from_bytes(algorithm, &base64_decode(text)?)
     }
@@ -148,8 +148,8 @@ impl Checksum {
         base64_encode(self.as_bytes())
     }
 
-    /// The CRC of two joined ranges from the CRC of each; `next_len` is the length of the second in bytes.
-    /// `None` for algorithms that do not join, or two different ones.
+    /// The CRC of two adjacent ranges from the CRC of each; `next_len` is the length of the second in bytes. `None` for
+    /// two different algorithms or one that is not a CRC.
     pub fn join(&self, next: &Checksum, next_len: u64) -> Option<Checksum> {
         let crc = self.algorithm.crc().filter(|_| self.algorithm == next.algorithm)?;
         let joined = crc_fast::checksum_combine(crc, self.crc_value(), next.crc_value(), next_len);
@@ -194,8 +194,8 @@ impl ChecksumType {
     }
 }
 
-/// The checksum of an object. `parts` is 0 for one that covers the whole content, else the number of parts whose
-/// digests were hashed.
+/// The checksum of an object. `parts` is 0 if it covers the whole content, or else the number of parts whose digests were
+/// hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectChecksum {
     pub checksum: Checksum,
@@ -207,7 +207,7 @@ impl ObjectChecksum {
         Self { checksum, parts: 0 }
     }
 
-    /// The checksum of the parts' checksums. `None` without parts, above 65,535 of them, or when one has another
+    /// The checksum of the checksums of the parts. `None` without parts, with more than 65,535, or if one has another
     /// algorithm.
     pub fn composite<'a>(algorithm: ChecksumAlgorithm, parts: impl IntoIterator<Item = &'a Checksum>) -> Option<Self> {
         let mut hasher = Hasher::new(algorithm);
@@ -222,8 +222,8 @@ impl ObjectChecksum {
         (count > 0).then(|| Self { checksum: hasher.finish(), parts: count })
     }
 
-    /// The checksum of the whole from each part's and its length in bytes. `None` without parts or when they do not
-    /// join.
+    /// The checksum of the whole from the checksum and the length in bytes of each part. `None` without parts or if `join`
+    /// fails.
     pub fn joined(parts: impl IntoIterator<Item = (Checksum, u64)>) -> Option<Self> {
         let mut parts = parts.into_iter();
         let (mut whole, _) = parts.next().filter(|(first, _)| first.algorithm.joins())?;
@@ -237,14 +237,14 @@ impl ObjectChecksum {
         if self.parts == 0 { ChecksumType::FullObject } else { ChecksumType::Composite }
     }
 
-    /// The value of headers and XML: base64, with `-N` when composite.
+    /// The value in headers and XML: base64, with `-N` if composite.
     pub fn to_text(&self) -> String {
         let mut text = Vec::new();
         self.write_text(&mut text);
         text.into_iter().map(char::from).collect()
     }
 
-    /// Appends that value.
+    /// Appends the value in headers and XML.
     pub fn write_text(&self, out: &mut Vec<u8>) {
         base64_encode_into(out, self.checksum.as_bytes());
         if self.parts > 0 {
@@ -258,12 +258,12 @@ impl ObjectChecksum {
 #[derive(Clone)]
 pub struct Hasher {
     algorithm: ChecksumAlgorithm,
-    state: State,
+    state: HashState,
 }
 
 #[derive(Clone)]
-enum State {
-    /// Boxed: the tables a CRC carries are several times larger than the other states.
+enum HashState {
+    /// Boxed, because a CRC has tables that are several times larger than the other states.
     Crc(Box<crc_fast::Digest>),
     Sha1(Sha1),
     Sha256(Sha256),
@@ -272,9 +272,9 @@ enum State {
 impl Hasher {
     pub fn new(algorithm: ChecksumAlgorithm) -> Self {
         let state = match (algorithm.crc(), algorithm) {
-            (Some(crc), _) => State::Crc(Box::new(crc_fast::Digest::new(crc))),
-            (None, ChecksumAlgorithm::Sha1) => State::Sha1(Sha1::new()),
-            (None, _) => State::Sha256(Sha256::new()),
+            (Some(crc), _) => HashState::Crc(Box::new(crc_fast::Digest::new(crc))),
+            (None, ChecksumAlgorithm::Sha1) => HashState::Sha1(Sha1::new()),
+            (None, _) => HashState::Sha256(Sha256::new()),
         };
         Self { algorithm, state }
     }
@@ -285,23 +285,23 @@ impl Hasher {
 
     pub fn update(&mut self, data: &[u8]) {
         match &mut self.state {
-            State::Crc(crc) => crc.update(data),
-            State::Sha1(sha) => sha.update(data),
-            State::Sha256(sha) => sha.update(data),
+            HashState::Crc(crc) => crc.update(data),
+            HashState::Sha1(sha) => sha.update(data),
+            HashState::Sha256(sha) => sha.update(data),
         }
     }
 
     pub fn finish(self) -> Checksum {
         let mut digest = [0; DIGEST_LEN_MAX];
         match self.state {
-            State::Crc(crc) => return Checksum::from_crc(self.algorithm, crc.finalize()),
-            State::Sha1(sha) => digest[..20].copy_from_slice(&sha.finalize()),
-            State::Sha256(sha) => digest.copy_from_slice(&sha.finalize()),
+            HashState::Crc(crc) => return Checksum::from_crc(self.algorithm, crc.finalize()),
+            HashState::Sha1(sha) => digest[..20].copy_from_slice(&sha.finalize()),
+            HashState::Sha256(sha) => digest.copy_from_slice(&sha.finalize()),
         }
         Checksum { algorithm: self.algorithm, digest }
     }
 
-    /// The checksum of bytes that are all in memory; CRCs take no state.
+    /// The checksum of bytes in memory. CRCs need no state for this.
     pub fn digest(algorithm: ChecksumAlgorithm, data: &[u8]) -> Checksum {
         if let Some(crc) = algorithm.crc() {
             return Checksum::from_crc(algorithm, crc_fast::checksum(crc, data));
@@ -357,7 +357,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn streaming_and_joining_give_the_digest_of_the_whole(
+        fn updates_and_joined_parts_give_the_digest_of_the_whole(
             data in proptest::collection::vec(any::<u8>(), 1..3000), at in any::<prop::sample::Index>(),
         ) {
             let (left, right) = data.split_at(at.index(data.len()));

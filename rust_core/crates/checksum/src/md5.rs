@@ -1,14 +1,18 @@
 //! MD5 (RFC 1321), for entity tags and Content-MD5: one message, or several at once.
 //!
-//! One message is hashed as fast as each step can wait for the one before. Several independent ones fill what such a
-//! chain leaves idle, so that two or three cost hardly more than one, and with vectors eight cost about as much as two.
-//! The digest never depends on what else was hashed at the time.
+//! In one message each step depends on the step before, so most of the processor is idle. Steps of other messages use
+//! that time: two or three messages take hardly longer than one, and with vector instructions eight about as long as
+//! two. A digest does not depend on what else was hashed at the same time.
 
 mod lanes;
+mod steps;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 
-use lanes::{Block, Lane, State, Vectors};
+use lanes::Vectors;
+use steps::{Block, Lane, State};
 
-/// Bytes that the compression function takes.
+/// Bytes of a block of the compression function.
 const BLOCK: usize = 64;
 /// RFC 1321, 3.3.
 const START: State = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
@@ -19,7 +23,7 @@ pub struct Md5Hasher {
     state: State,
     /// Bytes so far.
     length: u64,
-    /// The block that is not full yet.
+    /// The block that is not complete yet.
     open: Block,
 }
 
@@ -39,7 +43,7 @@ impl Md5Hasher {
         lanes::one(lane.state, lane.blocks);
     }
 
-    /// Shows each hasher its bytes, as `update` would, but all at once.
+    /// Updates each hasher with its bytes, all at the same time.
     pub fn update_all<'a>(messages: impl IntoIterator<Item = (&'a mut Md5Hasher, &'a [u8])>) {
         Self::update_all_with(Vectors::of_this_machine(), messages);
     }
@@ -76,7 +80,7 @@ impl Md5Hasher {
         (self.length % BLOCK as u64) as usize
     }
 
-    /// Takes bytes in, except that the whole blocks among them have still to be compressed.
+    /// Takes bytes in, except for the whole blocks among them, which the caller must compress.
     fn begin<'a>(&'a mut self, bytes: &'a [u8]) -> Lane<'a> {
         let used = self.used();
         self.length = self.length.wrapping_add(bytes.len() as u64);

@@ -1,23 +1,23 @@
-//! Where content says that it should be cut: FastCDC (Xia et al., 2016 and 2020). Pure.
+//! Content-defined chunk boundaries: FastCDC (Xia et al., 2016 and 2020). Pure.
 //!
-//! A gear hash runs over the bytes and a chunk ends where its top bits are zero. Before the average more bits must be
-//! zero than after it (normalized chunking, level 2), and the beginning of a chunk is skipped. The hash forgets a byte
-//! after 64 more, so whether a place may be a cut depends on the 64 bytes before it alone: after an insertion or a
-//! removal the cuts soon fall on the same content as before. Cuts are no format: they may differ between versions.
+//! A chunk ends where the top bits of a gear hash over the bytes are zero. Below the average length more bits must be
+//! zero than above it (normalized chunking, level 2), and the beginning of a chunk is skipped. The hash depends only on
+//! the last 64 bytes, so after an insertion or a removal the boundaries soon fall on the same content as before.
+//! Boundaries are not part of the format: they may differ between versions.
 
 use std::sync::LazyLock;
 
 use orcas_base::block::CHUNK_LENGTH_MAX;
 
-/// Bytes that the gear hash remembers.
+/// Bytes that the gear hash depends on.
 const WINDOW: usize = 64;
 const AVERAGE_MIN: u32 = 4 * WINDOW as u32;
-/// A larger average would leave no room below `CHUNK_LENGTH_MAX` for the content to decide.
+/// With a larger average, most chunks would end at `CHUNK_LENGTH_MAX` instead of at a content-defined boundary.
 const AVERAGE_MAX: u32 = CHUNK_LENGTH_MAX / 2;
-/// How many bits more, or fewer, than the average asks for.
+/// Bits that are added below the average length and removed above it.
 const NORMALIZATION: u32 = 2;
 
-/// Random numbers with nothing up the sleeve: the XOF of BLAKE3 over this name, little-endian.
+/// Random numbers of verifiable origin: the XOF of BLAKE3 over this name, little-endian.
 static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     let mut stream = blake3::Hasher::new().update(b"orcas chunker v1 gear").finalize_xof();
     std::array::from_fn(|_| {
@@ -27,24 +27,24 @@ static GEAR: LazyLock<[u64; 256]> = LazyLock::new(|| {
     })
 });
 
-/// Cuts a stream of bytes, however they arrive, into chunks.
+/// Splits a stream of bytes, which may arrive in any pieces, into chunks.
 #[derive(Clone)]
 pub struct Chunker {
     gear: &'static [u64; 256],
     shortest: usize,
     average: usize,
     longest: usize,
-    /// Bits that are zero at a cut before the average.
+    /// Bits that are zero at a boundary below the average length.
     mask_before: u64,
     mask_after: u64,
-    /// Bytes of the present chunk so far.
+    /// Bytes of the current chunk so far.
     length: usize,
     hash: u64,
 }
 
 impl Chunker {
-    /// For chunks of about `average` bytes, at least 256 and at most half of `CHUNK_LENGTH_MAX`: not shorter than a
-    /// quarter of it, not longer than four times it and than `CHUNK_LENGTH_MAX`; the last one may be shorter.
+    /// Makes chunks of about `average` bytes, which is limited to 256 and half of `CHUNK_LENGTH_MAX`. Each has at least a
+    /// quarter of it, except the last one, and at most four times it or `CHUNK_LENGTH_MAX`.
     pub fn new(average: u32) -> Self {
         let average = average.clamp(AVERAGE_MIN, AVERAGE_MAX);
         let bits = f64::from(average).log2().round() as u32;
@@ -61,12 +61,12 @@ impl Chunker {
         }
     }
 
-    /// The next bytes of the stream. `Some(n)`: a chunk ends after the first `n` of them; the rest must be given again.
-    /// `None`: all were taken and no chunk ends yet.
+    /// Takes the next bytes of the stream. `Some(n)` if a chunk ends after the first `n`; the others must be passed again.
+    /// `None` if no chunk ends in them.
     pub fn next(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut taken = self.until(self.shortest - WINDOW, bytes).len();
         self.length += taken;
-        // Warms the hash up, so that the first place that may be a cut has its 64 bytes like any other.
+        // The hash starts 64 bytes before the first possible boundary, so that it is the same as at any other.
         let warming = self.until(self.shortest - 1, &bytes[taken..]);
         self.hash = warming.iter().fold(self.hash, |hash, byte| step(self.gear, hash, *byte));
         taken += warming.len();
@@ -85,17 +85,17 @@ impl Chunker {
         None
     }
 
-    /// The longest chunk, bytes.
+    /// The length of the longest chunk in bytes.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Of `bytes` those with which the chunk is not longer than `length`.
+    /// The first of `bytes`, as many as fit into a chunk of `length` bytes.
     fn until<'a>(&self, length: usize, bytes: &'a [u8]) -> &'a [u8] {
         &bytes[..length.saturating_sub(self.length).min(bytes.len())]
     }
 
-    /// Behind which of the next bytes the chunk may end.
+    /// The number of bytes after which the chunk may end.
     fn scan(&mut self, bytes: &[u8], mask: u64) -> Option<usize> {
         let (mut hash, gear) = (self.hash, self.gear);
         for (at, byte) in bytes.iter().enumerate() {
@@ -118,14 +118,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Random bytes that repeat with the seed.
+    /// Random bytes that follow from the seed.
     fn noise(seed: u64, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut bytes);
         bytes
     }
 
-    /// Lengths of the chunks when the bytes come in pieces of these sizes, over and over; the last one is what is left.
+    /// Lengths of the chunks when the bytes arrive in pieces of these sizes, repeatedly. The last is that of the rest.
     fn lengths(average: u32, bytes: &[u8], pieces: &[usize]) -> Vec<usize> {
         let mut chunker = Chunker::new(average);
         let (mut lengths, mut length, mut rest) = (Vec::new(), 0, bytes);
@@ -157,7 +157,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn the_cuts_do_not_depend_on_how_the_bytes_arrive(
+        fn boundaries_do_not_depend_on_how_the_bytes_arrive(
             seed: u64,
             average in 256u32..4096,
             pieces in prop::collection::vec(1usize..5000, 1..20),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_average_is_about_what_was_asked_for() {
+    fn the_average_length_is_about_as_requested() {
         for (seed, average) in
             [1 << 10, 3000, 1 << 14, 23_170, 46_340, 100_000, 1 << 18, 1 << 20].into_iter().enumerate()
         {
@@ -208,7 +208,7 @@ mod tests {
                 chunks(average, &changed).filter(|chunk| !known.contains(chunk)).map(<[u8]>::len).collect();
             println!("at {at}: {new:?}");
             assert!(new.iter().sum::<usize>() <= insertion.len() + 4 * average as usize, "{at}: {new:?}");
-            // All of them stand together: behind them everything is as it was.
+            // They are adjacent, and everything after them is unchanged.
             let unknown: Vec<bool> = chunks(average, &changed).map(|chunk| !known.contains(chunk)).collect();
             let first = unknown.iter().position(|new| *new).unwrap();
             assert!(unknown[first + new.len()..].iter().all(|new| !*new));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_averages_are_brought_into_range() {
+    fn extreme_averages_are_limited() {
         for average in [0, 1, u32::MAX] {
             let chunker = Chunker::new(average);
             assert!(chunker.shortest >= WINDOW && chunker.longest <= CHUNK_LENGTH_MAX as usize);
@@ -224,9 +224,9 @@ mod tests {
         }
     }
 
-    /// A change of these would make content that is stored already be stored once more.
+    /// If these changed, content that is already stored would be stored again.
     #[test]
-    fn the_cuts_are_those_of_earlier_builds() {
+    fn boundaries_are_those_of_earlier_builds() {
         assert_eq!(GEAR[0], 12_605_729_912_631_156_668);
         let found = lengths(4096, &noise(1, 40_000), &[40_000]);
         assert_eq!(found, [4303, 5090, 1750, 5154, 4636, 3263, 4570, 4332, 4687, 2215]);

@@ -1,27 +1,27 @@
-//! Which hashes were seen before: a blocked Bloom filter. Pure; any thread.
+//! A set of known hashes: a blocked Bloom filter. Pure; for any thread.
 //!
-//! It may take a hash for known that is not, never the reverse: what `insert` returned from, every later `contains`
-//! finds. All bits of a hash stand in one block of 64 bytes, so a question costs one line of the cache.
+//! `contains` may return true for an unknown hash, but never false for a hash whose `insert` has returned. All bits of a
+//! hash are in one block of 64 bytes, so a lookup touches one cache line.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const WORDS: usize = 8;
 const BITS_PER_ENTRY: u64 = 12;
-/// 1 GiB, enough for 700 million entries; with more the filter knows too much, and stays right.
+/// 1 GiB, enough for 700 million entries. With more, false positives become frequent.
 const BLOCKS_MAX: u64 = 1 << 24;
 
-/// One bit of each word belongs to a hash.
+/// Words of a block. A hash sets one bit in each.
 #[derive(Default)]
 #[repr(align(64))]
 struct Block([AtomicU64; WORDS]);
 
-/// A set of hashes that may hold more than was inserted, never less.
+/// A set of hashes that may contain more than was inserted.
 pub struct Filter {
     blocks: Box<[Block]>,
 }
 
 impl Filter {
-    /// Up to `entries` different hashes it takes at most 2 % of the others for known.
+    /// With up to `entries` different hashes, at most 2 % of lookups are false positives.
     pub fn with_capacity(entries: u64) -> Self {
         Self { blocks: (0..blocks_for(entries)).map(|_| Block::default()).collect() }
     }
@@ -29,7 +29,7 @@ impl Filter {
     pub fn insert(&self, hash: u64) {
         let (block, masks) = self.place(hash);
         for (word, mask) in block.0.iter().zip(masks) {
-            // Nothing but the bits is handed over, so no order with other memory is needed.
+            // The bits guard no other memory, so no ordering is needed.
             if word.load(Ordering::Relaxed) & mask == 0 {
                 word.fetch_or(mask, Ordering::Relaxed);
             }
@@ -41,12 +41,12 @@ impl Filter {
         block.0.iter().zip(masks).all(|(word, mask)| word.load(Ordering::Relaxed) & mask != 0)
     }
 
-    /// Memory that it takes.
+    /// Bytes of memory that the filter uses.
     pub fn bytes(&self) -> usize {
         std::mem::size_of_val(&*self.blocks)
     }
 
-    /// The block of a hash and its bit in each word. Both are mixed anew: the caller's hashes may be alike in any bits.
+    /// The block of a hash and its bit in each word. The hash is mixed first, because hashes may have any bits in common.
     fn place(&self, hash: u64) -> (&Block, [u64; WORDS]) {
         let spread = mix(hash);
         let block = (u128::from(spread) * self.blocks.len() as u128) >> 64;
@@ -59,7 +59,7 @@ fn blocks_for(entries: u64) -> u64 {
     entries.saturating_mul(BITS_PER_ENTRY).div_ceil(64 * WORDS as u64).clamp(1, BLOCKS_MAX)
 }
 
-/// The finalizer of MurmurHash3: every bit of the input changes every bit of the output half of the time.
+/// The finalizer of MurmurHash3: each bit of the input changes each bit of the output with probability 1/2.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -80,9 +80,9 @@ mod tests {
     }
 
     #[test]
-    fn a_full_filter_knows_all_that_is_in_it_and_little_else() {
+    fn a_full_filter_contains_all_entries_and_little_else() {
         for entries in [100u64, 10_000, 1_000_000] {
-            // Hashes that are all alike in their lower or upper half are mixed as well as random ones.
+            // Hashes with a common lower or upper half work as well as random ones.
             for hash in [mix, |i| i, |i| i << 40] as [fn(u64) -> u64; 3] {
                 let filter = Filter::with_capacity(entries);
                 assert_eq!(wrong(&filter, (0..1000).map(hash)), 0.0, "an empty filter knows nothing");

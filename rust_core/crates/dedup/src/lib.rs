@@ -1,5 +1,5 @@
-//! What finds content that is stored already: where content is cut into chunks, and which beginnings may be known.
-//! Pure. It knows neither where chunks are kept nor who asks.
+//! Finding content that is already stored: the boundaries of chunks, and a filter of known hashes. Pure. Must not know
+//! where chunks are stored.
 #![forbid(unsafe_code)]
 
 pub mod chunker;

@@ -1,7 +1,7 @@
-//! The file system as the store uses it: the seam at which faults are injected.
+//! The file system interface of the store, which allows tests to inject faults.
 //!
-//! Two implementations: `real` (the sole user of the operating system's files for data) and `sim` (a model of a disk
-//! that loses power). Nothing here retries: a failed sync is reported once and the caller must abandon the file.
+//! Implementations: `real` uses the operating system, `sim` is a model of a disk that loses power, and `read_only` wraps
+//! another one. Nothing here retries: a failed sync is reported once, and the caller must abandon the file.
 
 pub mod read_only;
 pub mod real;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use orcas_base::error::{Error, Result};
 
-/// What file systems give back is whole pages of this many bytes.
+/// Holes consist of whole pages of this many bytes.
 pub const PUNCH_ALIGN: u64 = 4096;
 
 /// How to open a file. Nothing here truncates.
@@ -27,51 +27,51 @@ pub enum Open {
     Write,
 }
 
-/// Files and directories. All paths are absolute or relative to the process; no call follows another's order by
-/// itself: only `sync_data` and `sync_dir` make anything durable.
+/// Files and directories. Relative paths are relative to the working directory of the process. Only `sync_data` and
+/// `sync_dir` make anything durable; other calls may reach the disk in any order.
 pub trait FileSystem: Send + Sync {
-    /// `Error::Missing` when `mode` needs a file that is not there.
+    /// `Error::Missing` when `mode` needs an existing file and there is none.
     fn open(&self, path: &Path, mode: Open) -> Result<Arc<dyn File>>;
-    /// Names in a directory, sorted; names that are not UTF-8 are left out, the store makes none.
+    /// Sorted names in a directory. Names that are not UTF-8, which the store never makes, are omitted.
     fn list(&self, dir: &Path) -> Result<Vec<String>>;
-    /// Succeeds when the directory exists already.
+    /// Also succeeds when the directory already exists.
     fn create_dir(&self, dir: &Path) -> Result<()>;
     fn sync_dir(&self, dir: &Path) -> Result<()>;
     fn remove(&self, path: &Path) -> Result<()>;
-    /// Atomic; replaces `to`. Both in one directory.
+    /// Renames atomically and replaces `to`, which is in the same directory.
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
-    /// Bytes an unprivileged process may still use on the file system that holds `dir`.
+    /// Bytes that an unprivileged process can still use on the file system of `dir`.
     fn free_bytes(&self, dir: &Path) -> Result<u64>;
-    /// Takes an exclusive lock that dies with the process; `Error::Locked` when somebody holds it.
+    /// Takes an exclusive lock that ends with the process. `Error::Locked` if it is held already.
     fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>>;
 }
 
-/// An open file. Calls may run in parallel on disjoint ranges.
+/// An open file. Calls on disjoint ranges may run in parallel.
 pub trait File: Send + Sync {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()>;
-    /// Fills `buf`, or `Error::Corrupt` when the file ends before.
+    /// Fills `buf`. `Error::Corrupt` if the file ends before.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()>;
-    /// Like `read_at`, but `false` (with `buf` undefined) when that would wait for the disk.
+    /// Like `read_at`, but returns `false`, with `buf` undefined, if that would wait for the disk.
     fn read_at_nowait(&self, offset: u64, buf: &mut [u8]) -> Result<bool>;
     fn len(&self) -> Result<u64>;
     fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }
     fn set_len(&self, length: u64) -> Result<()>;
-    /// Takes space for this range, which reads as zeros if nothing was written there. After an error any part of it may
-    /// be taken.
+    /// Allocates space for this range, which reads as zeros if nothing was written there. After an error, any part of it
+    /// may be allocated.
     fn allocate(&self, offset: u64, length: u64) -> Result<()>;
-    /// Zeros that take no space; the file's length stays. Both numbers are multiples of `PUNCH_ALIGN`. `false` when the
-    /// file system cannot: then nothing changed. Durable only after a sync; until then a power cut leaves any part of
-    /// the old bytes.
+    /// Replaces a range by a hole, which reads as zeros and uses no space. Both numbers are multiples of `PUNCH_ALIGN`, and
+    /// the length of the file stays. Returns `false`, without any change, if the file system has no holes. Durable only
+    /// after a sync; a power loss before it may leave any part of the old bytes.
     fn punch(&self, offset: u64, length: u64) -> Result<bool>;
-    /// Bytes of the disk that the file takes.
+    /// Bytes of disk space that the file uses.
     fn allocated(&self) -> Result<u64>;
-    /// Data and the metadata needed to read it back. After an error the state of every unsynced byte is unknown.
+    /// Syncs the data and the metadata needed to read it. After an error the state of every unsynced byte is unknown.
     fn sync_data(&self) -> Result<()>;
-    /// Hint: begin to write this range to the disk.
+    /// A hint to start writing this range to the disk.
     fn start_writeback(&self, offset: u64, length: u64);
-    /// Hint: this range need not stay in memory.
+    /// A hint that this range need not stay in the page cache.
     fn drop_cache(&self, offset: u64, length: u64);
 }
 
@@ -80,8 +80,8 @@ fn is_punchable(offset: u64, length: u64) -> bool {
     offset.is_multiple_of(PUNCH_ALIGN) && length.is_multiple_of(PUNCH_ALIGN) && offset.checked_add(length).is_some()
 }
 
-/// Fills `buf` like `File::read_at`; what the disk cannot read comes as zeros, page by page, and so fails whatever
-/// checksum covers it. For checks, which go on behind a bad sector.
+/// Fills `buf` like `File::read_at`, but unreadable pages become zeros, which then fail their checksum. For checks, which
+/// continue after a bad sector.
 pub fn read_around_faults(file: &dyn File, offset: u64, buf: &mut [u8]) -> Result<()> {
     match file.read_at(offset, buf) {
         Err(Error::Io { .. }) => {}
@@ -96,7 +96,7 @@ pub fn read_around_faults(file: &dyn File, offset: u64, buf: &mut [u8]) -> Resul
     Ok(())
 }
 
-/// Where salts come from; injected so that a simulated run repeats exactly.
+/// The source of salts. Injected so that a simulated run can be repeated.
 pub trait Random: Send + Sync {
     fn fill(&self, bytes: &mut [u8]) -> Result<()>;
 }

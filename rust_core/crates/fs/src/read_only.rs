@@ -1,4 +1,4 @@
-//! A file system in which nothing can be changed, over any other: whoever looks at a damaged store must not make it worse.
+//! A read-only view of another file system, so that examining a damaged store cannot make it worse.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{File, FileSystem, Open};
 use orcas_base::error::{Error, Result};
 
-/// Reads as the one below, refuses everything else.
+/// Passes reads to the file system below and refuses everything else.
 pub struct ReadOnlyFileSystem {
     below: Arc<dyn FileSystem>,
 }
@@ -58,7 +58,7 @@ impl FileSystem for ReadOnlyFileSystem {
         self.below.free_bytes(dir)
     }
 
-    /// Without making a file: where there is none nobody has the store open, nor where the file system takes no writes.
+    /// Does not create the file. Without it nobody has the store open, and neither on a read-only file system.
     fn lock(&self, path: &Path) -> Result<Box<dyn Send + Sync>> {
         if let Err(Error::Missing { .. }) = self.below.open(path, Open::Read) {
             return Ok(Box::new(()));

@@ -34,7 +34,7 @@ impl Random for SystemRandom {
 impl FileSystem for RealFileSystem {
     fn open(&self, path: &Path, mode: Open) -> Result<Arc<dyn File>> {
         let mut options = fs::OpenOptions::new();
-        // What users store, and the keys of the store, are their owner's business.
+        // Only the owner may read the store, which contains its keys.
         options.read(true).write(mode != Open::Read).create_new(mode == Open::Create).mode(0o600);
         let file = options.open(path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if mode != Open::Create => Error::Missing { path: path.to_owned() },
@@ -113,7 +113,7 @@ impl File for RealFile {
         let wanted = buf.len();
         match rustix::io::preadv2(&self.file, &mut [io::IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
             Ok(read) => Ok(read == wanted),
-            // Not every file system and kernel knows the flag: the caller then reads in its pool.
+            // Some file systems and kernels lack the flag. The caller then reads in its worker pool.
             Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR | Errno::INVAL) => Ok(false),
             Err(error) => Err(Error::io("read", &self.path, error.into())),
         }
@@ -170,7 +170,7 @@ impl File for RealFile {
     #[cfg(target_os = "linux")]
     fn drop_cache(&self, offset: u64, length: u64) {
         if let Some(length) = std::num::NonZeroU64::new(length) {
-            // A hint: the data is right whether or not the kernel takes it.
+            // This is only a hint, so an error has no consequence.
             let _ = rustix::fs::fadvise(&self.file, offset, Some(length), rustix::fs::Advice::DontNeed);
         }
     }
@@ -201,8 +201,8 @@ fn punch_hole(file: &fs::File, offset: u64, length: u64) -> io::Result<()> {
 #[allow(unsafe_code, reason = "F_PUNCHHOLE has no safe wrapper")]
 fn punch_hole(file: &fs::File, offset: u64, length: u64) -> io::Result<()> {
     use std::os::fd::AsRawFd as _;
-    // Nothing is said about holes beyond the end of a file: there is nothing to do there, and what the file has of a
-    // page at its end is written over.
+    // Holes beyond the end of a file are not specified. There is nothing to punch there, and an incomplete page at the end
+    // is overwritten.
     let end = file.metadata()?.len().min(offset + length);
     let pages = end.saturating_sub(offset) / PUNCH_ALIGN * PUNCH_ALIGN;
     if pages > 0 {
@@ -228,7 +228,7 @@ fn punch_hole(_file: &fs::File, _offset: u64, _length: u64) -> io::Result<()> {
     Err(rustix::io::Errno::OPNOTSUPP.into())
 }
 
-/// Whether the error says that this file system or kernel has no holes, rather than that something went wrong.
+/// Whether the error means that this file system or kernel has no holes.
 fn is_unsupported(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let unsupported = [Errno::OPNOTSUPP, Errno::NOTSUP, Errno::NOSYS, Errno::NOTTY];
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_round_trip_and_report_what_is_wrong() {
+    fn files_round_trip_and_report_errors() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let disk = RealFileSystem;

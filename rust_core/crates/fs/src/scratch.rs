@@ -1,4 +1,4 @@
-//! A private directory outside of any store, for what a check needs for a while: indexes that it builds or copies.
+//! A private temporary directory outside of any store, for the indexes that a check builds or copies.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the way to the files of the machine")]
 
 use std::fs;
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use orcas_base::error::{Error, Result};
 
 static MADE: AtomicU64 = AtomicU64::new(0);
-/// Names tried before giving up.
+/// Names that are tried.
 const NAMES_MAX: u64 = 1_000;
 
-/// Gone with everything in it when dropped.
+/// Removed with its content when dropped.
 pub struct ScratchDir {
     path: PathBuf,
 }
 
 impl ScratchDir {
-    /// Makes one in the system's directory for temporary files, readable by nobody else.
+    /// Makes one in the system's directory for temporary files, accessible only to the current user.
     pub fn new() -> Result<Self> {
         let parent = std::env::temp_dir();
         for _ in 0..NAMES_MAX {
@@ -38,7 +38,7 @@ impl ScratchDir {
         &self.path
     }
 
-    /// Copies a file here under another name; false when it is not there.
+    /// Copies a file to this directory under another name. `false` if the file is missing.
     pub fn copy_in(&self, from: &Path, name: &str) -> Result<bool> {
         match fs::copy(from, self.path.join(name)) {
             Ok(_) => Ok(true),
@@ -50,7 +50,7 @@ impl ScratchDir {
 
 impl Drop for ScratchDir {
     fn drop(&mut self) {
-        // What cannot be removed now is left to whoever clears temporary files.
+        // If this fails, the directory stays like any other temporary file.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

@@ -15,7 +15,7 @@ pub fn civil_from_days(days: i64) -> (i64, i64, i64) {
     (year_of_era + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The inverse of `civil_from_days`, defined for any small numbers.
+/// The inverse of `civil_from_days`. Months and days need not be valid, only small.
 pub fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(400);

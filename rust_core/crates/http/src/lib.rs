@@ -1,10 +1,10 @@
-//! The head of an HTTP request as bytes, and the two decodings that everything else builds on: percent-encoding
-//! and the query string. Pure; knows nothing of S3. Header names arrive in lower case, in the order sent.
+//! Request heads as bytes, percent-encoding, query strings, hexadecimal digits and dates. Pure. Header names are in lower
+//! case and in the order of the request. Must not know S3.
 #![forbid(unsafe_code)]
 
 pub mod calendar;
 
-/// One request head. `path` and `query` are exactly what stood in the request line, undecoded and without the `?`.
+/// A request head. `path` and `query` are those of the request line, not decoded and without the `?`.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     pub method: &'a [u8],
@@ -13,7 +13,7 @@ pub struct RequestHead<'a> {
     pub headers: Headers<'a>,
 }
 
-/// The header list of a request: lower-case names, values as sent.
+/// The headers of a request: names in lower case, values as sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers<'a> {
     list: &'a [(&'a [u8], &'a [u8])],
@@ -44,7 +44,7 @@ impl<'a> Headers<'a> {
     }
 }
 
-/// Decodes `%XX` once; `+` stays a plus. `None` when an escape is cut off or not hexadecimal.
+/// Decodes `%XX` once and leaves `+` unchanged. `None` if an escape is incomplete or not hexadecimal.
 pub fn percent_decode(raw: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
@@ -58,7 +58,7 @@ pub fn percent_decode(raw: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Decodes `%XX` once, and a `+` into a space. `None` as in `percent_decode`.
+/// Decodes `%XX` once and `+` to a space. `None` as in `percent_decode`.
 pub fn form_decode(raw: &[u8]) -> Option<Vec<u8>> {
     let spaced: Vec<u8> = raw.iter().map(|&byte| if byte == b'+' { b' ' } else { byte }).collect();
     percent_decode(&spaced)
@@ -80,13 +80,13 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]).map(char::from).collect()
 }
 
-/// Lower-case hexadecimal digits, two for each byte. Arithmetic without a table: the compiler does all bytes at once.
+/// Lower-case hexadecimal digits, two for each byte. Without a table, so that the compiler can vectorise it.
 pub fn hex_pairs<const N: usize>(bytes: &[u8; N]) -> [[u8; 2]; N] {
     let digit = |value: u8| value + b'0' + u8::from(value > 9) * (b'a' - b'9' - 1);
     bytes.map(|byte| [digit(byte >> 4), digit(byte & 15)])
 }
 
-/// Reads exactly two hexadecimal digits of either case for each byte.
+/// Parses exactly two hexadecimal digits of either case for each byte.
 pub fn parse_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     if text.len() != 2 * N {
         return None;
@@ -98,8 +98,8 @@ pub fn parse_hex<const N: usize>(text: &[u8]) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Appends `raw` percent-encoded as AWS wants it in signatures and listings: everything but `A-Za-z0-9-._~` (and `/`
-/// when `keep_slash`) becomes `%XX` in upper case.
+/// Appends `raw` percent-encoded as in the signatures and listings of AWS: everything but `A-Za-z0-9-._~`, and `/` if
+/// `keep_slash`, becomes `%XX` in upper case.
 pub fn percent_encode_into(out: &mut Vec<u8>, raw: &[u8], keep_slash: bool) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in raw {
@@ -111,15 +111,15 @@ pub fn percent_encode_into(out: &mut Vec<u8>, raw: &[u8], keep_slash: bool) {
     }
 }
 
-/// A decoded query string: names and values in the order sent; a name without `=` has an empty value.
+/// A decoded query string: names and values in the order of the request. A name without `=` has an empty value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Query {
-    /// Splits at `&` and `=`, then decodes each side. A `+` means a space, as every S3 server reads it.
-    /// `None` when an escape is malformed.
+    /// Splits at `&` and `=`, then decodes names and values. A `+` is a space, as in every S3 server. `None` if an escape is
+    /// malformed.
     pub fn parse(raw: &[u8]) -> Option<Self> {
         let mut pairs = Vec::new();
         for pair in raw.split(|&b| b == b'&').filter(|pair| !pair.is_empty()) {

@@ -1,6 +1,6 @@
-//! One keep-alive connection: a request out, its answer in, a piece at a time and never waiting.
+//! One keep-alive connection: sends a request and receives its response, in pieces, without blocking.
 //!
-//! Invariant: what was received is taken in order, and no request is ever sent twice. Must not know what is asked.
+//! Invariant: received bytes are parsed in order, and no request is sent twice. Must not know operations.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,25 +10,25 @@ use super::pattern::{Checker, Content, Pattern, Wrong};
 use super::poller::Poller;
 use super::response::{Head, Malformed, ResponseReader};
 
-/// Bytes that are made, sent or received in one turn, so that the other connections of a thread get theirs.
+/// Bytes that are generated, sent or received at a time, so that the connections of a thread take turns.
 pub const PIECE: usize = 256 * 1024;
-/// Documents, of which lists are the longest.
+/// Bytes of a document that are kept. List pages are the longest documents.
 const DOCUMENT_MAX: usize = 8 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
-pub enum Broken {
+pub enum ConnectionError {
     Connect(ErrorKind),
     Io(ErrorKind),
-    /// The server ended the connection before the answer did.
+    /// The server closed the connection before the end of the response.
     Closed,
     Malformed(Malformed),
     TimedOut,
 }
 
-impl Broken {
-    /// As errors are counted.
+impl ConnectionError {
+    /// The name under which the error is counted.
     pub fn name(&self) -> String {
         match self {
             Self::Connect(ErrorKind::ConnectionRefused) => "connection refused".to_owned(),
@@ -41,16 +41,16 @@ impl Broken {
     }
 }
 
-/// What becomes of the body of an answer.
+/// Receives the body of a response.
 #[derive(Default)]
-pub struct Receiver {
-    /// Compares it, if the status is 200.
+pub struct BodyReceiver {
+    /// Compares the body if the status is 200.
     checker: Option<Checker>,
     document: Vec<u8>,
     length: u64,
 }
 
-impl Receiver {
+impl BodyReceiver {
     pub fn new(checker: Option<Checker>) -> Self {
         Self { checker, ..Self::default() }
     }
@@ -67,27 +67,27 @@ impl Receiver {
     }
 }
 
-/// A whole answer.
-pub struct Answer {
+/// A complete response.
+pub struct Response {
     pub head: Head,
-    /// Of an answer that was not compared, the first 8 MiB.
+    /// The body, if it was not compared; at most 8 MiB.
     pub document: Vec<u8>,
     /// Bytes of the body.
     pub length: u64,
-    /// Of an answer that was compared.
+    /// The result of the comparison, if there was one.
     pub checked: Option<Result<Option<u32>, Wrong>>,
-    /// When its last byte had come.
+    /// When its last byte was received.
     pub at: Instant,
 }
 
-/// The part of a body that is made while it is sent.
+/// The part of a body that is generated while it is sent.
 struct Rest {
     content: Content,
     offset: u64,
     end: u64,
 }
 
-/// The place for a connection, whether one is open or not.
+/// A connection that may be closed and opened again.
 pub struct Connection {
     token: usize,
     stream: Option<TcpStream>,
@@ -97,7 +97,7 @@ pub struct Connection {
     write_failed: Option<ErrorKind>,
     watches_writes: bool,
     reader: ResponseReader,
-    receiver: Receiver,
+    receiver: BodyReceiver,
 }
 
 impl Connection {
@@ -111,7 +111,7 @@ impl Connection {
             write_failed: None,
             watches_writes: false,
             reader: ResponseReader::new(false),
-            receiver: Receiver::default(),
+            receiver: BodyReceiver::default(),
         }
     }
 
@@ -119,15 +119,15 @@ impl Connection {
         self.stream.is_some()
     }
 
-    pub fn open(&mut self, address: &SocketAddr, poller: &mut Poller) -> Result<(), Broken> {
+    pub fn open(&mut self, address: &SocketAddr, poller: &mut Poller) -> Result<(), ConnectionError> {
         let connect = || {
             let stream = TcpStream::connect_timeout(address, CONNECT_TIMEOUT)?;
             stream.set_nodelay(true)?;
             stream.set_nonblocking(true)?;
             Ok(stream)
         };
-        let stream = connect().map_err(|error: io::Error| Broken::Connect(error.kind()))?;
-        poller.add(self.token, &stream).map_err(|error| Broken::Connect(error.kind()))?;
+        let stream = connect().map_err(|error: io::Error| ConnectionError::Connect(error.kind()))?;
+        poller.add(self.token, &stream).map_err(|error| ConnectionError::Connect(error.kind()))?;
         self.stream = Some(stream);
         self.watches_writes = false;
         Ok(())
@@ -135,12 +135,12 @@ impl Connection {
 
     pub fn close(&mut self, poller: &mut Poller) {
         if let Some(stream) = self.stream.take() {
-            // What cannot be removed is gone with its descriptor.
+            // If this fails, closing the descriptor removes it.
             let _ = poller.remove(self.token, &stream);
         }
     }
 
-    /// Closes a connection that the server has ended, or has sent something on, while nothing was asked.
+    /// Closes the connection if the server has closed it or has sent something while there was no request.
     pub fn close_if_stale(&mut self, poller: &mut Poller) {
         let quiet =
             |stream: &TcpStream| matches!(stream.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock);
@@ -149,14 +149,14 @@ impl Connection {
         }
     }
 
-    /// An empty buffer for the head of the next request, and as much of its body as one likes.
+    /// An empty buffer for the head of the next request and any part of its body.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.clear();
         &mut self.out
     }
 
-    /// Has the request sent that is in the buffer, and behind it the bytes of `content` from `offset` to `end`.
-    pub fn request(&mut self, rest: Option<(Content, u64, u64)>, to_head: bool, receiver: Receiver) {
+    /// Begins to send the request in the buffer, followed by the bytes of `content` from `offset` to `end`.
+    pub fn request(&mut self, rest: Option<(Content, u64, u64)>, to_head: bool, receiver: BodyReceiver) {
         self.sent = 0;
         self.rest = rest.map(|(content, offset, end)| Rest { content, offset, end });
         self.write_failed = None;
@@ -164,13 +164,13 @@ impl Connection {
         self.receiver = receiver;
     }
 
-    /// Goes on sending, then receives what has come: at most a piece of each. `None`: there is more to wait for.
+    /// Sends and receives at most `PIECE` bytes each. `None` while the response is incomplete.
     pub fn turn(
         &mut self,
         pattern: &Pattern,
         poller: &mut Poller,
         buffer: &mut [u8],
-    ) -> Result<Option<Answer>, Broken> {
+    ) -> Result<Option<Response>, ConnectionError> {
         if self.is_sending() {
             self.write(pattern, poller)?;
         }
@@ -181,9 +181,9 @@ impl Connection {
         self.sent < self.out.len() || self.rest.is_some()
     }
 
-    /// Sends what can be sent, at most a piece.
-    pub fn write(&mut self, pattern: &Pattern, poller: &mut Poller) -> Result<(), Broken> {
-        let Some(stream) = &mut self.stream else { return Err(Broken::Closed) };
+    /// Sends at most `PIECE` bytes.
+    pub fn write(&mut self, pattern: &Pattern, poller: &mut Poller) -> Result<(), ConnectionError> {
+        let Some(stream) = &mut self.stream else { return Err(ConnectionError::Closed) };
         if self.sent == self.out.len()
             && let Some(rest) = &mut self.rest
         {
@@ -201,7 +201,7 @@ impl Connection {
                 Ok(count) => self.sent += count,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 Err(error) => {
-                    // The server may have said why before it went.
+                    // The server may have sent a response before it closed the connection.
                     self.write_failed = Some(error.kind());
                     self.rest = None;
                     self.sent = self.out.len();
@@ -210,33 +210,35 @@ impl Connection {
         }
         let watch = self.sent < self.out.len() || self.rest.is_some();
         if watch != self.watches_writes {
-            poller.watch_writes(self.token, stream, watch).map_err(|error| Broken::Io(error.kind()))?;
+            poller.watch_writes(self.token, stream, watch).map_err(|error| ConnectionError::Io(error.kind()))?;
             self.watches_writes = watch;
         }
         Ok(())
     }
 
-    fn read(&mut self, pattern: &Pattern, buffer: &mut [u8]) -> Result<Option<Answer>, Broken> {
-        let Some(stream) = &mut self.stream else { return Err(Broken::Closed) };
+    fn read(&mut self, pattern: &Pattern, buffer: &mut [u8]) -> Result<Option<Response>, ConnectionError> {
+        let Some(stream) = &mut self.stream else { return Err(ConnectionError::Closed) };
         let received = stream.read(buffer);
         let at = Instant::now();
         match received {
-            Ok(0) if !self.reader.end() => return Err(self.write_failed.map_or(Broken::Closed, Broken::Io)),
+            Ok(0) if !self.reader.end() => {
+                return Err(self.write_failed.map_or(ConnectionError::Closed, ConnectionError::Io));
+            }
             Ok(count) => {
                 let receiver = &mut self.receiver;
                 self.reader
                     .feed(&buffer[..count], &mut |head, bytes| receiver.take(pattern, head, bytes))
-                    .map_err(Broken::Malformed)?;
+                    .map_err(ConnectionError::Malformed)?;
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return Ok(None),
-            Err(error) => return Err(Broken::Io(self.write_failed.unwrap_or(error.kind()))),
+            Err(error) => return Err(ConnectionError::Io(self.write_failed.unwrap_or(error.kind()))),
         }
         let (true, Some(head)) = (self.reader.is_done(), self.reader.head()) else { return Ok(None) };
         let mut head = head.clone();
-        // What has not been sent by now would be taken for the next request.
+        // The server would take the rest of this request for the next one.
         head.closes |= self.is_sending() || self.write_failed.is_some();
-        let Receiver { checker, document, length } = std::mem::take(&mut self.receiver);
+        let BodyReceiver { checker, document, length } = std::mem::take(&mut self.receiver);
         let checked = checker.filter(|_| head.status == 200).map(Checker::finish);
-        Ok(Some(Answer { head, document, length, checked, at }))
+        Ok(Some(Response { head, document, length, checked, at }))
     }
 }

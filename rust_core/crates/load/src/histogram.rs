@@ -1,11 +1,11 @@
-//! Latencies with a bounded relative error: log-linear buckets, 128 to each power of two, after Gil Tene's HdrHistogram.
+//! A histogram with a bounded relative error: 128 linear buckets for each power of two, as in Gil Tene's HdrHistogram.
 //!
 //! Invariant: a value and the middle of its bucket differ by at most 1/256 of the value. Pure.
 
-/// Buckets to a power of two, as a power of two.
+/// Binary logarithm of the number of buckets for each power of two.
 const PRECISION_BITS: u32 = 7;
 
-/// How often each value occurred, within the precision. Smallest, largest and mean are exact.
+/// Counts of values. Minimum, maximum and mean are exact.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
     /// As long as the largest value so far needs.
@@ -16,7 +16,8 @@ pub struct Histogram {
     max: u64,
 }
 
-/// The bucket of a value: itself below 128; above, the power of two and the 7 bits behind its leading one.
+/// The bucket of a value. Up to 255 it is the value itself; above, it follows from the exponent and the 7 bits after the
+/// leading one.
 fn bucket_of(value: u64) -> usize {
     let shift = (64 - PRECISION_BITS - 1).saturating_sub(value.leading_zeros());
     ((u64::from(shift) << PRECISION_BITS) + (value >> shift)) as usize
@@ -25,7 +26,7 @@ fn bucket_of(value: u64) -> usize {
 /// The middle of a bucket.
 fn middle_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
-    // The first two runs of 128 hold one value each.
+    // The first 256 buckets hold one value each.
     let shift = (bucket >> PRECISION_BITS).saturating_sub(1);
     let leading = bucket - (shift << PRECISION_BITS);
     (leading << shift) + ((1 << shift) >> 1)
@@ -44,7 +45,7 @@ impl Histogram {
         self.sum += u128::from(value);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
@@ -77,7 +78,7 @@ impl Histogram {
         if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
     }
 
-    /// The value at rank `ceil(quantile * count)` of all in order, off by at most 1/256 of it; 0 when there is none.
+    /// The value at rank `ceil(quantile * count)`, with a relative error of at most 1/256; 0 if the histogram is empty.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -102,7 +103,7 @@ mod tests {
         histogram
     }
 
-    fn off_by(found: u64, exact: u64) -> u64 {
+    fn error_times_256(found: u64, exact: u64) -> u64 {
         found.abs_diff(exact).saturating_mul(256)
     }
 
@@ -111,13 +112,13 @@ mod tests {
         let edges = (0..64).flat_map(|bit| [(1u64 << bit) - 1, 1 << bit, (1 << bit) + 1]).chain([u64::MAX - 1]);
         for value in edges {
             assert!(bucket_of(value + 1) - bucket_of(value) <= 1, "{value}");
-            assert!(off_by(middle_of(bucket_of(value)), value) <= value, "{value}");
+            assert!(error_times_256(middle_of(bucket_of(value)), value) <= value, "{value}");
         }
         assert!((0..256).all(|value| middle_of(bucket_of(value)) == value), "small values are exact");
     }
 
     #[test]
-    fn an_empty_one_is_all_zeros() {
+    fn an_empty_histogram_is_all_zeros() {
         let mut empty = Histogram::default();
         empty.merge(&Histogram::default());
         assert_eq!((empty.count(), empty.min(), empty.max(), empty.quantile(0.5)), (0, 0, 0, 0));
@@ -143,7 +144,7 @@ mod tests {
             sorted.sort_unstable();
             let rank = ((quantile * values.len() as f64).ceil() as usize).clamp(1, values.len());
             let exact = sorted[rank - 1];
-            prop_assert!(off_by(histogram.quantile(quantile), exact) <= exact);
+            prop_assert!(error_times_256(histogram.quantile(quantile), exact) <= exact);
             prop_assert_eq!((histogram.min(), histogram.max()), (sorted[0], sorted[values.len() - 1]));
         }
 

@@ -1,31 +1,31 @@
-//! Operations as they are asked and judged: which requests each one is made of, and what their answers must say.
+//! Operations: the requests that each consists of, and the judgement of the responses.
 //!
-//! Invariant: nothing counts as done that was not found right. Must not know sockets.
+//! Invariant: an operation counts as done only if its responses are right. Must not know sockets.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::connection::Answer;
+use super::connection::Response;
+use super::objects::{Claim, ObjectTable, Observation, Verdict};
 use super::page;
 use super::pattern::{Checker, Content, Pattern, Wrong};
 use super::plan::{Operation, Workload};
 use super::requests::{Kind, key_of, number_of};
-use super::space::{Claim, Sight, Space, Verdict};
 use super::tally::{Failure, Outcome};
 use orcas_http::{hex_value, percent_encode_into};
 
-/// What all threads of a load know together.
-pub struct Knowledge {
+/// The model of the server's content, against which responses are judged. Shared by all threads.
+pub struct Model {
     pub workload: Workload,
     pub bucket: String,
     pub pattern: Pattern,
-    pub space: Space,
+    pub objects: ObjectTable,
     copies: AtomicU32,
     uploads: AtomicU32,
-    /// Scatter and number of all objects in the order of their keys, if no operation makes or deletes one.
+    /// `order_of` the keys of all objects, sorted, if no operation creates or deletes one.
     listed: Option<Box<[u64]>>,
 }
 
-impl Knowledge {
+impl Model {
     pub fn new(workload: Workload, bucket: String) -> Self {
         let changes = (workload.has(Operation::Put) && !workload.overwrite) || workload.has(Operation::Delete);
         let listed = (workload.has(Operation::List) && !changes).then(|| {
@@ -36,7 +36,7 @@ impl Knowledge {
         });
         Self {
             pattern: Pattern::new(workload.seed, workload.identical),
-            space: Space::new(workload.has(Operation::Delete)),
+            objects: ObjectTable::new(workload.has(Operation::Delete)),
             bucket,
             copies: AtomicU32::new(0),
             uploads: AtomicU32::new(0),
@@ -55,16 +55,16 @@ impl Knowledge {
     }
 }
 
-/// The key of an object as a number that is in the same order: its letter is no hexadecimal digit.
+/// The hexadecimal digits of a key as a number. Such numbers sort like the keys; the letter is no hexadecimal digit.
 fn order_of(key: &[u8]) -> u64 {
     key.iter().filter_map(|&byte| hex_value(byte)).fold(0, |order, digit| order << 4 | u64::from(digit))
 }
 
-/// Something that was written, to be read again when the clock has stopped.
+/// Something that was written, to be read back after the measurement.
 #[derive(Clone, Copy, Debug)]
 pub enum Written {
     Object(u32),
-    /// A copy of an object in one of its writings, from the oldest to the newest that it can be.
+    /// A copy of `source` in a generation from `oldest` to `newest`.
     Copy {
         number: u32,
         source: u32,
@@ -74,10 +74,10 @@ pub enum Written {
     Multipart(u32),
 }
 
-/// A multipart upload under way.
+/// A multipart upload in progress.
 pub struct Upload {
     number: u32,
-    /// As it stands in a query.
+    /// Percent-encoded.
     id: Option<String>,
     etags: Vec<String>,
 }
@@ -85,13 +85,13 @@ pub struct Upload {
 /// One operation.
 pub enum Job {
     Put(Claim),
-    Get(Sight),
-    Head(Sight),
-    /// After this key.
+    Get(Observation),
+    Head(Observation),
+    /// The keys after this one.
     List(String),
     Delete(Claim),
     Copy {
-        source: Sight,
+        source: Observation,
         number: u32,
     },
     Multipart(Upload),
@@ -108,7 +108,7 @@ pub enum Job {
 pub enum Body {
     None,
     Bytes(Vec<u8>),
-    /// `length` bytes of a content from `offset` on.
+    /// `length` bytes of `content`, from `offset` on.
     Content {
         content: Content,
         offset: u64,
@@ -132,7 +132,7 @@ impl Step {
     }
 }
 
-/// What follows an answer.
+/// What follows a response.
 pub enum Next {
     /// Another request.
     Step,
@@ -140,136 +140,140 @@ pub enum Next {
 }
 
 impl Job {
-    /// An operation on whatever `random` hits. `None`: there is nothing that it could be about.
-    pub fn pick(operation: Operation, know: &Knowledge, random: u64) -> Option<Self> {
-        let (space, start) = (&know.space, (random >> 32) as u32);
+    /// An operation on an object that `random` selects. `None` if there is no suitable object.
+    pub fn pick(operation: Operation, model: &Model, random: u64) -> Option<Self> {
+        let (objects, start) = (&model.objects, (random >> 32) as u32);
         match operation {
-            Operation::Put if know.workload.overwrite => space.claim_written(know.workload.keys, start).map(Self::Put),
-            Operation::Put => space.claim_new().map(Self::Put),
-            Operation::Get => space.find_live(start).map(Self::Get),
-            Operation::Head => space.find_live(start).map(Self::Head),
-            Operation::List => Some(Self::List(know.key(Kind::Object, start % space.len().max(1)))),
-            Operation::Delete => space.claim_live(start).map(Self::Delete),
+            Operation::Put if model.workload.overwrite => {
+                objects.claim_written(model.workload.keys, start).map(Self::Put)
+            }
+            Operation::Put => objects.claim_new().map(Self::Put),
+            Operation::Get => objects.find_live(start).map(Self::Get),
+            Operation::Head => objects.find_live(start).map(Self::Head),
+            Operation::List => Some(Self::List(model.key(Kind::Object, start % objects.len().max(1)))),
+            Operation::Delete => objects.claim_live(start).map(Self::Delete),
             Operation::Copy => {
-                let source = space.find_live(start)?;
-                Some(Self::Copy { source, number: know.copies.fetch_add(1, Ordering::Relaxed) })
+                let source = objects.find_live(start)?;
+                Some(Self::Copy { source, number: model.copies.fetch_add(1, Ordering::Relaxed) })
             }
             Operation::Multipart => {
-                let number = know.uploads.fetch_add(1, Ordering::Relaxed);
+                let number = model.uploads.fetch_add(1, Ordering::Relaxed);
                 Some(Self::Multipart(Upload { number, id: None, etags: Vec::new() }))
             }
         }
     }
 
-    /// Reads what was written. `None`: it has been deleted since.
-    pub fn read_back(written: Written, know: &Knowledge) -> Option<Self> {
+    /// Reads what was written. `None` if it was deleted since.
+    pub fn read_back(written: Written, model: &Model) -> Option<Self> {
         match written {
-            Written::Object(number) => know.space.sight(number).map(Self::Get),
+            Written::Object(number) => model.objects.observe(number).map(Self::Get),
             Written::Copy { number, source, oldest, newest } => Some(Self::ReadCopy { number, source, oldest, newest }),
             Written::Multipart(number) => Some(Self::ReadMultipart(number)),
         }
     }
 
-    /// Bytes that an answer will have, for reads of what was written.
-    pub fn length(&self, know: &Knowledge) -> u64 {
+    /// Length of the response, in bytes, for reads of what was written.
+    pub fn length(&self, model: &Model) -> u64 {
         match self {
-            Self::Get(sight) => know.workload.size_of(sight.number),
-            Self::ReadCopy { source, .. } => know.workload.size_of(*source),
-            Self::ReadMultipart(_) => know.workload.multipart_size(),
+            Self::Get(seen) => model.workload.size_of(seen.number),
+            Self::ReadCopy { source, .. } => model.workload.size_of(*source),
+            Self::ReadMultipart(_) => model.workload.multipart_size(),
             _ => 0,
         }
     }
 
-    /// The request that comes next.
-    pub fn step(&self, know: &Knowledge) -> Step {
+    /// The next request.
+    pub fn step(&self, model: &Model) -> Step {
         match self {
             Self::Put(claim) => {
-                let content = know.content_of(claim);
+                let content = model.content_of(claim);
                 let body = Body::Content { content, offset: 0, length: content.length };
-                Step { body, ..Step::new("PUT", know.key(Kind::Object, claim.number)) }
+                Step { body, ..Step::new("PUT", model.key(Kind::Object, claim.number)) }
             }
-            Self::Get(sight) => self.read(know, Kind::Object, sight.number, Kind::Object.identity(sight.number)),
+            Self::Get(seen) => self.read(model, Kind::Object, seen.number, Kind::Object.identity(seen.number)),
             Self::ReadCopy { number, source, .. } => {
-                self.read(know, Kind::Copy, *number, Kind::Object.identity(*source))
+                self.read(model, Kind::Copy, *number, Kind::Object.identity(*source))
             }
-            Self::ReadMultipart(number) => self.read(know, Kind::Multipart, *number, Kind::Multipart.identity(*number)),
-            Self::Head(sight) => Step::new("HEAD", know.key(Kind::Object, sight.number)),
+            Self::ReadMultipart(number) => {
+                self.read(model, Kind::Multipart, *number, Kind::Multipart.identity(*number))
+            }
+            Self::Head(seen) => Step::new("HEAD", model.key(Kind::Object, seen.number)),
             Self::List(after) => {
-                let mut query = format!("list-type=2&max-keys={}&prefix=o%2F&start-after=", know.workload.list_page);
+                let mut query = format!("list-type=2&max-keys={}&prefix=o%2F&start-after=", model.workload.list_page);
                 query.push_str(&encoded(after));
                 Step { query, ..Step::new("GET", String::new()) }
             }
-            Self::Delete(claim) => Step::new("DELETE", know.key(Kind::Object, claim.number)),
+            Self::Delete(claim) => Step::new("DELETE", model.key(Kind::Object, claim.number)),
             Self::Copy { source, number } => {
-                let from = format!("/{}/{}", know.bucket, know.key(Kind::Object, source.number));
+                let from = format!("/{}/{}", model.bucket, model.key(Kind::Object, source.number));
                 let header = Some(("x-amz-copy-source", from));
-                Step { header, body: Body::Bytes(Vec::new()), ..Step::new("PUT", know.key(Kind::Copy, *number)) }
+                Step { header, body: Body::Bytes(Vec::new()), ..Step::new("PUT", model.key(Kind::Copy, *number)) }
             }
-            Self::Multipart(upload) => upload.step(know),
+            Self::Multipart(upload) => upload.step(model),
         }
     }
 
-    fn read(&self, know: &Knowledge, kind: Kind, number: u32, content: u64) -> Step {
-        let checker = know.workload.verify.then(|| Checker::new(&know.pattern, content, self.length(know)));
-        Step { checker, ..Step::new("GET", know.key(kind, number)) }
+    fn read(&self, model: &Model, kind: Kind, number: u32, content: u64) -> Step {
+        let checker = model.workload.verify.then(|| Checker::new(&model.pattern, content, self.length(model)));
+        Step { checker, ..Step::new("GET", model.key(kind, number)) }
     }
 
-    /// Judges the answer to the last request.
-    pub fn answer(&mut self, know: &Knowledge, answer: &Answer) -> Next {
+    /// Judges the response to the last request.
+    pub fn judge(&mut self, model: &Model, response: &Response) -> Next {
         let outcome = match self {
-            Self::Multipart(upload) => match upload.answer(know, answer) {
+            Self::Multipart(upload) => match upload.judge(model, response) {
                 Some(outcome) => outcome,
                 None => return Next::Step,
             },
-            Self::Delete(_) if matches!(answer.head.status, 200 | 204) => Outcome::Done(0),
-            Self::Get(sight) | Self::Head(sight) | Self::Copy { source: sight, .. }
-                if answer.head.status == 404 && know.workload.verify =>
+            Self::Delete(_) if matches!(response.head.status, 200 | 204) => Outcome::Done(0),
+            Self::Get(seen) | Self::Head(seen) | Self::Copy { source: seen, .. }
+                if response.head.status == 404 && model.workload.verify =>
             {
-                match know.space.judge_missing(sight) {
+                match model.objects.judge_missing(seen) {
                     Verdict::Raced => Outcome::Raced,
-                    _ => Outcome::Wrong(format!("{} is not there", know.key(Kind::Object, sight.number))),
+                    _ => Outcome::Wrong(format!("{} is missing", model.key(Kind::Object, seen.number))),
                 }
             }
-            _ if answer.head.status != 200 => refused(answer),
-            Self::Put(claim) => Outcome::Done(know.workload.size_of(claim.number)),
-            Self::Get(sight) => {
-                let sight = *sight;
-                judge_read(know, Kind::Object, sight.number, answer, |found| know.space.judge_found(&sight, found))
+            _ if response.head.status != 200 => refused(response),
+            Self::Put(claim) => Outcome::Done(model.workload.size_of(claim.number)),
+            Self::Get(seen) => {
+                let seen = *seen;
+                judge_read(model, Kind::Object, seen.number, response, |found| model.objects.judge_found(&seen, found))
             }
             Self::ReadCopy { number, oldest, newest, .. } => {
                 let span = *oldest..=*newest;
                 let fits = |found: Option<u32>| found.is_none_or(|found| span.contains(&found) && found % 2 == 1);
                 let judge = |found| if fits(found) { Verdict::Right } else { Verdict::Unknown };
-                judge_read(know, Kind::Copy, *number, answer, judge)
+                judge_read(model, Kind::Copy, *number, response, judge)
             }
             Self::ReadMultipart(number) => {
                 let fits = |found: Option<u32>| found.is_none_or(|found| found == 1);
                 let judge = |found| if fits(found) { Verdict::Right } else { Verdict::Unknown };
-                judge_read(know, Kind::Multipart, *number, answer, judge)
+                judge_read(model, Kind::Multipart, *number, response, judge)
             }
-            Self::Head(sight) => judge_head(know, sight.number, answer),
-            Self::List(after) => judge_list(know, after, answer),
-            Self::Copy { .. } => finished_document(answer, b"CopyObjectResult", 0),
-            Self::Delete(_) => refused(answer),
+            Self::Head(seen) => judge_head(model, seen.number, response),
+            Self::List(after) => judge_list(model, after, response),
+            Self::Copy { .. } => finished_document(response, b"CopyObjectResult", 0),
+            Self::Delete(_) => refused(response),
         };
         Next::Finished(outcome)
     }
 
-    /// What is written down of an operation that has ended; what there is to read again.
-    pub fn settle(self, know: &Knowledge, outcome: &Outcome) -> Option<Written> {
+    /// Updates the model after the operation has ended. Returns what can be read back.
+    pub fn settle(self, model: &Model, outcome: &Outcome) -> Option<Written> {
         let done = matches!(outcome, Outcome::Done(_));
         match self {
             Self::Put(claim) | Self::Delete(claim) => {
                 let written = (done && claim.generation % 2 == 1).then_some(Written::Object(claim.number));
                 match outcome {
-                    Outcome::Done(_) => know.space.settle(claim),
-                    Outcome::Failed(failure) if failure.is_refusal() => know.space.give_back(claim),
-                    _ => know.space.doubt(claim),
+                    Outcome::Done(_) => model.objects.settle(claim),
+                    Outcome::Failed(failure) if failure.is_refusal() => model.objects.release(claim),
+                    _ => model.objects.abandon(claim),
                 }
                 written
             }
             Self::Copy { source, number } if done => {
-                let (oldest, newest) = know.space.span(&source);
+                let (oldest, newest) = model.objects.span(&source);
                 Some(Written::Copy { number, source: source.number, oldest, newest })
             }
             Self::Multipart(upload) if done => Some(Written::Multipart(upload.number)),
@@ -284,70 +288,73 @@ fn encoded(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Status and code of an answer that is an error.
-fn refused(answer: &Answer) -> Outcome {
-    let code = page::error_code(&answer.document).map(str::to_owned);
-    Outcome::Failed(Failure::Refused { status: answer.head.status, code })
+/// The failure that an error response reports.
+fn refused(response: &Response) -> Outcome {
+    let code = page::error_code(&response.document).map(str::to_owned);
+    Outcome::Failed(Failure::Refused { status: response.head.status, code })
 }
 
-/// Operations that take long may be answered with 200 before they fail: only the document tells.
-fn finished_document(answer: &Answer, element: &[u8], bytes: u64) -> Outcome {
-    match memchr::memmem::find(&answer.document, element) {
+/// A long operation may fail after the status 200 was sent. Then only the document shows it.
+fn finished_document(response: &Response, element: &[u8], bytes: u64) -> Outcome {
+    match memchr::memmem::find(&response.document, element) {
         Some(_) => Outcome::Done(bytes),
-        None => refused(answer),
+        None => refused(response),
     }
 }
 
 fn judge_read(
-    know: &Knowledge,
+    model: &Model,
     kind: Kind,
     number: u32,
-    answer: &Answer,
+    response: &Response,
     judge: impl FnOnce(Option<u32>) -> Verdict,
 ) -> Outcome {
-    let wrong = |what: String| Outcome::Wrong(format!("{} {what}", know.key(kind, number)));
-    match answer.checked {
-        None => Outcome::Done(answer.length),
+    let wrong = |what: String| Outcome::Wrong(format!("{} {what}", model.key(kind, number)));
+    match response.checked {
+        None => Outcome::Done(response.length),
         Some(Err(Wrong::Byte(at))) => wrong(format!("has another byte at {at}")),
         Some(Err(Wrong::Length(length))) => wrong(format!("has {length} bytes")),
         Some(Ok(generation)) => match judge(generation) {
-            Verdict::Right | Verdict::Raced => Outcome::Done(answer.length),
-            Verdict::Stale => wrong("is older than what was answered before".to_owned()),
-            Verdict::Unknown | Verdict::Missing => wrong("is a writing that nobody sent".to_owned()),
+            Verdict::Right | Verdict::Raced => Outcome::Done(response.length),
+            Verdict::Stale => wrong("is older than an acknowledged write".to_owned()),
+            Verdict::Unknown | Verdict::Missing => wrong("is a write that was never sent".to_owned()),
         },
     }
 }
 
-fn judge_head(know: &Knowledge, number: u32, answer: &Answer) -> Outcome {
-    let wanted = know.workload.size_of(number);
-    match answer.head.content_length {
-        Some(length) if length == wanted || !know.workload.verify => Outcome::Done(0),
-        length => Outcome::Wrong(format!("{} has, says HEAD, {length:?} bytes", know.key(Kind::Object, number))),
+fn judge_head(model: &Model, number: u32, response: &Response) -> Outcome {
+    let wanted = model.workload.size_of(number);
+    match response.head.content_length {
+        Some(length) if length == wanted || !model.workload.verify => Outcome::Done(0),
+        length => Outcome::Wrong(format!(
+            "{} according to HEAD has Content-Length {length:?}",
+            model.key(Kind::Object, number)
+        )),
     }
 }
 
-fn judge_list(know: &Knowledge, after: &str, answer: &Answer) -> Outcome {
-    let Some(found) = page::parse(&answer.document) else { return refused(answer) };
-    if !know.workload.verify {
+fn judge_list(model: &Model, after: &str, response: &Response) -> Outcome {
+    let Some(found) = page::parse(&response.document) else { return refused(response) };
+    if !model.workload.verify {
         return Outcome::Done(0);
     }
     let wrong = |what: &str| Outcome::Wrong(format!("the list after {after} {what}"));
-    let page = usize::from(know.workload.list_page);
+    let page = usize::from(model.workload.list_page);
     if found.entries.len() > page || (found.truncated && found.entries.len() < page) {
-        return wrong("has another length than it says");
+        return wrong("has a wrong number of keys");
     }
     let mut last = after.as_bytes();
     for entry in &found.entries {
-        match number_of(know.workload.seed, entry.key) {
-            Some(number) if know.workload.size_of(number) == entry.size && number < know.space.len() => {}
-            _ => return wrong("shows what nobody wrote"),
+        match number_of(model.workload.seed, entry.key) {
+            Some(number) if model.workload.size_of(number) == entry.size && number < model.objects.len() => {}
+            _ => return wrong("has an object that was never written"),
         }
         if entry.key <= last {
             return wrong("is out of order");
         }
         last = entry.key;
     }
-    if let Some(listed) = &know.listed {
+    if let Some(listed) = &model.listed {
         let from = listed.partition_point(|&order| order <= order_of(after.as_bytes()));
         let wanted = listed[from..].iter().take(page);
         if !wanted.copied().eq(found.entries.iter().map(|entry| order_of(entry.key))) {
@@ -358,21 +365,21 @@ fn judge_list(know: &Knowledge, after: &str, answer: &Answer) -> Outcome {
 }
 
 impl Upload {
-    fn content(&self, know: &Knowledge) -> Content {
+    fn content(&self, model: &Model) -> Content {
         let object = Kind::Multipart.identity(self.number);
-        Content { object, generation: 1, length: know.workload.multipart_size() }
+        Content { object, generation: 1, length: model.workload.multipart_size() }
     }
 
-    fn is_complete(&self, know: &Knowledge) -> bool {
-        self.etags.len() == usize::from(know.workload.parts)
+    fn is_complete(&self, model: &Model) -> bool {
+        self.etags.len() == usize::from(model.workload.parts)
     }
 
-    fn step(&self, know: &Knowledge) -> Step {
-        let key = know.key(Kind::Multipart, self.number);
+    fn step(&self, model: &Model) -> Step {
+        let key = model.key(Kind::Multipart, self.number);
         let Some(id) = &self.id else {
             return Step { query: "uploads".to_owned(), body: Body::Bytes(Vec::new()), ..Step::new("POST", key) };
         };
-        if self.is_complete(know) {
+        if self.is_complete(model) {
             let parts = self.etags.iter().zip(1..).map(|(etag, number): (_, u32)| {
                 format!("<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>")
             });
@@ -380,27 +387,31 @@ impl Upload {
             let body = Body::Bytes(document.into_bytes());
             return Step { query: format!("uploadId={id}"), body, ..Step::new("POST", key) };
         }
-        let (number, length) = (self.etags.len() + 1, know.workload.part_size);
-        let body = Body::Content { content: self.content(know), offset: self.etags.len() as u64 * length, length };
+        let (number, length) = (self.etags.len() + 1, model.workload.part_size);
+        let body = Body::Content { content: self.content(model), offset: self.etags.len() as u64 * length, length };
         Step { query: format!("partNumber={number}&uploadId={id}"), body, ..Step::new("PUT", key) }
     }
 
-    /// `None`: there is another request to come.
-    fn answer(&mut self, know: &Knowledge, answer: &Answer) -> Option<Outcome> {
-        if answer.head.status != 200 {
-            return Some(refused(answer));
+    /// `None` if another request follows.
+    fn judge(&mut self, model: &Model, response: &Response) -> Option<Outcome> {
+        if response.head.status != 200 {
+            return Some(refused(response));
         }
         if self.id.is_none() {
-            match page::text_of(&answer.document, &page::UPLOAD_ID) {
+            match page::text_of(&response.document, &page::UPLOAD_ID) {
                 Some(id) => self.id = Some(encoded(&page::unescaped(id))),
-                None => return Some(refused(answer)),
+                None => return Some(refused(response)),
             }
             return None;
         }
-        if self.is_complete(know) {
-            return Some(finished_document(answer, b"CompleteMultipartUploadResult", know.workload.multipart_size()));
+        if self.is_complete(model) {
+            return Some(finished_document(
+                response,
+                b"CompleteMultipartUploadResult",
+                model.workload.multipart_size(),
+            ));
         }
-        match answer.head.etag.as_deref().map(String::from_utf8_lossy) {
+        match response.head.etag.as_deref().map(String::from_utf8_lossy) {
             Some(etag) => self.etags.push(etag.replace('"', "&quot;")),
             None => return Some(Outcome::Wrong(format!("part {} has no ETag", self.etags.len() + 1))),
         }

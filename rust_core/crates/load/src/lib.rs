@@ -1,13 +1,14 @@
-//! A closed-loop load on any S3 endpoint over plain HTTP/1.1: as many connections as asked for, each of which asks again
-//! as soon as it was answered, and every byte of every answer compared with what must be there.
+//! A closed-loop load on any S3 endpoint over plain HTTP/1.1: each of a number of connections sends its next request as
+//! soon as it has the previous response. Every byte of every response is compared with what the object must hold.
 //!
-//! Nothing is sent twice and no error is hidden. Knows `sigv4` and `http`, and nothing of the engine: it measures other
-//! servers in the same way. There is no TLS: its cost on this side would be taken for the server's.
+//! No request is sent twice and no error is hidden. The crate uses `sigv4` and `http` but not the engine, because it
+//! measures other servers in the same way. There is no TLS: its cost in this process would count as the server's.
 #![forbid(unsafe_code)]
 
 mod connection;
 mod histogram;
 mod job;
+mod objects;
 mod page;
 mod pattern;
 mod plan;
@@ -15,8 +16,8 @@ mod poller;
 mod requests;
 mod response;
 mod run;
-mod space;
 mod tally;
+mod tasks;
 #[cfg(test)]
 mod tests;
 mod worker;

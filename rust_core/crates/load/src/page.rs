@@ -1,7 +1,7 @@
-//! What is read from documents in answers: pages of lists, ids of uploads, codes of errors. Pure.
+//! Reads the documents of responses: list pages, upload ids and error codes. Pure.
 //!
-//! A scan for known elements, not a parser of XML: what it finds is compared with what must be there. Only keys that need
-//! no escaping are ever listed.
+//! This is a scan for known elements and no XML parser, which suffices because the result is compared with what is
+//! expected. Keys in list pages never need escaping.
 
 use memchr::memmem;
 
@@ -19,7 +19,7 @@ pub struct Page<'a> {
     pub truncated: bool,
 }
 
-/// An element without attributes: its tags.
+/// The tags of an element without attributes.
 pub struct Element {
     open: &'static [u8],
     close: &'static [u8],
@@ -52,7 +52,7 @@ fn element_of<'a>(document: &'a [u8], element: &Element) -> Option<(&'a [u8], &'
     Some((&rest[..end], &rest[end..]))
 }
 
-/// `None`: it is no such page.
+/// `None` if the document is not a list page.
 pub fn parse(document: &[u8]) -> Option<Page<'_>> {
     let truncated = match text_of(document, &IS_TRUNCATED)? {
         b"true" => true,
@@ -77,10 +77,10 @@ pub fn error_code(document: &[u8]) -> Option<&str> {
     (!code.is_empty() && code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric())).then_some(code)
 }
 
-/// The text of an element as it was before it was escaped.
+/// The text of an element with its entities replaced.
 pub fn unescaped(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    // The ampersand last: what it escapes is not escaped again.
+    // The ampersand comes last, so that no entity is replaced twice.
     [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&apos;", "'"), ("&#34;", "\""), ("&#39;", "'"), ("&amp;", "&")]
         .iter()
         .fold(text.into_owned(), |text, (escaped, plain)| text.replace(escaped, plain))

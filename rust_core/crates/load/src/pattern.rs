@@ -1,8 +1,8 @@
-//! What objects hold: bytes that follow from a seed, the name of the object and how often it was written, so that every
-//! byte of every answer is compared without one being kept.
+//! The content of objects. It follows from the seed of the load, the object and its generation, so every byte of every
+//! response can be verified without keeping any content.
 //!
-//! A fixed block of 4 KiB is XORed with another word for each block: nothing repeats, nothing compresses, and making or
-//! comparing costs about as much as copying. The first 8 bytes say which writing of the object this is. Pure.
+//! Each 4 KiB block is a fixed block XORed with a word of its own. So content does not repeat or compress, and to
+//! generate or compare it costs about as much as to copy it. The first 8 bytes encode the generation. Pure.
 
 /// Words of the fixed block.
 const WORDS: usize = 512;
@@ -10,7 +10,7 @@ const BLOCK: usize = WORDS * 8;
 const MARK: usize = 8;
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit given.
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit of `value`.
 pub fn mix(value: u64) -> u64 {
     let mut value = value.wrapping_add(GOLDEN);
     value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,7 +18,7 @@ pub fn mix(value: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// One writing of one object. `object` is any number that no other object has.
+/// The content of one generation of an object. `object` is unique among all objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     pub object: u64,
@@ -35,13 +35,13 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// With `identical` all objects begin alike, whatever their name: those of one length are the same.
+    /// With `identical`, objects of the same length have the same content.
     pub fn new(seed: u64, identical: bool) -> Self {
         let base = Box::new(std::array::from_fn(|word| mix(mix(seed) ^ word as u64)));
         Self { base, seed, identical }
     }
 
-    /// Whether the first bytes of an object say which writing it is.
+    /// Whether the first bytes of an object encode its generation.
     fn is_marked(&self, length: u64) -> bool {
         !self.identical && length >= MARK as u64
     }
@@ -88,7 +88,7 @@ impl Pattern {
         }
     }
 
-    /// The first of `bytes` that is not what `content` has from `offset` on. The mark is not looked at.
+    /// The offset of the first byte that differs from `content`; `bytes` begin at `offset`. The mark is not compared.
     fn mismatch(&self, content: &Content, offset: u64, bytes: &[u8]) -> Option<u64> {
         let key = self.key(content);
         let mut at = 0;
@@ -110,7 +110,7 @@ impl Pattern {
     }
 }
 
-/// The number of the block that holds a byte, and the byte's place in it.
+/// The number of the block that contains `offset`, and the offset within it.
 fn place(offset: u64) -> (u64, usize) {
     (offset / BLOCK as u64, (offset % BLOCK as u64) as usize)
 }
@@ -121,25 +121,25 @@ fn write(base: &[u64], word: u64, out: &mut [u8]) {
     }
 }
 
-/// All bits in which a whole block differs, folded into one word: without an early end, so that it is done in wide
-/// registers.
+/// All bits in which a whole block differs, combined into one word. There is no early exit, so that the compiler can
+/// vectorise the loop.
 fn differences(base: &[u64; WORDS], word: u64, found: &[u8]) -> u64 {
     let (words, _) = found.as_chunks::<8>();
     words.iter().zip(base).fold(0, |all, (bytes, base)| all | (u64::from_le_bytes(*bytes) ^ base ^ word))
 }
 
-/// How an object is not what it should be.
+/// How content differs from what is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrong {
-    /// The bytes from here on are others.
+    /// The first byte that differs.
     Byte(u64),
-    /// It has so many bytes.
+    /// The length in bytes, which is wrong.
     Length(u64),
 }
 
-/// Compares an object with what it should hold, in whatever pieces it comes.
+/// Compares content that arrives in pieces with what is expected.
 pub struct Checker {
-    /// The generation is that of the mark, once that is there.
+    /// The generation is valid once the mark was read.
     content: Content,
     marked: bool,
     mark: [u8; MARK],
@@ -148,7 +148,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// For an object of `length` bytes in any of its writings.
+    /// For any generation of an object of `length` bytes.
     pub fn new(pattern: &Pattern, object: u64, length: u64) -> Self {
         let content = Content { object, generation: 0, length };
         Self { content, marked: pattern.is_marked(length), mark: [0; MARK], at: 0, wrong: None }
@@ -181,7 +181,7 @@ impl Checker {
         }
     }
 
-    /// After the last byte: which writing it was, if the object can say that.
+    /// After the last byte: the generation, if the content encodes it.
     pub fn finish(self) -> Result<Option<u32>, Wrong> {
         match self.wrong {
             Some(wrong) => Err(wrong),
@@ -273,13 +273,13 @@ mod tests {
             if identical || length < 8 || at >= 8 {
                 prop_assert_eq!(found, Err(Wrong::Byte(at as u64)));
             } else {
-                // Within the mark it is another writing, of which what follows differs: if anything does.
-                let told = match found {
+                // In the mark it means another generation, whose other bytes differ if there are any.
+                let found_out = match found {
                     Err(Wrong::Byte(first)) => first == 0 || first >= 8,
                     Err(Wrong::Length(_)) => false,
                     Ok(generation) => generation != Some(1),
                 };
-                prop_assert!(told);
+                prop_assert!(found_out);
             }
         }
     }

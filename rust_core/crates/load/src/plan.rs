@@ -1,14 +1,14 @@
-//! What a load is told: where the server is, what is asked of it, and in which proportions. Pure.
+//! The parameters of a load: the server, the operations and their proportions. Pure.
 //!
-//! Invariant: which operation is the n-th, and how large an object is, follows from the seed alone, so that two servers
-//! are asked the same.
+//! Invariant: the n-th operation and the size of each object follow from the seed alone, so two servers get the same
+//! load.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::pattern::mix;
 
-/// What a load asks of a server. `Multipart` is a whole upload: its creation, its parts, its completion.
+/// The operations of a load. `Multipart` is a whole multipart upload: create, parts, complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum Operation {
@@ -42,7 +42,7 @@ impl Operation {
     }
 }
 
-/// The server, the bucket, and who signs.
+/// The server, the bucket and the credentials.
 #[derive(Clone, Debug)]
 pub struct Target {
     pub address: SocketAddr,
@@ -52,22 +52,22 @@ pub struct Target {
     pub region: String,
     pub access_key: String,
     pub secret_key: String,
-    /// Of temporary credentials.
+    /// Only for temporary credentials.
     pub session_token: Option<String>,
     pub timeout: Duration,
 }
 
-/// How large objects are, in bytes.
+/// Sizes of objects, in bytes.
 #[derive(Clone, Debug)]
 pub enum Sizes {
     /// Each with a weight.
     Table(Vec<(u64, u32)>),
-    /// Every power of two between the bounds is as likely as the others.
+    /// Between these bounds, with a uniformly distributed logarithm.
     Range(u64, u64),
 }
 
 impl Sizes {
-    /// The size of the object for which `random` was drawn.
+    /// The size that corresponds to the random number `random`.
     fn of(&self, random: u64) -> u64 {
         match self {
             Self::Table(sizes) => {
@@ -90,27 +90,27 @@ impl Sizes {
     }
 }
 
-/// What is asked, and of how many objects.
+/// The operations of a load and the objects that they concern.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub connections: usize,
-    /// Threads of this client; each serves its share of the connections.
+    /// Threads of the load; each serves its share of the connections.
     pub threads: usize,
     /// Weights of the operations.
     pub mix: Vec<(Operation, u32)>,
     pub sizes: Sizes,
-    /// Objects that are there before the clock starts.
+    /// Objects that exist before the measurement.
     pub keys: u32,
-    /// PUTs go to these objects again and not to new ones.
+    /// PUT overwrites these objects instead of creating new ones.
     pub overwrite: bool,
     pub identical: bool,
     /// The SHA-256 of bodies is computed and signed.
     pub signed_payload: bool,
     pub verify: bool,
-    /// Keys that a list asks for.
+    /// `max-keys` of list requests.
     pub list_page: u16,
     pub parts: u16,
-    /// Bytes of each part but the last, which has as many.
+    /// Bytes of each part, including the last.
     pub part_size: u64,
     pub seed: u64,
 }
@@ -131,25 +131,25 @@ impl Workload {
     }
 }
 
-/// All operations in their proportions, shuffled, again and again: after each round of the deck they are exact.
-pub struct Deck(Box<[Operation]>);
+/// The operations in their proportions, shuffled. The sequence repeats, and the proportions are exact after each round.
+pub struct Schedule(Box<[Operation]>);
 
-impl Deck {
+impl Schedule {
     pub fn new(workload: &Workload) -> Self {
-        let mut cards: Vec<(u64, Operation)> = Vec::new();
+        let mut operations: Vec<(u64, Operation)> = Vec::new();
         let common = workload.mix.iter().fold(0, |common, (_, weight)| divisor(common, *weight)).max(1);
         for (operation, weight) in &workload.mix {
-            cards.extend((0..weight / common).map(|_| (0, *operation)));
+            operations.extend((0..weight / common).map(|_| (0, *operation)));
         }
-        for (at, card) in cards.iter_mut().enumerate() {
-            card.0 = mix(workload.seed ^ mix(at as u64));
+        for (at, entry) in operations.iter_mut().enumerate() {
+            entry.0 = mix(workload.seed ^ mix(at as u64));
         }
-        cards.sort_unstable();
-        Self(cards.into_iter().map(|(_, operation)| operation).collect())
+        operations.sort_unstable();
+        Self(operations.into_iter().map(|(_, operation)| operation).collect())
     }
 
-    /// The operation with this number.
-    pub fn card(&self, number: u64) -> Operation {
+    /// The `number`-th operation.
+    pub fn operation(&self, number: u64) -> Operation {
         self.0[(number % self.0.len() as u64) as usize]
     }
 }
@@ -195,9 +195,9 @@ pub(super) mod tests {
 
     #[test]
     fn a_deck_has_the_weights_in_least_terms() {
-        let deck = Deck::new(&workload(&[(Operation::Put, 20), (Operation::Get, 50), (Operation::List, 0)]));
-        assert_eq!(deck.0.len(), 7);
-        let count = |wanted| (0..70).filter(|&number| deck.card(number) == wanted).count();
+        let schedule = Schedule::new(&workload(&[(Operation::Put, 20), (Operation::Get, 50), (Operation::List, 0)]));
+        assert_eq!(schedule.0.len(), 7);
+        let count = |wanted| (0..70).filter(|&number| schedule.operation(number) == wanted).count();
         assert_eq!((count(Operation::Put), count(Operation::Get)), (20, 50));
     }
 

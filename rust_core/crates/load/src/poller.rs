@@ -1,5 +1,5 @@
-//! Which connections are ready: epoll where there is one, poll(2) elsewhere. Level-triggered, so that whoever leaves
-//! something unread is told again.
+//! Waits until connections are ready, with epoll on Linux and poll(2) elsewhere. Level-triggered: a connection with
+//! unread data is reported again.
 
 #[cfg(target_os = "linux")]
 pub use linux::Poller;
@@ -16,10 +16,10 @@ mod linux {
 
     use rustix::event::{Timespec, epoll};
 
-    /// Told at a time; who is left out is told the next time.
+    /// Most connections that one call of `wait` reports. The others are reported by the next one.
     const EVENTS_MAX: usize = 64;
 
-    /// Connections are removed before they are closed.
+    /// Connections must be removed before they are closed.
     pub struct Poller {
         epoll: OwnedFd,
     }
@@ -33,12 +33,12 @@ mod linux {
             Ok(Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC)? })
         }
 
-        /// Tells of `token` when something can be read from `stream`.
+        /// Reports `token` when `stream` is readable.
         pub fn add(&mut self, token: usize, stream: &TcpStream) -> io::Result<()> {
             Ok(epoll::add(&self.epoll, stream, epoll::EventData::new_u64(token as u64), flags(false))?)
         }
 
-        /// Whether to tell also when something can be written.
+        /// Sets whether `token` is also reported when `stream` is writable.
         pub fn watch_writes(&mut self, token: usize, stream: &TcpStream, writes: bool) -> io::Result<()> {
             Ok(epoll::modify(&self.epoll, stream, epoll::EventData::new_u64(token as u64), flags(writes))?)
         }
@@ -47,14 +47,14 @@ mod linux {
             Ok(epoll::delete(&self.epoll, stream)?)
         }
 
-        /// Waits, and replaces what is in `ready` by the tokens that are.
+        /// Waits for ready connections and replaces the content of `ready` with their tokens.
         pub fn wait(&mut self, timeout: Duration, ready: &mut Vec<usize>) -> io::Result<()> {
             ready.clear();
             let mut events = [MaybeUninit::<epoll::Event>::uninit(); EVENTS_MAX];
             let timeout = Timespec::try_from(timeout).unwrap_or_default();
             match epoll::wait(&self.epoll, &mut events[..], Some(&timeout)) {
                 // Packed on some machines, so no reference to the field is taken.
-                Ok((told, _)) => ready.extend(told.iter().map(|event| { event.data }.u64() as usize)),
+                Ok((reported, _)) => ready.extend(reported.iter().map(|event| { event.data }.u64() as usize)),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -84,7 +84,7 @@ mod portable {
     }
 
     impl Poller {
-        #[expect(clippy::unnecessary_wraps, reason = "as the one of Linux")]
+        #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
         pub fn new() -> io::Result<Self> {
             Ok(Self::default())
         }
@@ -95,13 +95,13 @@ mod portable {
             Ok(())
         }
 
-        #[expect(clippy::unnecessary_wraps, reason = "as the one of Linux")]
+        #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
         pub fn watch_writes(&mut self, token: usize, _stream: &TcpStream, writes: bool) -> io::Result<()> {
             self.watched.iter_mut().filter(|watched| watched.token == token).for_each(|one| one.writes = writes);
             Ok(())
         }
 
-        #[expect(clippy::unnecessary_wraps, reason = "as the one of Linux")]
+        #[expect(clippy::unnecessary_wraps, reason = "the same signature as on Linux")]
         pub fn remove(&mut self, token: usize, _stream: &TcpStream) -> io::Result<()> {
             self.watched.retain(|watched| watched.token != token);
             Ok(())
@@ -149,7 +149,7 @@ mod tests {
                 theirs.write_all(b"ab").expect("sent");
                 for _ in 0..2 {
                     poller.wait(SOON, &mut ready).expect("waited");
-                    assert_eq!(ready, [1], "told again while something is unread");
+                    assert_eq!(ready, [1], "reported again while something is unread");
                     ours.read_exact(&mut [0]).expect("there");
                 }
                 poller.watch_writes(2, &other, true).expect("changed");
@@ -160,7 +160,7 @@ mod tests {
                 assert!(ready.is_empty());
                 drop(theirs);
                 poller.wait(SOON, &mut ready).expect("waited");
-                assert_eq!(ready, [1], "the end is something to read");
+                assert_eq!(ready, [1], "the end of the stream makes it readable");
                 poller.remove(1, &ours).expect("removed");
                 poller.wait(NOW, &mut ready).expect("waited");
                 assert!(ready.is_empty());

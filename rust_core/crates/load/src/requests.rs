@@ -1,6 +1,6 @@
-//! Requests as bytes: the names of objects, heads, and their signatures.
+//! Encodes requests: the keys of objects, request heads and their signatures.
 //!
-//! Path style, one signature a request, no header that is not needed. Must not know what an answer means.
+//! Path style, one signature for each request, only the headers that are needed. Must not know responses.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,10 +12,10 @@ use orcas_sigv4::Signer;
 /// Servers allow 15 minutes between a signature's date and their clock.
 const SIGNER_AGE_MAX: Duration = Duration::from_secs(60);
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
-/// The SHA-256 of nothing.
+/// The SHA-256 of no bytes.
 const EMPTY_PAYLOAD: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What an object was made by. The letter begins its key.
+/// The operation that made an object. Its letter is the beginning of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Object,
@@ -32,37 +32,37 @@ impl Kind {
         }
     }
 
-    /// A number that no other object of the run has.
+    /// A number that is unique among the objects of a load.
     pub fn identity(self, number: u32) -> u64 {
         (self as u64) << 32 | u64::from(number)
     }
 }
 
-/// The key of an object, `o/SCATTER-NUMBER` in hexadecimal: in the order of the keys, the order of making is lost.
+/// The key of an object, `o/SCATTER-NUMBER` in hexadecimal: the order of keys is not the order of creation.
 pub fn key_of(seed: u64, kind: Kind, number: u32) -> String {
-    format!("{}/{:08x}-{number:08x}", kind.letter(), scatter(seed, number))
+    format!("{}/{:08x}-{number:08x}", kind.letter(), hash_of(seed, number))
 }
 
-/// The number in a key of `Kind::Object`. `None`: the key is of no such object.
+/// The number in a key of `Kind::Object`. `None` if this is not the key of such an object.
 pub fn number_of(seed: u64, key: &[u8]) -> Option<u32> {
     let (found, number) = key.strip_prefix(b"o/")?.split_at_checked(8)?;
     let number = u32::from_be_bytes(parse_hex(number.strip_prefix(b"-")?)?);
-    (parse_hex(found)? == scatter(seed, number).to_be_bytes()).then_some(number)
+    (parse_hex(found)? == hash_of(seed, number).to_be_bytes()).then_some(number)
 }
 
-fn scatter(seed: u64, number: u32) -> u32 {
+fn hash_of(seed: u64, number: u32) -> u32 {
     (mix(mix(seed ^ 3) ^ u64::from(number)) >> 32) as u32
 }
 
-/// One request, before it is signed. Path and query are encoded; the parameters of the query are in their order.
+/// A request before it is signed. Key and query are percent-encoded; query parameters are sorted.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Draft<'a> {
+pub struct RequestParts<'a> {
     pub method: &'a str,
-    /// The key behind the bucket, or nothing.
+    /// Empty for a request to the bucket.
     pub key: &'a str,
     pub query: &'a str,
     pub header: Option<(&'a str, &'a str)>,
-    /// Bytes of the body, and what `x-amz-content-sha256` says of it.
+    /// The length of the body in bytes, and the value of `x-amz-content-sha256`.
     pub body: Option<(u64, &'a str)>,
 }
 
@@ -73,8 +73,8 @@ pub struct Requests {
     signer_made: Instant,
 }
 
-/// `None` when this machine's clock stands outside the years 1970 to 9999.
-#[expect(clippy::disallowed_methods, reason = "a client has no other time")]
+/// `None` when the system clock is outside the years 1970 to 9999.
+#[expect(clippy::disallowed_methods, reason = "a client uses the system clock")]
 fn signer_now(target: &Target) -> Option<Signer> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs();
     let now = i64::try_from(now).ok()?;
@@ -82,44 +82,44 @@ fn signer_now(target: &Target) -> Option<Signer> {
 }
 
 impl Requests {
-    /// `None` when nothing can be signed at this machine's time.
+    /// `None` when no request can be signed at the time of the system clock.
     pub fn new(target: Target) -> Option<Self> {
         let signer = signer_now(&target)?;
         Some(Self { target, signer, signer_made: Instant::now() })
     }
 
     /// Appends the head of a request, up to and including its empty line.
-    pub fn write(&mut self, draft: &Draft<'_>, out: &mut Vec<u8>) {
+    pub fn write(&mut self, parts: &RequestParts<'_>, out: &mut Vec<u8>) {
         if self.signer_made.elapsed() > SIGNER_AGE_MAX
             && let Some(signer) = signer_now(&self.target)
         {
             (self.signer, self.signer_made) = (signer, Instant::now());
         }
         let target = &self.target;
-        let path = format!("/{}{}{}", target.bucket, if draft.key.is_empty() { "" } else { "/" }, draft.key);
+        let path = format!("/{}{}{}", target.bucket, if parts.key.is_empty() { "" } else { "/" }, parts.key);
         let mut headers: [(&[u8], &[u8]); 3] = [(b"host", target.host.as_bytes()), (b"", b""), (b"", b"")];
         let mut count = 1;
         let token = target.session_token.as_deref().map(|token| ("x-amz-security-token", token));
-        for (name, value) in [draft.header, token].into_iter().flatten() {
+        for (name, value) in [parts.header, token].into_iter().flatten() {
             headers[count] = (name.as_bytes(), value.as_bytes());
             count += 1;
         }
         let headers = &headers[..count];
-        let (length, payload) = draft.body.map_or((None, EMPTY_PAYLOAD), |(length, hash)| (Some(length), hash));
+        let (length, payload) = parts.body.map_or((None, EMPTY_PAYLOAD), |(length, hash)| (Some(length), hash));
         let head = RequestHead {
-            method: draft.method.as_bytes(),
+            method: parts.method.as_bytes(),
             path: path.as_bytes(),
-            query: draft.query.as_bytes(),
+            query: parts.query.as_bytes(),
             headers: Headers::new(headers),
         };
-        // Refused are only broken escapes in path and query, and neither has any: keys are letters and digits.
+        // Signing fails only for malformed escapes in path or query. Keys are letters and digits, so there are none.
         let signed = self.signer.sign_request(&head, payload).unwrap_or_default();
-        out.extend_from_slice(draft.method.as_bytes());
+        out.extend_from_slice(parts.method.as_bytes());
         out.push(b' ');
         out.extend_from_slice(path.as_bytes());
-        if !draft.query.is_empty() {
+        if !parts.query.is_empty() {
             out.push(b'?');
-            out.extend_from_slice(draft.query.as_bytes());
+            out.extend_from_slice(parts.query.as_bytes());
         }
         out.extend_from_slice(b" HTTP/1.1\r\n");
         for (name, value) in headers.iter().copied().chain(signed.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes()))) {
@@ -145,7 +145,7 @@ mod tests {
     use crate::plan::tests::target;
 
     #[test]
-    fn keys_name_their_objects() {
+    fn the_number_of_an_object_can_be_read_from_its_key() {
         for number in [0, 1, 77, 0xffff_ffff] {
             let key = key_of(5, Kind::Object, number);
             assert_eq!(number_of(5, key.as_bytes()), Some(number), "{key}");
@@ -163,9 +163,9 @@ mod tests {
         target.session_token = Some("token".to_owned());
         let mut requests = Requests::new(target).expect("a clock");
         let header = Some(("x-amz-copy-source", "/bucket/o/1"));
-        let draft = Draft { method: "PUT", key: "c/2", query: "partNumber=1", header, body: Some((3, "abc")) };
+        let parts = RequestParts { method: "PUT", key: "c/2", query: "partNumber=1", header, body: Some((3, "abc")) };
         let mut out = b"before".to_vec();
-        requests.write(&draft, &mut out);
+        requests.write(&parts, &mut out);
         let text = String::from_utf8(out).expect("ASCII");
         let mut lines = text.split("\r\n");
         assert_eq!(lines.next(), Some("beforePUT /bucket/c/2?partNumber=1 HTTP/1.1"));

@@ -1,19 +1,19 @@
-//! Responses of HTTP/1.1 as they come in: RFC 9112, read strictly, in pieces of any length, within limits. Pure.
+//! A strict, incremental parser of HTTP/1.1 responses (RFC 9112) with limits. Pure.
 //!
-//! Invariant: where pieces are cut changes nothing; what is not understood ends the connection and is never skipped.
+//! Invariant: the result does not depend on how the input is split. Anything unexpected is an error and is not skipped.
 
-/// A head above this is no answer of a server that means well.
+/// Most bytes of a head.
 const HEAD_MAX: usize = 64 * 1024;
-/// The line that gives a chunk its size, extensions included.
+/// Most bytes of the line with the size of a chunk, extensions included.
 const CHUNK_LINE_MAX: usize = 1024;
 const TRAILERS_MAX: usize = 8 * 1024;
-/// Interim responses (100 Continue and the like) before the final one.
+/// Most interim responses (100 Continue and others) before the final one.
 const INTERIM_MAX: usize = 16;
 
-/// Why an answer cannot be read.
+/// Why a response is malformed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    #[error("the status line is none of HTTP/1.1")]
+    #[error("the status line is not that of HTTP/1.1")]
     StatusLine,
     #[error("the head is longer than 64 KiB")]
     LongHead,
@@ -27,24 +27,24 @@ pub enum Malformed {
     Chunk,
     #[error("too many interim responses")]
     Interim,
-    #[error("bytes follow the answer")]
+    #[error("bytes follow the response")]
     Surplus,
 }
 
-/// What a client needs to know of a response's head.
+/// The parts of a response head that the load needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     pub status: u16,
-    /// As the server declares it, for HEAD too.
+    /// Content-Length, which is present for HEAD too.
     pub content_length: Option<u64>,
     pub etag: Option<Vec<u8>>,
-    /// The server ends the connection behind this answer.
+    /// The server closes the connection after this response.
     pub closes: bool,
     chunked: bool,
 }
 
 impl Head {
-    /// Reads a head that ends where `raw` does, its empty line included.
+    /// Parses a head; `raw` includes its empty line.
     fn parse(raw: &[u8]) -> Result<Self, Malformed> {
         let mut lines = raw[..raw.len() - 3].split(|&byte| byte == b'\n');
         let status_line = lines.next().and_then(|line| line.strip_suffix(b"\r"));
@@ -58,7 +58,7 @@ impl Head {
     fn take_header(&mut self, line: &[u8]) -> Result<(), Malformed> {
         let colon = memchr::memchr(b':', line).ok_or(Malformed::Header)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-        // White space before the colon, or a line that continues the last one, hides headers from some readers.
+        // Parsers disagree about white space before the colon and about continuation lines.
         if name.is_empty() || !name.iter().all(|byte| byte.is_ascii_graphic()) || value.contains(&b'\r') {
             return Err(Malformed::Header);
         }
@@ -83,7 +83,7 @@ impl Head {
     }
 }
 
-/// `HTTP/1.1 200 OK`; the reason may be missing. HTTP/1.0 has other rules and is refused.
+/// `HTTP/1.1 200 OK`; the reason may be missing. HTTP/1.0 is refused because its framing differs.
 fn parse_status_line(line: &[u8]) -> Result<Head, Malformed> {
     let rest = line.strip_prefix(b"HTTP/1.1 ").ok_or(Malformed::StatusLine)?;
     let (digits, reason) = rest.split_at_checked(3).ok_or(Malformed::StatusLine)?;
@@ -95,7 +95,7 @@ fn parse_status_line(line: &[u8]) -> Result<Head, Malformed> {
     Ok(Head { status, ..Head::default() })
 }
 
-/// Digits only: no sign, no list.
+/// Only digits: no sign and no list.
 fn parse_length(value: &[u8]) -> Result<u64, Malformed> {
     if value.is_empty() || value.len() > 19 || !value.iter().all(u8::is_ascii_digit) {
         return Err(Malformed::Length);
@@ -104,25 +104,25 @@ fn parse_length(value: &[u8]) -> Result<u64, Malformed> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ParseState {
     Head,
-    /// Bytes to come.
+    /// Bytes left.
     Length(u64),
     ChunkLine,
     ChunkData(u64),
     ChunkEnd,
     Trailers,
-    /// The body ends with the connection.
+    /// The body ends when the connection is closed.
     UntilClose,
     Done,
 }
 
-/// One response, from its first byte to its last.
+/// The parser of one response.
 pub struct ResponseReader {
-    state: State,
-    /// Answers to HEAD have no body, whatever they declare.
+    state: ParseState,
+    /// A response to HEAD has no body, whatever its headers say.
     to_head: bool,
-    /// The part of a head, a chunk's line or the trailers that came so far.
+    /// The incomplete head, chunk line or trailer that was received so far.
     line: Vec<u8>,
     interim: usize,
     trailer_bytes: usize,
@@ -131,56 +131,56 @@ pub struct ResponseReader {
 
 impl ResponseReader {
     pub fn new(to_head: bool) -> Self {
-        Self { state: State::Head, to_head, line: Vec::new(), interim: 0, trailer_bytes: 0, head: Head::default() }
+        Self { state: ParseState::Head, to_head, line: Vec::new(), interim: 0, trailer_bytes: 0, head: Head::default() }
     }
 
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == ParseState::Done
     }
 
-    /// The head, as soon as it was read.
+    /// The head, once it is complete.
     pub fn head(&self) -> Option<&Head> {
-        (self.state != State::Head).then_some(&self.head)
+        (self.state != ParseState::Head).then_some(&self.head)
     }
 
-    /// Takes what has come; `body` is given the bytes of the body in between, with the head.
+    /// Parses received bytes and passes those of the body to `body`, with the head.
     pub fn feed(&mut self, mut input: &[u8], body: &mut impl FnMut(&Head, &[u8])) -> Result<(), Malformed> {
         while !input.is_empty() {
             input = match self.state {
-                State::Head => self.take_head(input)?,
-                State::Length(left) | State::ChunkData(left) => {
+                ParseState::Head => self.take_head(input)?,
+                ParseState::Length(left) | ParseState::ChunkData(left) => {
                     let (now, rest) = input.split_at(left.min(input.len() as u64) as usize);
                     body(&self.head, now);
                     self.took(left - now.len() as u64);
                     rest
                 }
-                State::ChunkLine => self.take_chunk_line(input)?,
-                State::ChunkEnd => self.take_chunk_end(input)?,
-                State::Trailers => self.take_trailers(input)?,
-                State::UntilClose => {
+                ParseState::ChunkLine => self.take_chunk_line(input)?,
+                ParseState::ChunkEnd => self.take_chunk_end(input)?,
+                ParseState::Trailers => self.take_trailers(input)?,
+                ParseState::UntilClose => {
                     body(&self.head, input);
                     &[]
                 }
-                State::Done => return Err(Malformed::Surplus),
+                ParseState::Done => return Err(Malformed::Surplus),
             };
         }
         Ok(())
     }
 
-    /// The server ended the connection; whether that is the end of the answer.
+    /// The server closed the connection. Returns whether the response is complete.
     pub fn end(&mut self) -> bool {
-        if self.state == State::UntilClose {
-            self.state = State::Done;
+        if self.state == ParseState::UntilClose {
+            self.state = ParseState::Done;
         }
-        self.state == State::Done
+        self.state == ParseState::Done
     }
 
     fn took(&mut self, left: u64) {
         self.state = match (self.state, left) {
-            (State::Length(_), 0) => State::Done,
-            (State::Length(_), left) => State::Length(left),
-            (_, 0) => State::ChunkEnd,
-            (_, left) => State::ChunkData(left),
+            (ParseState::Length(_), 0) => ParseState::Done,
+            (ParseState::Length(_), left) => ParseState::Length(left),
+            (_, 0) => ParseState::ChunkEnd,
+            (_, left) => ParseState::ChunkData(left),
         };
     }
 
@@ -189,25 +189,25 @@ impl ResponseReader {
             return Ok(&[]);
         };
         let head = Head::parse(&raw)?;
-        self.give_back(raw);
+        self.reuse(raw);
         if head.status < 200 {
             self.interim += 1;
-            // 101 leaves HTTP, which nobody asked for.
+            // 101 switches protocols, which the load never requests.
             if self.interim > INTERIM_MAX || head.status == 101 {
                 return Err(Malformed::Interim);
             }
             return Ok(rest);
         }
         self.state = match (head.chunked, head.content_length) {
-            _ if self.to_head || matches!(head.status, 204 | 304) => State::Done,
+            _ if self.to_head || matches!(head.status, 204 | 304) => ParseState::Done,
             (true, Some(_)) => return Err(Malformed::Length),
-            (true, None) => State::ChunkLine,
-            (false, Some(0)) => State::Done,
-            (false, Some(length)) => State::Length(length),
-            (false, None) => State::UntilClose,
+            (true, None) => ParseState::ChunkLine,
+            (false, Some(0)) => ParseState::Done,
+            (false, Some(length)) => ParseState::Length(length),
+            (false, None) => ParseState::UntilClose,
         };
         self.head = head;
-        self.head.closes |= self.state == State::UntilClose;
+        self.head.closes |= self.state == ParseState::UntilClose;
         Ok(rest)
     }
 
@@ -221,8 +221,8 @@ impl ResponseReader {
         }
         let mut digits = size.iter().map(|&digit| orcas_http::hex_value(digit));
         let size = digits.try_fold(0, |sum, digit| Some(sum << 4 | u64::from(digit?))).ok_or(Malformed::Chunk)?;
-        self.give_back(raw);
-        self.state = if size == 0 { State::Trailers } else { State::ChunkData(size) };
+        self.reuse(raw);
+        self.state = if size == 0 { ParseState::Trailers } else { ParseState::ChunkData(size) };
         Ok(rest)
     }
 
@@ -231,12 +231,12 @@ impl ResponseReader {
         let Some((raw, rest)) = collected else {
             return if b"\r\n".starts_with(&self.line) { Ok(&[]) } else { Err(Malformed::Chunk) };
         };
-        self.give_back(raw);
-        self.state = State::ChunkLine;
+        self.reuse(raw);
+        self.state = ParseState::ChunkLine;
         Ok(rest)
     }
 
-    /// Trailers say nothing that is needed: read to the empty line, which may be the first.
+    /// Skips trailers up to the empty line.
     fn take_trailers<'a>(&mut self, input: &'a [u8]) -> Result<&'a [u8], Malformed> {
         let collected = self.collect(input, b"\r\n", TRAILERS_MAX).map_err(|()| Malformed::Chunk)?;
         let Some((raw, rest)) = collected else { return Ok(&[]) };
@@ -245,21 +245,21 @@ impl ResponseReader {
             return Err(Malformed::Chunk);
         }
         if raw == b"\r\n" {
-            self.state = State::Done;
+            self.state = ParseState::Done;
         }
-        self.give_back(raw);
+        self.reuse(raw);
         Ok(rest)
     }
 
-    /// What was kept and `input` up to the end of `ending`, and the rest of `input`; `None` keeps all of it for later.
+    /// Everything up to the end of `ending`, and the rest of `input`. `None` if there is no `ending` yet: all is kept.
     #[expect(clippy::type_complexity, reason = "two slices, if the ending is there and the limit was kept")]
     fn collect<'a>(&mut self, input: &'a [u8], ending: &[u8], limit: usize) -> Result<Option<(Vec<u8>, &'a [u8])>, ()> {
         let before = self.line.len();
-        // Mostly all of it is there, and then what follows is not copied.
+        // Usually the ending is in `input`; what follows it is then not copied.
         let whole = if before == 0 { memchr::memmem::find(input, ending) } else { None };
         let taken = whole.map_or(input.len(), |at| at + ending.len()).min((limit + 1).saturating_sub(before));
         self.line.extend_from_slice(&input[..taken]);
-        // The ending may have begun in what was kept.
+        // The ending may begin in the bytes that were kept.
         let from = before.saturating_sub(ending.len() - 1);
         match memchr::memmem::find(&self.line[from..], ending).map(|at| from + at + ending.len()) {
             Some(end) if end <= limit => {
@@ -271,8 +271,8 @@ impl ResponseReader {
         }
     }
 
-    /// Keeps the memory of a line for the next one.
-    fn give_back(&mut self, mut line: Vec<u8>) {
+    /// Keeps the memory of `line` for the next one.
+    fn reuse(&mut self, mut line: Vec<u8>) {
         line.clear();
         self.line = line;
     }
@@ -299,7 +299,7 @@ mod tests {
         read_from(ResponseReader::new(false), pieces, false)
     }
 
-    const ANSWERS: [(&[u8], u16, &[u8]); 8] = [
+    const RESPONSES: [(&[u8], u16, &[u8]); 8] = [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nETag: \"e\"\r\n\r\nhello", 200, b"hello"),
         (b"HTTP/1.1 200 \r\ncontent-length:0\r\n\r\n", 200, b""),
         (b"HTTP/1.1 204\r\nserver: x\r\n\r\n", 204, b""),
@@ -315,17 +315,17 @@ mod tests {
     ];
 
     #[test]
-    fn answers_cut_at_every_byte() {
-        for (answer, status, body) in ANSWERS {
+    fn responses_split_at_every_byte() {
+        for (response, status, body) in RESPONSES {
             let wanted = Ok(Some((status, body.to_vec())));
-            assert_eq!(read(&[answer]), wanted, "{}", answer.escape_ascii());
-            for cut in 1..answer.len() {
-                assert_eq!(read(&[&answer[..cut], &answer[cut..]]), wanted, "{} at {cut}", answer.escape_ascii());
-                assert_eq!(read(&[&answer[..cut]]), Ok(None), "{} up to {cut}", answer.escape_ascii());
+            assert_eq!(read(&[response]), wanted, "{}", response.escape_ascii());
+            for cut in 1..response.len() {
+                assert_eq!(read(&[&response[..cut], &response[cut..]]), wanted, "{} at {cut}", response.escape_ascii());
+                assert_eq!(read(&[&response[..cut]]), Ok(None), "{} up to {cut}", response.escape_ascii());
             }
-            let bytes: Vec<&[u8]> = answer.chunks(1).collect();
-            assert_eq!(read(&bytes), wanted, "{} byte by byte", answer.escape_ascii());
-            assert_eq!(read(&[answer, b"x"]), Err(Malformed::Surplus));
+            let bytes: Vec<&[u8]> = response.chunks(1).collect();
+            assert_eq!(read(&bytes), wanted, "{} byte by byte", response.escape_ascii());
+            assert_eq!(read(&[response, b"x"]), Err(Malformed::Surplus));
         }
     }
 
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_answers() {
+    fn malformed_responses() {
         let long_line = [b"HTTP/1.1 200 OK\r\nx: ", &vec![b'a'; HEAD_MAX][..], b"\r\n\r\n"].concat();
         let endless = vec![b'H'; HEAD_MAX + 1];
         let chunked = |rest: &str| format!("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n{rest}").into_bytes();
@@ -390,10 +390,10 @@ mod tests {
             (chunked(&format!("1;{}", "x".repeat(CHUNK_LINE_MAX))), Malformed::Chunk),
             (chunked(&format!("0\r\n{}", "a: b\r\n".repeat(TRAILERS_MAX / 6 + 1))), Malformed::Chunk),
         ];
-        for (answer, wanted) in cases {
-            let shown = answer[..answer.len().min(80)].escape_ascii().to_string();
-            assert_eq!(read(&[&answer]), Err(wanted), "{shown}");
-            let bytes: Vec<&[u8]> = answer.chunks(1).collect();
+        for (response, wanted) in cases {
+            let shown = response[..response.len().min(80)].escape_ascii().to_string();
+            assert_eq!(read(&[&response]), Err(wanted), "{shown}");
+            let bytes: Vec<&[u8]> = response.chunks(1).collect();
             assert_eq!(read(&bytes), Err(wanted), "{shown} byte by byte");
         }
     }
@@ -401,10 +401,10 @@ mod tests {
     proptest! {
         #[test]
         fn noise_never_panics_and_cuts_never_matter(
-            noise in proptest::collection::vec(any::<u8>(), 0..300), answer in 0..ANSWERS.len(),
+            noise in proptest::collection::vec(any::<u8>(), 0..300), response in 0..RESPONSES.len(),
             at in any::<prop::sample::Index>(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..5),
         ) {
-            let mut bytes = ANSWERS[answer].0.to_vec();
+            let mut bytes = RESPONSES[response].0.to_vec();
             let at = at.index(bytes.len());
             bytes.splice(at..at, noise);
             let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len())).collect();

@@ -1,22 +1,23 @@
-//! A load from its first object to its last report: phases, the threads that work on them, and what they counted.
+//! A load as a sequence of phases, the threads that execute them, and their results.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Barrier, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::job::{Job, Knowledge, Written};
-use super::plan::{Deck, Operation, Target, Workload};
-use super::space::OBJECTS_MAX;
+use super::job::{Job, Written};
+use super::objects::OBJECTS_MAX;
+use super::plan::{Target, Workload};
 use super::tally::Tally;
-use super::worker::{Ran, Worker};
+use super::tasks::{LoadContext, TaskSource};
+use super::worker::{PhaseResult, Worker};
 
-/// Bytes that are read again after a measurement, at most.
+/// Most bytes that are read back after a measurement.
 const READ_BACK_MAX: u64 = 256 << 20;
 
-/// Why a load cannot begin.
+/// Why a load or a phase cannot start or finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     #[error("there is no operation in the mix")]
@@ -35,119 +36,47 @@ pub enum LoadError {
     Panicked,
 }
 
-/// What to do.
+/// What the threads of a load do next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Phase {
-    /// Write the objects that are there before the clock starts.
+    /// Write the objects that exist before the measurement.
     Prepare,
-    /// The mix of operations: until so many were begun, or for so long.
+    /// The mix of operations, until this many were started.
     Count(u64),
+    /// The mix of operations, for this long.
     Time(Duration),
-    /// As `Time`, but nothing of it counts.
+    /// Like `Time`, but excluded from the totals.
     Warm(Duration),
-    /// Read a sample of what was written.
+    /// Read back a sample of what was written.
     ReadBack,
 }
 
-/// What the threads of a load share.
-pub struct Shared {
-    pub know: Knowledge,
-    deck: Deck,
-    /// Operations dealt in all phases.
-    dealt: AtomicU64,
-    stopped: AtomicBool,
-    done: AtomicU64,
-    bytes: AtomicU64,
-}
-
-impl Shared {
-    pub fn is_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
-    /// One more operation has ended, and moved so many bytes.
-    pub fn count(&self, bytes: u64) {
-        self.done.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-}
-
-/// What a connection does next.
-#[derive(Clone, Copy, Debug)]
-pub enum Task {
-    /// The next operation of the deck.
-    Ask(Operation),
-    /// Write one more of the objects that are there before the clock starts.
-    Fill,
-    /// Read again.
-    Read(Written),
-}
-
-/// Where the tasks of a phase come from.
-pub enum Source {
-    Fill {
-        left: AtomicU64,
-    },
-    Counted {
-        left: AtomicU64,
-    },
-    /// Whoever asks first starts the clock.
-    Timed {
-        deadline: OnceLock<Instant>,
-        length: Duration,
-    },
-    ReadBack {
-        queue: Mutex<Vec<Written>>,
-    },
-}
-
-/// Takes one, unless none is left.
-fn take_one(left: &AtomicU64) -> bool {
-    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
-}
-
-impl Source {
-    /// `None`: the phase is over.
-    pub fn next(&self, shared: &Shared) -> Option<Task> {
-        let deal = || Task::Ask(shared.deck.card(shared.dealt.fetch_add(1, Ordering::Relaxed)));
-        match self {
-            Self::Fill { left } => take_one(left).then_some(Task::Fill),
-            Self::Counted { left } => take_one(left).then(deal),
-            Self::Timed { deadline, length } => {
-                let now = Instant::now();
-                (now < *deadline.get_or_init(|| now + *length)).then(deal)
-            }
-            Self::ReadBack { queue } => queue.lock().pop().map(Task::Read),
-        }
-    }
-}
-
-/// What a phase, or several, came to.
+/// The result of one phase, or of several together.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// From the first operation's begin to the last one's end.
+    /// From the start of the first operation to the end of the last.
     pub elapsed: Duration,
     /// Processor time of the threads of the load.
     pub cpu: Duration,
     pub tally: Tally,
 }
 
-struct Running {
-    threads: Vec<JoinHandle<(Worker, Ran)>>,
-    /// Ends when all threads have let go of the other side.
+struct RunningPhase {
+    threads: Vec<JoinHandle<(Worker, PhaseResult)>>,
+    /// Disconnected when all threads have dropped their senders.
     over: mpsc::Receiver<()>,
     phase: Phase,
 }
 
-enum State {
+enum Workers {
     Idle(Vec<Worker>),
-    Running(Running),
+    Running(RunningPhase),
 }
 
-/// A load on one server. Its connections stay open from one phase to the next.
+/// A load on one server. Connections stay open between phases.
 pub struct Load {
-    shared: Arc<Shared>,
-    state: Mutex<State>,
+    context: Arc<LoadContext>,
+    workers: Mutex<Workers>,
     total: Mutex<Report>,
 }
 
@@ -163,56 +92,48 @@ impl Load {
         if threads == 0 {
             return Err(LoadError::NoConnections);
         }
-        let shared = Arc::new(Shared {
-            deck: Deck::new(&workload),
-            know: Knowledge::new(workload, target.bucket.clone()),
-            dealt: AtomicU64::new(0),
-            stopped: AtomicBool::new(false),
-            done: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        });
+        let context = Arc::new(LoadContext::new(workload, target.bucket.clone()));
         let share = |thread: usize| connections / threads + usize::from(thread < connections % threads);
         let workers: Option<Vec<Worker>> = (0..threads)
-            .map(|thread| Worker::new(target.clone(), Arc::clone(&shared), share(thread), thread))
+            .map(|thread| Worker::new(target.clone(), Arc::clone(&context), share(thread), thread))
             .collect();
         let workers = workers.ok_or(LoadError::NoWorker)?;
-        Ok(Self { shared, state: Mutex::new(State::Idle(workers)), total: Mutex::default() })
+        Ok(Self { context, workers: Mutex::new(Workers::Idle(workers)), total: Mutex::default() })
     }
 
-    /// Begins a phase and returns.
+    /// Starts a phase and returns without waiting for it.
     pub fn start(&self, phase: Phase) -> Result<(), LoadError> {
-        let mut state = self.state.lock();
-        let State::Idle(workers) = &mut *state else { return Err(LoadError::Busy) };
+        let mut state = self.workers.lock();
+        let Workers::Idle(workers) = &mut *state else { return Err(LoadError::Busy) };
         let mut workers = std::mem::take(workers);
         let source = Arc::new(match phase {
-            Phase::Prepare => Source::Fill { left: AtomicU64::new(u64::from(self.shared.know.workload.keys)) },
-            Phase::Count(count) => Source::Counted { left: AtomicU64::new(count) },
-            Phase::Time(length) | Phase::Warm(length) => Source::Timed { deadline: OnceLock::new(), length },
-            Phase::ReadBack => Source::ReadBack { queue: Mutex::new(self.sampled(&mut workers)) },
+            Phase::Prepare => TaskSource::Fill { left: AtomicU64::new(u64::from(self.context.model.workload.keys)) },
+            Phase::Count(count) => TaskSource::Counted { left: AtomicU64::new(count) },
+            Phase::Time(length) | Phase::Warm(length) => TaskSource::Timed { deadline: OnceLock::new(), length },
+            Phase::ReadBack => TaskSource::ReadBack { queue: Mutex::new(self.sampled(&mut workers)) },
         });
-        self.shared.done.store(0, Ordering::Relaxed);
-        self.shared.bytes.store(0, Ordering::Relaxed);
+        self.context.restart_counts();
         let together = Arc::new(Barrier::new(workers.len()));
         let (alive, over) = mpsc::channel();
         let threads = workers.into_iter().map(|mut worker| {
             let (source, together, alive) = (Arc::clone(&source), Arc::clone(&together), alive.clone());
             thread::spawn(move || {
-                let ran = worker.run(&source, &together);
+                let result = worker.run(&source, &together);
                 drop(alive);
-                (worker, ran)
+                (worker, result)
             })
         });
         let threads = threads.collect();
-        *state = State::Running(Running { threads, over, phase });
+        *state = Workers::Running(RunningPhase { threads, over, phase });
         Ok(())
     }
 
-    /// What to read again: of each thread its share, as long as the bytes are not too many.
+    /// What to read back: the samples of all threads, up to `READ_BACK_MAX` bytes.
     fn sampled(&self, workers: &mut [Worker]) -> Vec<Written> {
         let mut room = READ_BACK_MAX;
         let mut wanted = Vec::new();
         for written in workers.iter_mut().flat_map(Worker::take_sample) {
-            let length = Job::read_back(written, &self.shared.know).map_or(0, |job| job.length(&self.shared.know));
+            let length = Job::read_back(written, &self.context.model).map_or(0, |job| job.length(&self.context.model));
             if wanted.is_empty() || length <= room {
                 room = room.saturating_sub(length);
                 wanted.push(written);
@@ -221,46 +142,46 @@ impl Load {
         wanted
     }
 
-    /// Waits at most so long; whether the phase is over.
+    /// Waits at most `timeout` for the end of the phase. Returns whether it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
-        let state = self.state.lock();
-        let State::Running(running) = &*state else { return true };
+        let state = self.workers.lock();
+        let Workers::Running(running) = &*state else { return true };
         running.over.recv_timeout(timeout) != Err(mpsc::RecvTimeoutError::Timeout)
     }
 
-    /// Operations that have ended in this phase, and bytes that they moved.
+    /// Operations that have ended in this phase, and the bytes that they transferred.
     pub fn progress(&self) -> (u64, u64) {
-        (self.shared.done.load(Ordering::Relaxed), self.shared.bytes.load(Ordering::Relaxed))
+        self.context.counts()
     }
 
-    /// Ends this phase and forbids others. What is under way is dropped.
+    /// Ends this phase and prevents others. Operations in progress are abandoned.
     pub fn stop(&self) {
-        self.shared.stopped.store(true, Ordering::Relaxed);
+        self.context.stop();
     }
 
-    /// Waits for the end of the phase, and reports what it came to.
+    /// Waits for the end of the phase and returns its result.
     pub fn finish(&self) -> Result<Report, LoadError> {
-        let mut state = self.state.lock();
-        let State::Running(running) = std::mem::replace(&mut *state, State::Idle(Vec::new())) else {
+        let mut state = self.workers.lock();
+        let Workers::Running(running) = std::mem::replace(&mut *state, Workers::Idle(Vec::new())) else {
             return Err(LoadError::Idle);
         };
         let mut workers = Vec::new();
         let mut report = Report::default();
         let mut span: Option<(Instant, Instant)> = None;
         for thread in running.threads {
-            let (worker, ran) = thread.join().map_err(|_| LoadError::Panicked)?;
+            let (worker, result) = thread.join().map_err(|_| LoadError::Panicked)?;
             workers.push(worker);
-            let (from, until) = span.unwrap_or((ran.started, ran.ended));
-            span = Some((from.min(ran.started), until.max(ran.ended)));
-            report.cpu += ran.cpu;
-            report.tally.merge(ran.tally);
+            let (from, until) = span.unwrap_or((result.started, result.ended));
+            span = Some((from.min(result.started), until.max(result.ended)));
+            report.cpu += result.cpu;
+            report.tally.merge(result.tally);
         }
         report.elapsed = span.map_or(Duration::ZERO, |(from, until)| until.duration_since(from));
         if matches!(running.phase, Phase::Prepare | Phase::Warm(_)) {
-            // Only what was measured is read again.
+            // Only what was written during a measurement is read back.
             workers.iter_mut().for_each(|worker| drop(worker.take_sample()));
         }
-        *state = State::Idle(workers);
+        *state = Workers::Idle(workers);
         if matches!(running.phase, Phase::Count(_) | Phase::Time(_)) {
             let mut total = self.total.lock();
             total.elapsed += report.elapsed;
@@ -270,7 +191,7 @@ impl Load {
         Ok(report)
     }
 
-    /// All measured phases together.
+    /// The result of all measured phases together.
     pub fn total(&self) -> Report {
         self.total.lock().clone()
     }

@@ -1,4 +1,4 @@
-//! What happened: for each operation how many were right, how long they took, and what went wrong. Pure.
+//! Counts, latencies and errors of each kind of operation. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,39 +6,39 @@ use std::fmt;
 use super::histogram::Histogram;
 use super::plan::Operation;
 
-/// Wrong answers that are told one by one.
+/// Wrong responses that are described one by one.
 const EXAMPLES_MAX: usize = 8;
-/// Different errors that are told apart; what comes after is counted as `other`.
+/// Different errors that are counted separately; further ones are counted as `other`.
 const ERRORS_MAX: usize = 64;
 
-/// Why an operation was not done.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The server's status and code.
+    /// The status and error code of the response.
     Refused { status: u16, code: Option<String> },
-    /// There was no answer: what happened to the connection.
-    Broken(String),
-    /// There was no connection to send it on.
+    /// There was no response, for this reason.
+    ConnectionError(String),
+    /// The request was not sent, for this reason.
     NotSent(String),
-    /// No object was there that it could have been about.
-    NothingThere,
+    /// There was no object that the operation could use.
+    NoObject,
 }
 
 impl Failure {
-    /// Whether the operation has certainly not taken place: it was at fault, or the server too busy.
+    /// Whether the operation has certainly not taken effect.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::Refused { status: 400..=499 | 503, .. } | Self::NotSent(_) | Self::NothingThere)
+        matches!(self, Self::Refused { status: 400..=499 | 503, .. } | Self::NotSent(_) | Self::NoObject)
     }
 }
 
-/// As errors are counted.
+/// The name under which the failure is counted.
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused { status, code: Some(code) } => write!(out, "{status} {code}"),
             Self::Refused { status, code: None } => write!(out, "{status}"),
-            Self::Broken(what) | Self::NotSent(what) => out.write_str(what),
-            Self::NothingThere => out.write_str("no object left"),
+            Self::ConnectionError(what) | Self::NotSent(what) => out.write_str(what),
+            Self::NoObject => out.write_str("no object left"),
         }
     }
 }
@@ -46,36 +46,36 @@ impl fmt::Display for Failure {
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did what it should and moved so many bytes of content.
+    /// It succeeded and transferred this many bytes of content.
     Done(u64),
-    /// What it was about changed meanwhile; neither right nor wrong.
+    /// Its object changed meanwhile, so the response can be neither right nor wrong.
     Raced,
     Failed(Failure),
-    /// The server said that all is well, and it is not.
+    /// The server reported success, but the response is wrong.
     Wrong(String),
 }
 
-/// One kind of operation.
+/// The results of one kind of operation.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub done: u64,
-    /// Of content, in either direction.
+    /// Bytes of content, in both directions.
     pub bytes: u64,
     pub raced: u64,
     pub wrong: u64,
     pub errors: BTreeMap<String, u64>,
-    /// Nanoseconds of those that were right.
+    /// Nanoseconds, of successful operations.
     pub latencies: Histogram,
 }
 
-/// Everything that one thread, or all of them, counted.
+/// The results of one thread, or of all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     operations: [Counts; Operation::ALL.len()],
     pub wrong_examples: Vec<String>,
-    /// Connections that were opened because the server had ended one.
+    /// Connections that were opened again after the server had closed them.
     pub reconnects: u64,
-    /// Connections that were given up, because none could be opened any more.
+    /// Clients that were given up because they could not connect.
     pub given_up: u64,
 }
 
@@ -89,7 +89,7 @@ impl Tally {
         &self.operations[operation as usize]
     }
 
-    /// Counts an operation that took so many nanoseconds.
+    /// Counts an operation that took `took_ns` nanoseconds.
     pub fn record(&mut self, operation: Operation, outcome: Outcome, took_ns: u64) {
         let counts = &mut self.operations[operation as usize];
         match outcome {
@@ -138,7 +138,7 @@ mod tests {
         for round in 0..100 {
             let mut one = Tally::default();
             one.record(Operation::Put, Outcome::Done(10), round);
-            one.record(Operation::Get, Outcome::Failed(Failure::Broken(format!("error {round}"))), 1);
+            one.record(Operation::Get, Outcome::Failed(Failure::ConnectionError(format!("error {round}"))), 1);
             one.record(Operation::Get, Outcome::Wrong(format!("wrong {round}")), 1);
             one.record(Operation::Get, Outcome::Raced, 1);
             one.reconnects = 2;

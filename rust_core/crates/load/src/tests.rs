@@ -1,4 +1,4 @@
-//! A whole load against a small server of this test's own, which does as it is told.
+//! Whole loads against a small S3 server whose responses each test can alter.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -44,8 +44,8 @@ fn response(status: u16, body: impl Into<Vec<u8>>) -> Response {
 }
 
 type Objects = Mutex<BTreeMap<String, Vec<u8>>>;
-/// Changes what the honest server would answer. `None`: it says nothing and ends the connection.
-type Twist = dyn Fn(&Request, Response) -> Option<Response> + Send + Sync;
+/// Alters the correct response to a request. `None` closes the connection without a response.
+type Alteration = dyn Fn(&Request, Response) -> Option<Response> + Send + Sync;
 
 fn read_request(stream: &mut BufReader<TcpStream>) -> Option<Request> {
     let mut lines = Vec::new();
@@ -86,7 +86,7 @@ fn list(objects: &Objects, query: &BTreeMap<String, String>) -> Response {
     response(200, document)
 }
 
-fn honest(objects: &Objects, request: &Request) -> Response {
+fn correct(objects: &Objects, request: &Request) -> Response {
     assert!(request.headers["authorization"].contains("SignedHeaders=host;x-amz"), "{:?}", request.headers);
     let signed = &request.headers["x-amz-content-sha256"];
     assert!(signed == "UNSIGNED-PAYLOAD" || *signed == sha256_hex(&request.body), "{}", request.path);
@@ -143,20 +143,20 @@ fn answer(stream: &mut TcpStream, request: &Request, response: Response) -> std:
     stream.write_all(&out)
 }
 
-fn serve(twist: Arc<Twist>) -> SocketAddr {
+fn serve(alteration: Arc<Alteration>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     let objects = Arc::new(Objects::default());
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            let (twist, objects) = (Arc::clone(&twist), Arc::clone(&objects));
+            let (alteration, objects) = (Arc::clone(&alteration), Arc::clone(&objects));
             thread::spawn(move || {
                 let mut out = stream.try_clone().expect("a descriptor");
                 let mut stream = BufReader::new(stream);
                 while let Some(request) = read_request(&mut stream) {
-                    let Some(twisted) = twist(&request, honest(&objects, &request)) else { break };
-                    let closes = twisted.headers.contains("close");
-                    if answer(&mut out, &request, twisted).is_err() || closes {
+                    let Some(altered) = alteration(&request, correct(&objects, &request)) else { break };
+                    let closes = altered.headers.contains("close");
+                    if answer(&mut out, &request, altered).is_err() || closes {
                         break;
                     }
                 }
@@ -181,9 +181,9 @@ fn phase(load: &Load, phase: Phase) -> Report {
     load.finish().expect("ran")
 }
 
-/// Prepares, asks for so many operations, and reads back; what each phase came to.
-fn run(workload: Workload, count: u64, twist: Arc<Twist>) -> [Report; 3] {
-    let load = Load::new(target(serve(twist)), workload).expect("a load");
+/// Prepares, runs `count` operations and reads back. Returns the report of each phase.
+fn run(workload: Workload, count: u64, alteration: Arc<Alteration>) -> [Report; 3] {
+    let load = Load::new(target(serve(alteration)), workload).expect("a load");
     [Phase::Prepare, Phase::Count(count), Phase::ReadBack].map(|next| phase(&load, next))
 }
 
@@ -202,13 +202,13 @@ fn sum(report: &Report, of: impl Fn(&super::Counts) -> u64) -> u64 {
 }
 
 #[test]
-fn an_honest_server_is_found_right_in_everything() {
-    // More than the 40 deletions and all that is under way could take, so that there is always an object left.
+fn a_correct_server_passes_every_check() {
+    // More than the 40 deletions and the operations in progress can use up, so that an object is always left.
     const KEYS: u32 = 60;
     for overwrite in [false, true] {
         for (identical, signed_payload) in [(false, true), (true, false), (true, true)] {
             let plan = Workload { keys: KEYS, overwrite, identical, signed_payload, ..small(&ALL) };
-            let [prepared, measured, again] = run(plan, 380, Arc::new(|_: &Request, honest| Some(honest)));
+            let [prepared, measured, again] = run(plan, 380, Arc::new(|_: &Request, correct| Some(correct)));
             for report in [&prepared, &measured, &again] {
                 assert_eq!(errors(report), BTreeMap::new());
                 assert_eq!(report.tally.wrong_examples, Vec::<String>::new());
@@ -220,29 +220,29 @@ fn an_honest_server_is_found_right_in_everything() {
                 assert_eq!(counts.latencies.count(), counts.done);
             }
             assert_eq!(measured.tally.of(Operation::Multipart).bytes, 20 * 600_002);
-            assert!(again.tally.of(Operation::Get).done > 30, "objects, copies and uploads were read again");
+            assert!(again.tally.of(Operation::Get).done > 30, "objects, copies and uploads were read back");
             assert!(measured.elapsed > Duration::ZERO && measured.cpu > Duration::ZERO);
         }
     }
 }
 
 #[test]
-fn however_an_answer_is_framed() {
-    let chunked = |_: &Request, honest: Response| {
+fn chunked_responses_and_closed_connections_are_understood() {
+    let chunked = |_: &Request, correct: Response| {
         let mut body = Vec::new();
-        for chunk in honest.body.chunks(70_000) {
+        for chunk in correct.body.chunks(70_000) {
             body.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
             body.extend_from_slice(chunk);
             body.extend_from_slice(b"\r\n");
         }
         body.extend_from_slice(b"0\r\n\r\n");
-        Some(Response { headers: format!("{}transfer-encoding: chunked\r\n", honest.headers), body, ..honest })
+        Some(Response { headers: format!("{}transfer-encoding: chunked\r\n", correct.headers), body, ..correct })
     };
     let mix = [(Operation::Put, 1), (Operation::Get, 1), (Operation::List, 1)];
     let [_, measured, _] = run(small(&mix), 90, Arc::new(chunked));
     assert_eq!((sum(&measured, |counts| counts.done), measured.tally.reconnects), (90, 0));
-    let closing = |_: &Request, honest: Response| {
-        Some(Response { headers: format!("{}connection: close\r\n", honest.headers), ..honest })
+    let closing = |_: &Request, correct: Response| {
+        Some(Response { headers: format!("{}connection: close\r\n", correct.headers), ..correct })
     };
     let [_, measured, _] = run(small(&mix), 90, Arc::new(closing));
     assert_eq!(sum(&measured, |counts| counts.done), 90);
@@ -250,96 +250,96 @@ fn however_an_answer_is_framed() {
 }
 
 #[test]
-fn every_lie_is_found() {
+fn every_wrong_answer_is_found() {
     let read = |request: &Request| request.method == "GET" && !request.query.contains_key("list-type");
-    let lies: [(&str, Operation, Arc<Twist>); 6] = [
+    let wrong_answers: [(&str, Operation, Arc<Alteration>); 6] = [
         (
             "has another byte at 999",
             Operation::Get,
-            Arc::new(move |request, mut honest| {
+            Arc::new(move |request, mut correct| {
                 if read(request) {
-                    honest.body[999] ^= 1;
+                    correct.body[999] ^= 1;
                 }
-                Some(honest)
+                Some(correct)
             }),
         ),
         (
             "has 999 bytes",
             Operation::Get,
-            Arc::new(move |request, mut honest| {
+            Arc::new(move |request, mut correct| {
                 if read(request) {
-                    honest.body.pop();
+                    correct.body.pop();
                 }
-                Some(honest)
+                Some(correct)
             }),
         ),
         (
-            "is not there",
+            "is missing",
             Operation::Get,
-            Arc::new(move |request, honest| {
-                Some(if read(request) { response(404, "<Error><Code>NoSuchKey</Code></Error>") } else { honest })
+            Arc::new(move |request, correct| {
+                Some(if read(request) { response(404, "<Error><Code>NoSuchKey</Code></Error>") } else { correct })
             }),
         ),
         (
-            "says HEAD",
+            "according to HEAD",
             Operation::Head,
-            Arc::new(|request, mut honest| {
+            Arc::new(|request, mut correct| {
                 if request.method == "HEAD" {
-                    honest.body.push(0);
+                    correct.body.push(0);
                 }
-                Some(honest)
+                Some(correct)
             }),
         ),
         (
             "lacks objects",
             Operation::List,
-            Arc::new(|request, mut honest| {
+            Arc::new(|request, mut correct| {
                 if let (true, Some(end)) =
-                    (request.query.contains_key("list-type"), memchr::memmem::find(&honest.body, b"</Contents>"))
+                    (request.query.contains_key("list-type"), memchr::memmem::find(&correct.body, b"</Contents>"))
                 {
-                    honest.body.drain(18..end + 11);
+                    correct.body.drain(18..end + 11);
                 }
-                Some(honest)
+                Some(correct)
             }),
         ),
         (
-            "shows what nobody wrote",
+            "has an object that was never written",
             Operation::List,
-            Arc::new(|request, mut honest| {
+            Arc::new(|request, mut correct| {
                 if request.query.contains_key("list-type") {
-                    let text = String::from_utf8(honest.body).expect("UTF-8");
-                    honest.body = text.replace("<Size>1000<", "<Size>1001<").into_bytes();
+                    let text = String::from_utf8(correct.body).expect("UTF-8");
+                    correct.body = text.replace("<Size>1000<", "<Size>1001<").into_bytes();
                 }
-                Some(honest)
+                Some(correct)
             }),
         ),
     ];
-    for (what, operation, lie) in lies {
+    for (what, operation, alteration) in wrong_answers {
         let plan = Workload { sizes: Sizes::Table(vec![(1000, 1)]), ..small(&[(operation, 1)]) };
-        let [prepared, measured, _] = run(plan, 60, lie);
+        let [prepared, measured, _] = run(plan, 60, alteration);
         assert_eq!(prepared.tally.of(Operation::Put).done, 10);
         let counts = measured.tally.of(operation);
-        // After the last key there is nothing to lie about.
-        let harmless = if operation == Operation::List { 60 / 5 } else { 0 };
-        assert!(counts.wrong >= 60 - harmless && counts.wrong + counts.done == 60, "{what}: {}", counts.wrong);
+        // A list after the last key is empty and therefore not altered.
+        let unaltered = if operation == Operation::List { 60 / 5 } else { 0 };
+        assert!(counts.wrong >= 60 - unaltered && counts.wrong + counts.done == 60, "{what}: {}", counts.wrong);
         assert!(measured.tally.wrong_examples.iter().all(|told| told.contains(what)), "{what}: {:?}", measured.tally);
         assert_eq!(counts.latencies.count(), counts.done);
     }
 }
 
 #[test]
-fn what_was_not_stored_is_found_when_it_is_read_again() {
-    let forgetful = |request: &Request, honest: Response| {
+fn lost_and_stale_objects_are_found_when_they_are_read_back() {
+    let without_copies = |request: &Request, correct: Response| {
         let copies = request.path.contains("/c/");
-        Some(if copies && request.method == "GET" { response(404, "") } else { honest })
+        Some(if copies && request.method == "GET" { response(404, "") } else { correct })
     };
-    let [_, measured, again] = run(small(&[(Operation::Copy, 1), (Operation::Put, 1)]), 40, Arc::new(forgetful));
+    let [_, measured, again] = run(small(&[(Operation::Copy, 1), (Operation::Put, 1)]), 40, Arc::new(without_copies));
     assert_eq!(sum(&measured, |counts| counts.done), 40);
     assert_eq!(again.tally.of(Operation::Get).errors["404"], 20);
     let first = Mutex::new(BTreeMap::new());
-    let stale = move |request: &Request, honest: Response| {
+    let stale = move |request: &Request, correct: Response| {
         let body = first.lock().entry(request.path.clone()).or_insert_with(|| request.body.clone()).clone();
-        Some(if request.method == "GET" { response(200, body) } else { honest })
+        Some(if request.method == "GET" { response(200, body) } else { correct })
     };
     let sizes = Sizes::Table(vec![(1000, 1)]);
     let plan = Workload { overwrite: true, sizes, ..small(&[(Operation::Put, 1)]) };
@@ -350,32 +350,32 @@ fn what_was_not_stored_is_found_when_it_is_read_again() {
 }
 
 #[test]
-fn errors_are_counted_by_what_they_are() {
-    let slow = |request: &Request, honest: Response| {
+fn errors_are_counted_by_kind() {
+    let slow = |request: &Request, correct: Response| {
         let busy = || response(503, "<Error><Code>SlowDown</Code></Error>");
-        Some(if request.method == "GET" { busy() } else { honest })
+        Some(if request.method == "GET" { busy() } else { correct })
     };
     let [_, measured, _] = run(small(&[(Operation::Get, 1)]), 50, Arc::new(slow));
     assert_eq!(errors(&measured), BTreeMap::from([("503 SlowDown".to_owned(), 50)]));
-    let silent = |request: &Request, honest: Response| (request.method != "GET").then_some(honest);
+    let silent = |request: &Request, correct: Response| (request.method != "GET").then_some(correct);
     let [_, measured, _] = run(small(&[(Operation::Get, 1)]), 50, Arc::new(silent));
     assert_eq!(errors(&measured), BTreeMap::from([("connection closed early".to_owned(), 50)]));
-    let late = |request: &Request, honest: Response| {
+    let late = |request: &Request, correct: Response| {
         let failed = || response(200, "<Error><Code>InternalError</Code></Error>");
-        Some(if request.method == "POST" || request.path.contains("/c/") { failed() } else { honest })
+        Some(if request.method == "POST" || request.path.contains("/c/") { failed() } else { correct })
     };
     let [_, measured, _] = run(small(&[(Operation::Copy, 1), (Operation::Multipart, 1)]), 50, Arc::new(late));
     assert_eq!(errors(&measured), BTreeMap::from([("200 InternalError".to_owned(), 50)]));
-    let garbage = |request: &Request, honest: Response| {
+    let garbage = |request: &Request, correct: Response| {
         let headers = "transfer-encoding: chunked\r\n".to_owned();
-        Some(if request.method == "GET" { Response { headers, ..response(200, "x\r\n") } } else { honest })
+        Some(if request.method == "GET" { Response { headers, ..response(200, "x\r\n") } } else { correct })
     };
     let [_, measured, _] = run(small(&[(Operation::Get, 1)]), 20, Arc::new(garbage));
     assert_eq!(errors(&measured), BTreeMap::from([("bad response: a chunk is malformed".to_owned(), 20)]));
 }
 
 #[test]
-fn a_refusal_before_the_end_of_a_body_is_the_answer() {
+fn a_refusal_before_the_end_of_the_body_is_the_response() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("bound");
     thread::spawn(move || {
@@ -384,7 +384,7 @@ fn a_refusal_before_the_end_of_a_body_is_the_answer() {
             stream.read_exact(&mut head).expect("a head");
             let refusal = b"HTTP/1.1 403 Forbidden\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
             stream.write_all(refusal).expect("sent");
-            // Reads what it does not want, so that the refusal is not lost to a reset.
+            // Unread data would reset the connection, and the client could lose the response.
             let _ = std::io::copy(&mut stream, &mut std::io::sink());
         }
     });
@@ -396,7 +396,7 @@ fn a_refusal_before_the_end_of_a_body_is_the_answer() {
 }
 
 #[test]
-fn a_server_that_is_gone_or_hangs_ends_a_run() {
+fn a_run_ends_if_the_server_is_gone_or_hangs() {
     let closed = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let load = Load::new(target(closed), small(&[(Operation::Put, 1)])).expect("a load");
     let report = phase(&load, Phase::Time(Duration::from_secs(3600)));
@@ -404,8 +404,8 @@ fn a_server_that_is_gone_or_hangs_ends_a_run() {
     assert_eq!(errors(&report).keys().collect::<Vec<_>>(), ["connection refused"]);
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = silent.local_addr().expect("bound");
-    let patient = Target { timeout: Duration::from_millis(200), ..target(address) };
-    let load = Load::new(patient, Workload { keys: 0, ..small(&[(Operation::Put, 1)]) }).expect("a load");
+    let impatient = Target { timeout: Duration::from_millis(200), ..target(address) };
+    let load = Load::new(impatient, Workload { keys: 0, ..small(&[(Operation::Put, 1)]) }).expect("a load");
     assert_eq!(errors(&phase(&load, Phase::Count(8))), BTreeMap::from([("timed out".to_owned(), 8)]));
     let load = Load::new(target(address), Workload { keys: 0, ..small(&[(Operation::Put, 1)]) }).expect("a load");
     load.start(Phase::Count(8)).expect("idle");
@@ -417,13 +417,13 @@ fn a_server_that_is_gone_or_hangs_ends_a_run() {
 #[test]
 fn a_delete_needs_something_to_delete() {
     let plan = small(&[(Operation::Delete, 1)]);
-    let [_, measured, _] = run(plan, 15, Arc::new(|_: &Request, honest| Some(honest)));
+    let [_, measured, _] = run(plan, 15, Arc::new(|_: &Request, correct| Some(correct)));
     assert_eq!(measured.tally.of(Operation::Delete).done, 10);
     assert_eq!(errors(&measured), BTreeMap::from([("no object left".to_owned(), 5)]));
 }
 
 #[test]
-fn a_load_that_cannot_be() {
+fn invalid_loads_are_refused() {
     let address = "127.0.0.1:1".parse().expect("an address");
     assert!(Load::new(target(address), workload(&[])).is_err());
     let none = Workload { connections: 0, ..workload(&ALL) };

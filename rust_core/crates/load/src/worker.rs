@@ -1,8 +1,8 @@
-//! One thread of a load: its connections in turn, each with one operation under way, the next as soon as one has ended.
+//! One thread of a load. It serves several clients, each with one connection and one operation in progress.
 //!
-//! One thread and epoll for many connections: a thread for each connection was measured to cost more processor time, the
-//! more so the more there are, in the server too, from which switching between them takes its share. The clock of an
-//! operation runs from just before its first byte is written until just after its last one was read.
+//! A thread for each connection was measured to use more processor time, growing with the number of connections, and
+//! the context switches slowed down the server as well. So one thread serves many connections with epoll. The latency
+//! of an operation is measured from just before its first byte is written until just after its last byte is read.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Barrier};
@@ -10,33 +10,33 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::connection::{Broken, Connection, PIECE, Receiver};
+use super::connection::{BodyReceiver, Connection, ConnectionError, PIECE};
 use super::job::{Body, Job, Next, Step, Written};
 use super::pattern::{Content, mix};
 use super::plan::{Operation, Target};
 use super::poller::Poller;
-use super::requests::{Draft, Requests, UNSIGNED_PAYLOAD};
-use super::run::{Shared, Source, Task};
+use super::requests::{RequestParts, Requests, UNSIGNED_PAYLOAD};
 use super::tally::{Failure, Outcome, Tally};
+use super::tasks::{LoadContext, Task, TaskSource};
 use orcas_checksum::{ChecksumAlgorithm, Hasher};
 use orcas_http::hex;
 use orcas_sigv4::sha256_hex;
 
-/// How often time limits and the wish to stop are looked at.
+/// The interval at which timeouts and the request to stop are checked.
 const TICK: Duration = Duration::from_millis(50);
-/// Before the next attempt to connect, or to find something to act on.
+/// The delay before the next attempt to connect or to find an object for an operation.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Attempts to connect, one after the other, after which a connection is given up: a server that is gone ends a run.
+/// Consecutive failures to connect after which a client is given up, so that a run ends if the server is gone.
 const CONNECTS_MAX: u32 = 50;
-/// Things written that are kept to be read again.
+/// Written objects that a thread keeps to be read back.
 const SAMPLE: usize = 64;
 
-/// What one connection is doing.
+/// What a client is doing.
 enum Stage {
-    /// Nothing more.
-    Resting,
-    Pausing(Instant),
-    /// A long body is being hashed, up to here.
+    /// It has no more tasks.
+    Finished,
+    Waiting(Instant),
+    /// A long body is hashed before its request is sent.
     Hashing {
         step: Box<Step>,
         hasher: Hasher,
@@ -45,43 +45,43 @@ enum Stage {
     Exchanging,
 }
 
-struct Lane {
+struct Client {
     connection: Connection,
     was_open: bool,
     job: Option<(Operation, Job)>,
     stage: Stage,
-    /// Of the operation. `None` until its first request is sent.
+    /// When the first request of the operation was sent.
     started: Option<Instant>,
-    /// Since when nothing was sent or received.
+    /// When something was last sent or received.
     quiet_since: Instant,
     connects: u32,
 }
 
-/// What a thread did in one phase.
-pub struct Ran {
+/// The result of one thread in one phase.
+pub struct PhaseResult {
     pub tally: Tally,
     pub started: Instant,
     pub ended: Instant,
-    /// Processor time of this thread between the two.
+    /// Processor time of this thread between `started` and `ended`.
     pub cpu: Duration,
 }
 
 pub struct Worker {
     target: Target,
-    shared: Arc<Shared>,
-    lanes: Vec<Lane>,
+    context: Arc<LoadContext>,
+    clients: Vec<Client>,
     poller: Poller,
     requests: Requests,
     buffer: Box<[u8]>,
     random: u64,
     tally: Tally,
     active: usize,
-    /// Lanes that go on without waiting for their connection: they hash, or begin anew.
-    eager: Vec<usize>,
-    /// A sample of what was written, each as likely as the others (Vitter's algorithm R), and how many there were.
+    /// Clients that do not wait for their connection, because they hash or start the next operation.
+    runnable: Vec<usize>,
+    /// A uniform sample of what was written (Vitter's algorithm R), and the number that it was taken from.
     sample: Vec<Written>,
     sampled: u64,
-    /// Of identical bodies and parts, by offset and length.
+    /// SHA-256 of identical bodies and parts, by offset and length.
     hashes: HashMap<(u64, u64), String>,
     ended: Instant,
 }
@@ -92,13 +92,13 @@ fn cpu_time() -> Duration {
 }
 
 impl Worker {
-    /// `None` when nothing can be signed at this machine's time, or the system gives no poller.
-    pub fn new(target: Target, shared: Arc<Shared>, connections: usize, number: usize) -> Option<Self> {
-        let lane = |token| Lane {
+    /// `None` when no request can be signed at the time of the system clock, or no poller can be created.
+    pub fn new(target: Target, context: Arc<LoadContext>, connections: usize, number: usize) -> Option<Self> {
+        let client = |token| Client {
             connection: Connection::new(token),
             was_open: false,
             job: None,
-            stage: Stage::Resting,
+            stage: Stage::Finished,
             started: None,
             quiet_since: Instant::now(),
             connects: 0,
@@ -106,14 +106,14 @@ impl Worker {
         Some(Self {
             requests: Requests::new(target.clone())?,
             target,
-            lanes: (0..connections).map(lane).collect(),
+            clients: (0..connections).map(client).collect(),
             poller: Poller::new().ok()?,
             buffer: vec![0; PIECE].into_boxed_slice(),
-            random: mix(shared.know.workload.seed ^ mix(number as u64 ^ 4)),
-            shared,
+            random: mix(context.model.workload.seed ^ mix(number as u64 ^ 4)),
+            context,
             tally: Tally::default(),
             active: 0,
-            eager: Vec::new(),
+            runnable: Vec::new(),
             sample: Vec::new(),
             sampled: 0,
             hashes: HashMap::new(),
@@ -126,66 +126,67 @@ impl Worker {
         std::mem::take(&mut self.sample)
     }
 
-    /// Opens what is not open, waits until all threads have, and works until there is no more to do.
-    pub fn run(&mut self, source: &Source, together: &Barrier) -> Ran {
-        for lane in &mut self.lanes {
-            lane.connection.close_if_stale(&mut self.poller);
-            lane.connects = 0;
-            if !lane.connection.is_open() {
-                // Who has no connection by then tries again, and counts it.
-                lane.was_open |= lane.connection.open(&self.target.address, &mut self.poller).is_ok();
+    /// Opens the connections, waits until all threads have done so, and works until the phase is over.
+    pub fn run(&mut self, source: &TaskSource, together: &Barrier) -> PhaseResult {
+        for client in &mut self.clients {
+            client.connection.close_if_stale(&mut self.poller);
+            client.connects = 0;
+            if !client.connection.is_open() {
+                // A failure here is counted when the client tries again for its first request.
+                client.was_open |= client.connection.open(&self.target.address, &mut self.poller).is_ok();
             }
         }
         together.wait();
         let (started, cpu) = (Instant::now(), cpu_time());
         self.ended = started;
-        self.active = self.lanes.len();
-        (0..self.lanes.len()).for_each(|lane| self.begin(lane, source));
+        self.active = self.clients.len();
+        (0..self.clients.len()).for_each(|client| self.begin(client, source));
         self.work(source);
         let cpu = cpu_time().saturating_sub(cpu);
-        Ran { tally: std::mem::take(&mut self.tally), started, ended: self.ended, cpu }
+        PhaseResult { tally: std::mem::take(&mut self.tally), started, ended: self.ended, cpu }
     }
 
-    fn work(&mut self, source: &Source) {
+    fn work(&mut self, source: &TaskSource) {
         let mut ready = Vec::new();
         let mut ticked = Instant::now();
-        while self.active > 0 && !self.shared.is_stopped() {
-            let timeout = if self.eager.is_empty() { TICK } else { Duration::ZERO };
+        while self.active > 0 && !self.context.is_stopped() {
+            let timeout = if self.runnable.is_empty() { TICK } else { Duration::ZERO };
             if self.poller.wait(timeout, &mut ready).is_err() {
                 break;
             }
             let now = Instant::now();
-            for lane in std::mem::take(&mut self.eager) {
-                match self.lanes[lane].stage {
-                    Stage::Hashing { .. } => self.hash(lane),
-                    _ => self.tick(lane, now, source),
+            for client in std::mem::take(&mut self.runnable) {
+                match self.clients[client].stage {
+                    Stage::Hashing { .. } => self.hash(client),
+                    _ => self.tick(client, now, source),
                 }
             }
-            for &lane in &ready {
-                self.turn(lane, now, source);
+            for &client in &ready {
+                self.turn(client, now, source);
             }
             if now.duration_since(ticked) >= TICK || ready.is_empty() {
                 ticked = now;
-                (0..self.lanes.len()).for_each(|lane| self.tick(lane, now, source));
+                (0..self.clients.len()).for_each(|client| self.tick(client, now, source));
             }
         }
-        // Stopped: what is under way is not waited for, and nobody knows what became of it.
-        for at in 0..self.lanes.len() {
-            if let Some((_, job)) = self.lanes[at].job.take() {
-                self.lanes[at].connection.close(&mut self.poller);
-                let _ = job.settle(&self.shared.know, &Outcome::Failed(Failure::Broken("stopped".to_owned())));
+        // After a stop, the result of operations in progress is unknown.
+        for at in 0..self.clients.len() {
+            if let Some((_, job)) = self.clients[at].job.take() {
+                self.clients[at].connection.close(&mut self.poller);
+                let _ =
+                    job.settle(&self.context.model, &Outcome::Failed(Failure::ConnectionError("stopped".to_owned())));
             }
-            self.lanes[at].stage = Stage::Resting;
+            self.clients[at].stage = Stage::Finished;
         }
-        self.eager.clear();
+        self.runnable.clear();
     }
 
-    fn tick(&mut self, at: usize, now: Instant, source: &Source) {
-        let lane = &self.lanes[at];
-        match lane.stage {
-            Stage::Pausing(until) if now >= until => self.begin(at, source),
-            Stage::Exchanging if now.duration_since(lane.quiet_since) > self.target.timeout => {
-                self.broke(at, &Broken::TimedOut);
+    fn tick(&mut self, at: usize, now: Instant, source: &TaskSource) {
+        let client = &self.clients[at];
+        match client.stage {
+            Stage::Waiting(until) if now >= until => self.begin(at, source),
+            Stage::Exchanging if now.duration_since(client.quiet_since) > self.target.timeout => {
+                self.fail(at, &ConnectionError::TimedOut);
             }
             _ => {}
         }
@@ -196,42 +197,42 @@ impl Worker {
         mix(self.random)
     }
 
-    /// Begins the next operation of a lane, if there is one.
-    fn begin(&mut self, at: usize, source: &Source) {
+    /// Starts the next operation of a client, if there is one.
+    fn begin(&mut self, at: usize, source: &TaskSource) {
         let random = self.draw();
-        let Some(task) = source.next(&self.shared) else { return self.rest(at) };
-        let know = &self.shared.know;
+        let Some(task) = source.next(&self.context) else { return self.retire(at) };
+        let model = &self.context.model;
         let (operation, job) = match task {
-            Task::Ask(operation) => (operation, Job::pick(operation, know, random)),
-            Task::Fill => (Operation::Put, know.space.claim_new().map(Job::Put)),
-            Task::Read(written) => (Operation::Get, Job::read_back(written, know)),
+            Task::Operation(operation) => (operation, Job::pick(operation, model, random)),
+            Task::Fill => (Operation::Put, model.objects.claim_new().map(Job::Put)),
+            Task::Read(written) => (Operation::Get, Job::read_back(written, model)),
         };
         let Some(job) = job else {
             if !matches!(task, Task::Read(_)) {
-                self.tally.record(operation, Outcome::Failed(Failure::NothingThere), 0);
-                self.shared.count(0);
+                self.tally.record(operation, Outcome::Failed(Failure::NoObject), 0);
+                self.context.count(0);
             }
-            self.lanes[at].stage = Stage::Pausing(Instant::now() + PAUSE);
+            self.clients[at].stage = Stage::Waiting(Instant::now() + PAUSE);
             return;
         };
-        let lane = &mut self.lanes[at];
-        lane.job = Some((operation, job));
-        lane.started = None;
+        let client = &mut self.clients[at];
+        client.job = Some((operation, job));
+        client.started = None;
         self.prepare(at);
     }
 
-    fn rest(&mut self, at: usize) {
-        self.lanes[at].stage = Stage::Resting;
+    fn retire(&mut self, at: usize) {
+        self.clients[at].stage = Stage::Finished;
         self.active -= 1;
     }
 
-    /// Makes the next request of a lane's operation.
+    /// Makes the next request of the operation of a client.
     fn prepare(&mut self, at: usize) {
-        let shared = Arc::clone(&self.shared);
-        let know = &shared.know;
-        let Some((_, job)) = &self.lanes[at].job else { return };
-        let step = job.step(know);
-        let (signed, identical) = (know.workload.signed_payload, know.workload.identical);
+        let context = Arc::clone(&self.context);
+        let model = &context.model;
+        let Some((_, job)) = &self.clients[at].job else { return };
+        let step = job.step(model);
+        let (signed, identical) = (model.workload.signed_payload, model.workload.identical);
         match step.body {
             Body::Content { offset, length, .. } if signed && self.hashes.contains_key(&(offset, length)) => {
                 let hash = self.hashes[&(offset, length)].clone();
@@ -239,7 +240,7 @@ impl Worker {
             }
             Body::Content { content, offset, length } if signed && length <= PIECE as u64 => {
                 let body = &mut self.buffer[..length as usize];
-                know.pattern.fill(&content, offset, body);
+                model.pattern.fill(&content, offset, body);
                 let hash = sha256_hex(body);
                 if identical {
                     self.hashes.insert((offset, length), hash.clone());
@@ -247,44 +248,44 @@ impl Worker {
                 self.send(at, step, Some(&hash));
             }
             Body::Content { .. } if signed => {
-                self.lanes[at].stage =
+                self.clients[at].stage =
                     Stage::Hashing { step: Box::new(step), hasher: Hasher::new(ChecksumAlgorithm::Sha256), done: 0 };
-                self.eager.push(at);
+                self.runnable.push(at);
             }
             _ => self.send(at, step, None),
         }
     }
 
-    /// Hashes one piece of a long body, so that the other lanes get their turn.
+    /// Hashes one piece of a long body, so that clients take turns.
     fn hash(&mut self, at: usize) {
-        let stage = std::mem::replace(&mut self.lanes[at].stage, Stage::Resting);
+        let stage = std::mem::replace(&mut self.clients[at].stage, Stage::Finished);
         let Stage::Hashing { step, mut hasher, done } = stage else {
-            self.lanes[at].stage = stage;
+            self.clients[at].stage = stage;
             return;
         };
         let Body::Content { content, offset, length } = step.body else { return };
         let piece = (length - done).min(PIECE as u64);
         let bytes = &mut self.buffer[..piece as usize];
-        self.shared.know.pattern.fill(&content, offset + done, bytes);
+        self.context.model.pattern.fill(&content, offset + done, bytes);
         hasher.update(bytes);
         if done + piece < length {
-            self.lanes[at].stage = Stage::Hashing { step, hasher, done: done + piece };
-            self.eager.push(at);
+            self.clients[at].stage = Stage::Hashing { step, hasher, done: done + piece };
+            self.runnable.push(at);
             return;
         }
         let hash = hex(hasher.finish().as_bytes());
-        if self.shared.know.workload.identical {
+        if self.context.model.workload.identical {
             self.hashes.insert((offset, length), hash.clone());
         }
         self.send(at, *step, Some(&hash));
     }
 
-    /// Signs a request and begins to send it. `hash`: of its content, if that is signed.
+    /// Signs a request and starts to send it. `hash` is the SHA-256 of its content, if that is signed.
     fn send(&mut self, at: usize, step: Step, hash: Option<&str>) {
         if !self.connect(at) {
             return;
         }
-        let lane = &mut self.lanes[at];
+        let client = &mut self.clients[at];
         let document_hash;
         let body = match &step.body {
             Body::None => None,
@@ -295,9 +296,9 @@ impl Worker {
             Body::Content { length, .. } => Some((*length, hash.unwrap_or(UNSIGNED_PAYLOAD))),
         };
         let header = step.header.as_ref().map(|(name, value)| (*name, value.as_str()));
-        let draft = Draft { method: step.method, key: &step.key, query: &step.query, header, body };
-        let out = lane.connection.buffer();
-        self.requests.write(&draft, out);
+        let parts = RequestParts { method: step.method, key: &step.key, query: &step.query, header, body };
+        let out = client.connection.buffer();
+        self.requests.write(&parts, out);
         let rest = match &step.body {
             Body::None => None,
             Body::Bytes(bytes) => {
@@ -306,104 +307,108 @@ impl Worker {
             }
             Body::Content { content, offset, length } => {
                 let first = (*length).min(PIECE as u64);
-                append(&self.shared.know.pattern, content, *offset, first, out);
+                append(&self.context.model.pattern, content, *offset, first, out);
                 (first < *length).then_some((*content, offset + first, offset + length))
             }
         };
-        let receiver = Receiver::new(step.checker);
-        lane.connection.request(rest, step.method == "HEAD", receiver);
-        lane.stage = Stage::Exchanging;
-        if let (None, Some((_, Job::Put(claim) | Job::Delete(claim)))) = (lane.started, &lane.job) {
-            self.shared.know.space.begin(claim);
+        let receiver = BodyReceiver::new(step.checker);
+        client.connection.request(rest, step.method == "HEAD", receiver);
+        client.stage = Stage::Exchanging;
+        if let (None, Some((_, Job::Put(claim) | Job::Delete(claim)))) = (client.started, &client.job) {
+            self.context.model.objects.begin(claim);
         }
         let now = Instant::now();
-        lane.started.get_or_insert(now);
-        lane.quiet_since = now;
-        if let Err(broken) = lane.connection.write(&self.shared.know.pattern, &mut self.poller) {
-            self.broke(at, &broken);
+        client.started.get_or_insert(now);
+        client.quiet_since = now;
+        if let Err(error) = client.connection.write(&self.context.model.pattern, &mut self.poller) {
+            self.fail(at, &error);
         }
     }
 
-    /// Whether the lane has a connection. If not, its operation has failed.
+    /// Connects if necessary. Returns whether there is a connection; if not, the operation has failed.
     fn connect(&mut self, at: usize) -> bool {
-        let lane = &mut self.lanes[at];
-        if lane.connection.is_open() {
+        let client = &mut self.clients[at];
+        if client.connection.is_open() {
             return true;
         }
-        match lane.connection.open(&self.target.address, &mut self.poller) {
+        match client.connection.open(&self.target.address, &mut self.poller) {
             Ok(()) => {
-                self.tally.reconnects += u64::from(lane.was_open);
-                (lane.was_open, lane.connects) = (true, 0);
+                self.tally.reconnects += u64::from(client.was_open);
+                (client.was_open, client.connects) = (true, 0);
                 true
             }
-            Err(broken) => {
-                lane.connects += 1;
-                self.broke(at, &broken);
+            Err(error) => {
+                client.connects += 1;
+                self.fail(at, &error);
                 false
             }
         }
     }
 
-    /// Goes on with what a lane sends and receives.
-    fn turn(&mut self, at: usize, now: Instant, source: &Source) {
-        let lane = &mut self.lanes[at];
-        if !matches!(lane.stage, Stage::Exchanging) {
-            // Nothing was asked: the server ends the connection, or says what nobody wants to know.
-            lane.connection.close(&mut self.poller);
+    /// Sends and receives for a client whose connection is ready.
+    fn turn(&mut self, at: usize, now: Instant, source: &TaskSource) {
+        let client = &mut self.clients[at];
+        if !matches!(client.stage, Stage::Exchanging) {
+            // There is no request, so the server closes the connection or sends something unexpected.
+            client.connection.close(&mut self.poller);
             return;
         }
-        lane.quiet_since = now;
-        let answer = match lane.connection.turn(&self.shared.know.pattern, &mut self.poller, &mut self.buffer) {
+        client.quiet_since = now;
+        let response = match client.connection.turn(&self.context.model.pattern, &mut self.poller, &mut self.buffer) {
             Ok(None) => return,
-            Ok(Some(answer)) => answer,
-            Err(broken) => return self.broke(at, &broken),
+            Ok(Some(response)) => response,
+            Err(error) => return self.fail(at, &error),
         };
-        if answer.head.closes {
-            lane.connection.close(&mut self.poller);
+        if response.head.closes {
+            client.connection.close(&mut self.poller);
         }
-        let Some((_, job)) = &mut lane.job else { return };
-        match job.answer(&self.shared.know, &answer) {
+        let Some((_, job)) = &mut client.job else { return };
+        match job.judge(&self.context.model, &response) {
             Next::Step => self.prepare(at),
             Next::Finished(outcome) => {
-                self.finish(at, outcome, answer.at);
+                self.finish(at, outcome, response.at);
                 self.begin(at, source);
             }
         }
     }
 
-    /// There is no answer: the operation has failed, and the connection is of no more use.
-    fn broke(&mut self, at: usize, broken: &Broken) {
-        self.lanes[at].connection.close(&mut self.poller);
+    /// Counts the operation as failed and closes the connection.
+    fn fail(&mut self, at: usize, error: &ConnectionError) {
+        self.clients[at].connection.close(&mut self.poller);
         let now = Instant::now();
-        let name = broken.name();
-        let sent = self.lanes[at].started.is_some();
-        self.finish(at, Outcome::Failed(if sent { Failure::Broken(name) } else { Failure::NotSent(name) }), now);
-        if self.lanes[at].connects >= CONNECTS_MAX {
+        let name = error.name();
+        let sent = self.clients[at].started.is_some();
+        self.finish(
+            at,
+            Outcome::Failed(if sent { Failure::ConnectionError(name) } else { Failure::NotSent(name) }),
+            now,
+        );
+        if self.clients[at].connects >= CONNECTS_MAX {
             self.tally.given_up += 1;
-            return self.rest(at);
+            return self.retire(at);
         }
-        if matches!(broken, Broken::Connect(_)) {
-            self.lanes[at].stage = Stage::Pausing(now + PAUSE);
+        if matches!(error, ConnectionError::Connect(_)) {
+            self.clients[at].stage = Stage::Waiting(now + PAUSE);
         } else {
-            self.lanes[at].stage = Stage::Pausing(now);
-            self.eager.push(at);
+            self.clients[at].stage = Stage::Waiting(now);
+            self.runnable.push(at);
         }
     }
 
     fn finish(&mut self, at: usize, outcome: Outcome, now: Instant) {
-        let lane = &mut self.lanes[at];
-        let Some((operation, job)) = lane.job.take() else { return };
-        let took = lane.started.map_or(Duration::ZERO, |started| now.duration_since(started));
+        let client = &mut self.clients[at];
+        let Some((operation, job)) = client.job.take() else { return };
+        let took = client.started.map_or(Duration::ZERO, |started| now.duration_since(started));
         self.ended = self.ended.max(now);
         let bytes = if let Outcome::Done(bytes) = outcome { bytes } else { 0 };
-        if let Some(written) = job.settle(&self.shared.know, &outcome) {
-            self.keep(written);
+        if let Some(written) = job.settle(&self.context.model, &outcome) {
+            self.sample_written(written);
         }
         self.tally.record(operation, outcome, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
-        self.shared.count(bytes);
+        self.context.count(bytes);
     }
 
-    fn keep(&mut self, written: Written) {
+    fn sample_written(&mut self, written: Written) {
         self.sampled += 1;
         if self.sample.len() < SAMPLE {
             self.sample.push(written);
@@ -416,7 +421,7 @@ impl Worker {
     }
 }
 
-/// Appends `length` bytes of a content.
+/// Appends `length` bytes of `content`, from `offset` on.
 fn append(pattern: &super::pattern::Pattern, content: &Content, offset: u64, length: u64, out: &mut Vec<u8>) {
     let start = out.len();
     out.resize(start + length as usize, 0);

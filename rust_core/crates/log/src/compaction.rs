@@ -1,7 +1,7 @@
-//! Writes a compacted file: the records that still count of a run of sealed files, under their old sequences.
+//! Writes a compacted file: the records of a run of sealed files that still count, under the same sequences.
 //!
-//! The header comes last, after a sync of everything it speaks of, so a valid header means a whole file. Until a record
-//! names the file nothing depends on it, and without one it is removed again.
+//! The header is written last, after a sync of everything else, so a valid header implies a complete file. Nothing
+//! depends on the file until a record names it, and without such a record the next start removes it.
 
 use std::sync::Arc;
 
@@ -11,24 +11,16 @@ use orcas_fs::{File, Open};
 use orcas_record::Sequence;
 
 use super::LogPosition;
-use super::files::{LogFiles, Place};
+use super::batch::Batch;
+use super::directory::LogDirectory;
+use super::files::{CompactedLog, LogFiles, Run};
 use super::format::{COMMIT_FRAME, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
 use super::header::CompactedHeader;
-use super::writer::Batch;
 
-/// Bytes of records that close a batch.
+/// Bytes of records after which a batch is closed.
 const BATCH_BYTES: usize = 1024 * 1024;
 
-/// What a compacted file is to stand for.
-pub(super) struct Run {
-    /// Of the compacted file.
-    pub number: u64,
-    pub from: LogPosition,
-    pub end: LogPosition,
-    pub files: Vec<u64>,
-}
-
-/// A compacted file that is being written. Dropped unfinished, its file is removed.
+/// A compacted file that is being written. The file is removed if this is dropped before `finish`.
 pub struct LogCompaction {
     files: LogFiles,
     run: Run,
@@ -36,38 +28,40 @@ pub struct LogCompaction {
     salt: [u8; 16],
     seal: FileSeal,
     batch: Batch,
-    /// Behind the last batch written.
+    /// The end of the last batch written.
     position: LogPosition,
-    /// Of the last record pushed.
+    /// Sequence of the last record pushed.
     last: Sequence,
     progress: Progress,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// A write failed: what the file holds is unknown.
+    /// A write failed, so the content of the file is unknown.
     Failed,
     Body,
-    /// The header may stand on the disk.
+    /// The header may be on the disk.
     Header,
     Finished,
 }
 
-/// A compacted file that is whole and durable, and that no record names yet. Give it to `LogFiles::replace` once one
-/// does, or else to `LogFiles::remove`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CompactedLog {
-    pub file: u64,
-    /// First of the sequences that the replaced files stood for; `last < first` when there was none.
-    pub first: Sequence,
-    pub last: Sequence,
-    pub bytes: u64,
-    pub replaced: Vec<u64>,
+impl LogFiles {
+    /// Begins to replace a run of adjacent sealed files, in their order.
+    ///
+    /// # Errors
+    /// `Io` with `ResourceBusy` while another compaction uses one of the files; with `InvalidInput` when the files are
+    /// not a run, cover no records, or `Log::keep` was not called yet.
+    pub fn compact(&self, files: &[u64]) -> Result<LogCompaction> {
+        self.remove_abandoned(files)?;
+        let number = self.next_number();
+        let run = self.claim(number, files)?;
+        LogCompaction::begin(self.clone(), run)
+    }
 }
 
 impl LogCompaction {
-    pub(super) fn begin(files: LogFiles, run: Run) -> Result<Self> {
-        let Place { fs, options, .. } = files.place();
+    fn begin(files: LogFiles, run: Run) -> Result<Self> {
+        let LogDirectory { fs, options, .. } = files.directory();
         let mut salt = [0; 16];
         let filled = options.random.fill(&mut salt);
         let created = filled.and_then(|()| fs.open(&files.path(run.number), Open::Create));
@@ -77,7 +71,7 @@ impl LogCompaction {
         let last = run.from.sequence;
         let (batch, progress) = (Batch::new(), Progress::Body);
         let compaction = Self { files, run, file, salt, seal, batch, position, last, progress };
-        // A file that holds no record at all must be long enough for a header.
+        // A file without records must still be long enough for a header.
         compaction.file.write_at(0, &[0; FILE_HEADER as usize])?;
         Ok(compaction)
     }
@@ -86,16 +80,16 @@ impl LogCompaction {
         self.run.number
     }
 
-    /// Adds a record as `Batch::push` does. Sequences ascend and are among those the replaced files stand for. Returns
-    /// the frame's offset in the new file.
+    /// Adds a record as `Batch::push` does. Sequences ascend and are among those that the replaced files cover. Returns
+    /// the offset of the frame in the new file.
     ///
     /// # Errors
-    /// `Record` when that is not so or the record is too large; then, and after a failed write, the compaction is void.
+    /// `Record` when the sequence is wrong or the record is too large. After any error the compaction is void.
     pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<u64> {
         self.check()?;
         if sequence <= self.last || sequence > self.run.end.sequence {
             self.progress = Progress::Failed;
-            return Err(Error::Record { reason: "a record is not among those that the compacted file stands for" });
+            return Err(Error::Record { reason: "a record is not among those that the compacted file covers" });
         }
         if parts.iter().map(|part| part.len()).sum::<usize>() > FRAME_PAYLOAD_MAX {
             self.progress = Progress::Failed;
@@ -113,7 +107,7 @@ impl LogCompaction {
         self.position.offset + if self.batch.is_empty() { 0 } else { (self.batch.len() + COMMIT_FRAME) as u64 }
     }
 
-    /// Makes the file whole and durable.
+    /// Completes the file and makes it durable.
     pub fn finish(mut self) -> Result<CompactedLog> {
         self.check()?;
         self.write()?;
@@ -121,7 +115,7 @@ impl LogCompaction {
         if !planted::is(Bug::CompactedLogWithoutSync) {
             self.file.sync_data()?;
         }
-        let Place { fs, options, keys } = self.files.place();
+        let LogDirectory { fs, options, keys } = self.files.directory();
         let header = CompactedHeader {
             store_id: options.store_id,
             number: self.run.number,
@@ -150,13 +144,13 @@ impl LogCompaction {
         })
     }
 
-    /// Writes the batch and begins another.
+    /// Writes the batch and begins the next one.
     fn write(&mut self) -> Result<()> {
         if self.batch.is_empty() {
             return Ok(());
         }
         let start = self.position.offset;
-        let commit = self.batch.seal(&self.files.place().keys, &self.seal, &self.position, self.run.from.sequence);
+        let commit = self.batch.seal(&self.files.directory().keys, &self.seal, &self.position, self.run.from.sequence);
         let bytes = self.batch.sealed_bytes();
         if let Err(error) = self.file.write_at(start, bytes) {
             self.progress = Progress::Failed;

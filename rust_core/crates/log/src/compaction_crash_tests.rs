@@ -1,8 +1,8 @@
-//! Compaction of the log on a disk that loses power at any step of it, and of the recovery and clean-up behind it.
+//! Compaction of the log on a simulated disk that loses power at any step of it, or of the recovery that follows.
 //!
-//! The oracle: an index that is folded from the records (where each stands, which compacted files are in force) finds
-//! every acknowledged record that counts, wherever it was cut, whichever older state of the index survived, and
-//! whatever part of the replaced files had gone by then.
+//! The oracle is an index built from the records: the location of each, and the compacted files in force. It must find
+//! every acknowledged record that counts, whenever the power was lost, whichever older state of the index survived, and
+//! however many of the replaced files had been removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -38,7 +38,7 @@ fn payload(sequence: Sequence) -> Vec<u8> {
     (0..length).map(|_| rng.next() as u8).collect()
 }
 
-/// What an engine would keep: folded from records, so that an older state catches up by a replay.
+/// The part of an index that the log needs. An older state catches up by a replay.
 #[derive(Clone, Default)]
 struct Index {
     position: Option<LogPosition>,
@@ -46,7 +46,7 @@ struct Index {
     compacted: BTreeMap<u64, (Sequence, Sequence)>,
 }
 
-/// A replacement as a record: the file, its range and where the records stand that moved.
+/// The record of a replacement: the file, its range, and the new locations of records.
 struct Replacement {
     log: (u64, Sequence, Sequence),
     moves: Vec<(Sequence, u64)>,
@@ -93,17 +93,17 @@ impl Index {
     }
 }
 
-/// What was promised by some moment.
+/// What was acknowledged up to some moment.
 #[derive(Clone, Default)]
-struct Promise {
-    /// Acknowledged records of data that still count.
-    alive: BTreeSet<Sequence>,
-    /// Every state that the index went through.
-    states: Vec<Index>,
+struct Acknowledged {
+    /// Acknowledged data records that still count.
+    live: BTreeSet<Sequence>,
+    /// All states of the index so far.
+    index_states: Vec<Index>,
 }
 
-/// Opens the log with `index` as it survived, or with none when it fits no more, as the engine does. Also the steps of
-/// the disk before files were removed.
+/// Opens the log as the engine does, with the surviving `index`, or without one if that does not match. Also returns the
+/// steps of the disk before files were removed.
 fn open(disk: &SimDisk, seed: u64, index: &Index) -> Result<(Log, Index, u64), RecoverError> {
     match replay(disk, seed, index.clone()) {
         Err(RecoverError::NoMatchingPosition) => replay(disk, seed, Index::default()),
@@ -129,9 +129,9 @@ fn replay(disk: &SimDisk, seed: u64, mut index: Index) -> Result<(Log, Index, u6
     Ok((log, index, steps))
 }
 
-fn check(disk: &SimDisk, log: &Log, index: &Index, promise: &Promise) {
+fn check(disk: &SimDisk, log: &Log, index: &Index, acknowledged: &Acknowledged) {
     let reader = log.reader();
-    for sequence in &promise.alive {
+    for sequence in &acknowledged.live {
         let expected = payload(*sequence);
         let (file, offset) = *index.places.get(sequence).unwrap_or_else(|| panic!("record {sequence} is gone"));
         let length = (expected.len() - CONTENT_PREFIX) as u32;
@@ -143,7 +143,7 @@ fn check(disk: &SimDisk, log: &Log, index: &Index, promise: &Promise) {
     expected.push(log.position().file);
     expected.sort_unstable();
     let found: Vec<u64> = disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)).collect();
-    assert_eq!(found, expected, "files that are not in force stay");
+    assert_eq!(found, expected, "files that are not in force are left");
     let compacted: Vec<u64> =
         log.files().sealed().iter().filter(|sealed| sealed.compacted).map(|sealed| sealed.file).collect();
     assert_eq!(compacted.iter().copied().collect::<BTreeSet<_>>(), index.compacted.keys().copied().collect());
@@ -152,15 +152,15 @@ fn check(disk: &SimDisk, log: &Log, index: &Index, promise: &Promise) {
     }
 }
 
-/// A writer and compactor that keeps the engine's side of the contract.
+/// Writes and compacts a log, following the rules that the engine must follow.
 struct Driver {
     disk: SimDisk,
     log: Log,
-    promise: Arc<Mutex<Promise>>,
+    acknowledged: Arc<Mutex<Acknowledged>>,
     index: Index,
     next: Sequence,
-    /// Replaced files that are not gone yet.
-    old: Vec<u64>,
+    /// Replaced files that are not removed yet.
+    replaced: Vec<u64>,
 }
 
 impl Driver {
@@ -169,8 +169,8 @@ impl Driver {
         disk.create_dir(Path::new("/log")).unwrap();
         disk.sync_dir(Path::new("/")).unwrap();
         let (log, index, _) = open(&disk, seed, &Index::default()).unwrap();
-        let promise = Promise { states: vec![Index::default()], ..Promise::default() };
-        Self { disk, log, promise: Arc::new(Mutex::new(promise)), index, next: 1, old: Vec::new() }
+        let acknowledged = Acknowledged { index_states: vec![Index::default()], ..Acknowledged::default() };
+        Self { disk, log, acknowledged: Arc::new(Mutex::new(acknowledged)), index, next: 1, replaced: Vec::new() }
     }
 
     /// One batch, synced and applied.
@@ -187,9 +187,9 @@ impl Driver {
             RecoveredRecord { sequence, kind: *kind, payload: payload.clone().into(), frame_offset, file }
         });
         self.index.apply(&RecoveredBatch { position, records: records.collect() });
-        let mut promise = self.promise.lock();
-        promise.alive.extend((first..self.next).filter(|sequence| self.index.places.contains_key(sequence)));
-        promise.states.push(self.index.clone());
+        let mut acknowledged = self.acknowledged.lock();
+        acknowledged.live.extend((first..self.next).filter(|sequence| self.index.places.contains_key(sequence)));
+        acknowledged.index_states.push(self.index.clone());
     }
 
     fn write(&mut self, rng: &mut SimRng) {
@@ -198,12 +198,12 @@ impl Driver {
         self.commit(&records);
     }
 
-    /// Some records die, all of a run now and then.
-    fn bury(&mut self, rng: &mut SimRng) {
+    /// Makes some records dead, and sometimes all of a range.
+    fn make_records_dead(&mut self, rng: &mut SimRng) {
         let whole = (rng.below(3) == 0).then(|| rng.below(self.next));
-        let mut promise = self.promise.lock();
-        promise
-            .alive
+        let mut acknowledged = self.acknowledged.lock();
+        acknowledged
+            .live
             .retain(|sequence| rng.below(4) > 0 && whole.is_none_or(|from| !(from..from + 30).contains(sequence)));
     }
 
@@ -212,14 +212,14 @@ impl Driver {
         let files = self.log.files();
         let mut compaction = files.compact(run).ok()?;
         let number = compaction.file();
-        let alive = self.promise.lock().alive.clone();
+        let live = self.acknowledged.lock().live.clone();
         let mut moves = Vec::new();
         for file in run {
             let scanned = files.scan(*file, &mut |batch| {
                 for record in batch.records {
-                    // A replacement counts until the file it speaks of is replaced itself.
+                    // A replacement counts until its file is itself replaced.
                     let counts = match record.kind {
-                        DATA => alive.contains(&record.sequence),
+                        DATA => live.contains(&record.sequence),
                         _ => self.index.compacted.contains_key(&Replacement::decode(&record.payload).log.0),
                     };
                     if counts {
@@ -258,33 +258,32 @@ impl Driver {
         self.commit(&[(REPLACE, replacement.encode())]);
         files.replace(&compacted);
         assert!(compacted.replaced == run && files.sealed().iter().any(|sealed| sealed.file == compacted.file));
-        self.old.extend(compacted.replaced);
+        self.replaced.extend(compacted.replaced);
         true
     }
 
     fn clean(&mut self, rng: &mut SimRng) {
-        while !self.old.is_empty() && rng.below(6) > 0 {
-            let file = self.old.swap_remove(rng.below(self.old.len() as u64) as usize);
+        while !self.replaced.is_empty() && rng.below(6) > 0 {
+            let file = self.replaced.swap_remove(rng.below(self.replaced.len() as u64) as usize);
             self.log.files().remove(file).unwrap();
         }
     }
 }
 
-type Images = Arc<Mutex<Vec<(SimDisk, Promise)>>>;
+type Images = Arc<Mutex<Vec<(SimDisk, Acknowledged)>>>;
 
-fn record_images(disk: &SimDisk, promise: &Arc<Mutex<Promise>>) -> Images {
+fn record_images(disk: &SimDisk, acknowledged: &Arc<Mutex<Acknowledged>>) -> Images {
     let images = Images::default();
-    let (sink, promise) = (Arc::clone(&images), Arc::clone(promise));
+    let (sink, acknowledged) = (Arc::clone(&images), Arc::clone(acknowledged));
     disk.on_step(move |_, disk| {
-        let promise = promise.lock().clone();
-        sink.lock().push((disk.snapshot(), promise));
+        let acknowledged = acknowledged.lock().clone();
+        sink.lock().push((disk.snapshot(), acknowledged));
     });
     images
 }
 
-fn assert_headers_stand_for_whole_files(disk: &SimDisk) {
-    let keys = format::LogKeys::derive(&options(0).commit_key);
-    let place = files::Place { fs: Arc::new(disk.clone()), options: Arc::new(options(0)), keys };
+fn assert_files_with_headers_are_complete(disk: &SimDisk) {
+    let directory = directory::LogDirectory::new(Arc::new(disk.clone()), options(0));
     for number in disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)) {
         let file = disk.open(&file_path(Path::new("/log"), number), Open::Read).unwrap();
         let mut encoded = [0; header::HEADER_ENCODED];
@@ -292,62 +291,62 @@ fn assert_headers_stand_for_whole_files(disk: &SimDisk) {
             continue;
         }
         if let Ok(header::Header::Compacted(header)) =
-            header::Header::decode(&encoded, &place.keys, &place.options.store_id, number)
+            header::Header::decode(&encoded, &directory.keys, &directory.options.store_id, number)
         {
-            let link = files::Link { end: header.end.clone(), header: header::Header::Compacted(header) };
-            link.replay(&mut place.scanner(&link.header).unwrap(), &mut |_| Ok(())).unwrap();
+            let link = link::Link { end: header.end.clone(), header: header::Header::Compacted(header) };
+            link.replay(&mut directory.scanner(&link.header).unwrap(), &mut |_| Ok(())).unwrap();
         }
     }
 }
 
-/// Cuts power at `image`, recovers and cleans up, cuts power again at some step of that, recovers again.
-fn check_image(image: &SimDisk, promise: &Promise, rng: &mut SimRng) {
+/// Loses power at `image`, recovers and removes files, loses power again at some step of that, and recovers again.
+fn check_image(image: &SimDisk, acknowledged: &Acknowledged, rng: &mut SimRng) {
     let policy = POLICIES[rng.below(4) as usize];
     let disk = if rng.below(5) == 0 { image.kill() } else { image.crash(rng, policy) };
-    assert_headers_stand_for_whole_files(&disk);
-    let states = promise.states.len() as u64;
+    assert_files_with_headers_are_complete(&disk);
+    let states = acknowledged.index_states.len() as u64;
     let survived = match rng.below(3) {
-        0 => &promise.states[0],
-        1 => &promise.states[rng.below(states) as usize],
-        _ => &promise.states[(states - 1 - rng.below(states.min(3))) as usize],
+        0 => &acknowledged.index_states[0],
+        1 => &acknowledged.index_states[rng.below(states) as usize],
+        _ => &acknowledged.index_states[(states - 1 - rng.below(states.min(3))) as usize],
     };
     let images = record_images(&disk, &Arc::default());
     let (log, index, steps) = open(&disk, rng.next(), survived).unwrap();
-    check(&disk, &log, &index, promise);
+    check(&disk, &log, &index, acknowledged);
     drop(log);
     let images = images.lock();
-    let place = rng.below(images.len() as u64);
-    let (cut, _) = &images[place as usize];
+    let chosen = rng.below(images.len() as u64);
+    let (cut, _) = &images[chosen as usize];
     let policy = POLICIES[rng.below(4) as usize];
     let cut = cut.crash(rng, policy);
-    let again = if place < steps || rng.below(2) == 0 { survived } else { &index };
+    let again = if chosen < steps || rng.below(2) == 0 { survived } else { &index };
     let (log, index, _) = open(&cut, rng.next(), again).unwrap();
-    check(&cut, &log, &index, promise);
+    check(&cut, &log, &index, acknowledged);
 }
 
 fn run_seed(seed: u64, faults: bool) -> usize {
     let mut rng = SimRng::new(seed);
     let mut driver = Driver::new(seed);
-    let images = record_images(&driver.disk, &driver.promise);
+    let images = record_images(&driver.disk, &driver.acknowledged);
     let mut replaced = 0;
     for _ in 0..6 {
         (0..10).for_each(|_| driver.write(&mut rng));
-        driver.bury(&mut rng);
+        driver.make_records_dead(&mut rng);
         images.lock().clear();
         for _ in 0..3 {
             let fault = faults && rng.below(2) == 0;
             replaced += usize::from(driver.compact(&mut rng, fault));
             driver.clean(&mut rng);
         }
-        for (image, promise) in images.lock().iter() {
-            check_image(image, promise, &mut rng);
+        for (image, acknowledged) in images.lock().iter() {
+            check_image(image, acknowledged, &mut rng);
         }
     }
     replaced
 }
 
 #[test]
-fn no_cut_of_a_compaction_loses_a_record_that_counts() {
+fn no_power_loss_during_a_compaction_loses_a_record_that_counts() {
     let replaced: usize = (0..12)
         .map(|seed| {
             println!("seed {seed}");
@@ -358,7 +357,7 @@ fn no_cut_of_a_compaction_loses_a_record_that_counts() {
 }
 
 #[test]
-fn no_fault_in_a_compaction_loses_a_record_that_counts() {
+fn no_disk_fault_during_a_compaction_loses_a_record_that_counts() {
     let replaced: usize = (500..512)
         .map(|seed| {
             println!("seed {seed}");

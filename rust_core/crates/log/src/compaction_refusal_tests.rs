@@ -1,4 +1,4 @@
-//! Compacted files that are damaged, missing or not what the records say, and calls that make no sense.
+//! Compacted files that are damaged, missing or do not match the records, and invalid calls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn refusal(dir: &Path, in_force: &[(u64, Sequence, Sequence)]) -> Error {
 }
 
 #[test]
-fn damage_in_a_compacted_file_is_refused_unless_what_it_stands_for_is_there() {
+fn damage_to_a_compacted_file_is_refused_unless_the_replaced_files_exist() {
     let (dir, log, _) = ten_files();
     let compacted = compact(&log, &files(&log)[2..4], even);
     log.files().replace(&compacted);
@@ -96,7 +96,7 @@ fn a_genuine_header_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn what_the_records_say_must_be_there() {
+fn files_in_force_must_exist() {
     let (dir, log, _) = ten_files();
     let compacted = compact(&log, &files(&log)[2..4], even);
     log.files().replace(&compacted);
@@ -118,7 +118,7 @@ fn what_the_records_say_must_be_there() {
 }
 
 #[test]
-fn misuse_is_refused() {
+fn invalid_calls_are_refused() {
     let (dir, log, _) = ten_files();
     let all = files(&log);
     let (files, head) = (log.files(), log.position().file);

@@ -1,4 +1,4 @@
-//! Compacted files on a real file system: what they stand for, what is refused, where a replay may begin.
+//! Compacted files on a real file system: what they cover, what is refused, where a replay may begin.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn payload(sequence: Sequence, length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| (i * 31 + sequence * 7) as u8).collect()
 }
 
-/// Replays behind `applied`, then keeps what is in force.
+/// Replays the log after `applied`, then calls `Log::keep`.
 pub(super) fn open_at(
     dir: &Path,
     applied: Option<&LogPosition>,
@@ -50,7 +50,7 @@ pub(super) fn open(dir: &Path, in_force: &InForce) -> (Log, Vec<RecoveredBatch>)
     open_at(dir, None, in_force).unwrap()
 }
 
-/// One record a batch, each synced.
+/// Appends and syncs batches of one record.
 fn write(log: &mut Log, sequences: std::ops::RangeInclusive<u64>) -> Vec<LogPosition> {
     let mut batch = Batch::new();
     sequences
@@ -80,7 +80,7 @@ pub(super) fn files(log: &Log) -> Vec<u64> {
     log.files().sealed().iter().map(|sealed| sealed.file).collect()
 }
 
-/// Rewrites a run with what `counts` of it.
+/// Replaces a run by a compacted file with the records that count.
 pub(super) fn compact(log: &Log, run: &[u64], counts: impl Fn(Sequence) -> bool) -> CompactedLog {
     let files = log.files();
     let mut compaction = files.compact(run).unwrap();
@@ -263,7 +263,7 @@ fn any_part_of_the_replaced_files_may_be_gone() {
 }
 
 #[test]
-fn a_replay_begins_at_any_place_behind_what_was_compacted() {
+fn a_replay_begins_anywhere_after_what_was_compacted() {
     let (dir, mut log, mut ends) = ten_files();
     ends.extend(write(&mut log, 31..=32));
     let all = files(&log);
@@ -303,7 +303,7 @@ fn a_replay_begins_at_any_place_behind_what_was_compacted() {
 }
 
 #[test]
-fn a_compacted_file_of_many_batches_is_never_entered_between_them() {
+fn no_replay_begins_inside_a_compacted_file() {
     let (dir, log, _) = ten_files();
     let run = &files(&log)[..3];
     let mut compaction = log.files().compact(run).unwrap();

@@ -1,7 +1,7 @@
-//! The log on a disk that loses power, also while it recovers, and that fails.
+//! The log on a simulated disk that fails and loses power, also during recovery.
 //!
-//! The oracle: what recovery visits is a prefix of some history in which every acknowledged batch stands. A batch that
-//! failed belongs to a history of its own, which ends where the log continued without it.
+//! The oracle: recovery visits a prefix of some history that contains every acknowledged batch. A failed batch belongs to
+//! a history of its own, which ends where the log continued without it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -18,17 +18,17 @@ use super::*;
 const FILE: u64 = 4096 + 6 * 1024;
 const POLICIES: [CrashPolicy; 4] = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
 
-/// What was promised, batch by batch. A batch is known by an id that is never used twice, unlike its sequences.
+/// The batches that recovery must or may find. A batch has an id that is never used twice, unlike its sequences.
 #[derive(Clone, Default)]
-struct Ledger {
+struct ExpectedBatches {
     acknowledged: Vec<(u64, LogPosition)>,
-    /// Appended behind the acknowledged ones, not synced yet.
+    /// Appended after the acknowledged ones, not synced yet.
     open: Vec<(u64, LogPosition)>,
     /// Histories that ended in a failure.
     failed: Vec<Vec<u64>>,
 }
 
-impl Ledger {
+impl ExpectedBatches {
     fn fail(&mut self, unwritten: Option<u64>) {
         let mut history: Vec<u64> = self.acknowledged.iter().chain(&self.open).map(|(id, _)| *id).collect();
         history.extend(unwritten);
@@ -36,7 +36,7 @@ impl Ledger {
         self.open.clear();
     }
 
-    /// `found` are the batches visited behind the first `skipped` acknowledged ones.
+    /// `found` are the batches visited after the first `skipped` acknowledged ones.
     fn allows(&self, skipped: usize, found: &[u64]) -> bool {
         let acknowledged: Vec<u64> = self.acknowledged.iter().map(|(id, _)| *id).collect();
         let all = [&acknowledged[..skipped], found].concat();
@@ -110,10 +110,10 @@ fn ids(log: &Log, batches: &[RecoveredBatch]) -> Vec<u64> {
         .collect()
 }
 
-/// A writer that keeps the engine's side of the contract.
+/// Writes a log, following the rules that the engine must follow.
 struct Driver {
     log: Log,
-    ledger: Arc<Mutex<Ledger>>,
+    expected: Arc<Mutex<ExpectedBatches>>,
     next_id: u64,
     end: LogPosition,
     durable: u64,
@@ -122,22 +122,22 @@ struct Driver {
 impl Driver {
     fn new(disk: &SimDisk, seed: u64) -> Self {
         let (log, _) = open(disk, seed, None).unwrap();
-        Self { end: log.position(), log, ledger: Arc::default(), next_id: 1, durable: 0 }
+        Self { end: log.position(), log, expected: Arc::default(), next_id: 1, durable: 0 }
     }
 
-    /// The next life: the index survived up to `kept` acknowledged batches, and what recovery visits behind it counts
-    /// as acknowledged from now on.
-    fn reborn(self, disk: &SimDisk, seed: u64, kept: usize) -> Self {
-        let mut acknowledged = self.ledger.lock().acknowledged.clone();
+    /// Opens the log again with an index of the first `kept` acknowledged batches. The batches that recovery visits count as
+    /// acknowledged from now on.
+    fn reopen(self, disk: &SimDisk, seed: u64, kept: usize) -> Self {
+        let mut acknowledged = self.expected.lock().acknowledged.clone();
         acknowledged.truncate(kept);
         let (log, batches) =
             open(disk, seed ^ self.next_id, acknowledged.last().map(|(_, position)| position)).unwrap();
         let found = ids(&log, &batches);
-        assert!(self.ledger.lock().allows(kept, &found));
+        assert!(self.expected.lock().allows(kept, &found));
         acknowledged.extend(found.into_iter().zip(batches).map(|(id, batch)| (id, batch.position)));
         let end = log.position();
-        let ledger = Ledger { acknowledged, ..Ledger::default() };
-        Self { durable: end.sequence, log, ledger: Arc::new(Mutex::new(ledger)), end, ..self }
+        let expected = ExpectedBatches { acknowledged, ..ExpectedBatches::default() };
+        Self { durable: end.sequence, log, expected: Arc::new(Mutex::new(expected)), end, ..self }
     }
 
     fn append(&mut self) {
@@ -149,15 +149,15 @@ impl Driver {
             batch.push(first + index, 1, &[&payload(id, index)]);
         }
         // While it is written it may already be on the disk.
-        self.ledger.lock().open.push((id, self.log.position()));
+        self.expected.lock().open.push((id, self.log.position()));
         let done = self.log.append(&mut batch, self.durable);
-        let mut ledger = self.ledger.lock();
-        ledger.open.pop();
+        let mut expected = self.expected.lock();
+        expected.open.pop();
         match done {
-            Ok(appended) => ledger.open.push((id, appended.position)),
+            Ok(appended) => expected.open.push((id, appended.position)),
             Err(_) => {
-                ledger.fail(Some(id));
-                drop(ledger);
+                expected.fail(Some(id));
+                drop(expected);
                 self.fail_over();
             }
         }
@@ -165,16 +165,16 @@ impl Driver {
 
     fn sync(&mut self) {
         if self.log.sync().is_err() {
-            self.ledger.lock().fail(None);
+            self.expected.lock().fail(None);
             return self.fail_over();
         }
-        let mut ledger = self.ledger.lock();
-        let open = std::mem::take(&mut ledger.open);
+        let mut expected = self.expected.lock();
+        let open = std::mem::take(&mut expected.open);
         if let Some((_, last)) = open.last() {
             self.end = last.clone();
             self.durable = last.sequence;
         }
-        ledger.acknowledged.extend(open);
+        expected.acknowledged.extend(open);
     }
 
     fn fail_over(&mut self) {
@@ -197,31 +197,31 @@ impl Driver {
     }
 }
 
-type Images = Arc<Mutex<Vec<(SimDisk, Ledger)>>>;
+type Images = Arc<Mutex<Vec<(SimDisk, ExpectedBatches)>>>;
 
-/// Takes the disk after every write, sync and directory operation, with what was promised by then.
-fn record_images(disk: &SimDisk, ledger: &Arc<Mutex<Ledger>>) -> Images {
+/// Records the disk after every write, sync and directory operation, with the batches expected then.
+fn record_images(disk: &SimDisk, expected: &Arc<Mutex<ExpectedBatches>>) -> Images {
     let images = Images::default();
-    let (sink, ledger) = (Arc::clone(&images), Arc::clone(ledger));
+    let (sink, expected) = (Arc::clone(&images), Arc::clone(expected));
     disk.on_step(move |_, disk| {
-        let ledger = ledger.lock().clone();
-        sink.lock().push((disk.snapshot(), ledger));
+        let expected = expected.lock().clone();
+        sink.lock().push((disk.snapshot(), expected));
     });
     images
 }
 
-/// Cuts power at `image`, recovers, cuts power again while it recovers, recovers again.
-fn check_image(image: &SimDisk, ledger: &Ledger, rng: &mut SimRng, distinct: &mut BTreeSet<u128>) {
+/// Loses power at `image`, recovers, loses power again during recovery, and recovers again.
+fn check_image(image: &SimDisk, expected: &ExpectedBatches, rng: &mut SimRng, distinct: &mut BTreeSet<u128>) {
     let policy = POLICIES[rng.below(4) as usize];
     let disk = if rng.below(5) == 0 { image.kill() } else { image.crash(rng, policy) };
     distinct.insert(disk.fingerprint());
-    let skipped = rng.below(ledger.acknowledged.len() as u64 + 1) as usize;
+    let skipped = rng.below(expected.acknowledged.len() as u64 + 1) as usize;
     let skipped = if rng.below(2) == 0 { 0 } else { skipped };
-    let applied = skipped.checked_sub(1).map(|last| ledger.acknowledged[last].1.clone());
+    let applied = skipped.checked_sub(1).map(|last| expected.acknowledged[last].1.clone());
     let images = record_images(&disk, &Arc::default());
     let (log, batches) = open(&disk, rng.next(), applied.as_ref()).unwrap();
     let found = ids(&log, &batches);
-    assert!(ledger.allows(skipped, &found), "{policy:?}: {found:?} behind {skipped}");
+    assert!(expected.allows(skipped, &found), "{policy:?}: {found:?} behind {skipped}");
     drop(log);
 
     // Whatever was visited is durable now.
@@ -239,17 +239,17 @@ fn check_image(image: &SimDisk, ledger: &Ledger, rng: &mut SimRng, distinct: &mu
     distinct.insert(cut.fingerprint());
     let (log, batches) = open(&cut, rng.next(), applied.as_ref()).unwrap();
     let second = ids(&log, &batches);
-    assert!(ledger.allows(skipped, &second), "after a cut in recovery: {second:?} behind {skipped}");
+    assert!(expected.allows(skipped, &second), "after a cut in recovery: {second:?} behind {skipped}");
 }
 
-/// One store through several lives, each ended by a cut or a kill; every moment of each life is checked.
+/// One store that is opened several times, each time until a power loss or a kill. Every moment is checked.
 fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, usize) {
     let mut rng = SimRng::new(seed);
     let mut disk = new_disk();
     let mut driver = Driver::new(&disk, seed);
     let mut failures = 0;
     for _ in 0..3 {
-        let images = record_images(&disk, &driver.ledger);
+        let images = record_images(&disk, &driver.expected);
         for _ in 0..if faults { 2 } else { 0 } {
             let kinds = [Operation::Write, Operation::Sync, Operation::Create, Operation::SyncDirectory];
             let kind = [Operation::Sync, kinds[rng.below(4) as usize]][rng.below(2) as usize];
@@ -257,10 +257,10 @@ fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, u
             disk.fail(kind, 1 + rng.below(12), fault, false);
         }
         driver.run(&mut rng, 30);
-        for (image, ledger) in images.lock().iter() {
-            check_image(image, ledger, &mut rng, distinct);
+        for (image, expected) in images.lock().iter() {
+            check_image(image, expected, &mut rng, distinct);
         }
-        failures += driver.ledger.lock().failed.len();
+        failures += driver.expected.lock().failed.len();
         let policy = POLICIES[rng.below(4) as usize];
         if rng.below(3) == 0 && !driver.log.needs_fail_over() {
             driver.sync();
@@ -268,22 +268,22 @@ fn run_seed(seed: u64, faults: bool, distinct: &mut BTreeSet<u128>) -> (usize, u
             driver.log.close(&end);
         }
         disk = if rng.below(2) == 0 { disk.kill() } else { disk.crash(&mut rng, policy) };
-        let kept = rng.below(driver.ledger.lock().acknowledged.len() as u64 + 1);
-        driver = driver.reborn(&disk, seed, kept as usize);
+        let kept = rng.below(driver.expected.lock().acknowledged.len() as u64 + 1);
+        driver = driver.reopen(&disk, seed, kept as usize);
     }
-    let acknowledged = driver.ledger.lock().acknowledged.len();
+    let acknowledged = driver.expected.lock().acknowledged.len();
     (acknowledged, failures)
 }
 
 #[test]
-fn no_cut_loses_what_was_acknowledged() {
+fn no_power_loss_loses_what_was_acknowledged() {
     let mut distinct = BTreeSet::new();
     let acknowledged: usize = (0..24).map(|seed| run_seed(seed, false, &mut distinct).0).sum();
     assert!(acknowledged > 200 && distinct.len() > 2000, "{acknowledged} {}", distinct.len());
 }
 
 #[test]
-fn no_cut_around_a_failure_loses_or_resurrects_a_batch() {
+fn no_power_loss_around_a_disk_fault_loses_or_restores_a_batch() {
     let mut distinct = BTreeSet::new();
     let failed: usize = (1000..1016).map(|seed| run_seed(seed, true, &mut distinct).1).sum();
     assert!(failed > 15, "only {failed} failures were met");
@@ -299,10 +299,10 @@ fn a_failed_batch_is_gone_once_its_successor_is_acknowledged() {
         disk.fail(operation, 1, Fault::Io, false);
         driver.append();
         driver.sync();
-        assert_eq!(driver.ledger.lock().failed.len(), 1);
+        assert_eq!(driver.expected.lock().failed.len(), 1);
         driver.append();
         driver.sync();
-        let acknowledged: Vec<u64> = driver.ledger.lock().acknowledged.iter().map(|(id, _)| *id).collect();
+        let acknowledged: Vec<u64> = driver.expected.lock().acknowledged.iter().map(|(id, _)| *id).collect();
         assert_eq!(acknowledged, [1, 2, 3, 5]);
         for after in [disk.kill(), disk.crash(&mut SimRng::new(1), CrashPolicy::Keep)] {
             let (log, batches) = open(&after, 5, None).unwrap();
@@ -362,7 +362,7 @@ fn recovery_reports_every_fault_and_can_be_repeated() {
     let mut driver = Driver::new(&disk, 1);
     driver.run(&mut SimRng::new(4), 60);
     driver.append();
-    let ledger = driver.ledger.lock().clone();
+    let expected = driver.expected.lock().clone();
     let kinds = [
         Operation::Create,
         Operation::Read,
@@ -382,7 +382,7 @@ fn recovery_reports_every_fault_and_can_be_repeated() {
         met += 1;
         assert!(matches!(error, RecoverError::Failed(Error::Io { .. } | Error::StorageFull)), "{error}");
         let (log, batches) = open(&disk, 10, None).unwrap();
-        assert!(ledger.allows(0, &ids(&log, &batches)));
+        assert!(expected.allows(0, &ids(&log, &batches)));
     }
     assert!(met > 20, "{met}");
 }

@@ -1,8 +1,8 @@
-//! Reads one file of the log whole and once, verifying everything that can be verified, and goes on behind damage as
-//! far as the format allows: a frame header is bound to its place and to the salt of its file, so the next one that
-//! holds is a frame of this file, and every commit record says by itself what the chain is behind it.
+//! Reads a whole log file once and verifies all of it. Reading continues after damage: a frame header is bound to its
+//! offset and to the salt of its file, so the next one whose checksum matches is a frame of this file, and every commit
+//! record contains the chain value after its batch.
 //!
-//! What cannot be read is reported with the sequences that are lost; nothing is ever guessed.
+//! What cannot be read is reported with the sequences that are lost. Nothing is guessed.
 
 use std::path::PathBuf;
 
@@ -11,51 +11,41 @@ use orcas_base::error::Result;
 use orcas_fs::Open;
 use orcas_record::Sequence;
 
-use super::files::Link;
 use super::format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
     blocks_match,
 };
 use super::header::Header;
-use super::inspect::LogPiece;
+use super::link::Link;
+use super::piece::{LogFault, LogPiece};
 use super::window::{Meter, Window};
 use super::{LogFiles, LogPosition, RecoveredBatch, RecoveredRecord};
 
-/// Something in a log file that is not as it was written.
-#[derive(Clone, Debug)]
-pub struct LogFault {
-    pub file: u64,
-    pub path: PathBuf,
-    pub offset: u64,
-    pub reason: &'static str,
-    /// First and last of the records that cannot be read because of it. The last is `Sequence::MAX` when nobody knows.
-    pub lost: Option<(Sequence, Sequence)>,
-}
-
-/// What an examination comes upon, in the order of the file.
+/// What an examination finds, in the order of the file.
 pub enum Seen {
-    /// The records of a batch that can be read. Their payloads are slices of large blocks.
+    /// The readable records of a batch. Their payloads are slices of large blocks.
     Batch(RecoveredBatch),
     Fault(LogFault),
 }
 
-/// How an examination ended.
+/// The result of an examination.
 #[derive(Clone, Copy, Debug)]
 pub struct Examined {
-    /// Of the last record that the file stands for, as far as is known.
+    /// The last sequence that the file covers, as far as is known.
     pub last: Sequence,
 }
 
 type Sink<'a> = &'a mut dyn FnMut(Seen) -> Result<()>;
 
 impl LogPiece {
-    /// Reads the piece. `applied` is the last record that is known to have been durable; `meter` is told of every read.
+    /// Reads the piece. `applied` is the last record that is known to have been durable; `meter` is called before every
+    /// read.
     ///
     /// # Errors
-    /// What reading the file ran into, and whatever `sink` and `meter` return; damage is no error.
+    /// When reading fails, and errors of `sink` and `meter`. Damage is not an error.
     pub fn examine(&self, applied: Sequence, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
         let path = self.path();
-        let file = self.place.fs.open(&path, Open::Read)?;
+        let file = self.directory.fs.open(&path, Open::Read)?;
         let limit = match (&self.header, &self.end) {
             (Header::Compacted(header), _) => header.own_end,
             (Header::Plain(_), Some(end)) => end.offset,
@@ -67,7 +57,7 @@ impl LogPiece {
         let mut examination = Examination {
             window: Window::new(file, readable, meter),
             path,
-            keys: self.place.keys.clone(),
+            keys: self.directory.keys.clone(),
             seal: self.header.seal(),
             chain: self.from_known.then_some(from.chain),
             last: from.sequence,
@@ -84,7 +74,7 @@ impl LogPiece {
         self.check_end(&mut examination, limit)
     }
 
-    /// Whether the last batch is the one that the successor, or the header of a compacted file, names.
+    /// Checks that the last batch is the one named by the successor, or by the header of a compacted file.
     fn check_end(&self, examination: &mut Examination<'_>, limit: u64) -> Result<Examined> {
         let (chain, sequence) = match (&self.header, &self.end) {
             (Header::Compacted(header), _) => (header.own_chain, header.end.sequence),
@@ -110,19 +100,19 @@ struct Examination<'a> {
     seal: FileSeal,
     /// Chain value before the next batch, when it is known.
     chain: Option<[u8; 32]>,
-    /// Of the last record seen or known to be lost.
+    /// Sequence of the last record that was read or is known to be lost.
     last: Sequence,
     at: u64,
-    /// The last sequence that the file stands for, when it is known.
+    /// The last sequence that the file covers, if known.
     until: Option<Sequence>,
     /// The highest sequence known to have been durable.
     durable: Sequence,
-    /// The end of the file is not known, so that what does not parse may be a torn tail.
+    /// The end of the file is unknown, so what cannot be parsed may be a torn tail.
     open_end: bool,
     sink: Sink<'a>,
 }
 
-/// A batch while it is read.
+/// A batch that is being read.
 struct Pending {
     start: u64,
     /// Last sequence before it.
@@ -130,7 +120,8 @@ struct Pending {
     records: Vec<RecoveredRecord>,
     /// Frames, readable or not.
     frames: u32,
-    /// Faults found in the open end of a file: real only if what follows shows that they are in what was durable.
+    /// Faults found so far. In a possible torn tail they count only if a later commit record shows that they are in what
+    /// was durable.
     faults: Vec<LogFault>,
     damaged: bool,
     hasher: blake3::Hasher,
@@ -138,7 +129,7 @@ struct Pending {
 }
 
 impl Pending {
-    /// Chains the bytes up to `until`, before the window leaves them.
+    /// Hashes the bytes up to `until`, before the window moves on.
     fn hash(&mut self, window: &Window<'_>, until: u64) {
         if self.hashed < until {
             self.hasher.update(window.view(self.hashed, (until - self.hashed) as usize));
@@ -157,7 +148,7 @@ impl Examination<'_> {
         Ok(())
     }
 
-    /// Reads a batch, or what is left of it; false where the file ends.
+    /// Reads a batch or what is left of it. `false` at the end of the file.
     fn batch(&mut self) -> Result<bool> {
         let mut open = self.open(self.at);
         loop {
@@ -243,7 +234,7 @@ impl Examination<'_> {
         (self.sink)(Seen::Batch(RecoveredBatch { position, records: open.records }))
     }
 
-    /// Nothing that can be read stands at the present place: looks for the next frame.
+    /// Nothing can be read at the current offset. Searches for the next frame.
     fn broken(&mut self, mut open: Pending) -> Result<bool> {
         let broken_at = self.at;
         if self.open_end && !self.was_durable(&open)? {
@@ -254,15 +245,15 @@ impl Examination<'_> {
             _ => "a frame or the commit record of a batch cannot be read",
         };
         let next = self.window.next_frame(broken_at, &self.seal, (self.last, self.until))?;
-        let (behind, at) = match &next {
+        let (before, at) = match &next {
             Some((at, header)) if header.class == FrameClass::Record => (header.sequence - 1, *at),
             Some((at, header)) => (header.sequence, *at),
             None => (self.until.unwrap_or(self.durable), self.window.limit),
         };
-        let lost = (behind > self.last).then_some((self.last + 1, behind));
+        let lost = (before > self.last).then_some((self.last + 1, before));
         open.faults.push(self.as_fault(broken_at, reason, lost));
         self.chain = None;
-        self.last = self.last.max(behind);
+        self.last = self.last.max(before);
         self.at = at;
         self.deliver(open)?;
         match next {
@@ -271,7 +262,7 @@ impl Examination<'_> {
         }
     }
 
-    /// The commit record of a batch whose last frames could not be read: the chain is known again.
+    /// Reads the commit record of a batch whose last frames could not be read. After it the chain value is known again.
     fn lone_commit(&mut self) -> Result<bool> {
         if self.window.load(self.at, COMMIT_FRAME)? {
             let frame = field(self.window.view(self.at, COMMIT_FRAME), 0);
@@ -284,7 +275,7 @@ impl Examination<'_> {
         Ok(true)
     }
 
-    /// Whether a batch that is not whole was durable: then it is damage, otherwise the torn tail of the file.
+    /// Whether an incomplete batch was durable. If so it is damaged; otherwise it is the torn tail of the file.
     fn was_durable(&mut self, open: &Pending) -> Result<bool> {
         if self.durable > open.before {
             return Ok(true);
@@ -313,7 +304,7 @@ impl Examination<'_> {
         Ok(self.durable > open.before)
     }
 
-    /// Makes the window hold `length` bytes here, and chains what leaves it. False beyond the end.
+    /// Loads `length` bytes at the current offset, after hashing what leaves the window. `false` beyond the end.
     fn hashed_before_load(&mut self, open: &mut Pending, length: usize) -> Result<bool> {
         if !self.window.holds(self.at, length) {
             open.hash(&self.window, self.at);
@@ -335,22 +326,22 @@ impl LogFiles {
     /// Reads a sealed file as `LogPiece::examine` does.
     ///
     /// # Errors
-    /// `Missing` when the file is not sealed or not in force any more, and as `LogPiece::examine`.
+    /// `Missing` when the file is not sealed or not in force, and as `LogPiece::examine`.
     pub fn examine(&self, file: u64, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
         let Link { header, end } = self.link(file)?;
-        let place = self.place().clone();
-        let piece = LogPiece { place, header, bytes: end.offset, end: Some(end), from_known: true, gap: None };
+        let directory = self.directory().clone();
+        let piece = LogPiece { directory, header, bytes: end.offset, end: Some(end), from_known: true, gap: None };
         piece.examine(0, meter, sink)
     }
 
-    /// Reads the file in which `end` stands, up to there, as `LogPiece::examine` does.
+    /// Reads the file that contains `end`, up to there, as `LogPiece::examine` does.
     ///
     /// # Errors
     /// `Corrupt` or `Missing` when the file cannot be opened, and as `LogPiece::examine`.
     pub fn examine_head(&self, end: &LogPosition, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
-        let place = self.place().clone();
+        let directory = self.directory().clone();
         let header = self.header(end.file)?;
         let (bytes, end) = (end.offset, Some(end.clone()));
-        LogPiece { place, header, bytes, end, from_known: true, gap: None }.examine(0, meter, sink)
+        LogPiece { directory, header, bytes, end, from_known: true, gap: None }.examine(0, meter, sink)
     }
 }

@@ -1,18 +1,18 @@
-//! Bytes of log files: frames and commit records. Encoding and decoding only, no I/O.
+//! Encoding of frames and commit records. No I/O.
 //!
-//! A length is trusted only after the checksum over it held. All integers are little-endian. The tables in
+//! A length is used only after its checksum was verified. All integers are little-endian. The tables in
 //! `docs/format.md` are the specification.
 
 use orcas_base::block::{BLOCK_SIZE, block_count, block_crc, field};
 use orcas_base::planted::{self, Bug};
 use orcas_record::Sequence;
 
-/// The first frame stands here; the header's sector is thus never rewritten by a batch.
+/// Offset of the first frame. So a batch never rewrites the sectors of the header.
 pub const FILE_HEADER: u64 = 4096;
 
 pub const FRAME_HEADER: usize = 24;
 pub const FRAME_ALIGN: usize = 8;
-/// Longest payload of a frame, bytes: what a damaged length can make a reader allocate.
+/// Most bytes of a payload. This bounds what a reader allocates for a damaged length.
 pub const FRAME_PAYLOAD_MAX: usize = 8 * 1024 * 1024;
 pub const COMMIT_PAYLOAD: usize = 88;
 pub const COMMIT_FRAME: usize = FRAME_HEADER + COMMIT_PAYLOAD;
@@ -39,7 +39,7 @@ impl LogKeys {
         blake3::keyed_hash(&self.mac, covered)
     }
 
-    /// Feed it the batch's frames, then the chained part of the commit payload.
+    /// The hasher of the next chain value. Its input is the frames of the batch and the chained part of the commit payload.
     pub fn chain_after(&self, previous: &[u8; 32]) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new_keyed(&self.chain);
         hasher.update(previous);
@@ -47,7 +47,7 @@ impl LogKeys {
     }
 }
 
-/// What every checksum and MAC of one file is bound to.
+/// The identity of a file, to which its checksums and MACs are bound.
 #[derive(Clone)]
 pub struct FileSeal {
     pub number: u64,
@@ -68,7 +68,7 @@ impl FileSeal {
         self.crc_salt
     }
 
-    /// Checksum of the frame header `bytes` (its first four bytes excepted) at `offset` of the file.
+    /// Checksum of the frame header `bytes`, without its first four bytes, at `offset` of the file.
     pub fn header_crc(&self, bytes: &[u8; FRAME_HEADER], offset: u64) -> u32 {
         let mut covered = [0; FRAME_HEADER + 4];
         covered[..20].copy_from_slice(&bytes[4..]);
@@ -108,7 +108,7 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Without the checksum, which needs the frame's place.
+    /// Without the checksum, which depends on the offset.
     pub fn encode(&self) -> [u8; FRAME_HEADER] {
         let mut out = [0; FRAME_HEADER];
         out[4] = self.kind;
@@ -121,21 +121,21 @@ impl FrameHeader {
         out
     }
 
-    /// Whether the bytes are right that are the same in every frame header: a cheap look before a checksum.
+    /// Whether the bytes that all frame headers have in common are right. A cheap test before the checksum.
     pub fn is_likely(bytes: &[u8]) -> bool {
         matches!(bytes[5], FrameClass::RECORD | FrameClass::COMMIT) && bytes[6..8] == [0; 2] && bytes[12..16] == [0; 4]
     }
 
-    /// Whether such a frame can follow the record `last` in a file that holds none behind `until`.
+    /// Whether this frame can follow the record `last` in a file whose last record is `until`.
     pub fn follows(&self, last: Sequence, until: Option<Sequence>) -> bool {
-        let behind = match self.class {
+        let follows = match self.class {
             FrameClass::Record => self.sequence > last,
             FrameClass::Commit => self.sequence >= last,
         };
-        behind && self.sequence <= until.unwrap_or(Sequence::MAX)
+        follows && self.sequence <= until.unwrap_or(Sequence::MAX)
     }
 
-    /// `None` when no frame of this file begins at `offset`.
+    /// `None` if no frame of this file begins at `offset`.
     pub fn decode(bytes: &[u8; FRAME_HEADER], seal: &FileSeal, offset: u64) -> Option<Self> {
         if u32::from_le_bytes(field(bytes, 0)) != seal.header_crc(bytes, offset) {
             return None;
@@ -176,7 +176,7 @@ pub const fn payload_start(length: usize) -> usize {
     FRAME_HEADER + 4 * block_count(length)
 }
 
-/// Checks blocks of a record's payload: `table` holds the stored checksums of `blocks`, in order.
+/// Verifies blocks of a payload. `table` has the stored checksums of `blocks`, in order.
 pub fn blocks_match(seal: &FileSeal, table: &[u8], blocks: &[u8]) -> bool {
     blocks
         .chunks(BLOCK_SIZE)
@@ -198,7 +198,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// The part of the payload that goes into the chain.
+    /// The part of the payload that the chain covers.
     pub fn chained(&self) -> [u8; COMMIT_CHAINED] {
         let mut out = [0; COMMIT_CHAINED];
         out[0..8].copy_from_slice(&self.start.to_le_bytes());
@@ -207,7 +207,7 @@ impl Commit {
         out
     }
 
-    /// The commit's frame for `offset` of the sealed file.
+    /// The frame of the commit record at `offset`.
     pub fn encode(&self, keys: &LogKeys, seal: &FileSeal, offset: u64) -> [u8; COMMIT_FRAME] {
         let header =
             FrameHeader { kind: 0, class: FrameClass::Commit, length: COMMIT_PAYLOAD as u32, sequence: self.sequence };
@@ -223,7 +223,7 @@ impl Commit {
         out
     }
 
-    /// `None` unless whoever holds the keys wrote this commit at `offset` of the sealed file.
+    /// `None` unless the MAC proves that this commit record was written at `offset` of this file with `keys`.
     pub fn decode(frame: &[u8; COMMIT_FRAME], keys: &LogKeys, seal: &FileSeal, offset: u64) -> Option<Self> {
         let header = FrameHeader::decode(&field(frame, 0), seal, offset)?;
         let stored = blake3::Hash::from_bytes(field(frame, FRAME_HEADER + COMMIT_SIGNED));

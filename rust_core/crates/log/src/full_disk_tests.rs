@@ -1,4 +1,4 @@
-//! The log on a disk that has little room, or none.
+//! The log on a disk with little free space, or none.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn length(disk: &SimDisk, log: &Log) -> u64 {
 }
 
 #[test]
-fn files_are_as_large_as_there_is_room() {
+fn the_size_of_files_follows_the_free_space() {
     let disk = new_disk();
     disk.set_free_bytes(4 * FILE - 1);
     let (mut log, _) = open(&disk);
@@ -77,7 +77,7 @@ fn files_are_as_large_as_there_is_room() {
 }
 
 #[test]
-fn a_batch_that_finds_no_room_in_a_small_file_is_refused_and_nothing_has_failed() {
+fn a_batch_without_space_is_refused_and_needs_no_fail_over() {
     let disk = new_disk();
     disk.set_free_bytes(MIB);
     let (mut log, _) = open(&disk);
@@ -95,7 +95,7 @@ fn a_batch_that_finds_no_room_in_a_small_file_is_refused_and_nothing_has_failed(
 }
 
 #[test]
-fn a_start_takes_its_room_from_behind_the_last_batch() {
+fn a_start_uses_the_space_after_the_last_batch() {
     let disk = new_disk();
     let (mut log, _) = open(&disk);
     append(&mut log, 1, 1000).unwrap();

@@ -1,6 +1,6 @@
-//! Headers of log files, of both sorts: plain files, which were appended to, and compacted ones, each of which stands
-//! for a run of others. A header is written twice, in two sectors, so that damage to one copy costs nothing. Encoding
-//! and decoding only, no I/O; `docs/format.md` has the tables.
+//! Headers of log files: of plain files, which batches are appended to, and of compacted files, each of which replaces a
+//! run of other files. A header is stored twice, in two sectors, so that damage to one copy does no harm. Encoding and
+//! decoding only, no I/O; `docs/format.md` has the tables.
 
 use std::path::Path;
 
@@ -15,9 +15,9 @@ const FORMAT_VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"ORCASLOG";
 const MAGIC_COMPACTED: [u8; 8] = *b"ORCASCMP";
 
-/// Bytes of one copy of a header of either sort, within one sector; those that a plain one does not use are zero.
+/// Bytes of one copy of a header, within one sector. A plain header fills the rest with zeros.
 const COPY: usize = 264;
-/// Where the second copy begins. Files of earlier versions have zeros there.
+/// Offset of the second copy. Files of earlier versions have zeros there.
 const SECOND_AT: usize = 2048;
 /// Bytes from the beginning of a file to the end of the second copy.
 pub const HEADER_ENCODED: usize = SECOND_AT + COPY;
@@ -31,7 +31,7 @@ pub struct FileHeader {
     pub store_id: [u8; 16],
     pub number: u64,
     pub salt: [u8; 16],
-    /// Bytes of the predecessor beyond this are void.
+    /// The end of the predecessor. Its bytes after this offset are void.
     pub predecessor: LogPosition,
 }
 
@@ -42,17 +42,17 @@ pub struct CompactedHeader {
     pub store_id: [u8; 16],
     pub number: u64,
     pub salt: [u8; 16],
-    /// Where the run begins that the file stands for, as the first file of the run names it.
+    /// Start of the run that the file replaces, as named by the first file of the run.
     pub from: LogPosition,
-    /// Where the run ends, as the file behind the run names it.
+    /// End of the run, as named by the file after the run.
     pub end: LogPosition,
-    /// Where the batches in this file end.
+    /// End of the batches in this file.
     pub own_end: u64,
-    /// Chain value there; that of `from` when there is none.
+    /// Chain value at `own_end`; that of `from` if the file has no batch.
     pub own_chain: [u8; 32],
 }
 
-/// Of a valid file, either sort.
+/// A valid header of either kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Header {
     Plain(FileHeader),
@@ -63,18 +63,18 @@ pub enum Header {
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderFault {
     Damaged,
-    /// Of a compacted file: of no consequence while what it stands for is there.
+    /// A damaged header of a compacted file. Harmless as long as the files that it replaces exist.
     CompactedDamaged,
     Version(u32),
     Foreign(&'static str),
 }
 
-/// Whether a file that begins like this is a plain file in force, as far as either copy of the header says.
+/// Whether either copy of the header has the magic number of a plain file.
 pub fn is_plain(bytes: &[u8; HEADER_ENCODED]) -> bool {
     has_magic(bytes, MAGIC)
 }
 
-/// Whether a file that begins like this is a finished compacted file, as far as either copy of the header says.
+/// Whether either copy of the header has the magic number of a compacted file. If so, the file is finished.
 pub fn is_compacted(bytes: &[u8; HEADER_ENCODED]) -> bool {
     has_magic(bytes, MAGIC_COMPACTED)
 }
@@ -113,7 +113,7 @@ impl CompactedHeader {
 }
 
 impl Header {
-    /// `number` is the one in the file's name. The fault is that of the first copy, when neither holds.
+    /// `number` is that in the name of the file. If neither copy is valid, returns the fault of the first.
     pub fn decode(
         bytes: &[u8; HEADER_ENCODED],
         keys: &LogKeys,
@@ -127,8 +127,8 @@ impl Header {
         copy(0).or_else(|fault| copy(SECOND_AT).map_err(|_| fault))
     }
 
-    /// Of bytes that `decode` accepted: where a copy stands that does not hold, and what it should be. `None` too for
-    /// files of earlier versions, which have one copy.
+    /// The offset of a damaged copy and its correct content, for bytes that `decode` accepted. `None` also for files of
+    /// earlier versions, which have only one copy.
     pub fn lost_copy(bytes: &[u8; HEADER_ENCODED]) -> Option<(u64, &[u8])> {
         let (first, second) = (&bytes[..COPY], &bytes[SECOND_AT..]);
         let holds = |copy: &[u8]| {
@@ -174,7 +174,7 @@ impl Header {
             return Ok(Self::Plain(FileHeader { store_id, number, salt, predecessor: from }));
         }
         let (end, own_end) = (position(bytes, 112), u64::from_le_bytes(field(bytes, 168)));
-        // Whoever walks back along the ends relies on this to arrive.
+        // Walks back through the chain terminate because of this.
         if from.file >= end.file || from.sequence >= end.sequence || own_end < FILE_HEADER {
             return Err(damaged);
         }
@@ -182,8 +182,8 @@ impl Header {
         Ok(Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain }))
     }
 
-    /// What damaged bytes of a header still say, believing every field. For looking at a damaged log only: the caller
-    /// finds out whether the salt opens any frame.
+    /// Reads a damaged header without any verification. Only for inspecting damaged logs: the caller checks that the salt
+    /// matches a frame.
     pub fn salvage(bytes: &[u8; HEADER_ENCODED], store_id: &[u8; 16], number: u64) -> Self {
         let (store_id, salt, from) = (*store_id, field(bytes, 40), position(bytes, 56));
         if field(bytes, 0) != MAGIC_COMPACTED {
@@ -194,7 +194,7 @@ impl Header {
         Self::Compacted(CompactedHeader { store_id, number, salt, from, end, own_end, own_chain })
     }
 
-    /// A header whose checksum holds, whoever made it and for whatever store. For looking at a damaged log only.
+    /// A header whose checksum matches, of any store and with any key. Only for inspecting damaged logs.
     pub fn decode_unsigned(bytes: &[u8; HEADER_ENCODED]) -> Option<Self> {
         [0, SECOND_AT].into_iter().find_map(|at| Self::decode_copy_unsigned(&field(bytes, at)))
     }
@@ -229,7 +229,7 @@ impl Header {
         }
     }
 
-    /// Where what the file stands for begins; its first batch chains from here.
+    /// Start of what the file covers. The chain of its first batch continues from here.
     pub fn from(&self) -> &LogPosition {
         match self {
             Self::Plain(header) => &header.predecessor,

@@ -1,7 +1,7 @@
-//! Which files a copy of the log needs that ends at some durable position, and how much of each.
+//! Which files a copy of the log up to a durable position needs, and how many bytes of each.
 //!
-//! Invariant: the bytes listed are what a power cut could have left, so that a recovery of them finds the log up to the
-//! position. That holds while nothing removes or finishes compacted files; plain ones may be appended to meanwhile.
+//! Invariant: the listed bytes are a state that a power loss could have left, so recovery finds the log up to the
+//! position. Meanwhile plain files may be appended to, but no file may be removed and no compaction may finish.
 
 use std::path::Path;
 
@@ -12,8 +12,8 @@ use super::format::FILE_HEADER;
 use super::header::{HEADER_ENCODED, is_compacted, is_plain};
 use super::{LogPosition, file_number, file_path};
 
-/// Names and lengths in bytes, in the order of their numbers. `end` is a durable position not before the last file that
-/// was sealed when it was looked up.
+/// Names and lengths in bytes, in the order of file numbers. `end` is a durable position that is not before the end of
+/// any sealed file.
 pub fn files_up_to(fs: &dyn FileSystem, dir: &Path, end: &LogPosition) -> Result<Vec<(String, u64)>> {
     let mut files = Vec::new();
     let mut last = None;
@@ -26,7 +26,7 @@ pub fn files_up_to(fs: &dyn FileSystem, dir: &Path, end: &LogPosition) -> Result
         }
         let mut head = [0; HEADER_ENCODED];
         file.read_at(0, &mut head)?;
-        // Anything else was never in force: a file made ahead, or a compacted one that is not finished.
+        // Other files were never in force: a spare file, or an unfinished compacted one.
         if is_plain(&head) {
             last = Some((files.len(), number));
             files.push((name, length));
@@ -37,7 +37,7 @@ pub fn files_up_to(fs: &dyn FileSystem, dir: &Path, end: &LogPosition) -> Result
     let Some((at, number)) = last.filter(|(_, number)| *number >= end.file) else {
         return Err(Error::corrupt(dir, 0, "the log ends before its durable position"));
     };
-    // Batches behind the position are not known to be durable.
+    // Later batches are not known to be durable.
     files[at].1 = if number == end.file { end.offset } else { FILE_HEADER };
     Ok(files)
 }

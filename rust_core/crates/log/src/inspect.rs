@@ -1,11 +1,11 @@
-//! Looks at a log that may be damaged and changes nothing: which files are in force as far as can be told, which end
-//! of each is known, and what is wrong with the others. Reading what is in the files is `examine`'s business.
+//! Inspects a log that may be damaged, without changing it: which files are in force as far as can be determined, where
+//! each ends, and what is wrong with the others. `examine` reads the content of the files.
 //!
-//! A start refuses a log with any of these faults; here the walk goes on behind them, so that it can be said what is
-//! lost. Where a file is gone, the file with the greatest reach before it continues the walk.
+//! A start refuses a log with any of these faults. Here the walk continues, so that losses can be reported. If a file is
+//! missing, the walk continues with the earlier file that reaches furthest.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use orcas_base::block::field;
@@ -13,87 +13,50 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
 use orcas_record::Sequence;
 
-use super::examine::LogFault;
-use super::files::Place;
-use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader, LogKeys};
+use super::directory::LogDirectory;
+use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader};
 use super::header::{CompactedHeader, HEADER_ENCODED, Header};
+use super::piece::{LogFault, LogGap, LogPiece};
 use super::{LogOptions, LogPosition, file_number, file_path};
 
-/// Bytes read at a time where only zeros are expected.
+/// Bytes read at a time when only zeros are expected.
 const ZEROS_BLOCK: u64 = 1024 * 1024;
-
-/// A file of the chain, or what is left of it.
-pub struct LogPiece {
-    pub(super) place: Place,
-    pub(super) header: Header,
-    /// Where the next file says this one ends; `None` when that is not known, as of the file that was written last.
-    pub(super) end: Option<LogPosition>,
-    /// Whether where the file begins in the chain can be believed.
-    pub(super) from_known: bool,
-    /// What is missing between the piece before and this one.
-    pub gap: Option<LogGap>,
-    /// Bytes to read.
-    pub bytes: u64,
-}
-
-/// Records up to `until` that no file holds.
-#[derive(Clone, Debug)]
-pub struct LogGap {
-    pub path: PathBuf,
-    pub until: Sequence,
-    pub reason: &'static str,
-}
 
 /// A file in the log's directory that is not part of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OtherLog {
-    /// Made ahead of its use.
+    /// A spare file.
     Spare(u64),
-    /// No header was ever written or it is gone, and yet bytes follow.
+    /// A file without a header but with other bytes.
     Headless(u64),
-    /// A valid file that nothing leads to.
+    /// A valid file that is not part of the chain.
     Unnamed(u64),
 }
 
-/// What was found.
+/// The result of an inspection.
 pub struct Inspection {
     /// Oldest first.
     pub pieces: Vec<LogPiece>,
     pub others: Vec<OtherLog>,
     pub faults: Vec<LogFault>,
-    /// What is missing behind the last piece.
+    /// What is missing after the last piece.
     pub gap: Option<LogGap>,
-    /// Compacted files that nothing leads to; the records may say that they are in force all the same.
+    /// Compacted files that are not part of the chain. The records may still say that they are in force.
     pub beside: Vec<LogPiece>,
-    /// Files, and where in them one of the two copies of the header is damaged. The next start mends it.
+    /// Files with one damaged copy of the header, and its offset. The next start repairs it.
     pub lost_copies: Vec<(u64, u64)>,
-}
-
-impl LogPiece {
-    pub fn file(&self) -> u64 {
-        self.header.number()
-    }
-
-    pub fn path(&self) -> PathBuf {
-        file_path(&self.place.options.dir, self.file())
-    }
-
-    /// Last sequence before the file's first record.
-    pub fn after(&self) -> Sequence {
-        self.header.from().sequence
-    }
 }
 
 #[derive(Clone)]
 struct Known {
     header: Header,
     from_known: bool,
-    /// The header does not hold: any one of its fields may be wrong.
+    /// The header is damaged, so any of its fields may be wrong.
     damaged: bool,
 }
 
 impl Known {
-    /// How far the file reaches, as a number of plain files.
+    /// The number of the last plain file that the file covers.
     fn reach(&self) -> u64 {
         match &self.header {
             Header::Plain(header) => header.number,
@@ -103,7 +66,7 @@ impl Known {
 }
 
 impl Known {
-    /// The compacted file, if it is one and ends there. Of a damaged header one field of the end may be wrong.
+    /// The file, if it is compacted and ends at `end`. In a damaged header, one field of the end may be wrong.
     fn ending_at(&self, end: &LogPosition) -> Option<Self> {
         let Header::Compacted(header) = &self.header else { return None };
         let own = &header.end;
@@ -117,11 +80,11 @@ impl Known {
 }
 
 struct Search<'a> {
-    place: Place,
+    directory: LogDirectory,
     /// Compacted files that are in force.
     in_force: &'a BTreeSet<u64>,
     known: BTreeMap<u64, Known>,
-    /// Damaged beyond use.
+    /// Files whose headers are unusable.
     broken: BTreeSet<u64>,
     lengths: BTreeMap<u64, u64>,
     others: Vec<OtherLog>,
@@ -129,10 +92,10 @@ struct Search<'a> {
     lost_copies: Vec<(u64, u64)>,
 }
 
-/// Looks at the log that ends at `end`, or wherever it ends. `in_force` are the compacted files that the index says are.
+/// Inspects the log up to `end`, or all of it. `in_force` are the compacted files in force according to the index.
 ///
 /// # Errors
-/// What listing the directory or reading headers ran into; damage is no error.
+/// When the directory cannot be listed or a header cannot be read. Damage is not an error.
 pub fn inspect(
     fs: Arc<dyn FileSystem>,
     options: LogOptions,
@@ -149,9 +112,8 @@ pub fn inspect(
             lost_copies: Vec::new(),
         });
     }
-    let place = Place { fs, keys: LogKeys::derive(&options.commit_key), options: Arc::new(options) };
     let mut search = Search {
-        place,
+        directory: LogDirectory::new(fs, options),
         in_force,
         known: BTreeMap::new(),
         broken: BTreeSet::new(),
@@ -166,12 +128,12 @@ pub fn inspect(
 
 impl Search<'_> {
     fn survey(&mut self, read_spares: bool) -> Result<()> {
-        let Place { fs, options, keys } = self.place.clone();
+        let LogDirectory { fs, options, keys } = self.directory.clone();
         for number in fs.list(&options.dir)?.iter().filter_map(|name| file_number(name)) {
             let path = file_path(&options.dir, number);
             let file = match fs.open(&path, Open::Read) {
                 Ok(file) => file,
-                // Removed meanwhile, or never synced.
+                // Removed since the directory was listed.
                 Err(Error::Missing { .. }) => continue,
                 Err(error) => return Err(error),
             };
@@ -200,7 +162,7 @@ impl Search<'_> {
         Ok(())
     }
 
-    /// A damaged header whose salt opens the first frame is good enough to read on.
+    /// A damaged header is usable if its salt matches the first frame.
     fn salvage(
         &self,
         file: &dyn File,
@@ -208,10 +170,10 @@ impl Search<'_> {
         encoded: &[u8; HEADER_ENCODED],
         number: u64,
     ) -> Result<Option<Known>> {
-        let Place { options, .. } = &self.place;
+        let LogDirectory { options, .. } = &self.directory;
         let mut header = Header::salvage(encoded, &options.store_id, number);
         if let Header::Compacted(header) = &mut header {
-            // Nothing is ever written behind its end.
+            // Nothing is ever written after its end.
             header.own_end = length;
         }
         if length < FILE_HEADER + FRAME_HEADER as u64 {
@@ -220,14 +182,14 @@ impl Search<'_> {
         let mut frame = [0; FRAME_HEADER];
         file.read_at(FILE_HEADER, &mut frame)?;
         let Some(first) = FrameHeader::decode(&frame, &header.seal(), FILE_HEADER) else { return Ok(None) };
-        let from_known = self.place.scanner(&header)?.next()?.is_some();
+        let from_known = self.directory.scanner(&header)?.next()?.is_some();
         let known = match header {
             header if from_known => Known { header, from_known, damaged: true },
             Header::Plain(mut header) => {
                 header.predecessor = LogPosition { sequence: first.sequence.saturating_sub(1), ..LogPosition::ORIGIN };
                 Known { header: Header::Plain(header), from_known, damaged: true }
             }
-            // Without a beginning it is not known what it stands for.
+            // Without its start it is unknown what it covers.
             Header::Compacted(_) => return Ok(None),
         };
         Ok(Some(known))
@@ -241,11 +203,11 @@ impl Search<'_> {
             let mut links = whole.unwrap_or_else(|| self.around_gaps(last));
             let mut next: Option<LogPosition> = end.cloned();
             while let Some((known, gap)) = links.pop() {
-                // A piece behind a gap does not say where the one before it ends.
+                // A piece after a gap does not say where the previous one ends.
                 let before = (known.from_known && gap.is_none()).then(|| known.header.from().clone());
                 let bytes = self.bytes_of(&known.header, next.as_ref());
                 let Known { header, from_known, .. } = known;
-                pieces.push(LogPiece { place: self.place.clone(), header, end: next, from_known, gap, bytes });
+                pieces.push(LogPiece { directory: self.directory.clone(), header, end: next, from_known, gap, bytes });
                 next = before;
             }
             pieces.reverse();
@@ -258,16 +220,16 @@ impl Search<'_> {
             }
             self.others.push(OtherLog::Unnamed(*number));
             if let (Header::Compacted(compacted), true) = (header, *from_known) {
-                let (place, bytes) = (self.place.clone(), self.bytes_of(header, None));
+                let (directory, bytes) = (self.directory.clone(), self.bytes_of(header, None));
                 let end = Some(compacted.end.clone());
-                beside.push(LogPiece { place, header: header.clone(), end, from_known: true, gap: None, bytes });
+                beside.push(LogPiece { directory, header: header.clone(), end, from_known: true, gap: None, bytes });
             }
         }
         let Self { others, faults, lost_copies, .. } = self;
         Inspection { pieces, others, faults, gap, beside, lost_copies }
     }
 
-    /// The file in which the log ends, and what is missing behind it.
+    /// The file in which the log ends, and what is missing after it.
     fn last(&self, end: Option<&LogPosition>) -> (Option<Known>, Option<LogGap>) {
         if let Some(end) = end {
             let found = self.candidates(end).into_iter().next();
@@ -282,7 +244,7 @@ impl Search<'_> {
     }
 
     fn gap(&self, number: u64, until: Sequence) -> LogGap {
-        let path = file_path(&self.place.options.dir, number);
+        let path = file_path(&self.directory.options.dir, number);
         let reason = match () {
             () if self.broken.contains(&number) => "the file's header is damaged, so that nothing in it can be read",
             () if self.others.contains(&OtherLog::Headless(number))
@@ -295,7 +257,7 @@ impl Search<'_> {
         LogGap { path, until, reason }
     }
 
-    /// What may continue the walk before `end`, the most likely first.
+    /// The files that may end at `end`, the most likely first.
     fn candidates(&self, end: &LogPosition) -> Vec<Known> {
         let compacted = self.known.values().filter_map(|known| known.ending_at(end));
         let (in_force, others): (Vec<_>, Vec<_>) =
@@ -304,13 +266,13 @@ impl Search<'_> {
         in_force.into_iter().chain(plain.cloned()).chain(others).collect()
     }
 
-    /// The walk back to the beginning without any gap, newest first.
+    /// The chain back to the beginning, if there is one without a gap.
     fn exact(&self, last: &Known) -> Option<Vec<(Known, Option<LogGap>)>> {
         let mut tried = BTreeSet::from([last.header.number()]);
         let mut steps = vec![(last.clone(), self.before(last))];
         while let Some((known, candidates)) = steps.last_mut() {
             if known.header.from().file == 0 && known.from_known {
-                // The caller takes from the end, the newest first.
+                // The caller pops the newest first.
                 return Some(steps.into_iter().rev().map(|(known, _)| (known, None)).collect());
             }
             match candidates.next() {
@@ -331,7 +293,7 @@ impl Search<'_> {
         found.into_iter()
     }
 
-    /// As far back as files lead, jumping over what is missing. In the order of `exact`.
+    /// The chain as far back as files exist, skipping what is missing. In the order of `exact`.
     fn around_gaps(&self, last: Known) -> Vec<(Known, Option<LogGap>)> {
         let mut links: Vec<(Known, Option<LogGap>)> = Vec::new();
         let mut present = Some(last);
@@ -353,7 +315,7 @@ impl Search<'_> {
         links
     }
 
-    /// The file that reaches furthest, but not as far as the plain file `before`.
+    /// The file that reaches furthest, but not to the plain file `before`.
     fn furthest(&self, before: u64) -> Option<Known> {
         let reaching = self.known.values().filter(|known| known.reach() < before);
         let plain_first = |known: &&Known| {
@@ -382,7 +344,7 @@ fn header_fault(file: u64, path: &Path, error: Error) -> LogFault {
     LogFault { file, path: path.to_owned(), offset: 0, reason, lost: None }
 }
 
-/// `None` where no header was ever written.
+/// `None` if no header was ever written.
 fn read_header(file: &dyn File, length: u64) -> Result<Option<[u8; HEADER_ENCODED]>> {
     if length < FILE_HEADER {
         return Ok(None);
@@ -392,7 +354,7 @@ fn read_header(file: &dyn File, length: u64) -> Result<Option<[u8; HEADER_ENCODE
     Ok(page.iter().any(|byte| *byte != 0).then(|| field(&page, 0)))
 }
 
-/// Whether anything but zeros stands behind the header's page.
+/// Whether there is anything but zeros after the page of the header.
 fn has_bytes(file: &dyn File, length: u64) -> Result<bool> {
     let mut block = vec![0; ZEROS_BLOCK as usize];
     let mut at = FILE_HEADER;

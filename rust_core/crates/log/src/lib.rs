@@ -1,14 +1,14 @@
-//! The log: one writer, files chained by keyed BLAKE3, the truth of the store.
+//! The log: files written by one writer and chained by keyed BLAKE3. It is the source of truth of the store.
 //!
-//! Invariants. A batch counts only if its commit record continues the chain. A file is left only after it was synced
-//! whole or its end was sealed by the header of the next one, so only the last file can have an undurable tail. After
-//! a failed write or sync nothing more is written to or read for recovery from behind the last good batch of that
-//! file. A compacted file stands for a run of files that were left; which of both is in force the records say, so
-//! nothing goes before `Log::keep` heard of it. Frames are opaque: this module must not know record types, packs, the
-//! index or the engine. `docs/format.md` specifies every byte.
+//! Invariants: a batch counts only if its commit record continues the chain. Only the last file can have a tail that is
+//! not durable, because the header of the next file names the durable end of the one before. After a failed write or
+//! sync, everything after the last good batch of that file is void. A compacted file replaces a run of sealed files;
+//! the records say which are in force, so no file is removed before `Log::keep`. Frames are opaque: this crate must not
+//! know record types, packs, the index or the engine. `docs/format.md` specifies every byte.
 #![forbid(unsafe_code)]
-#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
+#![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files directly"))]
 
+mod batch;
 mod compaction;
 #[cfg(test)]
 mod compaction_crash_tests;
@@ -18,6 +18,7 @@ mod compaction_refusal_tests;
 mod compaction_tests;
 #[cfg(test)]
 mod crash_tests;
+mod directory;
 mod examine;
 mod files;
 mod format;
@@ -26,6 +27,8 @@ mod full_disk_tests;
 mod header;
 mod held;
 mod inspect;
+mod link;
+mod piece;
 mod reader;
 mod recovery;
 mod rewrite;
@@ -43,50 +46,52 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use compaction::{CompactedLog, LogCompaction};
-pub use examine::{Examined, LogFault, Seen};
-pub use files::{LogFiles, SealedLog};
+pub use batch::Batch;
+pub use compaction::LogCompaction;
+pub use examine::{Examined, Seen};
+pub use files::{CompactedLog, LogFiles, SealedLog};
 pub use format::{FRAME_PAYLOAD_MAX, FileSeal};
 pub use held::files_up_to;
-pub use inspect::{Inspection, LogGap, LogPiece, OtherLog, inspect};
+pub use inspect::{Inspection, OtherLog, inspect};
+pub use piece::{LogFault, LogGap, LogPiece};
 pub use reader::LogReader;
 pub use recovery::{RecoverError, Recovered, recover};
 pub use rewrite::{LogRewrite, SET_ASIDE, set_aside_before};
 pub use salvage::{Counted, LogSalvage, Salvaged, store_ids};
 pub use spare::{SpareMaker, size_at};
-pub use writer::{Appended, Batch, Log};
+pub use writer::{Appended, Log};
 
 use orcas_fs::Random;
 use orcas_record::Sequence;
 
-/// Bytes a log file is preallocated with when the caller has no reason for another size.
+/// Default size of a preallocated log file, in bytes.
 pub const FILE_SIZE: u64 = 64 * 1024 * 1024;
 
-/// Bytes of fingerprint that stand before the content in the payload of a content record.
+/// Bytes of the fingerprint, which precedes the content in the payload of a content record.
 pub const CONTENT_PREFIX: usize = 32;
 
 #[derive(Clone)]
 pub struct LogOptions {
     pub dir: PathBuf,
     pub store_id: [u8; 16],
-    /// Secret of the store: who does not know it cannot make a commit record.
+    /// Secret of the store. Without it nobody can forge a commit record.
     pub commit_key: [u8; 32],
-    /// Bytes; a file grows beyond it only for a batch that does not fit into any.
+    /// In bytes. A file is larger only if a single batch is.
     pub file_size: u64,
-    /// Whether there has been a log: then it is an error that there is none.
+    /// Whether the store has had a log. Then a missing log is an error.
     pub established: bool,
     pub random: Arc<dyn Random>,
 }
 
-/// A place between two batches.
+/// A position between two batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPosition {
     pub file: u64,
-    /// End of the batch's commit record.
+    /// End of the commit record of the batch before.
     pub offset: u64,
     /// Chain value of that commit record.
     pub chain: [u8; 32],
-    /// Last in the batch.
+    /// Last sequence of the batch before.
     pub sequence: Sequence,
 }
 
@@ -106,7 +111,7 @@ impl LogPosition {
         out
     }
 
-    /// `None` for anything but `ENCODED` bytes.
+    /// `None` unless there are exactly `ENCODED` bytes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         bytes.try_into().ok().map(Self::decode_whole)
     }
@@ -117,17 +122,17 @@ impl LogPosition {
     }
 }
 
-/// Where a content record stands.
+/// The location of a content record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentLocation {
     pub file: u64,
     /// Of the frame.
     pub offset: u64,
-    /// Bytes of content, without the fingerprint before them.
+    /// Bytes of content, without the fingerprint.
     pub length: u32,
 }
 
-/// One batch as recovery found it, or as it stands after it was appended again.
+/// A batch as recovery found it, or at its new position if recovery appended it again.
 #[derive(Clone, Debug)]
 pub struct RecoveredBatch {
     pub position: LogPosition,
@@ -138,7 +143,7 @@ pub struct RecoveredBatch {
 pub struct RecoveredRecord {
     pub sequence: Sequence,
     pub kind: u8,
-    /// A slice of a block of several MiB: whoever keeps it for long should copy it.
+    /// A slice of a block of several MiB. Copy it to keep it for long.
     pub payload: Bytes,
     pub frame_offset: u64,
     pub file: u64,
@@ -148,7 +153,7 @@ fn file_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:020}.log"))
 }
 
-/// The number in a log file's name; `None` for names this module does not make.
+/// The number in the name of a log file. `None` for any other name.
 fn file_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

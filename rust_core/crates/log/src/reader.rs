@@ -1,7 +1,7 @@
-//! Reads single contents from the log, any thread, verifying what it touches.
+//! Reads and verifies single contents of the log, on any thread.
 //!
-//! A frame header is checked before its length is believed, and every 64 KiB block before a byte of it is handed out.
-//! The chain is recovery's business, not a read's.
+//! A frame header is verified before its length is used, and every 64 KiB block before any byte of it is returned. Reads
+//! do not verify the chain; recovery does.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -19,31 +19,31 @@ use super::format::{
 use super::header::{HEADER_ENCODED, Header};
 use super::{CONTENT_PREFIX, ContentLocation, LogOptions, file_path};
 
-/// Log files that readers keep open at most: the share of the process's descriptors that the log may take.
+/// Most log files that readers keep open: the share of the process's descriptors that the log may use.
 const OPEN_FILES_MAX: usize = 256;
 
 #[derive(Clone)]
 pub struct LogReader {
-    shared: Arc<Shared>,
+    inner: Arc<ReaderInner>,
     /// For the blocks that a read touches.
     buffers: Arc<Buffers>,
 }
 
-struct Shared {
+struct ReaderInner {
     fs: Arc<dyn FileSystem>,
     options: Arc<LogOptions>,
     keys: LogKeys,
-    /// Of files that are read without their headers: with these nothing else is read.
+    /// Seals of files that are read without their headers. If present, no other file is read.
     seals: Option<HashMap<u64, FileSeal>>,
     open: Mutex<OpenFiles>,
 }
 
 #[derive(Default)]
 struct OpenFiles {
-    /// By number, with the moment at which each was opened.
+    /// By number, with the value of `opened` when the file was opened.
     files: HashMap<u64, (u64, Arc<OpenLog>)>,
     /// Files opened so far.
-    moment: u64,
+    opened: u64,
 }
 
 struct OpenLog {
@@ -52,17 +52,17 @@ struct OpenLog {
     path: PathBuf,
 }
 
-/// A read at an offset: `false` when it would have to wait.
+/// A read at an offset. `false` if it would have to wait.
 type ReadAt<'a> = &'a dyn Fn(&dyn File, u64, &mut [u8]) -> Result<bool>;
 
 impl LogReader {
-    /// A reader of its own for a log that is not open.
+    /// A reader for a log that is not open.
     pub fn of(fs: Arc<dyn FileSystem>, options: LogOptions) -> Self {
         let keys = LogKeys::derive(&options.commit_key);
         Self::new(fs, Arc::new(options), keys)
     }
 
-    /// A reader for a log that may have lost headers and keys: of each file `seals` says how it is read.
+    /// A reader for a log that may have lost headers and keys; `seals` replaces them.
     pub fn salvaged(fs: Arc<dyn FileSystem>, options: LogOptions, seals: HashMap<u64, FileSeal>) -> Self {
         let keys = LogKeys::derive(&options.commit_key);
         Self::with(fs, Arc::new(options), keys, Some(seals))
@@ -78,8 +78,8 @@ impl LogReader {
         keys: LogKeys,
         seals: Option<HashMap<u64, FileSeal>>,
     ) -> Self {
-        let shared = Arc::new(Shared { fs, options, keys, seals, open: Mutex::default() });
-        Self { shared, buffers: Buffers::new(false) }
+        let inner = Arc::new(ReaderInner { fs, options, keys, seals, open: Mutex::default() });
+        Self { inner, buffers: Buffers::new(false) }
     }
 
     /// The same reader with memory from `buffers`.
@@ -87,20 +87,22 @@ impl LogReader {
         Self { buffers, ..self }
     }
 
-    /// Fills `buf` with the content's bytes from `start`. `Error::Corrupt` when a checksum does not hold.
+    /// Fills `buf` with the bytes of the content from `start` on. `Error::Corrupt` when a checksum does not match.
     pub fn read_content(&self, location: &ContentLocation, start: u32, buf: &mut [u8]) -> Result<()> {
         self.read(location, start, buf, &|file, offset, buf| file.read_at(offset, buf).map(|()| true)).map(|_| ())
     }
 
-    /// Like `read_content`, but `false` (with `buf` undefined) when that would wait for the disk.
+    /// Like `read_content`, but returns `false`, with `buf` undefined, if that would wait for the disk.
     pub fn try_read_content(&self, location: &ContentLocation, start: u32, buf: &mut [u8]) -> Result<bool> {
         self.read(location, start, buf, &|file, offset, buf| file.read_at_nowait(offset, buf))
     }
 
-    /// The fingerprint that stands before the content.
+    /// The fingerprint of the content.
     pub fn read_fingerprint(&self, location: &ContentLocation) -> Result<[u8; CONTENT_PREFIX]> {
         let mut fingerprint = [0; CONTENT_PREFIX];
-        self.read_payload(location, 0, &mut fingerprint, &|file, offset, buf| file.read_at(offset, buf).map(|()| true))?;
+        self.read_payload(location, 0, &mut fingerprint, &|file, offset, buf| {
+            file.read_at(offset, buf).map(|()| true)
+        })?;
         Ok(fingerprint)
     }
 
@@ -108,7 +110,7 @@ impl LogReader {
         self.read_payload(location, CONTENT_PREFIX + start as usize, buf, read_at)
     }
 
-    /// Bytes of the payload from `from` on.
+    /// Fills `buf` with the bytes of the payload from `from` on.
     fn read_payload(
         &self,
         location: &ContentLocation,
@@ -126,7 +128,7 @@ impl LogReader {
         let first = from / BLOCK_SIZE;
         let end = until.next_multiple_of(BLOCK_SIZE).min(length);
         let data = payload_start(length);
-        // The front (header and table) and the blocks come in one read when they are neighbours.
+        // If the blocks follow the front (header and table), one read fetches both.
         let length_of_front = if first == 0 { data + end } else { data };
         let mut front = self.buffers.take(length_of_front);
         front.resize(length_of_front, 0);
@@ -156,39 +158,39 @@ impl LogReader {
     }
 
     fn open(&self, number: u64) -> Result<Arc<OpenLog>> {
-        let shared = &*self.shared;
-        if let Some((_, found)) = shared.open.lock().files.get(&number) {
+        let inner = &*self.inner;
+        if let Some((_, found)) = inner.open.lock().files.get(&number) {
             return Ok(Arc::clone(found));
         }
-        let path = file_path(&shared.options.dir, number);
-        let file = shared.fs.open(&path, Open::Read)?;
-        let seal = match &shared.seals {
+        let path = file_path(&inner.options.dir, number);
+        let file = inner.fs.open(&path, Open::Read)?;
+        let seal = match &inner.seals {
             Some(seals) => seals.get(&number).cloned().ok_or_else(|| Error::Missing { path: path.clone() })?,
             None => {
                 let mut encoded = [0; HEADER_ENCODED];
                 file.read_at(0, &mut encoded)?;
-                let header = Header::decode(&encoded, &shared.keys, &shared.options.store_id, number);
+                let header = Header::decode(&encoded, &inner.keys, &inner.options.store_id, number);
                 header.map_err(|fault| fault.into_error(&path))?.seal()
             }
         };
         let log = Arc::new(OpenLog { file, seal, path });
-        shared.open.lock().insert(number, Arc::clone(&log));
+        inner.open.lock().insert(number, Arc::clone(&log));
         Ok(log)
     }
 
-    /// The file is gone: gives its space back by closing it.
+    /// Closes a file that was removed, so that its space is freed.
     pub(super) fn forget(&self, number: u64) {
-        self.shared.open.lock().files.remove(&number);
+        self.inner.open.lock().files.remove(&number);
     }
 }
 
 impl OpenFiles {
     /// Closes the file that was opened first when there are too many.
     fn insert(&mut self, number: u64, log: Arc<OpenLog>) {
-        self.moment += 1;
-        self.files.insert(number, (self.moment, log));
+        self.opened += 1;
+        self.files.insert(number, (self.opened, log));
         if self.files.len() > OPEN_FILES_MAX
-            && let Some(first) = self.files.iter().min_by_key(|(_, (moment, _))| *moment).map(|(number, _)| *number)
+            && let Some(first) = self.files.iter().min_by_key(|(_, (opened, _))| *opened).map(|(number, _)| *number)
         {
             self.files.remove(&first);
         }

@@ -1,9 +1,9 @@
-//! Opens the log: which files are in force, what in them counts, what must be made durable again.
+//! Opens the log: finds the files in force, replays their batches, and makes the last ones durable again.
 //!
-//! The valid plain header with the highest number names the end of its predecessor, and so on back to the first file;
-//! what is not named counts for nothing. Only the last file can have an undurable tail, and it is never written or
-//! trusted again: its batches above the durable watermark are appended anew and synced before the new file's header is
-//! written, and the new file names the last durable batch. A cut anywhere in between leaves the old files in force.
+//! The valid plain header with the highest number names the end of its predecessor, and so on back to the first file.
+//! Anything else is void. Only the last file can have a tail that is not durable. It is never written or trusted again:
+//! its batches above the watermark are appended to a new file and synced before the header of that file is written,
+//! which names the last durable batch. A power loss in between leaves the old files in force.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,52 +14,55 @@ use orcas_base::planted::{self, Bug};
 use orcas_fs::FileSystem;
 use orcas_record::Sequence;
 
-use super::files::{Link, Place};
-use super::format::{FILE_HEADER, LogKeys};
+use super::batch::Batch;
+use super::directory::LogDirectory;
+use super::format::FILE_HEADER;
 use super::header::Header;
+use super::link::Link;
 use super::scan::{Scanned, Scanner};
 use super::survey::Survey;
-use super::writer::{Appended, Batch, Found, Log};
+use super::writer::{Appended, Found, Log};
 use super::{LogOptions, LogPosition, RecoveredBatch, file_path};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
-    /// `applied` is no place in this log from which it can be replayed, and no damage explains it: whatever it was
-    /// applied to is not this log's, or was compacted since.
+    /// This log cannot be replayed from `applied`, and the reason is not damage: the index belongs to another log, or
+    /// what follows `applied` has been compacted since.
     #[error("the applied position is not in the log")]
     NoMatchingPosition,
     #[error(transparent)]
     Failed(#[from] Error),
 }
 
-/// The log, ready to append, after every batch was visited.
+/// The log, ready to append, after all batches were visited.
 pub struct Recovered {
     pub log: Log,
     pub last_sequence: Sequence,
-    /// Bytes behind the last batch that had been written but do not count.
+    /// Bytes of the torn tail, which was dropped.
     pub torn_bytes: u64,
-    /// Batches that were not known to be durable and now are, in the new file.
+    /// Batches that were not known to be durable and were appended to the new file.
     pub reappended_batches: usize,
 }
 
 type Visit<'a> = &'a mut dyn FnMut(RecoveredBatch) -> Result<()>;
 
-/// Replays what stands behind `applied` (everything for `None`) in order through `visit`, each batch after it is known
-/// to be durable, and continues in a new file. The store's lock must be held. Files that are not in force stay until
-/// `Log::keep`; of a run that was compacted, the file may be visited or the ones it stands for.
+/// Passes the batches after `applied` (all for `None`) to `visit`, in order, each once it is known to be durable, and
+/// continues in a new file. The caller holds the lock of the store. Files that are not in force stay until `Log::keep`;
+/// of a compacted run, either the compacted file or the files that it replaces are visited.
 ///
-/// Errors: `Corrupt` for damage to anything that may have been acknowledged, `Missing` and `Foreign` for files,
-/// `Version` for a newer format.
+/// # Errors
+/// `Corrupt` for damage to anything that may have been acknowledged, `Missing` and `Foreign` for files, `Version` for
+/// another format.
 pub fn recover(
     fs: Arc<dyn FileSystem>,
     options: LogOptions,
     applied: Option<&LogPosition>,
     visit: Visit<'_>,
 ) -> Result<Recovered, RecoverError> {
-    let place = Place { fs, keys: LogKeys::derive(&options.commit_key), options: Arc::new(options) };
-    let dir = &place.options.dir;
-    let survey = Survey::take(&place)?;
-    let files = survey.walk(&place.options)?;
+    let directory = LogDirectory::new(fs, options);
+    let dir = &directory.options.dir;
+    let survey = Survey::take(&directory)?;
+    let files = survey.walk(&directory.options)?;
 
     let mut replay = Replay { durable_end: LogPosition::ORIGIN, watermark: 0, pending: VecDeque::new(), visit };
     let mut torn_bytes = 0;
@@ -67,8 +70,8 @@ pub fn recover(
     let mut from = None;
     if let Some(applied) = applied {
         todo = &files[start_file(&files, &survey, applied, dir)?..];
-        // What was applied before a compaction knows things whose end the compacted file has dropped, and later records
-        // speak of things that it has dropped: only a replay from the beginning makes sense of it.
+        // An index from before a compaction contains things whose deletion the compacted file has dropped, and later
+        // records refer to things that it has dropped. Such an index must be rebuilt from the beginning.
         if todo.iter().any(|header| matches!(header, Header::Compacted(_))) {
             return Err(RecoverError::NoMatchingPosition);
         }
@@ -76,8 +79,8 @@ pub fn recover(
         replay.watermark = applied.sequence;
     }
     for (index, header) in todo.iter().enumerate() {
-        let mut scanner = place.scanner(header)?;
-        // This file's own header is not known to be durable before one of its batches is.
+        let mut scanner = directory.scanner(header)?;
+        // The header of this file is known to be durable only once one of its batches is.
         replay.durable_end = header.from().clone();
         if let Some(applied) = from.take() {
             seek(&mut scanner, applied, index + 1 == todo.len())?;
@@ -89,7 +92,7 @@ pub fn recover(
         }
     }
 
-    survey.remove_void(&*place.fs, dir)?;
+    survey.remove_void(&*directory.fs, dir)?;
     let mut appended = Vec::new();
     let counting = replay.pending.back().map_or(&replay.durable_end, |last| &last.batch.position);
     let last = files.last().map(|last| {
@@ -98,7 +101,7 @@ pub fn recover(
     });
     let found = Found { links: links(files, &replay.durable_end), end: replay.durable_end.clone(), last, survey };
     let (pending, watermark) = (&mut replay.pending, replay.watermark);
-    let log = Log::start(place, found, &mut |log| {
+    let log = Log::start(directory, found, &mut |log| {
         for scanned in pending.drain(..) {
             appended.push(append_again(log, scanned, watermark)?);
         }
@@ -112,8 +115,8 @@ pub fn recover(
     Ok(Recovered { log, last_sequence, torn_bytes, reappended_batches })
 }
 
-/// Whether `applied` is the place before the first batch of a file: where the one before ends, whether or not that is
-/// still there, or the beginning of the file under its own number or that of one that held nothing or is compacted.
+/// Whether `applied` is the position before the first batch of a file. This is the end of the previous file, even if
+/// that is gone; or the start of a file with the same predecessor, which may be empty or compacted by now.
 fn begins_at(header: &Header, applied: &LogPosition) -> bool {
     let end = header.from();
     applied == end || applied.offset == FILE_HEADER && applied.chain == end.chain && applied.sequence == end.sequence
@@ -137,7 +140,7 @@ fn start_file(files: &[Header], survey: &Survey, applied: &LogPosition, dir: &Pa
     Err(RecoverError::NoMatchingPosition)
 }
 
-/// The chain that ends at `end`. The last of the files is not part of it unless the end is in it.
+/// The chain that ends at `end`. The last file is part of it only if the end is in that file.
 fn links(files: Vec<Header>, end: &LogPosition) -> Vec<Link> {
     let mut ends: Vec<LogPosition> = files.iter().skip(1).map(|header| header.from().clone()).collect();
     if files.last().is_some_and(|last| last.number() == end.file) {
@@ -146,17 +149,17 @@ fn links(files: Vec<Header>, end: &LogPosition) -> Vec<Link> {
     files.into_iter().zip(ends).map(|(header, end)| Link { header, end }).collect()
 }
 
-/// Brings the scanner behind the applied batches of its file.
+/// Moves the scanner past the applied batches of its file.
 fn seek(scanner: &mut Scanner, applied: &LogPosition, last: bool) -> Result<(), RecoverError> {
-    // What was applied is not read again: damage to it costs what it hit, and whoever reads that finds it.
+    // Applied batches are not read again. Damage to them is found when the damaged content is read.
     if scanner.seek(applied)? {
         return Ok(());
     }
     if !last {
         return Err(RecoverError::NoMatchingPosition);
     }
-    // Applied batches were durable: if the chain of the last file breaks before their end, it lost them. If it goes past
-    // it, the position is not one of this log.
+    // Applied batches were durable. If the chain of the last file breaks before their end, they are damaged. If it
+    // continues past their end, the position is not one of this log.
     while scanner.position().offset < applied.offset {
         if scanner.next()?.is_none() {
             return Err(scanner.corrupt("batches that had been applied are gone").into());
@@ -165,9 +168,9 @@ fn seek(scanner: &mut Scanner, applied: &LogPosition, last: bool) -> Result<(), 
     if scanner.position() == applied { Ok(()) } else { Err(RecoverError::NoMatchingPosition) }
 }
 
-/// Passes batches on once they are known to be durable.
+/// Visits batches once they are known to be durable.
 struct Replay<'a> {
-    /// Behind the last batch that is known to be durable.
+    /// End of the last batch that is known to be durable.
     durable_end: LogPosition,
     /// Highest sequence known to be durable.
     watermark: Sequence,
@@ -176,14 +179,14 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// A file with a successor: every batch up to `end` was durable before the successor existed.
+    /// Replays a file with a successor. Every batch up to `end` was durable before the successor existed.
     fn sealed_file(&mut self, scanner: &mut Scanner, header: &Header, end: &LogPosition) -> Result<()> {
         Link { header: header.clone(), end: end.clone() }.replay(scanner, self.visit)?;
         self.watermark = self.watermark.max(end.sequence);
         Ok(())
     }
 
-    /// The last file: what may be undurable stays pending. Returns the bytes behind the end that do not count.
+    /// Replays the last file. Batches that may not be durable stay pending. Returns the bytes of the torn tail.
     fn last_file(&mut self, scanner: &mut Scanner, durable: Sequence) -> Result<u64> {
         self.watermark = self.watermark.max(durable);
         while let Some(scanned) = scanner.next()? {
@@ -196,7 +199,7 @@ impl Replay<'_> {
             }
         }
         let end = scanner.position().clone();
-        let claims = scanner.claims_behind()?;
+        let claims = scanner.claims_after_end()?;
         if claims.durable.max(self.watermark) > end.sequence && !planted::is(Bug::DamageTakenForATornEnd) {
             return Err(scanner.corrupt("the chain breaks before batches that were durable"));
         }

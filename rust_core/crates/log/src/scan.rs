@@ -1,7 +1,7 @@
-//! Reads the batches of one log file in order, in large blocks, payloads as slices of them.
+//! Reads the batches of a log file in order. Payloads are slices of the large blocks that are read.
 //!
-//! Stops at the first frame or commit record that does not continue the chain and never looks for another beginning;
-//! `claims_behind` looks behind a break only to tell damage from a torn tail.
+//! A scan stops at the first frame or commit record that does not continue the chain. Only `claims_after_end` looks
+//! further, to distinguish damage from a torn tail.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::{LogPosition, RecoveredBatch, RecoveredRecord};
 /// Bytes read at a time.
 const SCAN_BLOCK: u64 = 4 * 1024 * 1024;
 
-/// A batch and what its commit record says about earlier ones.
+/// A batch, and the highest sequence that its commit record says is durable.
 pub struct Scanned {
     pub batch: RecoveredBatch,
     pub durable: Sequence,
@@ -34,7 +34,7 @@ pub struct Scanner {
     keys: LogKeys,
     seal: FileSeal,
     length: u64,
-    /// Behind the last batch that continued the chain.
+    /// End of the last batch that continues the chain.
     position: LogPosition,
     /// Bytes of the file from `block_start`.
     block: Bytes,
@@ -42,7 +42,7 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Begins behind the file's header.
+    /// Begins at the first frame.
     pub fn new(file: Arc<dyn File>, path: PathBuf, keys: LogKeys, header: &Header) -> Result<Self> {
         let position = LogPosition { file: header.number(), offset: FILE_HEADER, ..header.from().clone() };
         let length = file.len()?;
@@ -53,8 +53,8 @@ impl Scanner {
         &self.position
     }
 
-    /// Goes on behind the batch that ends at `position`; `false` when no such batch ends there. Its own commit record
-    /// proves that one does, or, if that is damaged, a batch behind it that continues the chain from there.
+    /// Continues after the batch that ends at `position`. `false` if no such batch ends there. The proof is its commit
+    /// record or, if that is damaged, a following batch that continues the chain from `position`.
     pub fn seek(&mut self, position: &LogPosition) -> Result<bool> {
         if *position == self.position {
             return Ok(true);
@@ -76,7 +76,7 @@ impl Scanner {
         Ok(proven)
     }
 
-    /// The next batch; `None` where the chain ends.
+    /// The next batch. `None` where the chain ends.
     pub fn next(&mut self) -> Result<Option<Scanned>> {
         let start = self.position.offset;
         let mut chain = self.keys.chain_after(&self.position.chain);
@@ -127,9 +127,9 @@ impl Scanner {
         }
     }
 
-    /// The highest durable sequence that genuine commit records behind the current position claim, and the end of
-    /// the last bytes that are not zero.
-    pub fn claims_behind(&mut self) -> Result<Claims> {
+    /// Searches everything after the current position: the highest durable sequence in a genuine commit record, and the
+    /// end of the last bytes that are not zero.
+    pub fn claims_after_end(&mut self) -> Result<Claims> {
         let mut claims = Claims { durable: 0, written_end: self.position.offset };
         let mut at = self.position.offset;
         while at + FRAME_ALIGN as u64 <= self.length {
@@ -174,7 +174,7 @@ impl Scanner {
         self.block_start <= at && at + length as u64 <= self.block_start + self.block.len() as u64
     }
 
-    /// Chains the bytes of the present block up to `until`, before the block is left.
+    /// Hashes the bytes of the current block up to `until`, before another block is loaded.
     fn hash(&self, chain: &mut blake3::Hasher, hashed: &mut u64, until: u64) {
         if *hashed < until {
             let from = (*hashed - self.block_start) as usize;
@@ -183,14 +183,14 @@ impl Scanner {
         }
     }
 
-    /// Makes the present block hold `length` bytes at `at`; `false` beyond the file.
+    /// Loads `length` bytes at `at` into the current block. `false` beyond the end of the file.
     fn load(&mut self, at: u64, length: usize) -> Result<bool> {
         if !self.holds(at, length) {
             if at + length as u64 > self.length {
                 return Ok(false);
             }
             let wanted = (self.length - at).min(SCAN_BLOCK).max(length as u64) as usize;
-            // The memory of the block before serves again when no payload in it is kept.
+            // The memory of the previous block is reused if no payload in it is kept.
             let mut block = std::mem::take(&mut self.block).try_into_mut().unwrap_or_default();
             if block.capacity() < wanted {
                 block = BytesMut::zeroed(wanted);
@@ -203,7 +203,7 @@ impl Scanner {
         Ok(true)
     }
 
-    /// Bytes that `load` made present.
+    /// Bytes that `load` has loaded.
     fn view(&self, at: u64, length: usize) -> &[u8] {
         let from = (at - self.block_start) as usize;
         &self.block[from..from + length]

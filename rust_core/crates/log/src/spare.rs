@@ -1,8 +1,8 @@
-//! Preallocated log files, made ahead of need by any thread.
+//! Preallocates log files before they are needed, on any thread.
 //!
-//! A file is handed out only after its zeros and its directory entry are durable, so that a later sync of an append
-//! changes no metadata and a full disk shows here, not in an acknowledgement. On a nearly full disk files are small, so
-//! that there is room for one. Numbers are never used twice, nor are those of compacted files, which come from here too.
+//! A file is used only after its zeros and its directory entry are durable. So the sync of an append changes no metadata,
+//! and a full disk shows here and not in a commit. On a nearly full disk, files are small. This is also the source of
+//! the numbers of all log files, including compacted ones; no number is used twice.
 
 use std::sync::Arc;
 
@@ -17,9 +17,9 @@ use super::{LogOptions, file_path};
 const ZEROS: usize = 1024 * 1024;
 /// Bytes of a log file on a nearly full disk: some thousand deletions.
 const SMALL: u64 = 2 * 1024 * 1024;
-/// Bytes of the smallest log file, where there is no room for more.
+/// Bytes of the smallest log file, if there is no space for a larger one.
 const SMALLEST: u64 = 64 * 1024;
-/// The disk is nearly full when it has room for fewer files than this.
+/// The disk is nearly full when it has space for fewer files than this.
 const FILES_FREE_MIN: u64 = 4;
 
 pub(super) struct Spare {
@@ -28,7 +28,7 @@ pub(super) struct Spare {
     pub bytes: u64,
 }
 
-/// Bytes of the next log file on a disk that has so many free, where it may have `file_size`.
+/// Bytes of the next log file when `free` bytes are free and files have `file_size` bytes otherwise.
 pub fn size_at(free: u64, file_size: u64) -> u64 {
     if free / FILES_FREE_MIN < file_size { SMALL.min(file_size) } else { file_size }
 }
@@ -36,18 +36,18 @@ pub fn size_at(free: u64, file_size: u64) -> u64 {
 struct Slot {
     next_number: u64,
     ready: Option<Spare>,
-    /// The log has ended: nobody will take what is made from now on.
+    /// The log is closed, so no more files are made.
     closed: bool,
 }
 
-/// Makes the next log file ready; cheap to clone and to send to a background thread.
+/// Makes the next log file. Cheap to clone and to send to a background thread.
 #[derive(Clone)]
 pub struct SpareMaker {
     fs: Arc<dyn FileSystem>,
     options: Arc<LogOptions>,
-    /// Locked for as long as it takes to make a file.
+    /// Locked while a file is made.
     slot: Arc<Mutex<Slot>>,
-    /// Whether a file is ready or being made. Changes under the lock, and is read without it.
+    /// Whether a file is ready or being made. Changed under the lock, read without it.
     coming: Arc<AtomicBool>,
 }
 
@@ -57,8 +57,8 @@ impl SpareMaker {
         Self { fs, options, slot, coming: Arc::default() }
     }
 
-    /// Makes one spare file unless there is one. Blocks for as long as the disk takes to write `file_size` bytes; a
-    /// roll in that time waits for it.
+    /// Makes a spare file unless there is one. Blocks until the disk has written `file_size` bytes; a roll in that time
+    /// waits as well.
     pub fn make(&self) -> Result<()> {
         let mut slot = self.slot.lock();
         if slot.ready.is_none() && !slot.closed {
@@ -70,12 +70,12 @@ impl SpareMaker {
         Ok(())
     }
 
-    /// Whether a file is ready for the next roll, or being made. Never waits: a commit asks.
+    /// Whether a file is ready for the next roll, or being made. Never blocks, because commits call this.
     pub fn is_coming(&self) -> bool {
         self.coming.load(Ordering::Acquire)
     }
 
-    /// Gives the space of the spare file back, until another one is made. False when there is none.
+    /// Removes the spare file, to free its space. `false` if there is none.
     pub fn remove(&self) -> bool {
         self.remove_from(&mut self.slot.lock())
     }
@@ -89,11 +89,11 @@ impl SpareMaker {
     fn remove_from(&self, slot: &mut Slot) -> bool {
         let Some(spare) = slot.ready.take() else { return false };
         self.coming.store(false, Ordering::Release);
-        // A leftover is void and recovery removes it.
+        // If this fails, recovery removes the file.
         self.fs.remove(&file_path(&self.options.dir, spare.number)).is_ok()
     }
 
-    /// A number that no other file has or will have.
+    /// A new file number.
     pub(super) fn number(&self) -> u64 {
         let mut slot = self.slot.lock();
         slot.next_number += 1;
@@ -111,7 +111,7 @@ impl SpareMaker {
         }
     }
 
-    /// As large as there is room for.
+    /// Makes a file as large as the free space allows.
     fn create(&self, slot: &mut Slot) -> Result<Spare> {
         let free = self.fs.free_bytes(&self.options.dir).unwrap_or(u64::MAX);
         let mut bytes = size_at(free, self.options.file_size);
@@ -136,14 +136,14 @@ impl SpareMaker {
             Ok(file)
         });
         if created.is_err() {
-            // A leftover is void and recovery removes it; this only gives its space back sooner.
+            // Recovery would remove the incomplete file; this frees its space now.
             let _ = self.fs.remove(&path);
         }
         Ok(Spare { number, file: created?, bytes })
     }
 }
 
-/// Writes zeros over this range, so that it is allocated.
+/// Writes zeros to this range, so that it is allocated.
 pub(super) fn fill(file: &dyn File, from: u64, to: u64) -> Result<()> {
     let zeros = vec![0; ZEROS.min((to - from) as usize)];
     let mut offset = from;

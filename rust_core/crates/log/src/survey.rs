@@ -1,7 +1,7 @@
-//! What the log's directory holds, and the way back through it from the last file to the first.
+//! The files in the directory of the log, and the chain from the last file back to the first.
 //!
-//! Plain files name their predecessors. A compacted file stands for a run of them: it continues the walk wherever the
-//! run ended. Nothing is removed but by `Survey::remove`, and nothing that the walk of the moment needs.
+//! A plain file names its predecessor. A compacted file replaces a run of files and continues the chain where the run
+//! ended. Files are removed only by `remove_void` and `remove_others`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,36 +10,36 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
 use orcas_record::Sequence;
 
-use super::files::{Link, Place};
+use super::directory::LogDirectory;
 use super::format::FILE_HEADER;
 use super::header::{CompactedHeader, FileHeader, HEADER_ENCODED, Header, HeaderFault};
-use super::writer::give_back;
+use super::link::Link;
 use super::{LogOptions, LogPosition, file_number, file_path};
 
 pub(super) struct Survey {
     plain: BTreeMap<u64, FileHeader>,
     compacted: BTreeMap<u64, CompactedHeader>,
-    /// Compacted files by the number of the plain file in which their runs ended, oldest first.
+    /// Compacted files by the number of the plain file in which their run ends, oldest first.
     ends: BTreeMap<u64, Vec<u64>>,
-    /// Compacted files whose headers are damaged: who knows what they stood for.
+    /// Compacted files with damaged headers, so that their runs are unknown.
     damaged: Vec<u64>,
-    /// Never in force: no header was ever written.
+    /// Files without a header, which were never in force.
     void: Vec<u64>,
-    /// The highest number that any file has.
+    /// The highest number of any file.
     pub highest: u64,
     /// Bytes of every file.
     lengths: BTreeMap<u64, u64>,
 }
 
-/// One step of the walk back, with what else could continue it from there.
+/// One step of the walk back, with the files that may precede it.
 struct Step {
     header: Header,
     candidates: std::vec::IntoIter<Header>,
 }
 
 impl Survey {
-    pub fn take(place: &Place) -> Result<Self> {
-        let Place { fs, options, keys } = place;
+    pub fn take(directory: &LogDirectory) -> Result<Self> {
+        let LogDirectory { fs, options, keys } = directory;
         let mut survey = Self {
             plain: BTreeMap::new(),
             compacted: BTreeMap::new(),
@@ -62,7 +62,7 @@ impl Survey {
             if decoded.is_ok()
                 && let Some((at, copy)) = Header::lost_copy(&encoded)
             {
-                // The other copy serves; a start that cannot mend this one leaves it for the next.
+                // The other copy suffices. If this one cannot be repaired, the next start tries again.
                 drop(fs.open(&path, Open::Write).and_then(|file| file.write_at(at, copy)));
             }
             match decoded {
@@ -78,18 +78,18 @@ impl Survey {
         Ok(survey)
     }
 
-    /// From the first file to the last, each beginning where the one before ends. At each end the plain file comes
-    /// first: a compacted one may be of no account yet. Of several compacted files the oldest comes first: the one
-    /// that no record names yet, if there is one, is the newest.
+    /// The chain from the first file to the last. If several files may continue it, a plain file is preferred, because a
+    /// compacted one may not be in force yet. Of several compacted files the oldest is preferred, because one that no
+    /// record names is the newest.
     pub fn walk(&self, options: &LogOptions) -> Result<Vec<Header>> {
         let Some(last) = self.plain.values().next_back() else {
             return match options.established || !self.compacted.is_empty() || !self.damaged.is_empty() {
-                true => Err(self.lost(&options.dir)),
+                true => Err(self.no_plain_file(&options.dir)),
                 false => Ok(Vec::new()),
             };
         };
-        let mut lack = None;
-        // Whether a file leads back to the beginning does not depend on the way to it, so each is tried once.
+        let mut error = None;
+        // Whether a file leads back to the beginning does not depend on how it was reached, so each is tried once.
         let mut tried = BTreeSet::new();
         let mut steps = vec![self.step(Header::Plain(last.clone()))];
         while let Some(step) = steps.last_mut() {
@@ -100,7 +100,7 @@ impl Survey {
                 Some(next) if tried.insert(next.number()) => steps.push(self.step(next)),
                 Some(_) => {}
                 None => {
-                    lack.get_or_insert_with(|| self.lack(&options.dir, &step.header));
+                    error.get_or_insert_with(|| self.no_predecessor(&options.dir, &step.header));
                     steps.pop();
                 }
             }
@@ -108,7 +108,7 @@ impl Survey {
         if let Some(damaged) = self.damaged.first() {
             return Err(HeaderFault::CompactedDamaged.into_error(&file_path(&options.dir, *damaged)));
         }
-        Err(lack.unwrap_or_else(|| self.lost(&options.dir)))
+        Err(error.unwrap_or_else(|| self.no_plain_file(&options.dir)))
     }
 
     fn step(&self, header: Header) -> Step {
@@ -128,8 +128,8 @@ impl Survey {
         numbers.filter_map(|number| self.compacted.get(number)).filter(move |header| header.end == *end)
     }
 
-    /// What keeps the walk from going on before `header`.
-    fn lack(&self, dir: &Path, header: &Header) -> Error {
+    /// Why no file precedes `header`.
+    fn no_predecessor(&self, dir: &Path, header: &Header) -> Error {
         let number = header.from().file;
         let path = file_path(dir, number);
         if self.void.contains(&number) {
@@ -141,8 +141,8 @@ impl Survey {
         }
     }
 
-    /// What to say of a log without any plain file in force.
-    fn lost(&self, dir: &Path) -> Error {
+    /// The error for a log without any plain file in force.
+    fn no_plain_file(&self, dir: &Path) -> Error {
         match self.void.first() {
             Some(number) => Error::corrupt(&file_path(dir, *number), 0, "no file of the log has a header"),
             None => Error::Missing { path: file_path(dir, 1) },
@@ -154,21 +154,21 @@ impl Survey {
         self.plain.contains_key(&number) || self.compacted.contains_key(&number)
     }
 
-    /// The chain that ends at `end`, oldest first, if exactly the `compacted` files (number, first and last sequence)
-    /// of all of them are in force.
+    /// The chain that ends at `end`, oldest first, where exactly the `compacted` files (number, first and last sequence)
+    /// are in force.
     pub fn chain(&self, dir: &Path, end: &LogPosition, compacted: &[(u64, Sequence, Sequence)]) -> Result<Vec<Link>> {
         let mut wanted: BTreeMap<u64, (Sequence, Sequence)> =
             compacted.iter().map(|(number, first, last)| (*number, (*first, *last))).collect();
         let mut links = Vec::new();
         let mut end = end.clone();
         while end.file > 0 {
-            let standing = self.ending_at(&end).find(|header| wanted.contains_key(&header.number));
-            let header = match (standing, self.plain.get(&end.file)) {
+            let in_force = self.ending_at(&end).find(|header| wanted.contains_key(&header.number));
+            let header = match (in_force, self.plain.get(&end.file)) {
                 (Some(header), _) => {
                     let covered = (header.from.sequence.saturating_add(1), header.end.sequence);
                     if wanted.remove(&header.number) != Some(covered) {
                         let path = file_path(dir, header.number);
-                        return Err(Error::corrupt(&path, 0, "the file stands for other records than the index says"));
+                        return Err(Error::corrupt(&path, 0, "the file covers other records than the index says"));
                     }
                     Header::Compacted(header.clone())
                 }
@@ -181,7 +181,11 @@ impl Survey {
         if let Some(number) = wanted.keys().next() {
             let path = file_path(dir, *number);
             return Err(match self.lengths.contains_key(number) {
-                true => Error::corrupt(&path, 0, "the index says that the file is in force, but it has no place"),
+                true => Error::corrupt(
+                    &path,
+                    0,
+                    "the index says that the file is in force, but it does not fit into the chain",
+                ),
                 false => Error::Missing { path },
             });
         }
@@ -189,7 +193,7 @@ impl Survey {
         Ok(links)
     }
 
-    /// Files that end before the batches that stand in them do.
+    /// Files that are shorter than their batches.
     pub fn cut_short(&self, dir: &Path, links: &[Link]) -> Vec<PathBuf> {
         let length = |number| self.lengths.get(&number).copied().unwrap_or(0);
         let short = links.iter().filter(|link| length(link.header.number()) < link.bytes());
@@ -207,13 +211,13 @@ impl Survey {
         remove(fs, dir, all.copied().filter(|number| !kept.contains(number)))
     }
 
-    /// Once the new file is in force: what stands behind the named ends of all files before it.
-    pub fn give_back(&self, fs: &dyn FileSystem, dir: &Path, links: &[Link]) {
+    /// Returns the space allocated after the ends of all files before the new one, once that is in force.
+    pub fn truncate(&self, directory: &LogDirectory, links: &[Link]) {
         for end in links.iter().map(|link| &link.end) {
             if self.plain.contains_key(&end.file)
                 && self.lengths.get(&end.file).is_some_and(|bytes| *bytes > end.offset)
             {
-                give_back(fs, dir, end.file, end.offset);
+                directory.truncate(end.file, end.offset);
             }
         }
     }

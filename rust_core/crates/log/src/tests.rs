@@ -1,4 +1,4 @@
-//! The log on a real file system: what goes in comes out, and what was tampered with does not.
+//! The log on a real file system: batches are found again, and damaged or forged ones are not.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ fn payload(sequence: u64, length: usize) -> Vec<u8> {
     (0..length).map(|i| (i as u64 * 31 + sequence) as u8).collect()
 }
 
-/// Appends one record a batch, each synced; returns where each batch ended.
+/// Appends and syncs batches of one record. Returns the end of each.
 fn write(log: &mut Log, sequences: std::ops::RangeInclusive<u64>, length: usize) -> Vec<LogPosition> {
     let mut batch = Batch::new();
     sequences
@@ -122,7 +122,7 @@ fn contents_are_read_where_recovery_and_append_say() {
     check(&recovered.log.reader(), &ContentLocation { file: record.file, offset: record.frame_offset, ..location });
 }
 
-/// The bytes of a file and a way to replace them.
+/// Changes the bytes of a file. Returns the old ones.
 fn damage(dir: &Path, file: u64, change: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let path = file_path(dir, file);
     let good = std::fs::read(&path).unwrap();
@@ -213,7 +213,7 @@ fn after_a_clean_end_no_damage_is_taken_for_a_torn_tail() {
 }
 
 #[test]
-fn a_header_outlives_damage_to_either_copy_and_is_mended() {
+fn damage_to_either_copy_of_a_header_is_repaired() {
     let (dir, _) = three_batches();
     let good = std::fs::read(file_path(dir.path(), 1)).unwrap();
     for at in (0..164).chain(2048..2048 + 164) {
@@ -236,7 +236,7 @@ fn a_header_outlives_damage_to_either_copy_and_is_mended() {
 }
 
 #[test]
-fn a_flip_before_durable_batches_refuses_to_start_at_any_byte() {
+fn a_flipped_bit_before_durable_batches_stops_the_start_at_any_byte() {
     let (dir, ends) = three_batches();
     for at in 4096..ends[1].offset as usize {
         let good = damage(dir.path(), 1, |bytes| bytes[at] ^= 0x40);
@@ -248,7 +248,7 @@ fn a_flip_before_durable_batches_refuses_to_start_at_any_byte() {
 }
 
 #[test]
-fn a_flip_in_a_sealed_file_refuses_to_start() {
+fn a_flipped_bit_in_a_sealed_file_stops_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let (mut recovered, _) = open(dir.path());
     let ends = write(&mut recovered.log, 1..=60, 3000);
@@ -330,7 +330,7 @@ fn missing_foreign_and_swapped_files_are_refused() {
 }
 
 #[test]
-fn spares_and_strangers_names_do_not_matter() {
+fn spare_files_and_other_names_are_ignored() {
     let (dir, _) = three_batches();
     std::fs::write(file_path(dir.path(), 2), vec![0; 8192]).unwrap();
     std::fs::write(file_path(dir.path(), 9), b"").unwrap();
@@ -353,7 +353,7 @@ fn starts_without_writes_leave_no_files_behind() {
 }
 
 #[test]
-fn replay_goes_on_behind_any_applied_position() {
+fn replay_continues_after_any_applied_position() {
     let dir = tempfile::tempdir().unwrap();
     let (mut recovered, _) = open(dir.path());
     let ends = write(&mut recovered.log, 1..=60, 3000);
@@ -408,9 +408,9 @@ fn a_spare_made_by_another_thread_is_taken_by_the_roll() {
     check(&open(dir.path()).1, 1..=30, 3000);
 }
 
-/// Making a file takes as long as the disk takes to write it; a commit asks meanwhile.
+/// Making a file takes as long as the disk needs to write it, and a commit asks in that time.
 #[test]
-fn nobody_waits_to_be_told_that_a_spare_is_being_made() {
+fn asking_whether_a_spare_is_being_made_does_not_block() {
     let disk = SimDisk::new();
     disk.create_dir(Path::new("/log")).unwrap();
     let recovered = recover(Arc::new(disk.clone()), options(Path::new("/log")), None, &mut |_| Ok(())).unwrap();

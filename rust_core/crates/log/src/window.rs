@@ -1,5 +1,5 @@
-//! The part of a log file that is in memory, for whoever reads the file from one end to the other and goes on behind
-//! damage: what the disk cannot read comes as zeros, and behind a break the next frame is looked for.
+//! The part of a log file that is in memory, for reading a file from start to end past any damage: unreadable sectors
+//! read as zeros, and `next_frame` finds the next frame after damage.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use super::format::{FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameHeader};
 /// Bytes read at a time.
 const BLOCK: u64 = 4 * 1024 * 1024;
 
-/// Told the bytes of every read before it; an error ends whatever reads.
+/// Called with the number of bytes before every read. An error ends the reading.
 pub type Meter<'a> = &'a dyn Fn(u64) -> Result<()>;
 
 pub struct Window<'a> {
     file: Arc<dyn File>,
-    /// Bytes behind it are of no account.
+    /// Bytes from here on are ignored.
     pub limit: u64,
     block: Bytes,
     start: u64,
@@ -36,10 +36,10 @@ impl<'a> Window<'a> {
         self.start <= at && at + length as u64 <= self.start + self.block.len() as u64
     }
 
-    /// Makes the window hold `length` bytes at `at`; false beyond the limit.
+    /// Loads `length` bytes at `at` into the window. `false` beyond the limit.
     ///
     /// # Errors
-    /// What reading ran into, and the meter's.
+    /// When reading fails, and errors of the meter.
     pub fn load(&mut self, at: u64, length: usize) -> Result<bool> {
         if self.holds(at, length) {
             return Ok(true);
@@ -49,7 +49,7 @@ impl<'a> Window<'a> {
         }
         let wanted = (self.limit - at).min(BLOCK).max(length as u64) as usize;
         (self.meter)(wanted as u64)?;
-        // The memory of the block before serves again when no payload in it is kept.
+        // The memory of the previous block is reused if no payload in it is kept.
         let mut block = std::mem::take(&mut self.block).try_into_mut().unwrap_or_default();
         if block.capacity() < wanted {
             block = BytesMut::zeroed(wanted);
@@ -71,13 +71,13 @@ impl<'a> Window<'a> {
         self.block.slice(from..from + length)
     }
 
-    /// Everything in the window from `at` on.
+    /// The rest of the window from `at` on.
     pub fn rest(&self, at: u64) -> &[u8] {
         &self.block[(at - self.start) as usize..]
     }
 
-    /// The first whole frame behind `from` that is one of the file of `seal` and can follow the record `last`, when the
-    /// file holds none behind `until`.
+    /// The first whole frame after `from` that belongs to the file of `seal` and can follow the record `last`. `until` is
+    /// the last record of the file, if known.
     ///
     /// # Errors
     /// As `load`.
@@ -90,17 +90,17 @@ impl<'a> Window<'a> {
         let mut at = from + FRAME_ALIGN as u64;
         while self.load(at, FRAME_HEADER)? {
             let bytes = self.rest(at);
-            // The last few bytes of a block are looked at again with those behind them.
+            // The last bytes of a block are examined again with those that follow.
             let whole = bytes.len() - FRAME_HEADER + 1;
             for offset in (0..whole).step_by(FRAME_ALIGN) {
                 let candidate = &bytes[offset..offset + FRAME_HEADER];
                 if !FrameHeader::is_likely(candidate) {
                     continue;
                 }
-                let place = at + offset as u64;
-                let Some(header) = FrameHeader::decode(&field(candidate, 0), seal, place) else { continue };
-                if place + header.frame_length() as u64 <= self.limit && header.follows(last, until) {
-                    return Ok(Some((place, header)));
+                let found_at = at + offset as u64;
+                let Some(header) = FrameHeader::decode(&field(candidate, 0), seal, found_at) else { continue };
+                if found_at + header.frame_length() as u64 <= self.limit && header.follows(last, until) {
+                    return Ok(Some((found_at, header)));
                 }
             }
             at += whole.next_multiple_of(FRAME_ALIGN) as u64;

@@ -1,4 +1,4 @@
-//! Any record of a given kind, within what its fields can hold.
+//! Arbitrary records of a given kind.
 
 use proptest::collection::vec;
 use proptest::option;

@@ -1,14 +1,14 @@
-//! From payload bytes to records. Trusts nothing: it is given frames whose checksum held, yet a wrong length or code is
-//! an error, never a panic.
+//! Decodes the payloads of records. Although the checksum of the frame matched, a wrong length or code is an error and not
+//! a panic.
 
 use super::kinds::*;
 use super::*;
 use orcas_base::error::{Error, Result};
 
-/// Reads the payload of a frame of type `kind`; byte strings of the result are slices of `payload`.
+/// Decodes the payload of a frame of type `kind`. Byte strings of the result are slices of `payload`.
 ///
 /// # Errors
-/// [`Error::Record`] for an unknown type, a cut or overlong payload, or a value out of its range.
+/// [`Error::Record`] for an unknown type, a payload that is too short or too long, or a value out of range.
 pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
     let mut input = Input { rest: payload.clone() };
     let record = match kind {
@@ -73,7 +73,7 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
     Ok(record)
 }
 
-/// What the beginning of a damaged payload seems to name. A hint only: any byte of it may be wrong.
+/// The bucket and key that the beginning of a damaged payload seems to name. Only a hint: any byte may be wrong.
 pub fn named_in(kind: u8, beginning: &Bytes) -> Option<(BucketId, Bytes)> {
     if !begins_with_key(kind) {
         return None;
@@ -139,7 +139,7 @@ impl Input {
         }
     }
 
-    /// A counted list whose entries take `length` bytes each.
+    /// A counted list of entries of `length` bytes.
     fn list<T>(&mut self, length: usize, read: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.u32()? as usize;
         if count > self.rest.len() / length {
@@ -188,7 +188,7 @@ impl Input {
         let checksum = self.checksum()?;
         let parts = self.u16()?;
         if checksum.is_none() && parts != 0 {
-            return Err(Error::Record { reason: "parts of a checksum that is not there" });
+            return Err(Error::Record { reason: "a number of parts without a checksum" });
         }
         Ok(checksum.map(|checksum| ObjectChecksum { checksum, parts }))
     }
@@ -225,7 +225,7 @@ impl Input {
 
     fn extents(&mut self) -> Result<Vec<Extent>> {
         let count = self.u32()? as usize;
-        // The smallest extent takes three bytes: a count beyond that cannot be true and must not reserve memory.
+        // The smallest extent has three bytes. A larger count is wrong and must not allocate memory.
         if count > self.rest.len() / 3 {
             return Err(Error::Record { reason: "more extents than the payload can hold" });
         }

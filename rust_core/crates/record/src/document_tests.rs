@@ -1,5 +1,5 @@
-//! The tables of records in `docs/format.md` against the encoder: the same kinds and structures, with the same fields of
-//! the same types in the same order, and the same values of codes.
+//! Compares the tables of records in `docs/format.md` with the encoder: kinds, structures, fields with types and order, and
+//! the values of codes.
 #![allow(clippy::disallowed_methods, reason = "the document is a file of the repository")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,13 +32,13 @@ impl fmt::Display for FieldType {
     }
 }
 
-/// What the encoder wrote of one record or structure: name, type and value of each field.
+/// What the encoder wrote for a record or structure: name, type and value of each field.
 struct Written {
     name: &'static str,
     fields: Vec<(&'static str, String, u64)>,
 }
 
-/// Notes the fields of a record.
+/// Records the fields that the encoder writes.
 #[derive(Default)]
 struct Notes {
     open: Vec<Written>,
@@ -60,7 +60,7 @@ impl Trace for &mut Notes {
     }
 }
 
-/// When a field is there.
+/// The condition under which a field is present.
 enum Condition {
     Is(u64),
     IsNot(u64),
@@ -107,7 +107,7 @@ impl Row {
     }
 }
 
-/// By the title of its section: `7 PutVersion` for a kind, `Version` for a structure.
+/// The tables by the title of their section: `7 PutVersion` for a kind, `Version` for a structure.
 fn tables(document: &str) -> BTreeMap<String, Vec<Row>> {
     let mut tables: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     let (mut title, mut in_table) = (String::new(), false);
@@ -128,12 +128,12 @@ fn tables(document: &str) -> BTreeMap<String, Vec<Row>> {
     tables
 }
 
-/// `PUT_VERSION` as the document has it.
+/// `PUT_VERSION` as in the document.
 fn camel_case(name: &str) -> String {
     name.split('_').map(|word| word[..1].to_owned() + &word[1..].to_lowercase()).collect()
 }
 
-/// Every record and structure in the samples, by the title that its section has.
+/// Every record and structure in the samples, with the title of its section.
 fn written() -> Vec<(String, Written)> {
     let mut all = Vec::new();
     for record in samples() {

@@ -1,5 +1,5 @@
-//! From records to payload bytes, as `docs/format.md` has them: the order of the calls is the order of the fields, and a
-//! test compares their names and types with the tables there.
+//! Encodes the payloads of records, as specified in `docs/format.md`. The order of the calls is the order of the fields; a
+//! test compares their names and types with the tables of the document.
 
 use super::kinds::*;
 use super::output::{Output, Trace};
@@ -15,7 +15,7 @@ pub fn encode_extents(extents: &[Extent], out: &mut Vec<u8>) {
     put_extents("extents", extents, &mut Output::new(out, ()));
 }
 
-/// As `encode`, for whoever wants to hear of the fields.
+/// Like `encode`, with a trace of the fields.
 pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
     match record {
         Record::CreateBucket(bucket) => {

@@ -34,13 +34,12 @@ kinds! {
     REPLACE_LOG = 21,
 }
 
-/// The frame type of [`Record::Content`], whose payload the log takes in two pieces.
+/// The frame type of [`Record::Content`], whose payload is passed to the log in two pieces.
 pub const fn content_kind(shared: bool) -> u8 {
     if shared { CONTENT } else { UNSHARED_CONTENT }
 }
 
-/// Whether a record of this type can end something that came before it: a version, or a bucket. So does one that is not
-/// known.
+/// Whether a record of this type may end a version or a bucket of an earlier record. True also for unknown types.
 pub const fn may_end(kind: u8) -> bool {
     !matches!(
         kind,

@@ -1,8 +1,8 @@
 //! The typed records of the log and what they are made of. Pure. `encode` and `decode` turn them into payload bytes and
-//! back; `docs/format.md` is the byte specification. A record's sequence stands in its frame, not in here.
+//! back; `docs/format.md` is the byte specification. The sequence of a record is in its frame.
 //!
-//! Blobs (contents and chunks), segments, versions and parts are named by the sequence of the record that brought
-//! them: never by a file or an offset, so compaction can move bytes without touching a manifest.
+//! Blobs (contents and chunks), segments, versions and parts are named by the sequence of the record that introduced
+//! them, not by file and offset, so compaction can move bytes without changing a manifest.
 #![forbid(unsafe_code)]
 
 mod decode;
@@ -30,7 +30,7 @@ pub use kinds::{content_kind, may_end};
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;
 
-/// Never reused, so that a bucket that was deleted and made again is another bucket.
+/// Never reused, so a bucket that was deleted and created again is a different one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BucketId(pub u64);
 
@@ -52,9 +52,9 @@ pub enum VersionId {
 /// A run of an object's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// At most `INLINE_MAX` bytes, too small to be worth sharing.
+    /// At most `INLINE_MAX` bytes, which are not shared.
     Inline(Bytes),
-    /// `length` bytes of a blob from `start`.
+    /// `length` bytes of a blob from `start` on.
     Blob { blob: Sequence, start: u32, length: u32 },
     /// A whole segment; `length` is the sum of its extents.
     Segment { segment: Sequence, length: u64 },
@@ -70,14 +70,14 @@ impl Extent {
     }
 }
 
-/// Content up to this size stands in the version record itself.
+/// Content up to this size is stored in the version record itself.
 pub const INLINE_MAX: usize = 256;
 /// Extents in one segment record.
 pub const SEGMENT_EXTENTS_MAX: usize = 16_384;
-/// Extents that a version or part carries itself; more go into segments.
+/// Most extents in a version or part. Longer manifests use segments.
 pub const MANIFEST_EXTENTS_MAX: usize = 64;
 
-/// The headers that are stored with an object and come back with it, as bytes without CR, LF or NUL.
+/// The headers that are stored with an object and returned with it, without CR, LF or NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectHeaders {
     pub content_type: Option<Bytes>,
@@ -111,48 +111,48 @@ pub struct Version {
     pub modified_ms: u64,
     pub size: u64,
     pub etag: Etag,
-    /// Of all bytes, when it was verified on the way in or the bucket asks for it; what an instant upload names.
+    /// Of the whole content, if the upload declared it or the bucket requires it. Instant uploads find content by it.
     pub sha256: Option<[u8; 32]>,
     pub checksum: Option<ObjectChecksum>,
     pub headers: ObjectHeaders,
-    /// Empty unless the object was completed from parts.
+    /// Empty unless the object was a multipart upload.
     pub parts: Vec<CompletedPart>,
     pub manifest: Vec<Extent>,
 }
 
-/// Settings of a bucket that the engine needs; the documents of the control plane are elsewhere.
+/// A bucket and the settings that the engine needs. Its configuration documents are in the control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     pub id: BucketId,
     pub name: Bytes,
     pub owner: Bytes,
     pub created_ms: u64,
-    /// As the client named it in LocationConstraint; empty for us-east-1.
+    /// The LocationConstraint of the client. Empty for us-east-1.
     pub location: Bytes,
     pub versioning: Versioning,
     pub settings: BucketSettings,
 }
 
-/// What a bucket may decide for itself; the store's default where it says nothing.
+/// Settings of a bucket. The default of the store applies to those that are not set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BucketSettings {
     /// Bytes.
     pub chunk_size: Option<u32>,
     pub durability: Option<Durability>,
     pub ref_level: Option<RefLevel>,
-    /// Content-defined instead of fixed boundaries.
+    /// Fixed or content-defined boundaries.
     pub chunking: Option<Chunking>,
-    /// The SHA-256 of every upload is computed and kept.
+    /// Whether the SHA-256 of every upload is computed and stored.
     pub keep_sha256: bool,
 }
 
-/// Whether new content is looked up among what its owner has stored before.
+/// Whether new content is looked up, to share content that its owner has stored before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefLevel {
     Off,
     /// Every content and chunk.
     Full,
-    /// Only what a filter over the first bytes takes for known.
+    /// Only content whose head may be known according to the filter.
     Fast,
 }
 
@@ -177,12 +177,12 @@ impl RefLevel {
     }
 }
 
-/// Where a large body is cut.
+/// How a large body is split into chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Chunking {
-    /// Every chunk size bytes.
+    /// Into chunks of the same size.
     Fixed,
-    /// Where the content says so (FastCDC), so that an insertion moves no later boundary.
+    /// At content-defined boundaries (FastCDC), so that an insertion does not move later boundaries.
     ContentDefined,
 }
 
@@ -207,7 +207,7 @@ pub enum Versioning {
     Suspended,
 }
 
-/// What an acknowledgement promises. Ordered: a batch is as durable as the most demanding write in it.
+/// What an acknowledgement guarantees. Ordered: a batch gets the highest durability of its writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
     UnsafeNone,
@@ -241,7 +241,7 @@ pub struct Upload {
     pub key: Bytes,
     pub initiated_ms: u64,
     pub headers: ObjectHeaders,
-    /// When the client chose them.
+    /// If the client chose one.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
 
@@ -257,7 +257,7 @@ pub struct Part {
     pub manifest: Vec<Extent>,
 }
 
-/// What happened, in the order of the log.
+/// An entry of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     CreateBucket(Bucket),
@@ -266,7 +266,7 @@ pub enum Record {
     DeleteBucket {
         bucket: BucketId,
     },
-    /// A pack was made durable in its directory; chunks may name it from here on.
+    /// The birth of a pack, whose directory entry is durable. Later chunks may name it.
     CreatePack {
         pack: u64,
     },
@@ -282,7 +282,7 @@ pub enum Record {
         fingerprint: Fingerprint,
         /// As for contents.
         shared: bool,
-        /// Hint of what the chunk begins with: see [`head_of`].
+        /// See [`head_of`].
         head: u64,
         pack: u64,
         offset: u64,
@@ -299,7 +299,7 @@ pub enum Record {
         key: Bytes,
         version_id: VersionId,
     },
-    /// Atomic: the version appears under its new name and the one at the old name goes.
+    /// Atomically adds the version under its new name and removes the one under the old name.
     MoveVersion {
         from_bucket: BucketId,
         from_key: Bytes,
@@ -311,14 +311,14 @@ pub enum Record {
     AbortUpload {
         upload: UploadId,
     },
-    /// Atomic: the version appears and the upload with its parts goes; `request` is the digest of the part list, so
-    /// that a repeated request gets the same answer.
+    /// Atomically adds the version and removes the upload with its parts. `request` is the digest of the part list, by which
+    /// a repeated request is recognised.
     CompleteUpload {
         upload: UploadId,
         request: [u8; 32],
         version: Version,
     },
-    /// What is left of `CompleteUpload` when its version is gone: the answer for a repeated request.
+    /// Replaces `CompleteUpload` when its version is gone, to keep the answer for a repeated request.
     RememberUpload {
         upload: UploadId,
         request: [u8; 32],
@@ -328,26 +328,25 @@ pub enum Record {
         etag: Etag,
         checksum: Option<ObjectChecksum>,
     },
-    /// Nothing refers to these blobs and nothing will: from here on their fingerprints are unknown and their bytes may
-    /// be destroyed. Ascending.
+    /// Condemns blobs without references. From here on their fingerprints are unknown and their bytes may be destroyed.
+    /// Ascending.
     CondemnBlobs {
         blobs: Vec<Sequence>,
     },
-    /// Chunks that are durable in another pack now; a blob that is not there any more is passed over.
+    /// Chunks that are now durable in another pack. Blobs that no longer exist are ignored.
     MoveChunks {
         moves: Vec<ChunkMove>,
     },
-    /// No chunk that counts is in the pack any more; its file goes.
+    /// The pack has no live chunk any more, and its file is deleted.
     RetirePack {
         pack: u64,
     },
-    /// Contents that are durable in the compacted log file `file` now.
+    /// Contents that are now durable in the compacted log file `file`.
     MoveContents {
         file: u64,
         moves: Vec<ContentMove>,
     },
-    /// The compacted log file `file` holds everything that counts of the records `first..=last`; the files that held
-    /// them go.
+    /// The compacted log file `file` replaces the files with the records `first..=last`, which are deleted.
     ReplaceLog {
         file: u64,
         first: Sequence,
@@ -356,7 +355,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// The extents that the record brings: a manifest or a segment.
+    /// The extents of a manifest or a segment.
     pub fn extents(&self) -> &[Extent] {
         match self {
             Self::PutVersion(version) | Self::MoveVersion { version, .. } | Self::CompleteUpload { version, .. } => {
@@ -384,27 +383,27 @@ pub struct ContentMove {
     pub offset: u64,
 }
 
-/// Entries of one `CondemnBlobs`, `MoveChunks` or `MoveContents` record.
+/// Most entries of a `CondemnBlobs`, `MoveChunks` or `MoveContents` record.
 pub const MOVES_MAX: usize = 4_096;
 
 /// Bytes that the head of a blob covers.
 pub const HEAD_LENGTH: usize = 100 * 1024;
 
-/// The head of a blob: the first eight bytes of the keyed BLAKE3 of its first `HEAD_LENGTH` bytes. Of a blob that is
-/// not longer, that is its fingerprint's beginning. A hint, never a fingerprint.
+/// The head of a blob, from the keyed BLAKE3 of its first `HEAD_LENGTH` bytes. For a blob that is not longer, this is the
+/// beginning of its fingerprint. A hint, which does not identify the blob.
 pub fn head_of(hash: &[u8; 32]) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = *hash;
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Objects from this size on are found by the SHA-256 that their version keeps, bytes: smaller ones are sent as fast as
-/// asked for.
+/// Bytes from which on instant uploads find an object by its SHA-256. To send a smaller one takes no longer than to ask
+/// for it.
 pub const INSTANT_SIZE_MIN: u64 = 65_536;
 
-/// The largest body that is stored as a content in the log, bytes.
+/// Bytes of the largest body that is stored as a content in the log.
 pub const CONTENT_MAX: usize = 1024 * 1024;
 
-/// A version as it is found: with the sequence of the record that brought it.
+/// A version and the sequence of the record that introduced it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     pub sequence: Sequence,

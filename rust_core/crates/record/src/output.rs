@@ -1,9 +1,9 @@
-//! The primitives of which every record consists, each with the name that its field has in `docs/format.md`.
+//! The primitives of the encoding of records. Each call names the field as in `docs/format.md`.
 //!
-//! A payload has no bytes but those put here. Records are written without a trace, which costs nothing: the names are
-//! gone when the calls are inlined. The test of the document notes them.
+//! All bytes of a payload are written here. The test of the document traces the fields. Normally there is no trace, and
+//! the names cost nothing because the calls are inlined.
 
-/// The type of a field, as the document writes it.
+/// The type of a field, as in the document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldType {
     U8,
@@ -27,9 +27,9 @@ pub(super) enum FieldType {
     List32(&'static str),
 }
 
-/// Who hears of every field before its bytes are written.
+/// Called for every field, before its bytes are written.
 pub(super) trait Trace {
-    /// `value` is that of an integer, flag or code, and else 0.
+    /// `value` is 0 unless the field is an integer, flag or code.
     fn field(&mut self, _name: &'static str, _type: FieldType, _value: u64) {}
 
     /// The fields of a structure follow.
@@ -81,7 +81,7 @@ impl<'a, T: Trace> Output<'a, T> {
         self.bytes.push(value);
     }
 
-    /// Bytes whose number the reader knows.
+    /// A fixed number of bytes.
     pub fn array(&mut self, name: &'static str, bytes: &[u8]) {
         self.trace.field(name, FieldType::Array(bytes.len()), 0);
         self.bytes.extend_from_slice(bytes);
@@ -93,7 +93,7 @@ impl<'a, T: Trace> Output<'a, T> {
         self.bytes.extend_from_slice(bytes.map_or(&[], |bytes| &bytes[..]));
     }
 
-    /// Every byte string of a record is bounded far below 64 KiB by the limits of S3 (keys 1 KiB, headers 8 KiB).
+    /// The limits of S3 keep every byte string of a record far below 64 KiB (keys 1 KiB, headers 8 KiB).
     pub fn bytes(&mut self, name: &'static str, bytes: &[u8]) {
         debug_assert!(bytes.len() <= usize::from(u16::MAX));
         self.trace.field(name, FieldType::Bytes, 0);
@@ -114,7 +114,7 @@ impl<'a, T: Trace> Output<'a, T> {
         self.trace.end();
     }
 
-    /// Structures behind their number, which the limits of S3 keep below 65,536.
+    /// The number of structures, which the limits of S3 keep below 65,536, and then the structures.
     pub fn list16<E>(
         &mut self,
         name: &'static str,
@@ -147,7 +147,7 @@ impl<'a, T: Trace> Output<'a, T> {
         }
     }
 
-    /// Integers behind their number.
+    /// The number of integers, and then the integers.
     pub fn u64s(&mut self, name: &'static str, values: &[u64]) {
         self.trace.field(name, FieldType::List32("u64"), 0);
         self.bytes.extend_from_slice(&(values.len() as u32).to_le_bytes());

@@ -1,9 +1,9 @@
-//! Records of every kind, between them with every value of every code and with every field that may be left out.
+//! Sample records of every kind. Together they have every value of every code, and every optional field both ways.
 
 use super::*;
 use orcas_checksum::Hasher;
 
-/// All values of an enum; a new one does not compile until it is listed.
+/// All values of an enum. A new value does not compile until it is listed.
 macro_rules! every {
     ($type:ident: $($value:ident),*) => {{
         let _listed = |value: $type| match value { $($type::$value => ()),* };
@@ -11,7 +11,7 @@ macro_rules! every {
     }};
 }
 
-/// Nothing, then each of them.
+/// `None`, then each value.
 fn or_none<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
     std::iter::once(None).chain(values.into_iter().map(Some))
 }

@@ -1,4 +1,4 @@
-//! Every record there and back, and whatever else may stand in a payload.
+//! Round trips of every record, and arbitrary payloads.
 
 use super::arbitrary::of_kind;
 use super::samples::samples;
@@ -16,7 +16,7 @@ fn numbers() -> Vec<u8> {
     kinds::ALL.iter().map(|(number, _)| *number).collect()
 }
 
-/// A kind, and any record of it.
+/// A kind, and an arbitrary record of it.
 fn any_record() -> impl Strategy<Value = (u8, Record)> {
     select(numbers()).prop_flat_map(|kind| of_kind(kind).prop_map(move |record| (kind, record)))
 }
@@ -43,7 +43,7 @@ fn a_cut_or_longer_payload_is_refused() {
     }
 }
 
-/// A record has one encoding, so that what `encode` does not write is no record.
+/// A record has exactly one encoding.
 #[test]
 fn whatever_byte_is_changed_another_record_or_none_is_read() {
     for record in samples() {

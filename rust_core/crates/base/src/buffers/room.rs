@@ -1,6 +1,6 @@
-//! Memory that somebody fills who knows it by its address: a read from a socket.
+//! Memory that is filled through its address, by a read from a socket.
 
-#![allow(unsafe_code, reason = "memory is written through its address, and read while its owner may be elsewhere")]
+#![allow(unsafe_code, reason = "memory is written through its address and shared between threads")]
 
 use std::ptr::NonNull;
 use std::slice;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::Buffer;
 
-/// Room for one read. Its memory goes back to the pool when this, every clone and all bytes made of it are gone.
+/// Memory for one read. It returns to the pool when all clones, and all bytes made of it, are dropped.
 #[derive(Clone)]
 pub struct Room {
     memory: Arc<Memory>,
@@ -19,25 +19,25 @@ pub struct Room {
 
 struct Memory {
     start: NonNull<u8>,
-    /// Never touched: it has the memory from `start` on, and is as empty as it was.
+    /// Owns the memory at `start`. Not used otherwise, so it stays empty.
     _buffer: Buffer,
 }
 
-// SAFETY: the memory belongs to the buffer, which may go to any thread; who writes to it is bound by `filled`.
+// SAFETY: the buffer owns the memory and is `Send`. The contract of `filled` excludes writes to memory that is shared.
 unsafe impl Send for Memory {}
-// SAFETY: as above; what is shared of it is only read.
+// SAFETY: shared memory is only read, as above.
 unsafe impl Sync for Memory {}
 
 impl Room {
-    /// `length` bytes of the memory of `buffer`, which is empty and has as many.
+    /// The first `length` bytes of `buffer`, which is empty and has at least this capacity.
     pub fn new(mut buffer: Buffer, length: usize) -> Self {
-        assert!(buffer.is_empty() && length <= buffer.capacity(), "room beyond its buffer");
-        // A vector's pointer is never null.
+        assert!(buffer.is_empty() && length <= buffer.capacity(), "the room is larger than its buffer");
+        // The pointer of a vector is never null.
         let start = NonNull::new(buffer.as_mut_ptr()).unwrap_or(NonNull::dangling());
         Self { memory: Arc::new(Memory { start, _buffer: buffer }), length }
     }
 
-    /// Where to write, at most `length` bytes.
+    /// The address at which at most `length` bytes may be written.
     pub fn start(&self) -> NonNull<u8> {
         self.memory.start
     }
@@ -49,9 +49,9 @@ impl Room {
     /// The first `count` bytes.
     ///
     /// # Safety
-    /// They have been written, and nobody will write to this room again.
+    /// They were written, and nothing writes to this room again.
     pub unsafe fn filled(self, count: usize) -> Bytes {
-        assert!(count <= self.length, "more was read than there was room for");
+        assert!(count <= self.length, "more bytes were read than fit into the room");
         Bytes::from_owner(Filled { memory: self.memory, length: count })
     }
 }
@@ -63,8 +63,8 @@ struct Filled {
 
 impl AsRef<[u8]> for Filled {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `filled` was promised that so many bytes are written and that they stay as they are; the memory lives
-        // as long as this.
+        // SAFETY: the caller of `filled` guarantees that these bytes were written and do not change. `memory` keeps them
+        // alive.
         unsafe { slice::from_raw_parts(self.memory.start.as_ptr(), self.length) }
     }
 }
@@ -75,14 +75,14 @@ mod tests {
     use crate::buffers::Buffers;
 
     #[test]
-    fn what_was_written_is_read_and_the_memory_comes_back_once() {
+    fn written_bytes_are_read_and_the_memory_returns_once() {
         let buffers = Buffers::new(true);
         let room = Room::new(buffers.take(4096), 3000);
         let stale = room.clone();
         let start = room.start();
-        // SAFETY: three bytes of the 3,000 there is room for, and nobody else knows them.
+        // SAFETY: three of 3,000 bytes, which nothing else uses.
         unsafe { start.copy_from_nonoverlapping(NonNull::from(b"abc").cast(), 3) };
-        // SAFETY: they have just been written, by the only one who does.
+        // SAFETY: they have just been written, and nothing else writes.
         let bytes = unsafe { room.filled(3) };
         assert_eq!(bytes, "abc");
         let part = bytes.slice(1..);
@@ -96,10 +96,10 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "more was read than there was room for")]
-    fn no_more_is_read_than_there_was_room_for() {
+    #[should_panic(expected = "more bytes were read than fit into the room")]
+    fn filled_checks_the_length() {
         let room = Room::new(Buffers::new(true).take(4096), 1);
-        // SAFETY: it panics before it looks at anything.
+        // SAFETY: it panics before it reads anything.
         let _ = unsafe { room.filled(2) };
     }
 }

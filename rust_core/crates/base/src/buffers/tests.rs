@@ -1,4 +1,4 @@
-//! The pool against a model that remembers where every buffer is, alone and from many threads.
+//! The pool compared with a model of where every buffer is, on one thread and on many.
 
 use std::collections::HashMap;
 use std::sync::mpsc::sync_channel;
@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::*;
 
 const KIB: usize = 1024;
-/// Small enough that a cache and the shelves run full.
-const BOUNDS: Bounds = Bounds { cache: 100 * KIB as u64, shelves: 512 * KIB as u64 };
+/// So small that the cache and the free lists become full.
+const BOUNDS: Bounds = Bounds { cache: 100 * KIB as u64, shared: 512 * KIB as u64 };
 
 fn size_for(capacity: usize) -> Option<u64> {
     let sizes = (10..=22).map(|power| 1usize << power);
@@ -19,9 +19,9 @@ fn size_for(capacity: usize) -> Option<u64> {
 #[derive(Clone, Debug)]
 enum Step {
     Take(usize),
-    /// Which of those that are out, whether it has grown beyond its size before.
+    /// Drops one of the buffers in use, after growing it beyond its size if the flag is set.
     Drop(usize, bool),
-    /// Which of those that are out is handed on as shared bytes, of which the last clone goes at once.
+    /// Turns one of the buffers in use into shared bytes and drops them.
     Share(usize),
     Trim,
 }
@@ -38,15 +38,15 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a pool should say of itself when one thread uses it.
+/// The expected counts of a pool that one thread uses.
 #[derive(Default)]
 struct Model {
     counts: BufferCounts,
     cache: Place,
-    shelves: Place,
+    shared: Place,
 }
 
-/// By size: how many lie unused, and the fewest of them since the last trim.
+/// By size: the number of unused buffers, and its minimum since the last trim.
 #[derive(Default)]
 struct Place(HashMap<u64, (u64, u64)>);
 
@@ -83,7 +83,7 @@ impl Place {
 impl Model {
     fn take(&mut self, capacity: usize) {
         let Some(size) = size_for(capacity) else { return };
-        let found = self.cache.take(size) || self.shelves.take(size);
+        let found = self.cache.take(size) || self.shared.take(size);
         *(if found { &mut self.counts.hits } else { &mut self.counts.misses }) += 1;
         self.counts.out_bytes += size;
     }
@@ -91,16 +91,16 @@ impl Model {
     fn give_back(&mut self, size: u64, grown: bool) {
         self.counts.out_bytes -= size;
         let cached = size <= 64 * KIB as u64;
-        let kept = !grown && (cached && self.cache.put(size, BOUNDS.cache) || self.shelves.put(size, BOUNDS.shelves));
+        let kept = !grown && (cached && self.cache.put(size, BOUNDS.cache) || self.shared.put(size, BOUNDS.shared));
         *(if kept { &mut self.counts.returned } else { &mut self.counts.discarded }) += 1;
     }
 
     fn trim(&mut self) -> u64 {
-        self.cache.trim() + self.shelves.trim()
+        self.cache.trim() + self.shared.trim()
     }
 
     fn counts(&self) -> BufferCounts {
-        BufferCounts { held_bytes: self.cache.held() + self.shelves.held(), ..self.counts }
+        BufferCounts { held_bytes: self.cache.held() + self.shared.held(), ..self.counts }
     }
 }
 
@@ -120,7 +120,7 @@ proptest! {
                     prop_assert!(buffer.is_empty() && buffer.capacity() >= capacity);
                     let mine = buffer.as_ptr();
                     prop_assert!(capacity == 0 || out.iter().all(|(other, _)| other.as_ptr() != mine));
-                    // Nothing that an earlier user left shows, however the buffer is filled.
+                    // The content of earlier users is not visible, however the buffer is filled.
                     buffer.resize(capacity, 0);
                     prop_assert!(buffer.iter().all(|byte| *byte == 0));
                     buffer.fill(0xa5);
@@ -154,8 +154,8 @@ proptest! {
             }
             let counts = buffers.counts();
             prop_assert_eq!(counts, model.counts());
-            prop_assert!(counts.held_bytes <= BOUNDS.cache + BOUNDS.shelves);
-            prop_assert_eq!(model.shelves.held(), buffers.held.load(Ordering::Relaxed));
+            prop_assert!(counts.held_bytes <= BOUNDS.cache + BOUNDS.shared);
+            prop_assert_eq!(model.shared.held(), buffers.held.load(Ordering::Relaxed));
         }
         drop(out);
         prop_assert_eq!(buffers.counts().out_bytes, 0);
@@ -170,7 +170,7 @@ fn without_pooling_nothing_is_kept_or_counted() {
     let buffers = Buffers::new(false);
     for capacity in [0, 16 * KIB, 256 * KIB, 4096 * KIB] {
         let buffer = buffers.take(capacity);
-        // To the byte what was asked for: nothing is rounded up for a shelf.
+        // Exactly the requested capacity, not rounded up to a size of the pool.
         assert_eq!(buffer.capacity(), capacity);
         drop(buffer);
         drop(buffers.copy(&vec![1; capacity]));
@@ -189,17 +189,17 @@ fn a_copy_comes_back_with_its_last_clone() {
     assert_eq!(&clone[..], &[7; 64 * KIB - 100]);
     drop(clone);
     assert_eq!(buffers.counts().held_bytes, 64 * KIB as u64);
-    // What is smaller than any size of the pool is copied all the same.
+    // Content that is smaller than any size of the pool is copied as well.
     assert_eq!(&buffers.copy(b"small")[..], b"small");
     assert_eq!(buffers.counts().misses, 1);
 }
 
-/// Buffers are filled by some threads and dropped by others, which end; every byte that arrives is the sender's.
+/// Some threads fill buffers, and others drop them and end. Every byte received is the one that was sent.
 #[test]
-fn threads_that_end_leave_nothing_behind() {
+fn threads_that_end_keep_no_buffers() {
     const SENDERS: usize = 4;
     const EACH: usize = 3_000;
-    let bounds = Bounds { cache: 64 * KIB as u64, shelves: 2 << 20 };
+    let bounds = Bounds { cache: 64 * KIB as u64, shared: 2 << 20 };
     let buffers = Buffers::bounded(true, bounds);
     let (sender, receiver) = sync_channel::<(u8, Buffer)>(8);
     let senders: Vec<_> = (0..SENDERS as u8)
@@ -212,7 +212,7 @@ fn threads_that_end_leave_nothing_behind() {
                     assert!(buffer.is_empty());
                     buffer.resize(length, mark);
                     match n % 3 {
-                        // Dropped by another thread, or by this one.
+                        // Dropped by another thread or by this one.
                         0 | 1 => sender.send((mark, buffer)).unwrap(),
                         _ => drop(buffer),
                     }
@@ -220,7 +220,7 @@ fn threads_that_end_leave_nothing_behind() {
                         buffers.trim();
                     }
                     let held = buffers.held.load(Ordering::Relaxed);
-                    assert!(held <= bounds.shelves && buffers.caches.iter().all(|c| c.lock().held <= bounds.cache));
+                    assert!(held <= bounds.shared && buffers.caches.iter().all(|c| c.lock().held <= bounds.cache));
                 }
             })
         })
@@ -245,7 +245,7 @@ fn threads_that_end_leave_nothing_behind() {
     assert_eq!(buffers.counts().held_bytes, 0);
 }
 
-/// A thread finds in its cache what it dropped there, others what overflowed.
+/// A thread gets back what is in its cache, and other threads what did not fit into it.
 #[test]
 fn threads_keep_little_and_share_the_rest() {
     let buffers = Buffers::new(true);
@@ -254,7 +254,7 @@ fn threads_keep_little_and_share_the_rest() {
     fill(6);
     let cache = || std::ptr::from_ref(buffers.own_cache()) as usize;
     let mine = cache();
-    // While other tests have many threads, one may have to share the cache of this one.
+    // While other tests run many threads, one of them may share the cache of this one.
     let elsewhere = || {
         let other = cache() != mine;
         other.then(|| fill(6)).is_some()
@@ -265,7 +265,7 @@ fn threads_keep_little_and_share_the_rest() {
     let held = |cache: &Mutex<Cache>| cache.lock().held;
     assert!(buffers.caches.iter().all(|cache| held(cache) <= CACHE_MAX));
     assert_eq!(buffers.caches.iter().filter(|cache| held(cache) == CACHE_MAX).count(), 2);
-    // The second thread has ended: what it kept is found again by the next one, or given back.
+    // The second thread has ended. The next one gets its buffers, or they are freed.
     buffers.trim();
     assert_eq!(buffers.trim(), 10 * 64 * KIB as u64);
     assert_eq!(buffers.counts().held_bytes, 0);

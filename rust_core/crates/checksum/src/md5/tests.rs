@@ -1,4 +1,4 @@
-//! Against the md-5 crate, whatever the lanes.
+//! Comparison with the md-5 crate, for all numbers of lanes.
 
 use super::*;
 use ::md5::{Digest as _, Md5};
@@ -8,7 +8,7 @@ fn theirs(bytes: &[u8]) -> [u8; 16] {
     Md5::digest(bytes).into()
 }
 
-/// Everything that this machine can be told to use.
+/// All vector instructions that this machine has.
 fn vectors() -> Vec<Vectors> {
     let best = Vectors::of_this_machine();
     #[cfg(target_arch = "x86_64")]
@@ -18,7 +18,7 @@ fn vectors() -> Vec<Vectors> {
     all.into_iter().filter(|vectors| *vectors <= best).collect()
 }
 
-/// Bytes that differ from message to message.
+/// Bytes that differ between messages.
 fn message(number: usize, length: usize) -> Vec<u8> {
     let mut seed = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(number as u64 + 1);
     let next = || {
@@ -28,7 +28,8 @@ fn message(number: usize, length: usize) -> Vec<u8> {
     std::iter::repeat_with(next).take(length).collect()
 }
 
-/// Of several messages, each hashed in the given pieces, the first pieces together, then the second ones, and so on.
+/// The digests of several messages, each split into pieces: the first pieces are hashed together, then the second, and so
+/// on.
 fn ours(vectors: Vectors, messages: &[Vec<&[u8]>]) -> Vec<[u8; 16]> {
     let mut hashers: Vec<_> = messages.iter().map(|_| Md5Hasher::new()).collect();
     for round in 0..messages.iter().map(Vec::len).max().unwrap_or(0) {
@@ -76,7 +77,7 @@ fn every_number_of_lanes() {
 
 proptest! {
     #[test]
-    fn lanes_do_not_know_of_each_other(
+    fn lanes_are_independent(
         cuts in proptest::collection::vec(proptest::collection::vec(0..700usize, 0..6), 0..40),
     ) {
         let messages: Vec<Vec<u8>> =

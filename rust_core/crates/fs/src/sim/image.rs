@@ -1,19 +1,32 @@
-//! The state of a simulated disk and its page cache: what a process sees, what is durable, and the changes between.
+//! The state of a simulated disk and its page cache: what a process sees, what is durable, and the changes in between.
 //!
-//! Every change carries the moment it happened. Sectors hold `None` for zeros. Files and directories are shared
-//! between copies of an image until one of them changes.
+//! Every change has the time at which it happened. A sector of zeros is `None`. Copies of an image share files and
+//! directories until they change.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{CrashPolicy, SimRng};
+use super::random::SimRng;
 use crate::PUNCH_ALIGN;
 
-/// A disk writes this many bytes at once or not at all.
+/// Bytes that a disk writes atomically.
 pub const SECTOR: usize = 512;
 const ROOT: u64 = 0;
+
+/// What happens to unsynced sectors and directory operations at a power loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrashPolicy {
+    /// All are lost.
+    Drop,
+    /// All reached the disk.
+    Keep,
+    /// Those up to a random time reached the disk, so their order is kept.
+    Prefix,
+    /// Each independently reached the disk or is lost, so writes are torn and reordered.
+    Scatter,
+}
 
 type Sector = Option<Arc<[u8; SECTOR]>>;
 
@@ -37,7 +50,7 @@ enum Change {
     Length(u64),
 }
 
-/// `lost` are changes under a failed sync: still seen, perhaps on the disk, beyond the reach of later syncs.
+/// `lost` are changes whose sync failed: still seen and perhaps on the disk, but not covered by later syncs.
 #[derive(Clone, Default)]
 struct Inode {
     seen: Content,
@@ -78,7 +91,7 @@ impl Content {
         }
     }
 
-    /// A disk may hold sectors beyond the end of a file; nobody sees them.
+    /// Removes sectors beyond the end of the file, which a process cannot see.
     fn trim(&mut self) {
         self.sectors.split_off(&self.length.div_ceil(SECTOR as u64));
         let tail = (self.length % SECTOR as u64) as usize;
@@ -136,7 +149,7 @@ impl Image {
         Some(id)
     }
 
-    /// The directory of `path` and the name in it.
+    /// The directory of `path` and the name in that directory.
     fn place(&self, path: &Path) -> Option<(u64, String)> {
         Some((self.directory(path.parent()?)?, path.file_name()?.to_str()?.to_owned()))
     }
@@ -210,7 +223,7 @@ impl Image {
         Ok(())
     }
 
-    /// A failed sync (`succeeds` is false) loses the pending changes.
+    /// A failed sync (`succeeds` is false) makes the pending changes `lost`.
     pub fn sync_directory(&mut self, path: &Path, succeeds: bool) -> Result<(), ErrorKind> {
         let id = self.directory(path).ok_or(ErrorKind::NotFound)?;
         let Some(directory) = self.directories.get_mut(&id).map(Arc::make_mut) else { return Err(ErrorKind::NotFound) };
@@ -230,7 +243,7 @@ impl Image {
         self.files.get(&file).map_or(0, |inode| inode.seen.length)
     }
 
-    /// `false` when the file ends before `buf` is full.
+    /// `false` if the file ends before `buf` is full.
     pub fn read(&self, file: u64, offset: u64, buf: &mut [u8]) -> bool {
         let Some(inode) = self.files.get(&file).filter(|inode| offset + buf.len() as u64 <= inode.seen.length) else {
             return false;
@@ -273,7 +286,7 @@ impl Image {
         inode.note(now, Change::Length(length));
     }
 
-    /// Zeros, sector by sector as at a write, but never beyond the end. Whole sectors only.
+    /// Clears whole sectors, each separately as in a write, but none beyond the end.
     pub fn punch(&mut self, file: u64, offset: u64, length: u64) {
         let now = self.tick();
         let Some(inode) = self.files.get_mut(&file).map(Arc::make_mut) else { return };
@@ -282,7 +295,7 @@ impl Image {
         punched.into_iter().for_each(|index| inode.note(now, Change::Sector(index, None)));
     }
 
-    /// The pages with a byte that is not zero: less than a real file system has where zeros were written.
+    /// Bytes of the pages with a byte that is not zero. On a real file system, written zeros use space too.
     pub fn allocated(&self, file: u64) -> u64 {
         let Some(inode) = self.files.get(&file) else { return 0 };
         let mut pages: Vec<u64> = inode.seen.sectors.keys().map(|index| index * SECTOR as u64 / PUNCH_ALIGN).collect();
@@ -332,7 +345,7 @@ impl Image {
                 after.files.insert(*id, Arc::clone(inode));
                 continue;
             }
-            // Applied in order, each or not: every sector ends as one of the states it went through.
+            // Some of the changes are applied, in order, so every sector ends in one of the states that it went through.
             let mut content = inode.durable.clone();
             for (moment, change) in inode.lost.iter().chain(&inode.pending) {
                 if keeps(*moment) {
@@ -347,7 +360,7 @@ impl Image {
     }
 
     pub fn fingerprint(&self) -> u128 {
-        // In one piece: hashed sector by sector, an image costs as much as opening the store that is in it.
+        // Hashed in one piece, because hashing each sector separately takes as long as opening the store on the disk.
         let mut all = Vec::new();
         self.describe(ROOT, &mut all);
         let mut out = [0; 16];
@@ -355,7 +368,7 @@ impl Image {
         u128::from_le_bytes(out)
     }
 
-    /// Everything that is seen in a directory, unambiguously.
+    /// Encodes everything that is seen in a directory, unambiguously.
     fn describe(&self, id: u64, out: &mut Vec<u8>) {
         let Some(directory) = self.directories.get(&id) else { return };
         out.extend_from_slice(&(directory.seen.len() as u64).to_le_bytes());

@@ -1,11 +1,12 @@
-//! A model of a disk that loses power, for one thread: what recovery is proven against.
+//! A simulated disk that loses power, on which recovery is tested.
 //!
 //! A write is durable after a successful sync of its file, a directory entry after a successful sync of its directory.
-//! At a power cut each unsynced 512-byte sector is, on its own, any of the states it went through, and each unsynced
-//! directory operation happened or not. A failed sync leaves pages that read back as written and that no later sync
-//! makes durable. What a process sees is kept apart from what the disk holds.
+//! A power loss leaves each unsynced 512-byte sector, independently, in any of the states that it went through, and each
+//! unsynced directory operation happened or not. After a failed sync, pages read back as written, but no later sync
+//! makes them durable. What a process sees is stored separately from what is on the disk.
 
 mod image;
+mod random;
 #[cfg(test)]
 mod tests;
 
@@ -17,20 +18,21 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use self::image::Image;
-use super::{File, FileSystem, Open, Random, is_punchable};
+use super::{File, FileSystem, Open, is_punchable};
 use orcas_base::error::{Error, Result};
 
-pub use self::image::SECTOR;
+pub use self::image::{CrashPolicy, SECTOR};
+pub use self::random::{SimRandom, SimRng};
 
-/// What a step does; faults and hooks are aimed by it.
+/// The kind of a step. Faults are planned for a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operation {
-    /// Of a file or a directory.
+    /// Creates a file or a directory.
     Create,
     Read,
     Write,
     SetLength,
-    /// Of a hole.
+    /// Punches a hole.
     Punch,
     Sync,
     SyncDirectory,
@@ -41,7 +43,7 @@ pub enum Operation {
 /// One finished operation.
 #[derive(Clone, Debug)]
 pub struct StepInfo {
-    /// Counts from 1 over the life of this disk.
+    /// Counts from 1.
     pub number: u64,
     pub operation: Operation,
     pub path: PathBuf,
@@ -54,70 +56,15 @@ pub enum Fault {
     NoSpace,
 }
 
-/// What becomes of unsynced sectors and directory operations at a power cut.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CrashPolicy {
-    /// None of them reached the disk.
-    Drop,
-    /// All of them did.
-    Keep,
-    /// All up to a random moment did: order was kept.
-    Prefix,
-    /// Each on its own: kept, dropped, reordered, and so torn at any sector.
-    Scatter,
-}
-
-/// A small generator (xorshift64*) whose whole state is its seed, so that a failing run can be named by a number.
-#[derive(Clone, Debug)]
-pub struct SimRng(u64);
-
-impl SimRng {
-    pub fn new(seed: u64) -> Self {
-        let mut rng = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        rng.next();
-        rng
-    }
-
-    #[allow(clippy::should_implement_trait, reason = "endless: not an iterator")]
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// Below `bound`, which is not 0.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-}
-
-/// Salts that repeat with the seed.
-pub struct SimRandom(Mutex<SimRng>);
-
-impl SimRandom {
-    pub fn new(seed: u64) -> Self {
-        Self(Mutex::new(SimRng::new(seed)))
-    }
-}
-
-impl Random for SimRandom {
-    fn fill(&self, bytes: &mut [u8]) -> Result<()> {
-        let mut rng = self.0.lock();
-        bytes.iter_mut().for_each(|byte| *byte = rng.next() as u8);
-        Ok(())
-    }
-}
-
 type Hook = Box<dyn FnMut(&StepInfo, &SimDisk) + Send>;
 
-/// A handle; clones share the disk.
+/// A handle of a disk. Clones share the disk.
 #[derive(Clone)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
-struct State {
+struct DiskState {
     image: Image,
     locks: BTreeSet<PathBuf>,
     steps: u64,
@@ -149,7 +96,7 @@ impl SimDisk {
     }
 
     fn with(image: Image) -> Self {
-        let state = State {
+        let state = DiskState {
             image,
             locks: BTreeSet::new(),
             steps: 0,
@@ -162,12 +109,12 @@ impl SimDisk {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The disk after a power cut: durable, together with what `policy` lets through.
+    /// The disk after a power loss: what is durable, and the unsynced changes that `policy` keeps.
     pub fn crash(&self, rng: &mut SimRng, policy: CrashPolicy) -> Self {
         Self::with(self.state.lock().image.crash(rng, policy))
     }
 
-    /// The disk after the death of the process: the page cache, its pending writes and lost pages stay.
+    /// The disk after the process was killed: the page cache stays, with pending writes and lost pages.
     pub fn kill(&self) -> Self {
         self.snapshot()
     }
@@ -177,7 +124,7 @@ impl SimDisk {
         Self::with(self.state.lock().image.clone())
     }
 
-    /// Identifies what a process that reads the disk would see.
+    /// A fingerprint of what a process that reads the disk would see.
     pub fn fingerprint(&self) -> u128 {
         self.state.lock().image.fingerprint()
     }
@@ -192,7 +139,7 @@ impl SimDisk {
         self.state.lock().counts.get(&operation).copied().unwrap_or(0)
     }
 
-    /// Lets the `nth` operation of this kind from now on (1: the next) fail, once or from then on for ever.
+    /// Makes the `nth` operation of this kind from now on fail (1 is the next), or that one and all later ones.
     pub fn fail(&self, operation: Operation, nth: u64, fault: Fault, for_ever: bool) {
         let from = self.count(operation) + nth;
         self.state.lock().faults.push(PlannedFault { operation, from, fault, for_ever });
@@ -202,12 +149,12 @@ impl SimDisk {
         self.state.lock().faults.clear();
     }
 
-    /// Called after every operation but reads; it may use the disk, also to take snapshots.
+    /// Sets a hook that is called after every operation except reads. It may use the disk, for example for snapshots.
     pub fn on_step(&self, hook: impl FnMut(&StepInfo, &SimDisk) + Send + 'static) {
         self.state.lock().hook = Some(Box::new(hook));
     }
 
-    /// From now on this is a file system that cannot punch holes.
+    /// From now on the file system cannot punch holes.
     pub fn refuse_holes(&self) {
         self.state.lock().has_holes = false;
     }
@@ -216,7 +163,7 @@ impl SimDisk {
         self.state.lock().free_bytes = bytes;
     }
 
-    /// Runs one operation: `act` gets the image and whether it has to fail.
+    /// Runs an operation. `act` gets the image and the error with which it must fail, if any.
     fn step<T>(
         &self,
         operation: Operation,
@@ -373,7 +320,7 @@ impl File for SimFile {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.check_writable()?;
         self.disk.step(Operation::Write, &self.path, |image, fault| match fault {
-            // The system call may have got some way before it failed: whole sectors, as kernels copy page by page.
+            // A system call that fails may have written some whole sectors.
             Some(error) => {
                 let half = (offset + bytes.len() as u64 / 2) / SECTOR as u64 * SECTOR as u64;
                 image.write(self.inode, offset, &bytes[..half.saturating_sub(offset) as usize]);
@@ -422,7 +369,7 @@ impl File for SimFile {
             return Ok(false);
         }
         self.disk.step(Operation::Punch, &self.path, |image, fault| match fault {
-            // It may have got some way before it failed.
+            // A system call that fails may have punched a part.
             Some(error) => {
                 image.punch(self.inode, offset, (length / 2).next_multiple_of(SECTOR as u64));
                 Err(error)

@@ -1,4 +1,4 @@
-//! What the simulated disk promises, against the rules of a real one.
+//! The simulated disk follows the rules of a real one.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn crash(disk: &SimDisk, policy: CrashPolicy) -> SimDisk {
 }
 
 #[test]
-fn only_synced_bytes_under_synced_names_surely_survive() {
+fn only_synced_bytes_under_synced_names_certainly_survive() {
     let disk = SimDisk::new();
     let file = write(&disk, "a", 0, b"first");
     assert_eq!(read(&crash(&disk, CrashPolicy::Drop), "a"), None);
@@ -41,7 +41,7 @@ fn only_synced_bytes_under_synced_names_surely_survive() {
 }
 
 #[test]
-fn a_power_cut_tears_a_write_at_sectors_and_nowhere_else() {
+fn a_power_loss_tears_a_write_only_between_sectors() {
     let disk = SimDisk::new();
     let file = write(&disk, "a", 0, &[1; 4 * SECTOR]);
     file.sync_data().unwrap();
@@ -117,7 +117,7 @@ fn directory_operations_are_lost_one_by_one() {
 }
 
 #[test]
-fn a_directory_that_was_never_synced_takes_its_files_with_it() {
+fn an_unsynced_directory_is_lost_with_its_files() {
     let disk = SimDisk::new();
     disk.create_dir(&path("dir")).unwrap();
     disk.create_dir(&path("dir")).unwrap();
@@ -129,7 +129,7 @@ fn a_directory_that_was_never_synced_takes_its_files_with_it() {
 }
 
 #[test]
-fn faults_hit_the_operation_they_name() {
+fn faults_affect_the_planned_operation() {
     let disk = SimDisk::new();
     let file = write(&disk, "a", 0, &[1; 4 * SECTOR]);
     disk.fail(Operation::Write, 2, Fault::NoSpace, false);
@@ -147,7 +147,7 @@ fn faults_hit_the_operation_they_name() {
 }
 
 #[test]
-fn snapshots_are_independent_and_fingerprints_tell_images_apart() {
+fn snapshots_are_independent_and_fingerprints_distinguish_images() {
     let disk = SimDisk::new();
     let images = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&images);
@@ -184,7 +184,7 @@ fn shortening_a_file_may_be_lost_too() {
 }
 
 #[test]
-fn a_hole_is_there_for_sure_only_after_a_sync_and_tears_at_sectors() {
+fn a_hole_is_durable_only_after_a_sync_and_torn_between_sectors() {
     let disk = SimDisk::new();
     let file = write(&disk, "a", 0, &[1; 3 * 4096]);
     file.sync_data().unwrap();
@@ -215,7 +215,7 @@ fn a_hole_is_there_for_sure_only_after_a_sync_and_tears_at_sectors() {
 }
 
 #[test]
-fn a_lock_dies_with_its_holder() {
+fn a_lock_ends_with_its_holder() {
     let disk = SimDisk::new();
     let held = disk.lock(&path("lock")).unwrap();
     assert!(matches!(disk.lock(&path("lock")), Err(Error::Locked { .. })));

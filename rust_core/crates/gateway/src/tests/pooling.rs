@@ -80,7 +80,7 @@ fn without_pooling_the_same_requests_leave_no_trace() {
     assert_eq!((connections.hits, connections.idle), (0, 0));
 }
 
-/// A page that needed more room than a shelf has is told from one that did not.
+/// A page that needed more room than a pooled buffer has is told from one that did not.
 #[test]
 fn a_document_that_outgrows_its_buffer_is_whole() {
     let fixture = Fixture::pooling(true);

@@ -1,4 +1,4 @@
-//! Walks the frames of one log file, around damage, and says what is missing between them.
+//! Reads the frames of one log file past any damage, and determines what is missing between them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,23 +16,46 @@ use super::super::format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match,
 };
 use super::super::window::Window;
-use super::{Piece, Salvaged};
+use super::file::SalvagedFile;
 
-/// Bytes that are kept of a record that cannot be read: enough for its bucket and key.
+/// Bytes that are kept of an unreadable record: enough for its bucket and key.
 const HINT: usize = 2048;
 
-/// A record of a file, or the end of what the file stands for.
+/// What is found in a log, in the order of sequences.
+pub enum Salvaged {
+    Record(RecoveredRecord),
+    /// A record whose payload is damaged; `hint` is the beginning of the payload.
+    Unreadable {
+        sequence: Sequence,
+        kind: u8,
+        hint: Bytes,
+        path: PathBuf,
+        offset: u64,
+    },
+    /// Bytes after the last record of a file with an unknown end that are not a whole record.
+    Torn {
+        file: u64,
+        path: PathBuf,
+        offset: u64,
+        /// End of these bytes.
+        end: u64,
+    },
+    /// Records that are missing, first to last. Compaction may have dropped some of them.
+    Gone(Sequence, Sequence),
+}
+
+/// A record of a file, or the end of what the file covers.
 pub struct Item {
     file: u64,
     pub sequence: Sequence,
-    /// The file holds no record between this one and `sequence`, nor did it ever.
+    /// The file never held a record between this sequence and `sequence`.
     pub after: Sequence,
     pub what: Option<Salvaged>,
 }
 
 impl Item {
-    /// Of two for one sequence that which counts: a record that can be read, from the file that was made last. The form
-    /// of a record in a compacted file is its present one, and what a failed batch left behind is in an older file.
+    /// Chooses between two items with the same sequence: a readable record is preferred, then the newer file. A compacted
+    /// file has the current form of a record, and records of failed batches are in older files.
     pub fn or(self, other: Self) -> Self {
         let rank = |item: &Self| (item.what.as_ref().map(|found| matches!(found, Salvaged::Record(_))), item.file);
         let after = self.after.min(other.after);
@@ -41,7 +64,7 @@ impl Item {
     }
 }
 
-/// Walks the frames of one file, around damage.
+/// Reads the frames of one file past any damage.
 pub struct Frames {
     path: PathBuf,
     pub number: u64,
@@ -50,21 +73,21 @@ pub struct Frames {
     until: Option<Sequence>,
     window: Window<'static>,
     at: u64,
-    /// The last sequence that was met; of the file before where the header says so.
+    /// The last sequence read; at the beginning that of the predecessor, if the header says so.
     last: Option<Sequence>,
-    /// Where the file ends according to whoever knows.
+    /// Where the file should end.
     claimed: u64,
-    /// Every byte so far is as it was written.
+    /// No damage was found so far.
     sound: bool,
-    /// The same since the last record.
+    /// No damage was found since the last record.
     contiguous: bool,
     ended: bool,
-    /// Bytes that are no record end here, behind the last one.
+    /// End of the bytes after the last record that are not a record.
     torn: Option<u64>,
-    /// Records since the last commit, and those of them that can be read.
+    /// Records since the last commit record, and how many of them are readable.
     batch: u64,
     readable: u64,
-    /// Records that can be read in batches whose commit is genuine.
+    /// Readable records in batches whose commit record is genuine.
     pub authenticated: u64,
 }
 
@@ -72,22 +95,22 @@ impl Frames {
     /// The frames of a file, from its first on.
     ///
     /// # Errors
-    /// When the file's length cannot be told.
-    pub fn new(piece: &Piece, path: PathBuf, file: Arc<dyn File>, keys: Option<&LogKeys>) -> Result<Self> {
-        let readable = piece.limit.min(file.len()?);
+    /// When the length of the file cannot be determined.
+    pub fn new(salvaged: &SalvagedFile, path: PathBuf, file: Arc<dyn File>, keys: Option<&LogKeys>) -> Result<Self> {
+        let readable = salvaged.limit.min(file.len()?);
         Ok(Self {
             path,
-            number: piece.number,
-            // A salt of which four bytes are known verifies no commit.
-            keys: keys.filter(|_| piece.header.is_some()).cloned(),
-            seal: piece.seal.clone(),
-            until: piece.until,
+            number: salvaged.number,
+            // A commit record cannot be verified with only four bytes of the salt.
+            keys: keys.filter(|_| salvaged.header.is_some()).cloned(),
+            seal: salvaged.seal.clone(),
+            until: salvaged.until,
             window: Window::new(file, readable, &|_| Ok(())),
             at: FILE_HEADER,
-            last: piece.header.as_ref().map(|header| header.from().sequence),
-            claimed: piece.limit,
+            last: salvaged.header.as_ref().map(|header| header.from().sequence),
+            claimed: salvaged.limit,
             sound: true,
-            contiguous: piece.header.is_some(),
+            contiguous: salvaged.header.is_some(),
             ended: false,
             torn: None,
             batch: 0,
@@ -96,7 +119,7 @@ impl Frames {
         })
     }
 
-    /// Whether the file was walked to its end and every byte of it is as it was written.
+    /// Whether the file was read to its end without finding damage.
     pub fn is_whole(&self) -> bool {
         self.sound && self.at == self.claimed
     }
@@ -122,7 +145,7 @@ impl Frames {
             }
             self.commit(&frame);
             if !self.contiguous && header.sequence > self.last.unwrap_or(0) {
-                // The commit record is left of records that are not: up to its sequence there were some.
+                // The records before this commit record are lost; they reach up to its sequence.
                 let (file, sequence) = (self.number, header.sequence);
                 self.last = Some(sequence);
                 self.contiguous = true;
@@ -132,7 +155,7 @@ impl Frames {
         Ok(self.end())
     }
 
-    /// Once, what follows the last record.
+    /// Returns, once, what follows the last record.
     fn end(&mut self) -> Option<Item> {
         let Some(until) = self.until.take() else {
             let sequence = self.last.unwrap_or(0);
@@ -145,7 +168,7 @@ impl Frames {
         Some(Item { file: self.number, sequence: until, after, what: None })
     }
 
-    /// The frame that begins here, if a whole one does.
+    /// The whole frame at the current offset, if there is one.
     fn frame(&mut self) -> Result<Option<(FrameHeader, Bytes)>> {
         let at = self.at;
         if !self.window.load(at, FRAME_HEADER)? {
@@ -192,7 +215,7 @@ impl Frames {
         Item { file: self.number, sequence, after, what: Some(what) }
     }
 
-    /// Behind the last byte from here on that is not zero.
+    /// End of the last byte from here on that is not zero.
     fn written_end(&mut self) -> Result<Option<u64>> {
         let (mut at, mut end) = (self.at, None);
         while self.window.load(at, 1)? {
@@ -203,7 +226,7 @@ impl Frames {
         Ok(end)
     }
 
-    /// Where the next frame begins that can follow what was read.
+    /// Offset of the next frame that can follow what was read.
     fn next_frame(&mut self) -> Result<Option<u64>> {
         if planted::is(Bug::SalvageWithoutResync) {
             return Ok(None);

@@ -1,18 +1,17 @@
-//! Reads what is left of a log, whatever is missing of it: files are taken one by one, no chain has to hold, and keys
-//! and headers may be gone. Changes nothing.
+//! Reads what is left of a log, without changing it. Each file is read by itself; the chain need not be intact, and keys
+//! and headers may be missing.
 //!
-//! A frame counts when its checksums hold under the salt of its file, which binds it to its file and place. Checksums
-//! take four bytes of the salt, so where a header is gone the salt follows from any whole frame. Records come in the
-//! order of their sequences, each once; what they mean is not known here.
+//! A frame counts if its checksums match under the salt of its file, which binds it to the file and the offset. The
+//! checksums use four bytes of the salt, which can be computed from any intact frame if the header is gone. Records are
+//! returned in the order of their sequences, each once. Must not know what they mean.
 
+mod file;
 mod frames;
 mod salt;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-use bytes::Bytes;
 
 use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open, read_around_faults};
@@ -21,70 +20,34 @@ use orcas_record::Sequence;
 use super::format::{FILE_HEADER, FileSeal, LogKeys};
 use super::header::{HEADER_ENCODED, Header};
 use super::spare::SpareMaker;
-use super::{LogOptions, RecoveredRecord, file_number, file_path};
+use super::{LogOptions, file_number, file_path};
+use file::{SalvagedFile, Whole};
 use frames::{Frames, Item};
 use salt::recover_salt;
+
+pub use frames::Salvaged;
 
 /// The files of a log from which anything can be read.
 pub struct LogSalvage {
     fs: Arc<dyn FileSystem>,
     dir: PathBuf,
     keys: Option<LogKeys>,
-    files: Vec<Piece>,
-    /// What is wrong with files as a whole.
+    files: Vec<SalvagedFile>,
+    /// Problems of whole files.
     pub findings: Vec<(PathBuf, String)>,
 }
 
-/// A file as far as it can be read.
-struct Piece {
-    number: u64,
-    seal: FileSeal,
-    /// Its checksum holds, and this store made it.
-    header: Option<Header>,
-    /// Bytes beyond are void.
-    limit: u64,
-    /// The last sequence that the file stands for, where that is known.
-    until: Option<Sequence>,
-    /// Of the first record that can be read.
-    first: Sequence,
-    /// A compacted file in which everything is as it was written: what else is there for its records counts no more.
-    whole: bool,
-}
-
-/// What comes out of a log, in the order of sequences.
-pub enum Salvaged {
-    Record(RecoveredRecord),
-    /// The frame of a record is there, but its payload is damaged; `hint` is how that begins.
-    Unreadable {
-        sequence: Sequence,
-        kind: u8,
-        hint: Bytes,
-        path: PathBuf,
-        offset: u64,
-    },
-    /// Behind the last record of a file whose end nobody knows stand bytes that are no whole record.
-    Torn {
-        file: u64,
-        path: PathBuf,
-        offset: u64,
-        /// Behind the last of these bytes.
-        end: u64,
-    },
-    /// Records that are not there, first to last. Some may have been dropped because they counted no more.
-    Gone(Sequence, Sequence),
-}
-
-/// What was read.
+/// Counts of what was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub records: u64,
-    /// Records in batches whose commit proves that this store wrote them.
+    /// Records in batches whose commit record proves that this store wrote them.
     pub authenticated: u64,
-    /// Files that hold a record.
+    /// Files with at least one record.
     pub files: u64,
 }
 
-/// The store ids that headers name whose checksums hold, and how often.
+/// The store ids in headers with matching checksums, and how often each occurs.
 ///
 /// # Errors
 /// When the directory cannot be listed.
@@ -109,7 +72,7 @@ fn numbers(fs: &dyn FileSystem, dir: &Path) -> Result<Vec<u64>> {
     }
 }
 
-/// The header if its checksum holds, and its bytes as far as they are there.
+/// The header if its checksum matches, and its bytes, with zeros beyond the end of the file.
 fn read_header(file: &dyn File) -> Result<(Option<Header>, [u8; HEADER_ENCODED])> {
     let mut bytes = [0; HEADER_ENCODED];
     let length = file.len()?.min(HEADER_ENCODED as u64) as usize;
@@ -118,7 +81,7 @@ fn read_header(file: &dyn File) -> Result<(Option<Header>, [u8; HEADER_ENCODED])
 }
 
 impl LogSalvage {
-    /// Looks at every file of the log. Without `commit_key` nothing can be authenticated.
+    /// Surveys all files of the log. Without `commit_key` nothing can be authenticated.
     ///
     /// # Errors
     /// When the directory cannot be listed; a file that cannot be read is a finding.
@@ -159,14 +122,14 @@ impl LogSalvage {
             Some(header) => header.seal(),
             None => match recover_salt(&*file, length)? {
                 Some(salt) => {
-                    let detail = "the header is damaged or gone; what can be read without it is read";
+                    let detail = "the header is damaged or gone; records are read without it";
                     self.findings.push((path.clone(), detail.to_owned()));
                     let mut bytes = [0; 16];
                     bytes[..4].copy_from_slice(&salt.to_le_bytes());
                     FileSeal::new(&store_id, number, &bytes)
                 }
                 None => {
-                    // A file that was made ahead of its use has no header either.
+                    // A spare file has no header either.
                     if bytes.iter().any(|byte| *byte != 0) {
                         self.findings.push((path, "the header is damaged, and no record can be read".to_owned()));
                     }
@@ -181,87 +144,87 @@ impl LogSalvage {
             Some(Header::Compacted(compacted)) => compacted.own_end,
             _ => length,
         };
-        self.files.push(Piece { number, seal, header, limit, until: None, first: 0, whole: false });
+        self.files.push(SalvagedFile { number, seal, header, limit, until: None, first: 0, whole: false });
         Ok(())
     }
 
-    /// Where a file ends, the header of its successor says.
+    /// Determines where files end, from the headers of their successors.
     fn find_ends(&mut self) {
-        let begins = |piece: &Piece| piece.header.as_ref().map(|header| header.from().clone());
+        let begins = |file: &SalvagedFile| file.header.as_ref().map(|header| header.from().clone());
         for end in self.files.iter().filter_map(begins).collect::<Vec<_>>() {
-            let before = self.files.iter_mut().find(|piece| piece.number == end.file && !piece.is_compacted());
+            let before = self.files.iter_mut().find(|file| file.number == end.file && !file.is_compacted());
             if let Some(before) = before {
                 before.limit = before.limit.min(end.offset);
                 before.until = Some(end.sequence);
             }
         }
-        for piece in &mut self.files {
-            if let Some(Header::Compacted(header)) = &piece.header {
-                piece.until = Some(header.end.sequence);
+        for file in &mut self.files {
+            if let Some(Header::Compacted(header)) = &file.header {
+                file.until = Some(header.end.sequence);
             }
         }
     }
 
-    /// With which record each file begins, and whether compacted files are whole.
+    /// Determines the first record of each file, and which compacted files are whole.
     fn find_beginnings(&mut self) -> Result<()> {
-        for mut piece in std::mem::take(&mut self.files) {
-            let mut frames = self.frames(&piece)?;
+        for mut file in std::mem::take(&mut self.files) {
+            let mut frames = self.frames(&file)?;
             let Some(first) = frames.next()? else { continue };
-            piece.first = first.sequence;
-            if piece.is_compacted() {
+            file.first = first.sequence;
+            if file.is_compacted() {
                 while frames.next()?.is_some() {}
-                piece.whole = frames.is_whole();
+                file.whole = frames.is_whole();
             }
-            self.files.push(piece);
+            self.files.push(file);
         }
-        self.files.sort_by_key(|piece| (piece.first, piece.number));
+        self.files.sort_by_key(|file| (file.first, file.number));
         Ok(())
     }
 
-    fn frames(&self, piece: &Piece) -> Result<Frames> {
-        let path = file_path(&self.dir, piece.number);
-        let file = self.fs.open(&path, Open::Read)?;
-        Frames::new(piece, path, file, self.keys.as_ref())
+    fn frames(&self, file: &SalvagedFile) -> Result<Frames> {
+        let path = file_path(&self.dir, file.number);
+        let opened = self.fs.open(&path, Open::Read)?;
+        Frames::new(file, path, opened, self.keys.as_ref())
     }
 
-    /// How single records of each file are read.
+    /// The seals with which a `LogReader` can read single records.
     pub fn seals(&self) -> HashMap<u64, FileSeal> {
-        self.files.iter().map(|piece| (piece.number, piece.seal.clone())).collect()
+        self.files.iter().map(|file| (file.number, file.seal.clone())).collect()
     }
 
     /// Bytes of all files.
     pub fn bytes(&self) -> u64 {
-        self.files.iter().map(|piece| piece.limit).sum()
+        self.files.iter().map(|file| file.limit).sum()
     }
 
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// What an engine wants that never writes.
+    /// A `SpareMaker` for an engine that never writes.
     pub fn spare_maker(&self, options: LogOptions) -> SpareMaker {
         SpareMaker::new(Arc::clone(&self.fs), Arc::new(options), 1)
     }
 
-    /// The last record that a compacted file stands for.
+    /// The last sequence that a compacted file covers.
     pub fn compacted_up_to(&self) -> Sequence {
-        self.files.iter().filter(|piece| piece.is_compacted()).filter_map(|piece| piece.until).max().unwrap_or(0)
+        self.files.iter().filter(|file| file.is_compacted()).filter_map(|file| file.until).max().unwrap_or(0)
     }
 
-    /// Gives every record that can be read, and what is not there, in the order of sequences.
+    /// Visits every readable record and every gap, in the order of sequences.
     ///
     /// # Errors
     /// What `visit` returns, and what reading a file ran into.
     pub fn read(&self, visit: &mut dyn FnMut(Salvaged) -> Result<()>) -> Result<Counted> {
-        let whole: Vec<Whole> = self.files.iter().filter_map(Piece::stands_for).collect();
+        let whole: Vec<Whole> = self.files.iter().filter_map(SalvagedFile::stands_for).collect();
         let mut waiting = self.files.iter().peekable();
         let mut open: Vec<(Frames, Item)> = Vec::new();
         let mut counted = Counted { files: self.files.len() as u64, ..Counted::default() };
         let mut covered = 0;
         loop {
             let mut least = open.iter().map(|(_, item)| item.sequence).min();
-            while let Some(piece) = waiting.next_if(|piece| least.is_none_or(|least| piece.first <= least)) {
-                let mut frames = self.frames(piece)?;
+            while let Some(file) = waiting.next_if(|file| least.is_none_or(|least| file.first <= least)) {
+                let mut frames = self.frames(file)?;
                 if let Some(item) = frames.next()? {
                     least = Some(least.map_or(item.sequence, |least| least.min(item.sequence)));
                     open.push((frames, item));
@@ -278,7 +241,7 @@ impl LogSalvage {
                 let number = frames.number;
                 let found = match frames.next()? {
                     Some(next) => {
-                        // What a file ends with has the sequence of its last record, but is no other form of it.
+                        // The item at the end of a file has the sequence of its last record but is not that record.
                         at += 1;
                         std::mem::replace(item, next)
                     }
@@ -303,35 +266,6 @@ impl LogSalvage {
                 counted.records += u64::from(matches!(found, Salvaged::Record(_)));
                 visit(found)?;
             }
-        }
-    }
-}
-
-/// A whole compacted file, and the records that it stands for: behind `from`, up to `end`.
-struct Whole {
-    number: u64,
-    from: Sequence,
-    end: Sequence,
-}
-
-impl Whole {
-    /// Whether it has everything that still counts of an older file's record.
-    fn replaces(&self, file: u64, sequence: Sequence) -> bool {
-        file < self.number && self.from < sequence && sequence <= self.end
-    }
-}
-
-impl Piece {
-    fn is_compacted(&self) -> bool {
-        matches!(self.header, Some(Header::Compacted(_)))
-    }
-
-    fn stands_for(&self) -> Option<Whole> {
-        match &self.header {
-            Some(Header::Compacted(header)) if self.whole => {
-                Some(Whole { number: self.number, from: header.from.sequence, end: header.end.sequence })
-            }
-            _ => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Finds out under which salt the frames of a log file were written whose header is gone.
+//! Recovers the salt of a log file whose header is gone.
 
 use std::collections::HashMap;
 
@@ -13,9 +13,9 @@ use super::super::format::{
 /// Bytes read at a time.
 const WINDOW: u64 = 4 * 1024 * 1024;
 
-/// The part of a file's salt that checksums take, as most of its whole records have it. The checksum of a header and
-/// that of the first block must agree on it, so bytes that are no frame say nothing; what a client stored can look like
-/// a frame, but is stepped over wherever the frame around it is whole.
+/// The four bytes of the salt that checksums use, by majority of the records. A record counts only if the checksums of
+/// its header and its first block yield the same salt. Content that imitates a frame is skipped with the frame that
+/// contains it, unless that is damaged.
 pub fn recover_salt(file: &dyn File, length: u64) -> Result<Option<u32>> {
     let unsalted = FileSeal::new(&[0; 16], 0, &[0; 16]);
     let mut votes: HashMap<u32, u64> = HashMap::new();
@@ -28,9 +28,9 @@ pub fn recover_salt(file: &dyn File, length: u64) -> Result<Option<u32>> {
         let whole = wanted - FRAME_HEADER + 1;
         let mut index = 0;
         while index < whole {
-            let place = at + index as u64;
+            let offset = at + index as u64;
             let vote = match FrameHeader::is_likely(&block[index..index + FRAME_HEADER]) {
-                true => salt_of(file, place, length, &field(&block, index), &unsalted, &mut frame)?,
+                true => salt_of(file, offset, length, &field(&block, index), &unsalted, &mut frame)?,
                 false => None,
             };
             index += match vote {
@@ -46,7 +46,7 @@ pub fn recover_salt(file: &dyn File, length: u64) -> Result<Option<u32>> {
     Ok(votes.into_iter().max_by_key(|(_, count)| *count).map(|(salt, _)| salt))
 }
 
-/// The salt under which a whole record begins at `at`, and the bytes of its frame.
+/// The salt of the record that begins at `at`, if there is one, and the length of its frame.
 fn salt_of(
     file: &dyn File,
     at: u64,

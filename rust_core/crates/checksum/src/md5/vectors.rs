@@ -1,38 +1,38 @@
-//! Eight messages in the words of 256-bit vectors of x86, or sixteen in two vectors that take turns.
+//! Compresses eight messages in the words of 256-bit vectors of x86, or sixteen in two vectors that take turns.
 //!
-//! Unsafe for two reasons: the compiler cannot know that the processor was asked for what a function needs, and vectors
-//! are loaded and stored through pointers.
+//! Unsafe for two reasons: the compiler cannot know that the features of the processor were checked, and vectors are
+//! loaded and stored through pointers.
 #![allow(unsafe_code, reason = "see above")]
 
 use std::arch::x86_64::*;
 use std::array;
 
-use super::{Block, Lane, ROTATIONS, sines, word};
+use super::steps::{Block, Lane, ROTATIONS, sines, steps, word};
 
 /// Words of a vector.
 const WIDTH: usize = 8;
 
 /// The same word of eight messages.
 type Words = __m256i;
-/// Of `GROUPS` times eight messages: the words of their states, and their blocks.
+/// The words of the states of `GROUPS` times eight messages, and their blocks.
 type States<const GROUPS: usize> = [[[u32; WIDTH]; 4]; GROUPS];
 type Runs<'a, const GROUPS: usize> = [[&'a [Block]; WIDTH]; GROUPS];
 
-/// Takes at most `GROUPS` times eight messages through `count` blocks.
+/// Compresses `count` blocks of each of at most `GROUPS` times eight messages.
 pub(super) fn avx2<const GROUPS: usize>(lanes: &mut [Lane<'_>], count: usize) {
     assert!(is_x86_feature_detected!("avx2"));
-    // SAFETY: the processor has what the function needs.
+    // SAFETY: the assertion checks the features that the function needs.
     side_by_side(lanes, count, |states: &mut States<GROUPS>, runs| unsafe { with_avx2(states, runs, count) });
 }
 
 /// The same with AVX-512F and AVX-512VL.
 pub(super) fn avx512<const GROUPS: usize>(lanes: &mut [Lane<'_>], count: usize) {
     assert!(is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl"));
-    // SAFETY: the processor has what the function needs.
+    // SAFETY: the assertion checks the features that the function needs.
     side_by_side(lanes, count, |states: &mut States<GROUPS>, runs| unsafe { with_avx512(states, runs, count) });
 }
 
-/// Lays messages side by side for `compress`. Lanes to spare do what the first one does.
+/// Arranges messages side by side for `compress`. Unused lanes repeat the first message.
 fn side_by_side<const GROUPS: usize>(
     lanes: &mut [Lane<'_>],
     count: usize,
@@ -49,11 +49,11 @@ fn side_by_side<const GROUPS: usize>(
     }
 }
 
-/// One text, compiled for two kinds of processors: of the functions of three words and of the rotations the compiler
-/// makes one instruction each where there are such.
+/// The same code, compiled for two kinds of processors. With AVX-512 the compiler makes one instruction of each function
+/// of three words and of each rotation.
 macro_rules! compress {
     ($name:ident, $features:literal) => {
-        /// Takes messages through the `count` blocks that each has.
+        /// Compresses the `count` blocks of each message.
         #[target_feature(enable = $features)]
         fn $name<const GROUPS: usize>(states: &mut States<GROUPS>, runs: &Runs<'_, GROUPS>, count: usize) {
             let sines = sines();
@@ -126,14 +126,14 @@ compress!(with_avx512, "avx512f,avx512vl");
 #[inline]
 #[target_feature(enable = "avx2")]
 fn load(words: &[u32; WIDTH]) -> Words {
-    // SAFETY: as many bytes as a vector has, at any alignment.
+    // SAFETY: reads as many bytes as a vector has, at any alignment.
     unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
 fn store(words: &mut [u32; WIDTH], vector: Words) {
-    // SAFETY: as `load`.
+    // SAFETY: writes as many bytes as a vector has, at any alignment.
     unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), vector) }
 }
 
@@ -146,7 +146,7 @@ fn transposed(runs: &[&[Block]; WIDTH], number: usize) -> [Words; 16] {
         let mut rows = [_mm256_setzero_si256(); WIDTH];
         for (row, run) in rows.iter_mut().zip(runs) {
             let bytes: &[u8; 32] = &run[number].as_chunks().0[half];
-            // SAFETY: as many bytes as a vector has, at any alignment.
+            // SAFETY: reads as many bytes as a vector has, at any alignment.
             *row = unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) };
         }
         let mut pairs = rows;

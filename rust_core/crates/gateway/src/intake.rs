@@ -15,7 +15,7 @@ use orcas_base::buffers::Buffers;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_engine::Witness;
 use orcas_http::Headers;
-use orcas_record::{HEAD_LENGTH, Fingerprint};
+use orcas_record::{Fingerprint, HEAD_LENGTH};
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use orcas_s3::metadata::{BodyLength, content_md5};
 use orcas_s3::{ErrorCode, S3Error};

@@ -18,6 +18,7 @@ use orcas_record::{Bucket, ObjectHeaders};
 use orcas_s3::checksums::copy_algorithm;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent};
+use orcas_s3::support::Understood;
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -32,6 +33,9 @@ pub struct CopyObject {
 }
 
 impl Operation for CopyObject {
+    /// Only parts can be copied from a range.
+    const UNDERSTOOD: Understood = Understood { refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let sent = reading.headers();

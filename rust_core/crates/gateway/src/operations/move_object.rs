@@ -9,11 +9,18 @@ use crate::request::{Call, Operation, Step, another_question};
 use crate::sources::{Moving, Source, modified};
 use orcas_decide::Outcome;
 use orcas_s3::headers::uploaded;
+use orcas_s3::support::Understood;
 use orcas_s3::xml::results;
 
 pub struct MoveObject(Moving);
 
 impl Operation for MoveObject {
+    /// A move changes nothing of the object but its name.
+    const UNDERSTOOD: Understood = Understood {
+        refused: &["x-amz-copy-source-range", "x-amz-metadata-directive", "x-amz-checksum-algorithm"],
+        ..Understood::NOTHING
+    };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         Moving::to(reading, Source::named_by("x-amz-move-source", reading)?, bucket, key).map(Self)

@@ -7,7 +7,8 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::core::{Options, environment, store_error};
+use super::errors::store_error;
+use super::options::{Options, environment};
 use orcas_engine::{self as engine, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
 
 /// How far a check is. Any thread may look, or end it.

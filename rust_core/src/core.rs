@@ -1,29 +1,24 @@
 //! The process-wide object behind every request: the open engine and the request lane.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use super::StoreError;
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::describe::{Description, Diagnosis, Recovery};
+use super::errors::{StoreError, store_error};
+use super::options::{Options, environment};
 use super::request::Request;
 use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
-use orcas_engine::{
-    CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, Replayed, SystemClock, salvage_store,
-};
-use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{AccessKey, Answer, Event, Identities, Lane, LaneOptions};
+use orcas_gateway::{AccessKey, Answer, Event, Identities, Lane};
 use orcas_http::{Headers, RequestHead};
-use orcas_record::{Durability, RefLevel};
 use orcas_sigv4::Credential;
 
 /// Bodies above this many bytes are taken without the GIL.
@@ -48,104 +43,6 @@ pub struct Health {
     lag_bytes: u64,
     lag_records: u64,
     pools: Pools,
-}
-
-pub fn store_error(error: Error) -> PyErr {
-    StoreError::new_err(error.to_string())
-}
-
-fn durability(name: &str) -> PyResult<Durability> {
-    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown durability {name}"));
-    Durability::from_name(name).ok_or_else(unknown)
-}
-
-fn ref_level(name: &str) -> PyResult<RefLevel> {
-    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown reference level {name}"));
-    RefLevel::from_name(name).ok_or_else(unknown)
-}
-
-/// Settings of the engine and the lane, as the control plane hands them over.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct Options {
-    data: PathBuf,
-    batch_write_enabled: bool,
-    max_batch_write_file_size: u64,
-    write_buffer_window_sec: f64,
-    max_write_buffer_size: u64,
-    max_write_buffer_count: u32,
-    chunk_size: u32,
-    durability: String,
-    ref_level: String,
-    sync_interval_ms: u64,
-    db_max_open_conns: u32,
-    db_max_idle_conns: u32,
-    db_conn_max_lifetime_sec: u64,
-    log_file_size: u64,
-    pack_size: u64,
-    reclaim_bytes_per_sec: u64,
-    scrub_bytes_per_sec: u64,
-    reserve: u64,
-    ballast: u64,
-    pooling_enabled: bool,
-    region: String,
-    strict_region: bool,
-    presign_v2: bool,
-    domains: Vec<String>,
-    body_budget: u64,
-    workers: usize,
-    explain_signatures: bool,
-}
-
-impl Options {
-    pub fn engine(&self) -> PyResult<EngineOptions> {
-        Ok(EngineOptions {
-            data: self.data.clone(),
-            batch_write_enabled: self.batch_write_enabled,
-            write_buffer_window: Duration::from_secs_f64(self.write_buffer_window_sec),
-            max_write_buffer_size: self.max_write_buffer_size,
-            max_write_buffer_count: self.max_write_buffer_count,
-            chunk_size: self.chunk_size,
-            durability: durability(&self.durability)?,
-            ref_level: ref_level(&self.ref_level)?,
-            sync_interval: Duration::from_millis(self.sync_interval_ms),
-            db_max_open: self.db_max_open_conns,
-            db_max_idle: self.db_max_idle_conns,
-            db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
-            log_file_size: self.log_file_size,
-            pack_size: self.pack_size,
-            reclaim_rate: self.reclaim_bytes_per_sec,
-            scrub_rate: self.scrub_bytes_per_sec,
-            reserve: self.reserve,
-            ballast: self.ballast,
-            pooling_enabled: self.pooling_enabled,
-        })
-    }
-
-    fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {
-        LaneOptions {
-            instant_upload: ref_level != RefLevel::Off,
-            salvage,
-            region: self.region,
-            strict_region: self.strict_region,
-            presign_v2: self.presign_v2,
-            domains: self.domains,
-            whole_body_max: self.max_batch_write_file_size,
-            body_budget: self.body_budget,
-            workers: self.workers,
-            explains: self.explain_signatures,
-        }
-    }
-}
-
-/// The machine's own.
-pub fn environment() -> Environment {
-    Environment {
-        fs: Arc::new(RealFileSystem),
-        clock: Arc::new(SystemClock::new()),
-        random: Arc::new(SystemRandom),
-        index: IndexPlace::File,
-    }
 }
 
 /// The signing keys in force: (access key, secret, owner id) each.

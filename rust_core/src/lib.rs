@@ -11,8 +11,10 @@ mod checks;
 mod core;
 mod describe;
 mod digests;
+mod errors;
 mod format;
 mod load;
+mod options;
 mod piece;
 mod request;
 mod room;
@@ -21,13 +23,6 @@ mod tools;
 use pyo3::prelude::*;
 
 use orcas_s3::Operation;
-
-pyo3::create_exception!(
-    _core,
-    StoreError,
-    pyo3::exceptions::PyException,
-    "The store cannot be opened, read or closed in order. The message is one sentence."
-);
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -52,7 +47,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(format::format_content_range, module)?)?;
     module.add_function(wrap_pyfunction!(format::set_object_headers, module)?)?;
     module.add_function(wrap_pyfunction!(format::set_object_headers_with_content_type, module)?)?;
-    module.add("StoreError", module.py().get_type::<StoreError>())?;
+    module.add("StoreError", module.py().get_type::<errors::StoreError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;
     module.add("FLOW_WAIT", request::FLOW_WAIT)?;

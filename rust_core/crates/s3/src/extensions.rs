@@ -6,8 +6,6 @@
 use super::errors::S3Error;
 use orcas_http::Headers;
 
-pub const PREFIX: &str = "x-amz-orcas-";
-
 /// What a bucket has for itself instead of the store's settings.
 pub const CHUNK_SIZE: &str = "x-amz-orcas-chunk-size";
 pub const DURABILITY: &str = "x-amz-orcas-durability";

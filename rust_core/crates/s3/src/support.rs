@@ -4,7 +4,6 @@
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
 use super::errors::{ErrorCode, S3Error};
-use super::extensions;
 use super::target::check_version_id;
 use orcas_http::{Headers, Query};
 
@@ -148,6 +147,7 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extensions;
 
     const VERSIONS: Understood = Understood { version_id: true, ..Understood::NOTHING };
 

@@ -9,8 +9,10 @@ use std::cmp::Ordering;
 use sha2::{Digest, Sha256};
 
 use super::date::Timestamp;
-use super::keys::push_scope;
 use orcas_http::{Headers, hex_value, percent_encode_into};
+
+/// The service that every scope here names.
+pub(super) const SERVICE: &str = "s3";
 
 /// A part of the request line holds a broken `%` escape.
 #[derive(Debug)]
@@ -204,6 +206,16 @@ pub(super) fn string_to_sign(timestamp: &Timestamp, region: &str, service: &str,
     out.push(b'\n');
     push_hex(&mut out, &Sha256::digest(canonical).into());
     out
+}
+
+/// Appends `20130524/us-east-1/s3/aws4_request`.
+pub(super) fn push_scope(out: &mut Vec<u8>, day: &[u8; 8], region: &str, service: &str) {
+    out.extend_from_slice(day);
+    out.push(b'/');
+    out.extend_from_slice(region.as_bytes());
+    out.push(b'/');
+    out.extend_from_slice(service.as_bytes());
+    out.extend_from_slice(b"/aws4_request");
 }
 
 /// Appends 32 bytes as 64 lower-case hexadecimal digits.

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::canonical::{parse_hex, push_trimmed};
 use super::error::SignatureError;
 use super::keys::ChunkContext;
-use super::verify::PayloadMode;
+use super::payload::PayloadMode;
 use orcas_http::{Headers, hex_value};
 
 /// A chunk header is at most 16 digits and 82 bytes of signature: a longer line is no header.

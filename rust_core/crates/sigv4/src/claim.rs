@@ -4,15 +4,14 @@
 use std::borrow::Cow;
 
 use super::PRESIGN_EXPIRES_S_MAX;
-use super::canonical::{CanonicalQuery, parse_hex};
+use super::authentication::Authentication;
+use super::canonical::{CanonicalQuery, SERVICE, parse_hex};
 use super::date::Timestamp;
 use super::error::SignatureError;
-use super::verify::Authentication;
 use orcas_http::{Headers, percent_decode};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
-const SERVICE: &str = "s3";
 
 /// Bounds of what is later compared, cached and searched, against quadratic work on hostile heads.
 pub(super) const ACCESS_KEY_BYTES_MAX: usize = 128;

@@ -8,10 +8,11 @@
 use std::borrow::Cow;
 
 use super::SignatureError;
-use super::canonical::{CanonicalQuery, canonical_path, string_to_sign};
+use super::authentication::{Authentication, Policy};
+use super::canonical::{CanonicalQuery, SERVICE, canonical_path, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::keys::{Credential, SigningKey};
-use super::verify::{Authentication, Policy, SERVICE, canonical_request, matches_as_sent};
+use super::verify::{canonical_request, matches_as_sent};
 use orcas_http::{Headers, RequestHead, percent_decode, percent_encode_into};
 
 /// The texts that a client needs in order to find its mistake; they hold no secret.

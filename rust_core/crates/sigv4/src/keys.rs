@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::canonical::push_hex;
+use super::canonical::{push_hex, push_scope};
 use super::date::Timestamp;
 
 /// What the credential store knows of an access key. `generation` changes whenever the secret does.
@@ -180,14 +180,4 @@ impl fmt::Debug for ChunkContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChunkContext").finish_non_exhaustive()
     }
-}
-
-/// Appends `20130524/us-east-1/s3/aws4_request`.
-pub(super) fn push_scope(out: &mut Vec<u8>, day: &[u8; 8], region: &str, service: &str) {
-    out.extend_from_slice(day);
-    out.push(b'/');
-    out.extend_from_slice(region.as_bytes());
-    out.push(b'/');
-    out.extend_from_slice(service.as_bytes());
-    out.extend_from_slice(b"/aws4_request");
 }

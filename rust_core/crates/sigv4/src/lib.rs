@@ -7,6 +7,7 @@
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-authenticating-requests.html>.
 #![forbid(unsafe_code)]
 
+mod authentication;
 mod canonical;
 mod chunked;
 mod claim;
@@ -14,21 +15,21 @@ mod date;
 mod diagnosis;
 mod error;
 mod keys;
+mod payload;
 mod sign;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod version_two;
 
+pub use authentication::{Authentication, Authorized, Policy, Stamp, VersionTwo};
 pub use chunked::{ChunkMode, ChunkedDecoder, Trailers, decoded_length};
 pub use diagnosis::{Diagnosis, Explanation, Place, claimed_access_key, diagnose, explain};
 pub use error::SignatureError;
 pub use keys::{ChunkContext, Credential, SigningKeys};
+pub use payload::{PayloadMode, verify_payload_hash};
 pub use sign::{ChunkSigner, Signer, sha256_hex};
-pub use verify::{
-    Authentication, Authorized, PayloadMode, Policy, Stamp, authorize, claims_nobody, verify_payload_hash,
-};
-pub use version_two::VersionTwo;
+pub use verify::{authorize, claims_nobody};
 
 /// How far a request's date may lie from the server's clock: the window in which a captured request can be replayed.
 pub const SKEW_MAX_MS: i64 = 15 * 60 * 1000;

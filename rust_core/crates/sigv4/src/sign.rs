@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::canonical::{CanonicalQuery, CanonicalRequest, canonical_path, push_hex, string_to_sign};
+use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, push_hex, string_to_sign};
 use super::date::Timestamp;
 use super::error::SignatureError;
 use super::keys::{ChunkContext, SigningKey};
@@ -18,8 +18,6 @@ pub struct Signer {
     timestamp: Timestamp,
     key: Arc<SigningKey>,
 }
-
-const SERVICE: &str = "s3";
 
 impl Signer {
     /// `now_unix_s` in seconds since 1970; `None` beyond the year 9999.

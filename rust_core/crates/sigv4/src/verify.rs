@@ -1,75 +1,17 @@
 //! The verdict on a request head: whose it is, and how its body will prove itself. Everything that depends on the head
 //! alone is checked before a secret is touched, and the signature last, in constant time.
 
-use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::canonical::{CanonicalQuery, CanonicalRequest, canonical_path, is_graphic, parse_hex, string_to_sign};
+use super::authentication::{Authentication, Authorized, NOBODY, Policy, Stamp};
+use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, is_graphic, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
-use super::version_two::{self, VersionTwo};
+use super::payload::{PayloadClaim, unsigned_payload};
+use super::version_two;
 use orcas_http::{Headers, RequestHead};
-
-/// What the server demands of a signature at this moment.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy<'a> {
-    /// The only region accepted; `None` accepts the region that the request names.
-    pub region: Option<&'a str>,
-    /// Milliseconds since 1970.
-    pub now_unix_ms: i64,
-    /// The largest distance of the request's date from now; normally `SKEW_MAX_MS`.
-    pub skew_max_ms: i64,
-    /// How presigned requests of version 2 are read; `None` refuses them.
-    pub version_two: Option<VersionTwo<'a>>,
-}
-
-/// How a request proved who sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Authentication {
-    Header,
-    Presigned,
-    PresignedVersionTwo,
-    /// It claims nobody: there is no access key, and the caller decides whether strangers may ask.
-    Anonymous,
-}
-
-/// How the body proves itself.
-#[derive(Clone, Debug)]
-pub enum PayloadMode {
-    /// The SHA-256 of the whole body.
-    Hash([u8; 32]),
-    Unsigned,
-    StreamingSigned(ChunkContext),
-    StreamingSignedTrailer(ChunkContext),
-    StreamingUnsignedTrailer,
-}
-
-/// A request whose signature holds, or one that claims none.
-#[derive(Clone, Debug)]
-pub struct Authorized {
-    /// Empty for an anonymous request.
-    pub access_key: String,
-    pub how: Authentication,
-    pub payload: PayloadMode,
-    /// Of a request that is signed in its headers.
-    pub stamp: Option<Stamp>,
-}
-
-/// What tells a signed request from any other: two have one stamp only if they are the same request, signed for the same
-/// second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
-    /// Milliseconds since 1970, a whole second.
-    pub signed_at_ms: i64,
-    pub signature: [u8; 32],
-}
-
-pub(super) const SERVICE: &str = "s3";
-
-/// Signs for access keys that do not exist, so that their refusal costs the work of a wrong signature.
-pub(super) const NOBODY: &[u8] = b"no such access key: this secret signs for nobody";
 
 /// Verifies the signature of `head`. `credential` looks an access key up; `keys` outlives requests.
 pub fn authorize(
@@ -106,11 +48,6 @@ pub fn authorize(
     })
 }
 
-/// Compares the hash of a received body with the one that `PayloadMode::Hash` announced.
-pub fn verify_payload_hash(announced: &[u8; 32], computed: &[u8; 32]) -> Result<(), SignatureError> {
-    if announced == computed { Ok(()) } else { Err(SignatureError::ContentSha256Mismatch) }
-}
-
 /// Whether nothing in a request head says that it is signed.
 pub fn claims_nobody(head: &RequestHead<'_>) -> bool {
     let query = CanonicalQuery::strict(head.query);
@@ -121,22 +58,6 @@ pub fn claims_nobody(head: &RequestHead<'_>) -> bool {
 fn anonymous(headers: &Headers<'_>) -> Result<Authorized, SignatureError> {
     let payload = unsigned_payload(headers)?;
     Ok(Authorized { access_key: String::new(), how: Authentication::Anonymous, payload, stamp: None })
-}
-
-/// What a body proves that no chain of signatures goes with.
-pub(super) fn unsigned_payload(headers: &Headers<'_>) -> Result<PayloadMode, SignatureError> {
-    let payload = match headers.get("x-amz-content-sha256") {
-        Some(text) => PayloadClaim::parse(text.trim_ascii())?,
-        None => PayloadClaim::Unsigned,
-    };
-    match payload {
-        PayloadClaim::Hash(hash) => Ok(PayloadMode::Hash(hash)),
-        PayloadClaim::Unsigned => Ok(PayloadMode::Unsigned),
-        PayloadClaim::StreamingUnsignedTrailer => Ok(PayloadMode::StreamingUnsignedTrailer),
-        PayloadClaim::StreamingSigned | PayloadClaim::StreamingSignedTrailer => {
-            Err(SignatureError::InvalidContentSha256)
-        }
-    }
 }
 
 fn check_date(claim: &Claim<'_>, policy: &Policy<'_>) -> Result<(), SignatureError> {
@@ -251,50 +172,4 @@ pub(super) fn matches_as_sent(
     sent_path.is_some_and(|path| matches(path, strict_query))
         || sent_query
             .is_some_and(|query| matches(strict_path, &query) || sent_path.is_some_and(|path| matches(path, &query)))
-}
-
-/// The meaning of `x-amz-content-sha256`.
-enum PayloadClaim {
-    Hash([u8; 32]),
-    Unsigned,
-    StreamingSigned,
-    StreamingSignedTrailer,
-    StreamingUnsignedTrailer,
-}
-
-impl PayloadClaim {
-    fn parse(text: &[u8]) -> Result<Self, SignatureError> {
-        match text {
-            b"UNSIGNED-PAYLOAD" => Ok(Self::Unsigned),
-            b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => Ok(Self::StreamingSigned),
-            b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => Ok(Self::StreamingSignedTrailer),
-            b"STREAMING-UNSIGNED-PAYLOAD-TRAILER" => Ok(Self::StreamingUnsignedTrailer),
-            _ if text.starts_with(b"STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD") => {
-                Err(SignatureError::AsymmetricNotImplemented)
-            }
-            _ => parse_hex(&hex_lower(text)).map(Self::Hash).ok_or(SignatureError::InvalidContentSha256),
-        }
-    }
-
-    fn is_signed_stream(&self) -> bool {
-        match self {
-            Self::StreamingSigned | Self::StreamingSignedTrailer => true,
-            Self::Hash(_) | Self::Unsigned | Self::StreamingUnsignedTrailer => false,
-        }
-    }
-
-    fn into_mode(self, context: impl FnOnce() -> ChunkContext) -> PayloadMode {
-        match self {
-            Self::Hash(hash) => PayloadMode::Hash(hash),
-            Self::Unsigned => PayloadMode::Unsigned,
-            Self::StreamingSigned => PayloadMode::StreamingSigned(context()),
-            Self::StreamingSignedTrailer => PayloadMode::StreamingSignedTrailer(context()),
-            Self::StreamingUnsignedTrailer => PayloadMode::StreamingUnsignedTrailer,
-        }
-    }
-}
-
-/// A payload hash may be written in either case; it is signed as written.
-fn hex_lower(text: &[u8]) -> Cow<'_, [u8]> {
-    if text.iter().any(u8::is_ascii_uppercase) { Cow::Owned(text.to_ascii_lowercase()) } else { Cow::Borrowed(text) }
 }

@@ -11,24 +11,14 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
 use super::PRESIGN_EXPIRES_S_MAX;
+use super::authentication::{Authentication, Authorized, NOBODY, Policy, VersionTwo};
 use super::canonical::is_graphic;
 use super::claim::{ACCESS_KEY_BYTES_MAX, DUPLICATE_PARAMETER, single};
 use super::error::SignatureError;
 use super::keys::Credential;
-use super::verify::{Authentication, Authorized, NOBODY, Policy, unsigned_payload};
+use super::payload::unsigned_payload;
 use orcas_checksum::base64_decode;
 use orcas_http::{RequestHead, form_decode};
-
-/// What of a request the caller knows and the signature covers.
-#[derive(Clone, Copy, Debug)]
-pub struct VersionTwo<'a> {
-    /// The names under which buckets are hosts.
-    pub domains: &'a [String],
-    /// The bucket that a Host header names.
-    pub hosted_bucket: fn(&[u8], &[String]) -> Option<String>,
-    /// Whether a query parameter is part of the resource.
-    pub is_resource: fn(&[u8]) -> bool,
-}
 
 const CONFLICT: SignatureError =
     SignatureError::InvalidArgument("A header and a query parameter of the presigned request contradict each other");

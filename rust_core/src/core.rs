@@ -17,11 +17,11 @@ use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{AccessKey, Answer, Event, Identities, Lane};
+use orcas_gateway::{AccessKey, Event, Identities, Lane};
 use orcas_http::{Headers, RequestHead};
 use orcas_sigv4::Credential;
 
-/// Bodies above this many bytes are taken without the GIL.
+/// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
 
 #[pyclass(frozen, module = "orcas._core")]
@@ -32,7 +32,7 @@ pub struct Core {
     replayed: Replayed,
 }
 
-/// How the store is.
+/// The condition of the store.
 #[pyclass(frozen, get_all, module = "orcas._core")]
 pub struct Health {
     status: &'static str,
@@ -78,7 +78,7 @@ impl Core {
         Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed })
     }
 
-    /// Opens what is left of a store for reading, without changing anything in it, and says what is not whole. Blocks
+    /// Opens what is left of a store for reading, without changing anything in it, and reports what is damaged. Blocks
     /// while everything is read.
     #[staticmethod]
     fn salvage(
@@ -101,7 +101,7 @@ impl Core {
         Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed }, report.into()))
     }
 
-    /// Finishes what was submitted, flushes and gives the lock back. Blocks. Without effect when called again.
+    /// Finishes submitted work, flushes and releases the lock. Blocks. Without effect when called again.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let engine = self.engine.lock().take();
         let Some(engine) = engine else { return Ok(()) };
@@ -112,7 +112,7 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies a request head: a Request to go on with, or the Response that refuses it. The first `root` bytes of the
+    /// Verifies a request head: returns a Request, or the Response that refuses it. The first `root` bytes of the
     /// path are signed, and name neither bucket nor key.
     #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
     fn accept<'py>(
@@ -167,7 +167,7 @@ impl Core {
         Ok(self.lane.describe(&head, root).into())
     }
 
-    /// What is wrong with the signature of a head that was refused, for the log. None: nothing that could be told.
+    /// What is wrong with the signature of a refused head, for the log. None if no cause was found.
     fn diagnose(
         &self,
         py: Python<'_>,
@@ -182,12 +182,12 @@ impl Core {
         Ok(py.detach(|| self.lane.diagnose(&head)).map(Diagnosis::from))
     }
 
-    /// What the start had to do.
+    /// What was done at the start.
     fn recovery(&self) -> Recovery {
         self.replayed.into()
     }
 
-    /// The answer to a request that Python failed to handle; it ends the connection.
+    /// The response to a request that Python failed to handle. It ends the connection.
     fn failure<'py>(&self, py: Python<'py>, method: &str, raw_path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let envelope = self.lane.envelope(method.as_bytes(), raw_path);
         let problem = Problem::from(orcas_s3::ErrorCode::InternalError);
@@ -228,9 +228,9 @@ impl Core {
         }
     }
 
-    /// Whether a request head may use the operator's tools: the SHA-256 that its body must have, or the refusal's
-    /// status, code and message.
-    fn authorize<'py>(
+    /// Checks that root has signed a request to the admin API: the SHA-256 that its body must have, or the status, code
+    /// and message of the refusal.
+    fn authenticate_root<'py>(
         &self,
         py: Python<'py>,
         method: &str,
@@ -245,7 +245,7 @@ impl Core {
         judge(&self.lane, &head).into_object(py)
     }
 
-    /// What the store holds and takes. Blocks.
+    /// Counts and sizes of what is stored. Blocks.
     fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
         py.detach(|| self.lane.engine.usage()).map(Stats::from).map_err(store_error)
     }
@@ -260,7 +260,7 @@ impl Core {
         self.lane.engine.reclaim_progress().into()
     }
 
-    /// Checks the whole store beside its work. Blocks; `progress` shows how far it is and ends it.
+    /// Checks the whole open store. Blocks; `progress` shows how far it is and can cancel it.
     fn check(
         &self,
         py: Python<'_>,
@@ -274,19 +274,19 @@ impl Core {
         py.detach(|| self.lane.engine.check(&options, &progress)).map(Report::from).map_err(store_error)
     }
 
-    /// How the scrub in the background is doing.
+    /// The progress of the scrub in the background.
     fn scrub_progress(&self) -> ScrubState {
         self.lane.engine.scrub_progress().into()
     }
 
-    /// Makes everything acknowledged durable and keeps the files of this moment. Blocks.
+    /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.
     fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
         py.detach(|| Hold::take(&self.lane.engine)).map_err(store_error)
     }
 }
 
 impl Core {
-    fn response<'py>(&self, py: Python<'py>, answer: Answer) -> PyResult<Bound<'py, PyAny>> {
+    fn response<'py>(&self, py: Python<'py>, answer: orcas_gateway::Response) -> PyResult<Bound<'py, PyAny>> {
         let response = Response::new(py, &self.lane, answer)?;
         Ok(Bound::new(py, response)?.into_any())
     }

@@ -1,7 +1,8 @@
-//! The extension module `orcas._core`: the sole importer of pyo3. Converts, detaches, calls, converts back.
+//! The extension module `orcas._core`, the only crate that imports pyo3. A call converts its arguments, releases the GIL
+//! if the work may take longer than about 20 µs, calls the engine or the gateway, and converts the result.
 //!
-//! Work that may take longer than about 20 µs runs without the GIL. Threads of Rust never hold or touch Python
-//! objects: they know a request by the number of its slot, and what they complete is converted in `Core.drain`.
+//! Threads of Rust never hold or touch Python objects. They know a request by the number of its slot, and `Core.drain`
+//! converts what they have completed.
 #![cfg(feature = "python")]
 
 const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are never shipped");

@@ -85,7 +85,7 @@ impl Options {
     }
 }
 
-/// The machine's own.
+/// The file system, clock and randomness of the machine.
 pub fn environment() -> Environment {
     Environment {
         fs: Arc::new(RealFileSystem),

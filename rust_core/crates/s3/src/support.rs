@@ -7,7 +7,7 @@ use super::errors::{ErrorCode, S3Error};
 use super::target::check_version_id;
 use orcas_http::{Headers, Query};
 
-/// Whether the header `x-amz-{name}` is implemented: whoever it concerns reads it.
+/// Whether the header `x-amz-{name}` is implemented: the operations that it concerns read it.
 fn is_implemented(name: &[u8]) -> bool {
     matches!(
         name,
@@ -29,8 +29,9 @@ fn is_implemented(name: &[u8]) -> bool {
 
 /// Whether the header `x-amz-{name}` changes neither what is stored nor what is allowed.
 ///
-/// Clients and proxies describe themselves and number their requests. `te` offers to read a body with an MD5 behind it.
-/// Nobody pays for requests, no object is archived, and a client token makes S3 answer a repeated rename as the first.
+/// These are headers with which clients and proxies describe themselves and number their requests; `te`, which offers to
+/// read a body followed by its MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because
+/// no object is archived; and `client-token`, with which S3 answers a repeated rename as it answered the first.
 fn has_no_effect(name: &[u8]) -> bool {
     matches!(
         name,
@@ -73,25 +74,25 @@ const STORAGE_CLASSES: [&str; 15] = [
     "AWS_BACKUP_LOW_COST_WARM",
 ];
 
-/// What an operation gives a meaning to, and others refuse.
+/// The headers and parameters that only some operations accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Understood {
     /// `versionId` in the query.
     pub version_id: bool,
     /// Headers of extensions.
     pub extensions: &'static [&'static str],
-    /// It reads what is stored, in clear: headers of encryption do not apply to that.
+    /// The operation reads an object. Nothing is encrypted, so headers of encryption are an error of their own.
     pub reads_clear: bool,
     /// Headers that other operations implement and that would change what this one stores.
     pub refused: &'static [&'static str],
 }
 
 impl Understood {
-    /// Nothing but what all operations understand.
+    /// Nothing but what all operations accept.
     pub const NOTHING: Self = Self { version_id: false, extensions: &[], reads_clear: false, refused: &[] };
 }
 
-/// Refuses headers and versions that are not built. Call it once the request is authenticated.
+/// Refuses headers and versions that are not implemented. Call it once the request is authenticated.
 pub fn check_supported(understood: &Understood, query: &Query, headers: &Headers<'_>) -> Result<(), S3Error> {
     if let Some(version) = query.get("versionId") {
         if !understood.version_id {
@@ -113,7 +114,7 @@ pub fn check_expected_owner(headers: &Headers<'_>, name: &str, owner: &str) -> R
 fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<(), S3Error> {
     let Some(rest) = name.strip_prefix(b"x-amz-") else { return Ok(()) };
     let named_in = |list: &[&str]| list.iter().any(|known| known.as_bytes() == name);
-    let refuse_unless = |passes: bool| if passes { Ok(()) } else { Err(S3Error::unbuilt_header(name)) };
+    let refuse_unless = |passes: bool| if passes { Ok(()) } else { Err(S3Error::header_not_implemented(name)) };
     if rest.starts_with(b"meta-") || is_implemented(rest) {
         return refuse_unless(!named_in(understood.refused));
     }
@@ -126,7 +127,7 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
         }
         b"storage-class" => refuse_unless(one_of(&["STANDARD"])),
         b"tagging" => refuse_unless(value.is_empty()),
-        // No object has tags, so that both directives mean the same.
+        // No object has tags, so both directives mean the same.
         b"tagging-directive" if one_of(&["COPY", "REPLACE"]) => Ok(()),
         b"tagging-directive" => Err(S3Error::argument("Unknown tagging directive.", "x-amz-tagging-directive", value)),
         b"bucket-object-lock-enabled" | b"bypass-governance-retention" => {

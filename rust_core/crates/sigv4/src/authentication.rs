@@ -1,10 +1,10 @@
-//! What both versions of signatures have in common: what the server demands of one, and what is known once it holds.
+//! What both versions of signatures share: the requirements of the server, and the result of a verification.
 
 use super::payload::PayloadMode;
 
-/// What the server demands of a signature at this moment.
+/// What the server requires of a signature at this moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Policy<'a> {
+pub struct Requirements<'a> {
     /// The only region accepted; `None` accepts the region that the request names.
     pub region: Option<&'a str>,
     /// Milliseconds since 1970.
@@ -15,10 +15,10 @@ pub struct Policy<'a> {
     pub version_two: Option<VersionTwo<'a>>,
 }
 
-/// What of a request the caller knows and the signature covers.
+/// What the caller knows about the address of a request, which a signature of version 2 covers.
 #[derive(Clone, Copy, Debug)]
 pub struct VersionTwo<'a> {
-    /// The names under which buckets are hosts.
+    /// The domains of virtual-hosted buckets.
     pub domains: &'a [String],
     /// The bucket that a Host header names.
     pub hosted_bucket: fn(&[u8], &[String]) -> Option<String>,
@@ -26,28 +26,28 @@ pub struct VersionTwo<'a> {
     pub is_resource: fn(&[u8]) -> bool,
 }
 
-/// How a request proved who sent it.
+/// How a request is signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authentication {
     Header,
     Presigned,
     PresignedVersionTwo,
-    /// It claims nobody: there is no access key, and the caller decides whether strangers may ask.
+    /// It has no signature and no access key. The caller decides whether to serve it.
     Anonymous,
 }
 
-/// A request whose signature holds, or one that claims none.
+/// A request whose signature is valid, or one without a signature.
 #[derive(Clone, Debug)]
-pub struct Authorized {
+pub struct Authenticated {
     /// Empty for an anonymous request.
     pub access_key: String,
     pub how: Authentication,
     pub payload: PayloadMode,
-    /// Of a request that is signed in its headers.
+    /// Set for a request that is signed in its headers.
     pub stamp: Option<Stamp>,
 }
 
-/// What tells a signed request from any other: two have one stamp only if they are the same request, signed for the same
+/// Identifies a signed request: two requests have the same stamp only if they are the same one, signed in the same
 /// second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp {
@@ -56,5 +56,5 @@ pub struct Stamp {
     pub signature: [u8; 32],
 }
 
-/// Signs for access keys that do not exist, so that their refusal costs the work of a wrong signature.
+/// The secret for access keys that do not exist, so that refusing them takes as long as refusing a wrong signature.
 pub(super) const NOBODY: &[u8] = b"no such access key: this secret signs for nobody";

@@ -1,4 +1,4 @@
-//! How a request body proves that it is the one that was signed: what `x-amz-content-sha256` says of it.
+//! How a request body is verified, which `x-amz-content-sha256` declares.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::error::SignatureError;
 use super::keys::ChunkContext;
 use orcas_http::Headers;
 
-/// How the body proves itself.
+/// How the body is verified.
 #[derive(Clone, Debug)]
 pub enum PayloadMode {
     /// The SHA-256 of the whole body.
@@ -23,7 +23,7 @@ pub fn verify_payload_hash(announced: &[u8; 32], computed: &[u8; 32]) -> Result<
     if announced == computed { Ok(()) } else { Err(SignatureError::ContentSha256Mismatch) }
 }
 
-/// What a body proves that no chain of signatures goes with.
+/// How a body without signed chunks is verified.
 pub(super) fn unsigned_payload(headers: &Headers<'_>) -> Result<PayloadMode, SignatureError> {
     let payload = match headers.get("x-amz-content-sha256") {
         Some(text) => PayloadClaim::parse(text.trim_ascii())?,

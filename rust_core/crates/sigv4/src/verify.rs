@@ -1,10 +1,10 @@
-//! The verdict on a request head: whose it is, and how its body will prove itself. Everything that depends on the head
-//! alone is checked before a secret is touched, and the signature last, in constant time.
+//! The verification of a request head: who signed it, and how its body is to be verified. Everything that depends on the
+//! head alone is checked before a secret is used, and the signature last, in constant time.
 
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::authentication::{Authentication, Authorized, NOBODY, Policy, Stamp};
+use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, Stamp};
 use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, is_graphic, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::error::SignatureError;
@@ -14,24 +14,24 @@ use super::version_two;
 use orcas_http::{Headers, RequestHead};
 
 /// Verifies the signature of `head`. `credential` looks an access key up; `keys` outlives requests.
-pub fn authorize(
+pub fn authenticate(
     head: &RequestHead<'_>,
-    policy: &Policy<'_>,
+    requirements: &Requirements<'_>,
     keys: &SigningKeys,
     credential: &dyn Fn(&str) -> Option<Credential>,
-) -> Result<Authorized, SignatureError> {
+) -> Result<Authenticated, SignatureError> {
     let query = CanonicalQuery::strict(head.query).map_err(|_| SignatureError::InvalidUri)?;
     let claim = match Claimed::parse(&head.headers, &query)? {
         Claimed::Nobody => return anonymous(&head.headers),
-        // Such a signature is good for every region, so a server that insists on its own takes none.
-        Claimed::VersionTwo => match policy.version_two.filter(|_| policy.region.is_none()) {
-            Some(rules) => return version_two::authorize(head, policy, &rules, credential),
+        // Such a signature is valid in every region, so a server that accepts only its own refuses it.
+        Claimed::VersionTwo => match requirements.version_two.filter(|_| requirements.region.is_none()) {
+            Some(rules) => return version_two::authenticate(head, requirements, &rules, credential),
             None => return Err(SignatureError::UnsupportedMechanism),
         },
         Claimed::VersionFour(claim) => claim,
     };
-    check_date(&claim, policy)?;
-    check_region(&claim, policy)?;
+    check_date(&claim, requirements)?;
+    check_region(&claim, requirements)?;
     check_coverage(&claim, head)?;
     let payload = PayloadClaim::parse(&claim.payload)?;
     if claim.how == Authentication::Presigned && payload.is_signed_stream() {
@@ -39,7 +39,7 @@ pub fn authorize(
     }
     let key = verify_signature(&claim, head, &query, keys, credential)?;
     let context = || ChunkContext::new(key, &claim.timestamp, &claim.region, SERVICE, claim.signature);
-    Ok(Authorized {
+    Ok(Authenticated {
         payload: payload.into_mode(context),
         how: claim.how,
         access_key: claim.access_key.into_owned(),
@@ -54,24 +54,24 @@ pub fn claims_nobody(head: &RequestHead<'_>) -> bool {
     query.is_ok_and(|query| matches!(Claimed::parse(&head.headers, &query), Ok(Claimed::Nobody)))
 }
 
-/// The body of a request without a signature may still announce its hash, but no chain of signatures.
-fn anonymous(headers: &Headers<'_>) -> Result<Authorized, SignatureError> {
+/// A request without a signature may declare the hash of its body, but no signed chunks.
+fn anonymous(headers: &Headers<'_>) -> Result<Authenticated, SignatureError> {
     let payload = unsigned_payload(headers)?;
-    Ok(Authorized { access_key: String::new(), how: Authentication::Anonymous, payload, stamp: None })
+    Ok(Authenticated { access_key: String::new(), how: Authentication::Anonymous, payload, stamp: None })
 }
 
-fn check_date(claim: &Claim<'_>, policy: &Policy<'_>) -> Result<(), SignatureError> {
-    let age_ms = policy.now_unix_ms.saturating_sub(claim.timestamp.unix_ms());
+fn check_date(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
+    let age_ms = requirements.now_unix_ms.saturating_sub(claim.timestamp.unix_ms());
     match claim.expires_s {
-        Some(_) if age_ms < -policy.skew_max_ms => Err(SignatureError::RequestNotYetValid),
+        Some(_) if age_ms < -requirements.skew_max_ms => Err(SignatureError::RequestNotYetValid),
         Some(expires_s) if age_ms > expires_s * 1000 => Err(SignatureError::RequestExpired),
-        None if age_ms.saturating_abs() > policy.skew_max_ms => Err(SignatureError::RequestTimeTooSkewed),
+        None if age_ms.saturating_abs() > requirements.skew_max_ms => Err(SignatureError::RequestTimeTooSkewed),
         Some(_) | None => Ok(()),
     }
 }
 
-fn check_region(claim: &Claim<'_>, policy: &Policy<'_>) -> Result<(), SignatureError> {
-    match policy.region {
+fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
+    match requirements.region {
         Some(expected) if *expected != *claim.region => {
             let (given, expected) = (claim.region.to_string(), expected.to_owned());
             Err(match claim.how {
@@ -142,8 +142,8 @@ fn verify_signature(
     };
     let verified = matches(&strict_path, query) || matches_as_sent(head, &strict_path, query, &matches);
     if !verified && is_cached {
-        // Every refusal derives a key: one that a known access key was spared until now is made up for here, or the time
-        // of the answer would tell an access key that was used lately from one that does not exist.
+        // Every refusal derives a key, also if the key was cached. Otherwise the response time would tell an access key
+        // that was used recently from one that does not exist.
         black_box(SigningKey::derive(secret, &day, &claim.region, SERVICE));
     }
     let Some(credential) = found else {
@@ -158,8 +158,8 @@ fn verify_signature(
     Ok(key)
 }
 
-/// Clients that sign a ready URL sign its bytes, not the strict encoding of them. Accepting both is sound: a strict
-/// form and the bytes it came from decode to the same name.
+/// Clients that sign a ready URL sign its bytes, not their strict encoding. Accepting both is safe, because both decode
+/// to the same name.
 pub(super) fn matches_as_sent(
     head: &RequestHead<'_>,
     strict_path: &[u8],

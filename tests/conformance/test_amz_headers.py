@@ -31,8 +31,11 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-copy-source": "x",
     "x-amz-copy-source-range": "x",
     "x-amz-expected-bucket-owner": "x",
+    "x-amz-max-parts": "x",
     "x-amz-metadata-directive": "x",
     "x-amz-mp-object-size": "1",
+    "x-amz-object-attributes": "x",
+    "x-amz-part-number-marker": "x",
     "x-amz-rename-source": "",
     "x-amz-sdk-checksum-algorithm": "x",
     "x-amz-source-expected-bucket-owner": "x",
@@ -57,6 +60,8 @@ VALUES: Final = {
     "x-amz-storage-class": ("STANDARD", "GLACIER"),
     "x-amz-tagging": ("", "a=b"),
 }
+# Operations that answer headers of encryption as S3 does where nothing is encrypted with a key of the client.
+ENCRYPTION_400: Final = {"GetObject", "GetObjectAttributes", "HeadObject", "ListParts"}
 # Of clients and proxies, in no model.
 HARMLESS: Final = ("x-amz-user-agent", "x-amz-te", "x-amz-cf-id", "x-amz-id-2", "x-amz-request-id", "x-amz-sdk-request")
 UNKNOWN: Final = ("x-amz-unheard-of", "x-amz-mfa-2", "x-amz-meta", "x-amz-checksum-crc33")
@@ -127,8 +132,7 @@ def test_headers_of_the_service_model(ask: Asker, operation: str, header: str) -
         accepted, refused = VALUES[header]
         assert ask(operation, {header: accepted}).status == succeeds
         assert is_refused(ask(operation, {header: refused}), operation, header)
-    elif header.startswith("x-amz-server-side-encryption") and operation in {"GetObject", "HeadObject", "ListParts"}:
-        # S3 answers this where nothing is encrypted with a key of the client.
+    elif header.startswith("x-amz-server-side-encryption") and operation in ENCRYPTION_400:
         assert ask(operation, {header: "1"}).status == 400
     else:
         assert is_refused(ask(operation, {header: "1"}), operation, header)

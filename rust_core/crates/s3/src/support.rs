@@ -17,6 +17,8 @@ fn is_implemented(name: &[u8]) -> bool {
         | b"checksum-mode" | b"checksum-crc32" | b"checksum-crc32c" | b"checksum-crc64nvme" | b"checksum-sha1"
         | b"checksum-sha256" | b"sdk-checksum-algorithm" | b"checksum-algorithm" | b"checksum-type"
         | b"mp-object-size"
+        // GetObjectAttributes.
+        | b"object-attributes" | b"max-parts" | b"part-number-marker"
         // Owners.
         | b"expected-bucket-owner" | b"source-expected-bucket-owner"
         // Copies, moves and renames.

@@ -9,7 +9,7 @@ use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path
 use super::date::Timestamp;
 use super::error::SignatureError;
 use super::keys::{ChunkContext, SigningKey};
-use orcas_http::{Headers, RequestHead};
+use orcas_http::{Headers, RequestHead, percent_encode_into};
 
 /// Signs the requests of one access key in one region and on one day.
 pub struct Signer {
@@ -44,6 +44,31 @@ impl Signer {
         let authorization =
             format!("AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={signed}, Signature={signature}");
         Ok(vec![("x-amz-content-sha256", payload.to_owned()), ("x-amz-date", date), ("authorization", authorization)])
+    }
+
+    /// The whole query of a presigned request that lives `expires_s` seconds: that of `head`, and the signature.
+    pub fn presign(&self, head: &RequestHead<'_>, expires_s: i64) -> Result<String, SignatureError> {
+        let signed = signed_names(&head.headers.iter().collect::<Vec<_>>());
+        let mut query = head.query.to_vec();
+        let parameters = [
+            ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
+            ("X-Amz-Credential", &self.credential()),
+            ("X-Amz-Date", &self.date()),
+            ("X-Amz-Expires", &expires_s.to_string()),
+            ("X-Amz-SignedHeaders", &signed),
+        ];
+        for (name, value) in parameters {
+            if !query.is_empty() {
+                query.push(b'&');
+            }
+            query.extend_from_slice(name.as_bytes());
+            query.push(b'=');
+            percent_encode_into(&mut query, value.as_bytes(), false);
+        }
+        let signature = self.signature(head, &query, &signed, "UNSIGNED-PAYLOAD")?;
+        query.extend_from_slice(b"&X-Amz-Signature=");
+        push_hex(&mut query, &signature);
+        String::from_utf8(query).map_err(|_| SignatureError::InvalidUri)
     }
 
     /// Signs the chunks of a body whose request got `authorization` from `sign_request`.
@@ -81,34 +106,6 @@ impl Signer {
             payload: payload.as_bytes(),
         };
         Ok(self.key.sign(&string_to_sign(&self.timestamp, &self.region, SERVICE, &request.to_bytes())))
-    }
-}
-
-#[cfg(test)]
-impl Signer {
-    /// The whole query of a presigned request that lives `expires_s` seconds: that of `head`, and the signature.
-    pub(super) fn presign(&self, head: &RequestHead<'_>, expires_s: i64) -> Result<String, SignatureError> {
-        let signed = signed_names(&head.headers.iter().collect::<Vec<_>>());
-        let mut query = head.query.to_vec();
-        let parameters = [
-            ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
-            ("X-Amz-Credential", &self.credential()),
-            ("X-Amz-Date", &self.date()),
-            ("X-Amz-Expires", &expires_s.to_string()),
-            ("X-Amz-SignedHeaders", &signed),
-        ];
-        for (name, value) in parameters {
-            if !query.is_empty() {
-                query.push(b'&');
-            }
-            query.extend_from_slice(name.as_bytes());
-            query.push(b'=');
-            orcas_http::percent_encode_into(&mut query, value.as_bytes(), false);
-        }
-        let signature = self.signature(head, &query, &signed, "UNSIGNED-PAYLOAD")?;
-        query.extend_from_slice(b"&X-Amz-Signature=");
-        push_hex(&mut query, &signature);
-        String::from_utf8(query).map_err(|_| SignatureError::InvalidUri)
     }
 }
 

@@ -44,12 +44,6 @@ RINGS: dict[str, list[str]] = {
         "mentions overlay",
     ],
     "fs": ["sim sim::image"],
-    "index": [
-        (
-            "apply blobs buckets columns digests frames heads ledger lib maintenance numbers packs pages pool reader "
-            "rebuild reclaim references schema tallies uploads versions"
-        ),
-    ],
     "load": ["run worker"],
     "log": ["compaction files survey writer", "examine inspect", "salvage salvage::frames"],
 }

@@ -157,7 +157,7 @@ def test_every_part_of_the_server_reports_its_refusals(logged: Running) -> None:
     wire = logged.wire
     assert line_of(logged, wire("GET", "/no-such-bucket/k"))["code"] == "NoSuchBucket"
     assert line_of(logged, wire("HEAD", "/no-such-bucket"))["operation"] == "HeadBucket"
-    assert line_of(logged, wire("GET", "/bucket", "acl"))["operation"] == "GetBucketAcl"
+    assert line_of(logged, wire("GET", "/bucket", "cors"))["operation"] == "GetBucketCors"
     upside_down = line_of(logged, wire("GET", "/Not_A_Bucket/k"))
     assert (upside_down["code"], upside_down["path"]) == ("InvalidBucketName", "/Not_A_Bucket/k")
     admin = line_of(logged, wire.using(secret_key="wrong")("GET", "/_orcas/admin/stats"))

@@ -53,7 +53,7 @@ fn packs_of(durable: &[(WrittenChunk, Vec<u8>)]) -> Vec<u64> {
 }
 
 #[test]
-fn a_synced_chunk_survives_every_cut_and_an_unsynced_one_never_reads_wrong() {
+fn a_synced_chunk_survives_every_crash_and_an_unsynced_one_is_never_wrong() {
     let policies = [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter];
     for seed in 0..40 {
         let mut rng = SimRng::new(seed);
@@ -113,7 +113,7 @@ fn a_failed_sync_fails_what_it_covered_and_abandons_the_pack() {
 }
 
 #[test]
-fn every_fault_is_reported_and_the_next_chunk_finds_a_sound_pack() {
+fn every_fault_is_reported_and_the_next_chunk_can_be_written() {
     for kind in [Operation::Create, Operation::Write, Operation::Sync, Operation::SyncDirectory] {
         for (nth, fault) in (1..8).flat_map(|nth| [(nth, Fault::Io), (nth, Fault::NoSpace)]) {
             let disk = new_disk();

@@ -1,5 +1,5 @@
-//! Reads the chunks of one pack in the order of the file, in large reads, verifying everything: for checks. Knows
-//! nothing of other readers' caches, and goes on behind what the disk cannot read.
+//! Verifies the chunks of one pack in the order of the file, with large reads, for checks. It bypasses the caches of
+//! other readers, and continues after sectors that the disk cannot read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,19 +17,20 @@ use super::reader::open_pack;
 /// Bytes read at a time.
 const WINDOW: usize = 2 * 1024 * 1024;
 
-/// What is to be found at a place.
+/// A chunk that should be at an offset.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedChunk {
-    /// Of the frame.
+    /// Offset of the frame.
     pub offset: u64,
-    /// Of the content, bytes.
+    /// Length of the content, bytes.
     pub length: u32,
 }
 
-/// What was found.
+/// The result of the check of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkVerdict {
-    /// Every checksum holds; `computed` is the content's hash under the key that was given.
+    /// Every checksum matches. `stored` is the fingerprint in the header, `computed` that of the content under the key
+    /// that was given.
     Whole {
         stored: [u8; 32],
         computed: Option<[u8; 32]>,
@@ -77,11 +78,11 @@ impl PackExamination {
         self.length
     }
 
-    /// Verifies one chunk: header and table, and with `key` all of its content, hashed under that key. `meter` is told
-    /// of every read; an error from it ends the check.
+    /// Verifies one chunk: its header and table, and with `key` also all of its content, which is hashed under that
+    /// key. `meter` is called with the bytes of every read before it; an error from it ends the check.
     ///
     /// # Errors
-    /// What reading ran into, and `meter`'s; damage is no error.
+    /// `Io`, and those of `meter`. Damage is a verdict, not an error.
     pub fn chunk(
         &mut self,
         expected: ExpectedChunk,
@@ -90,22 +91,22 @@ impl PackExamination {
     ) -> Result<ChunkVerdict> {
         let ExpectedChunk { offset, length } = expected;
         let damaged = |offset, reason| Ok(ChunkVerdict::Damaged { offset, reason });
-        let front_length = CHUNK_HEADER + table_length(length);
+        let prefix_length = CHUNK_HEADER + table_length(length);
         let end = offset.checked_add(content_start(length) + u64::from(length));
         if offset < FILE_HEADER || end.is_none_or(|end| end > self.length) {
             return damaged(offset, "the pack ends before the chunk does");
         }
         let content = offset + content_start(length);
-        // Nothing behind the front is wanted when the content is not read.
-        let ahead = key.map(|_| (front_length + length as usize).min(WINDOW));
-        let front = self.view(offset, front_length, ahead.unwrap_or(front_length), meter)?.to_vec();
-        let Some(header) = ChunkHeader::decode(&field(&front, 0), self.crc_salt, offset) else {
+        // Without a key only the prefix is needed.
+        let ahead = key.map(|_| (prefix_length + length as usize).min(WINDOW));
+        let prefix = self.view(offset, prefix_length, ahead.unwrap_or(prefix_length), meter)?.to_vec();
+        let Some(header) = ChunkHeader::decode(&field(&prefix, 0), self.crc_salt, offset) else {
             return damaged(offset, "no chunk begins here");
         };
         if header.length != length {
             return damaged(offset, "the chunk has another length");
         }
-        let Some(crcs) = header.decode_table(&front[CHUNK_HEADER..], self.crc_salt) else {
+        let Some(crcs) = header.decode_table(&prefix[CHUNK_HEADER..], self.crc_salt) else {
             return damaged(offset + CHUNK_HEADER as u64, "the checksum table does not match");
         };
         let Some(key) = key else { return Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: None }) };
@@ -113,7 +114,7 @@ impl PackExamination {
         let mut done = 0;
         while done < length as usize {
             let at = content + done as u64;
-            // Whole blocks, as many as the window has or can have at once.
+            // Whole blocks, as many as the window has or can hold.
             let left = length as usize - done;
             let present = self.present(at);
             let take = if present >= BLOCK_SIZE.min(left) { present } else { WINDOW };
@@ -135,10 +136,10 @@ impl PackExamination {
         Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: Some(hasher.finalize().into()) })
     }
 
-    /// Shows every chunk header that holds: its place, the fingerprint that it names, and the length of the content.
+    /// Calls `visit` with the offset, fingerprint and content length of every chunk whose header is valid.
     ///
     /// # Errors
-    /// What reading ran into, and `meter`'s.
+    /// `Io`, and those of `meter`.
     pub fn each_frame(
         &mut self,
         meter: &dyn Fn(u64) -> Result<()>,
@@ -156,19 +157,18 @@ impl PackExamination {
         Ok(())
     }
 
-    /// These bytes are not needed in memory any more.
+    /// Drops these bytes from the page cache.
     pub fn drop_cache(&self, offset: u64, length: u64) {
         self.file.drop_cache(offset, length);
     }
 
-    /// Bytes from `at` on that are in memory.
+    /// Number of bytes from `at` on that are in the window.
     fn present(&self, at: u64) -> usize {
         let end = self.start + self.filled as u64;
         if at < self.start || at >= end { 0 } else { (end - at) as usize }
     }
 
-    /// `length` bytes at `at`, read with as much behind them as fits if they are not in memory; at least `ahead` bytes
-    /// are wanted soon.
+    /// `length` bytes at `at`. If they are not in the window, it is filled with up to `ahead` bytes from `at` on.
     fn view(&mut self, at: u64, length: usize, ahead: usize, meter: &dyn Fn(u64) -> Result<()>) -> Result<&[u8]> {
         if self.present(at) < length {
             let wanted = (ahead.max(length) as u64).min(self.length.saturating_sub(at)) as usize;

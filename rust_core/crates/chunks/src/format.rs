@@ -1,14 +1,14 @@
-//! Bytes of packs: file header, chunk frames. Encoding and decoding only, no I/O.
+//! Encoding and decoding of packs: file header and chunk frames. No I/O.
 //!
-//! A length is trusted only after the checksum over it held. All integers are little-endian. The tables in
+//! A length is trusted only after its checksum was verified. All integers are little-endian. The tables in
 //! `docs/format.md` are the specification.
 
 use orcas_base::block::{BLOCK_SIZE, CHUNK_LENGTH_MAX, block_count, block_crc, field};
 use orcas_base::planted::{self, Bug};
 
 pub const FORMAT_VERSION: u32 = 1;
-/// Chunk frames begin at multiples of this, so that no page holds bytes of two chunks: a write never touches a page
-/// that an earlier sync made durable, and a dead chunk's pages can be given back whole.
+/// Chunk frames begin at multiples of this, so that no page holds bytes of two chunks. A write never touches a page
+/// that an earlier sync made durable, and all pages of a dead chunk can be freed.
 pub const FRAME_ALIGN: u64 = 4096;
 pub const FILE_HEADER: u64 = FRAME_ALIGN;
 /// Bytes of one copy of a pack's header.
@@ -31,7 +31,7 @@ pub struct PackHeader {
     pub salt: [u8; 16],
 }
 
-/// Why bytes are not the header of this pack.
+/// The reason why bytes are not the header of this pack.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeaderFault {
     Damaged,
@@ -54,13 +54,13 @@ impl PackHeader {
         out
     }
 
-    /// `number` is the one in the file's name. The fault is that of the first copy, when neither holds.
+    /// `number` is the one in the file's name. If neither copy is valid, the fault is that of the first one.
     pub fn decode(bytes: &[u8; FILE_HEADER_ENCODED], store_id: &[u8; 16], number: u64) -> Result<Self, HeaderFault> {
         let copy = |at| Self::decode_copy(&field(bytes, at), store_id, number);
         copy(0).or_else(|fault| copy(SECOND_AT).map_err(|_| fault))
     }
 
-    /// The header of whatever pack this is, by the first copy that holds.
+    /// The header of a pack of any store and number, from the first copy that is valid.
     pub fn decode_any(bytes: &[u8; FILE_HEADER_ENCODED]) -> Option<Self> {
         let copy = |at: usize| {
             Self::decode_copy(&field(bytes, at), &field(bytes, at + 16), u64::from_le_bytes(field(bytes, at + 32)))
@@ -93,7 +93,7 @@ impl PackHeader {
         Ok(header)
     }
 
-    /// What every checksum in the pack is mixed with.
+    /// The part of the salt that is mixed into every checksum in the pack.
     pub fn crc_salt(&self) -> u32 {
         if planted::is(Bug::PackSaltIgnored) {
             return 0;
@@ -102,8 +102,8 @@ impl PackHeader {
     }
 }
 
-/// Format: CRC u32 over the rest and the frame's offset | magic u32 | length u32 | CRC u32 of the table | fingerprint 32 |
-/// zero 16; then the table, a CRC u32 for each 64 KiB block of the content; then the content.
+/// Format: CRC u32 over the rest and the frame's offset | magic u32 | length u32 | CRC u32 of the table | fingerprint
+/// 32 | zero 16; then the table, a CRC u32 for each 64 KiB block of the content; then the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkHeader {
     /// Bytes of content.
@@ -139,12 +139,12 @@ impl ChunkHeader {
         (length <= CHUNK_LENGTH_MAX).then_some(header)
     }
 
-    /// The salt under which these bytes are a header at `offset`, if they are one at all.
+    /// The only salt under which these bytes can be a header at `offset`.
     pub fn salt_for(bytes: &[u8; CHUNK_HEADER], offset: u64) -> u32 {
         u32::from_le_bytes(field(bytes, 0)) ^ header_crc(bytes, 0, offset)
     }
 
-    /// The salt under which the header names a table with this checksum.
+    /// The only salt under which a table with this checksum belongs to the header.
     pub fn table_salt(&self, table_crc: u32) -> u32 {
         self.table_crc ^ table_crc
     }

@@ -1,9 +1,9 @@
-//! Packs: files of chunks, written in parallel at reserved places, never in the log's chain.
+//! Packs: files of chunks, written in parallel at reserved offsets. They are not part of the log's chain.
 //!
-//! Invariants. A chunk counts only if a committed manifest names it; its place is handed to the log only after a sync
-//! that began when all its bytes were written. A pack whose sync failed takes no more chunks and is never synced
-//! again. A pack's name and header are durable before a chunk in it is. This module must not know records (but for what
-//! the head of a blob is), the log, the index or the engine. `docs/format.md` specifies every byte.
+//! Invariants. A chunk counts only if a committed manifest names it. Its location is passed to the log only after a
+//! sync that began when all its bytes were written. A pack whose sync failed takes no more chunks and is never synced
+//! again. A pack's header and directory entry are durable before any chunk in it is. This crate does not know records
+//! (except for the definition of a head), the log, the index or the engine. `docs/format.md` specifies every byte.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
@@ -32,19 +32,20 @@ pub use salvage::{PackSalvage, store_ids};
 pub use upkeep::{ChunkInfo, PackFile};
 pub use writer::{ChunkWriter, WrittenChunk};
 
-/// Bytes at which a new pack is begun when the caller has no reason for another size.
+/// The usual size of a pack, at which a new one is begun.
 pub const PACK_SIZE: u64 = 1024 * 1024 * 1024;
 
+/// Where the packs of a store are, and how new ones are made.
 #[derive(Clone)]
 pub struct PackOptions {
     pub dir: PathBuf,
     pub store_id: [u8; 16],
-    /// Bytes; a pack grows beyond it only for a chunk that fits into none.
+    /// Bytes; a pack is larger only if it holds a single chunk that does not fit.
     pub pack_size: u64,
     pub random: Arc<dyn Random>,
 }
 
-/// Where the content of a chunk ends whose frame stands at `offset`.
+/// The offset at which the content ends of a chunk whose frame begins at `offset`.
 pub fn content_end(offset: u64, length: u32) -> u64 {
     offset + format::content_start(length) + u64::from(length)
 }
@@ -53,7 +54,7 @@ fn pack_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:020}.pack"))
 }
 
-/// The number in a pack's name; `None` for names this module does not make.
+/// The number in a pack's name; `None` for names that no pack has.
 pub fn pack_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".pack")?;
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -1,8 +1,8 @@
-//! A pack that this process writes: who has which place in it, and the syncs that make it durable.
+//! A pack that this process writes: reservation of space in it, and the syncs that make it durable.
 //!
-//! A sync has one leader; it covers every chunk finished before it began, and those who come meanwhile wait for the
-//! next. After a failed write or sync the pack takes no more chunks: what a successful sync covered stays, everything
-//! else in it fails. After a failed sync the pack is never synced again, by whatever name it is reached.
+//! One thread leads a sync, which covers every chunk finished before it began. Threads that come meanwhile wait for the
+//! next one. After a failed write or sync the pack takes no more chunks: those that a successful sync covered stay
+//! valid, all others fail. After a failed sync the pack is never synced again, through any descriptor.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -18,54 +18,55 @@ pub(super) struct Pack {
     pub number: u64,
     pub file: Arc<dyn File>,
     pub crc_salt: u32,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     end: Mutex<u64>,
     sync: Mutex<SyncState>,
     synced: Condvar,
-    unsyncable: Arc<Unsyncable>,
+    failed_syncs: Arc<FailedSyncs>,
 }
 
 #[derive(Default)]
 struct SyncState {
-    /// Chunks finished; a chunk's ticket is its number in this count.
+    /// Number of chunks finished. A chunk's ticket is this number when it was finished.
     finished: u64,
-    /// Tickets that a successful sync covers.
+    /// The highest ticket that a successful sync covers.
     durable: u64,
+    /// Whether a thread is syncing.
     leader: bool,
     failed: Option<Error>,
-    /// Frames finished and not yet covered.
+    /// Finished frames that no sync covers yet.
     frames: Vec<Range<u64>>,
 }
 
-/// The packs of which a sync failed, and how: a second sync of one could succeed without its bytes on the disk.
+/// The packs whose sync failed, and the errors. A second sync could succeed although the data never reached the disk.
 #[derive(Default)]
-pub(super) struct Unsyncable(Mutex<BTreeMap<u64, Error>>);
+pub(super) struct FailedSyncs(Mutex<BTreeMap<u64, Error>>);
 
-impl Unsyncable {
+impl FailedSyncs {
     pub fn check(&self, pack: u64) -> Result<()> {
         self.0.lock().get(&pack).cloned().map_or(Ok(()), Err)
     }
 
-    /// Syncs `file` of `pack`, unless that failed before.
+    /// Syncs `file` of `pack`; fails if a sync of it failed before.
     pub fn sync(&self, pack: u64, file: &dyn File) -> Result<()> {
         self.check(pack)?;
         file.sync_data().inspect_err(|error| drop(self.0.lock().insert(pack, error.clone())))
     }
 
-    /// The pack is no more.
+    /// To be called when the pack is deleted.
     pub fn forget(&self, pack: u64) {
         self.0.lock().remove(&pack);
     }
 }
 
 impl Pack {
-    pub fn new(number: u64, file: Arc<dyn File>, crc_salt: u32, unsyncable: Arc<Unsyncable>) -> Self {
+    pub fn new(number: u64, file: Arc<dyn File>, crc_salt: u32, failed_syncs: Arc<FailedSyncs>) -> Self {
         let (end, sync, synced) = (Mutex::new(FILE_HEADER), Mutex::default(), Condvar::new());
-        Self { number, file, crc_salt, end, sync, synced, unsyncable }
+        Self { number, file, crc_salt, end, sync, synced, failed_syncs }
     }
 
-    /// Takes `length` bytes for a frame; `None` when the pack takes no more or they do not fit. One frame that is
-    /// larger than `pack_size` fits into an empty pack.
+    /// Reserves `length` bytes for a frame and returns their offset; `None` when the pack takes no more chunks or they
+    /// do not fit. An empty pack takes one frame of any size.
     pub fn reserve(&self, length: u64, pack_size: u64) -> Option<u64> {
         if !self.takes_more() {
             return None;
@@ -76,9 +77,10 @@ impl Pack {
         Some(offset)
     }
 
-    /// An unfinished frame goes. The place is free again when it is the last; otherwise it stays dead space. No header
-    /// stands there and no write is on its way: whatever comes next overwrites it.
-    pub fn give_back(&self, frame: &Range<u64>) {
+    /// Abandons an unfinished frame. Its space can be reserved again if it is the last frame; otherwise it is dead.
+    /// This is safe because its header was not written, no write to it is in progress, and the next frame overwrites
+    /// it.
+    pub fn release(&self, frame: &Range<u64>) {
         let mut end = self.end.lock();
         if *end == frame.end {
             *end = frame.start;
@@ -125,13 +127,13 @@ impl Pack {
             if sync.leader {
                 self.synced.wait(&mut sync);
             } else {
-                // How it ended stands in the state.
+                // The result is in the state.
                 let _ = self.lead(&mut sync);
             }
         }
     }
 
-    /// Makes durable what was done to the pack before the call, also when it takes no more chunks.
+    /// Makes durable all changes of the pack before the call, even if it takes no more chunks.
     pub fn flush(&self) -> Result<()> {
         let mut sync = self.sync.lock();
         while sync.leader {
@@ -140,13 +142,13 @@ impl Pack {
         self.lead(&mut sync)
     }
 
-    /// One sync, with the lock released meanwhile. There is no other leader.
+    /// Runs one sync, with the lock released meanwhile. No other thread may be syncing.
     fn lead(&self, sync: &mut MutexGuard<'_, SyncState>) -> Result<()> {
         sync.leader = true;
         let covered = sync.finished;
         let frames = std::mem::take(&mut sync.frames);
         let done = MutexGuard::unlocked(sync, || {
-            let done = self.unsyncable.sync(self.number, &*self.file);
+            let done = self.failed_syncs.sync(self.number, &*self.file);
             if done.is_ok() {
                 frames.iter().for_each(|frame| self.file.drop_cache(frame.start, frame.end - frame.start));
             }

@@ -1,7 +1,7 @@
-//! All packs of a store: opens them, hands out places in new ones, and knows which of them are in use.
+//! All packs of a store: opens them, reserves space in new ones, and tracks which of them are in use.
 //!
-//! A pack is in use while it is open for chunks or while something that this process wrote into it may still be on its
-//! way to the log: all these hold its `Arc<Pack>`, and nothing else keeps one.
+//! A pack is in use while it takes chunks, and while the log may still get a record of something that this process
+//! wrote into it. Everything that keeps a pack in use holds its `Arc<Pack>`, and nothing else does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use orcas_base::sync::atomic::AtomicBool;
 use orcas_fs::{FileSystem, Open};
 
 use super::format::{PackHeader, frame_length};
-use super::pack::{Pack, Unsyncable};
+use super::pack::{FailedSyncs, Pack};
 use super::reader::{OpenPack, Reader, open_pack};
 use super::writer::{ChunkWriter, FrameWriter, WrittenChunk};
 use super::{PackOptions, pack_number, pack_path};
@@ -25,36 +25,38 @@ pub struct Packs {
     pub(super) fs: Arc<dyn FileSystem>,
     pub(super) options: Arc<PackOptions>,
     pub(super) reader: Reader,
-    pub(super) unsyncable: Arc<Unsyncable>,
-    /// Packs in which holes were punched, open until their sync. Oldest first.
+    pub(super) failed_syncs: Arc<FailedSyncs>,
+    /// Packs with punched holes that are not synced yet, kept open for the sync. Oldest first.
     pub(super) punched: Mutex<VecDeque<Arc<OpenPack>>>,
     pub(super) no_holes: AtomicBool,
-    /// Held by whoever makes a pack, so that one is made at a time; taken before `state`.
-    making: Mutex<()>,
-    /// Never held across a call of the file system: commits ask for it.
-    state: Mutex<State>,
+    /// Held while a pack is created, so that only one is created at a time. Taken before `state`.
+    creating: Mutex<()>,
+    /// Never held during calls of the file system, because commits take it.
+    state: Mutex<WriteState>,
 }
 
-struct State {
+struct WriteState {
     next_number: u64,
+    /// The pack that takes chunks.
     open: Option<Arc<Pack>>,
+    /// Packs without a birth record.
     unborn: BTreeSet<u64>,
-    /// Packs that this process made.
+    /// Packs that this process created.
     written: BTreeMap<u64, Weak<Pack>>,
 }
 
-/// The packs that stand in the directory, ascending, whatever they hold.
+/// The numbers of all pack files in the directory, ascending.
 ///
 /// # Errors
-/// What listing the directory ran into.
+/// When the directory cannot be listed.
 pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<u64>> {
     Ok(fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect())
 }
 
-/// Renames packs, so that no start looks at them. Returns the new paths.
+/// Renames packs, so that the next start ignores them. Returns the new paths.
 ///
 /// # Errors
-/// What renaming ran into; some may have been renamed.
+/// When a pack cannot be renamed; some may have been renamed.
 pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[u64]) -> Result<Vec<PathBuf>> {
     let mut aside = Vec::new();
     for number in packs {
@@ -67,8 +69,11 @@ pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[u64]
 }
 
 impl Packs {
-    /// `live` are the packs born per the log; other packs of this store hold nothing that counts and are removed.
-    /// New packs get numbers from `next_number` on, above every number seen.
+    /// Opens the packs of a store. `live` are those with a birth record; other packs of this store hold nothing that
+    /// counts and are removed. New packs get numbers from `next_number` on, above every number in use.
+    ///
+    /// # Errors
+    /// `Missing`, `Corrupt`, `Version` or `Foreign` for a live pack, `Foreign` for any pack of another store, `Io`.
     pub fn open(fs: Arc<dyn FileSystem>, options: PackOptions, live: &[u64], next_number: u64) -> Result<Self> {
         let options = Arc::new(options);
         let present = packs_present(&*fs, &options)?;
@@ -80,7 +85,7 @@ impl Packs {
         }
         let unborn: Vec<u64> = present.iter().copied().filter(|number| !live.contains(number)).collect();
         for number in &unborn {
-            // A pack of another store in this place is somebody's data: refuse, do not remove.
+            // A pack of another store is somebody's data, and must not be removed.
             if let Err(error @ Error::Foreign { .. }) = open_pack(&*fs, &options, *number, Open::Read) {
                 return Err(error);
             }
@@ -96,7 +101,7 @@ impl Packs {
         Ok(Self::with(fs, options, None, next_number))
     }
 
-    /// Packs that are only read, with the salts of those that can be.
+    /// Packs for reading only. `salts` are those of the packs that can be read.
     pub(super) fn salvaged(fs: Arc<dyn FileSystem>, options: PackOptions, salts: HashMap<u64, u32>) -> Self {
         Self::with(fs, Arc::new(options), Some(salts), 1)
     }
@@ -111,25 +116,30 @@ impl Packs {
             reader: Reader::new(Arc::clone(&fs), Arc::clone(&options), salts),
             fs,
             options,
-            unsyncable: Arc::default(),
+            failed_syncs: Arc::default(),
             punched: Mutex::default(),
             no_holes: AtomicBool::new(false),
-            making: Mutex::new(()),
-            state: Mutex::new(State { next_number, open: None, unborn: BTreeSet::new(), written: BTreeMap::new() }),
+            creating: Mutex::new(()),
+            state: Mutex::new(WriteState {
+                next_number,
+                open: None,
+                unborn: BTreeSet::new(),
+                written: BTreeMap::new(),
+            }),
         }
     }
 
     /// The bytes of the pack's file, and its path.
     ///
     /// # Errors
-    /// What opening it ran into.
+    /// When it cannot be opened.
     pub fn length(&self, pack: u64) -> Result<(u64, PathBuf)> {
         let path = pack_path(&self.options.dir, pack);
         Ok((self.fs.open(&path, Open::Read)?.len()?, path))
     }
 
-    /// Takes space for a chunk of `length` bytes, at most `CHUNK_LENGTH_MAX`, in a new pack if it must: then this
-    /// blocks for the sync of its header and directory entry.
+    /// Reserves space for a chunk of `length` bytes, at most `CHUNK_LENGTH_MAX`. If it has to create a pack, it waits
+    /// for the sync of the pack's header and directory entry.
     pub fn reserve(&self, length: u32, scope_key: &[u8; 32]) -> Result<ChunkWriter> {
         Ok(ChunkWriter::new(self.reserve_frame(length)?, scope_key))
     }
@@ -142,8 +152,8 @@ impl Packs {
         if let Some((pack, offset)) = self.reserve_open(taken) {
             return Ok(FrameWriter::new(pack, offset, length));
         }
-        let _making = self.making.lock();
-        // Somebody may have made one meanwhile.
+        let _creating = self.creating.lock();
+        // Another thread may have created one meanwhile.
         if let Some((pack, offset)) = self.reserve_open(taken) {
             return Ok(FrameWriter::new(pack, offset, length));
         }
@@ -161,7 +171,7 @@ impl Packs {
         Ok(FrameWriter::new(pack, offset, length))
     }
 
-    /// Space in the pack that is open for chunks, if there is one and it has some.
+    /// Reserves space in the open pack; `None` if there is none or it has no space.
     fn reserve_open(&self, taken: u64) -> Option<(Arc<Pack>, u64)> {
         let mut state = self.state.lock();
         let open = state.open.take()?;
@@ -172,7 +182,7 @@ impl Packs {
         Some((open, offset))
     }
 
-    /// Returns when all `chunks` are durable. An error says that at least one of them never will be.
+    /// Returns when all `chunks` are durable. After an error, at least one of them never will be.
     pub fn sync(&self, chunks: &[WrittenChunk]) -> Result<()> {
         let mut wanted: BTreeMap<u64, &WrittenChunk> = BTreeMap::new();
         for chunk in chunks {
@@ -184,32 +194,35 @@ impl Packs {
         wanted.values().try_for_each(|chunk| chunk.file.sync(chunk.ticket))
     }
 
-    /// Packs whose birth the log does not know yet: it must, before or with the first chunk that names them.
+    /// Packs without a birth record. The log needs one before, or in the same batch as, the first record that names a
+    /// chunk in the pack.
     pub fn unborn(&self) -> Vec<u64> {
         self.state.lock().unborn.iter().copied().collect()
     }
 
-    /// The log knows `pack`, durably.
+    /// To be called when the birth record of `pack` is durable.
     pub fn born(&self, pack: u64) {
         self.state.lock().unborn.remove(&pack);
     }
 
-    /// `pack` takes no more chunks; places already handed out in it stay good.
+    /// Makes `pack` take no more chunks. Space already reserved in it stays valid.
     pub fn seal(&self, pack: u64) {
         self.state.lock().open.take_if(|open| open.number == pack);
     }
 
-    /// Whether nothing in `pack` can still be on its way to the log: it is not open for chunks, and no writer, written
-    /// chunk or pin is left. Once true it stays true.
+    /// Whether the log will get no more records of chunks that this process wrote into `pack`: the pack is not open,
+    /// and no writer, written chunk or pin of it is left. Once true, it stays true.
     pub fn is_idle(&self, pack: u64) -> bool {
         let mut state = self.state.lock();
-        // One that takes no more chunks is not open; the next reservation would notice as well.
+        // After an error a pack takes no more chunks, so it is not open.
         state.open.take_if(|open| !open.takes_more());
         state.written.get(&pack).is_none_or(|written| written.strong_count() == 0)
     }
 
-    /// Fills `buf` with bytes of the chunk at `offset` of `pack`, from byte `start` of its content. `Error::Corrupt`
-    /// when a checksum does not hold.
+    /// Fills `buf` with bytes of the chunk at `offset` of `pack`, from byte `start` of its content.
+    ///
+    /// # Errors
+    /// `Corrupt` when a checksum does not match, `Missing`, `Io`.
     pub fn read(&self, pack: u64, offset: u64, start: u32, buf: &mut [u8]) -> Result<()> {
         self.reader.read(pack, offset, start, buf, &|file, at, buf| file.read_at(at, buf).map(|()| true)).map(|_| ())
     }
@@ -219,12 +232,12 @@ impl Packs {
         self.reader.read(pack, offset, start, buf, &|file, at, buf| file.read_at_nowait(at, buf))
     }
 
-    /// `pack` as this process writes it, while it is in use.
+    /// `pack`, if this process created it and it is in use.
     pub(super) fn in_use(&self, pack: u64) -> Option<Arc<Pack>> {
         self.state.lock().written.get(&pack).and_then(Weak::upgrade)
     }
 
-    /// `pack` is no more.
+    /// To be called when `pack` is deleted.
     pub(super) fn forget(&self, pack: u64) {
         let mut state = self.state.lock();
         state.unborn.remove(&pack);
@@ -250,9 +263,9 @@ impl Packs {
             Ok(file)
         });
         if created.is_err() {
-            // A leftover is unborn and the next start removes it; this only gives its space back sooner.
+            // The next start would remove it as well, because it has no birth record. This frees its space now.
             let _ = self.fs.remove(&path);
         }
-        Ok(Arc::new(Pack::new(number, created?, header.crc_salt(), Arc::clone(&self.unsyncable))))
+        Ok(Arc::new(Pack::new(number, created?, header.crc_salt(), Arc::clone(&self.failed_syncs))))
     }
 }

@@ -1,7 +1,7 @@
-//! Reads ranges of chunks, any thread, verifying what it touches.
+//! Reads and verifies ranges of chunks, on any thread.
 //!
-//! A chunk's header and checksum table are verified once and kept in a bounded cache; every 64 KiB block is verified
-//! each time before a byte of it is handed out.
+//! A chunk's header and checksum table are verified once, and the table is kept in a bounded cache. Every 64 KiB block
+//! is verified each time before a byte of it is returned.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -18,21 +18,21 @@ use super::format::{
 };
 use super::{PackOptions, pack_path};
 
-/// Packs that readers keep open at most: the share of the process's descriptors that packs may take.
+/// Packs that readers keep open at most, which limits the file descriptors that they take.
 const OPEN_PACKS_MAX: usize = 64;
 /// Bytes of memory that the cache of tables may take.
 const TABLES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of header and table read at first: enough for chunks of 4 MiB.
-const FRONT_GUESS: usize = CHUNK_HEADER + 4 * 64;
+const PREFIX_GUESS: usize = CHUNK_HEADER + 4 * 64;
 
 pub(super) struct Reader {
     fs: Arc<dyn FileSystem>,
     options: Arc<PackOptions>,
-    /// Of packs that are read without their headers: with these nothing else is read.
+    /// For salvage: the salts of the packs, whose headers are not read then. A pack without one cannot be read.
     salts: Option<HashMap<u64, u32>>,
     /// Oldest first.
     open: Mutex<VecDeque<Arc<OpenPack>>>,
-    tables: Mutex<Tables>,
+    tables: Mutex<TableCache>,
 }
 
 pub(super) struct OpenPack {
@@ -44,25 +44,25 @@ pub(super) struct OpenPack {
     pub lacks_a_copy: bool,
 }
 
-/// A read at an offset: `false` when it would have to wait.
+/// Reads at an offset; returns `false` when it would have to wait.
 pub(super) type ReadAt<'a> = &'a dyn Fn(&dyn File, u64, &mut [u8]) -> Result<bool>;
 
-/// The front of a chunk, verified.
-pub(super) struct Front {
+/// The part of a chunk's frame before the content: header and checksum table, verified.
+pub(super) struct FramePrefix {
     pub header: ChunkHeader,
     /// Salted, one for each block.
     pub crcs: Vec<u32>,
 }
 
-/// What a read needs of a front.
+/// What the cache keeps of a `FramePrefix`.
 struct Table {
     length: u32,
     crcs: Vec<u32>,
 }
 
 #[derive(Default)]
-struct Tables {
-    by_place: HashMap<(u64, u64), Arc<Table>>,
+struct TableCache {
+    by_location: HashMap<(u64, u64), Arc<Table>>,
     /// Oldest first.
     order: VecDeque<(u64, u64)>,
     bytes: usize,
@@ -81,7 +81,7 @@ impl Reader {
         let from = start as usize;
         let until = from + buf.len();
         if until > table.length as usize {
-            return Err(corrupt("a read beyond the chunk"));
+            return Err(corrupt("the read extends beyond the chunk"));
         }
         if buf.is_empty() {
             return Ok(true);
@@ -111,13 +111,13 @@ impl Reader {
     }
 
     fn table(&self, pack: &OpenPack, offset: u64, read_at: ReadAt<'_>) -> Result<Option<Arc<Table>>> {
-        let place = (pack.number, offset);
-        if let Some(found) = self.tables.lock().by_place.get(&place) {
+        let location = (pack.number, offset);
+        if let Some(found) = self.tables.lock().by_location.get(&location) {
             return Ok(Some(Arc::clone(found)));
         }
-        let Some(front) = Front::read(pack, offset, read_at)? else { return Ok(None) };
-        let table = Arc::new(Table { length: front.header.length, crcs: front.crcs });
-        self.tables.lock().insert(place, &table);
+        let Some(prefix) = FramePrefix::read(pack, offset, read_at)? else { return Ok(None) };
+        let table = Arc::new(Table { length: prefix.header.length, crcs: prefix.crcs });
+        self.tables.lock().insert(location, &table);
         Ok(Some(table))
     }
 
@@ -141,62 +141,62 @@ impl Reader {
         Ok(pack)
     }
 
-    /// Lets go of everything that is kept of a pack.
+    /// Drops the descriptor and the tables of a pack.
     pub fn forget(&self, number: u64) {
         self.open.lock().retain(|pack| pack.number != number);
         self.tables.lock().forget(number);
     }
 }
 
-impl Front {
+impl FramePrefix {
     /// `None` when `read_at` would have waited.
     pub fn read(pack: &OpenPack, offset: u64, read_at: ReadAt<'_>) -> Result<Option<Self>> {
         let corrupt = |reason| Error::corrupt(&pack.path, offset, reason);
-        let guess = pack.file.len()?.saturating_sub(offset).min(FRONT_GUESS as u64) as usize;
-        let mut front = vec![0; guess.max(CHUNK_HEADER)];
-        if !read_at(&*pack.file, offset, &mut front)? {
+        let guess = pack.file.len()?.saturating_sub(offset).min(PREFIX_GUESS as u64) as usize;
+        let mut prefix = vec![0; guess.max(CHUNK_HEADER)];
+        if !read_at(&*pack.file, offset, &mut prefix)? {
             return Ok(None);
         }
-        let header = ChunkHeader::decode(&field(&front, 0), pack.crc_salt, offset)
+        let header = ChunkHeader::decode(&field(&prefix, 0), pack.crc_salt, offset)
             .ok_or_else(|| corrupt("no chunk begins here"))?;
         let end = CHUNK_HEADER + table_length(header.length);
-        if end > front.len() {
-            let known = front.len();
-            front.resize(end, 0);
-            if !read_at(&*pack.file, offset + known as u64, &mut front[known..])? {
+        if end > prefix.len() {
+            let known = prefix.len();
+            prefix.resize(end, 0);
+            if !read_at(&*pack.file, offset + known as u64, &mut prefix[known..])? {
                 return Ok(None);
             }
         }
         let crcs = header
-            .decode_table(&front[CHUNK_HEADER..end], pack.crc_salt)
+            .decode_table(&prefix[CHUNK_HEADER..end], pack.crc_salt)
             .ok_or_else(|| corrupt("the checksum table does not match"))?;
         Ok(Some(Self { header, crcs }))
     }
 }
 
 impl Table {
-    /// Bytes in the cache, with an allowance for its two maps.
+    /// Bytes that the table takes in the cache, including an estimate for the map and the queue.
     fn memory(&self) -> usize {
         4 * self.crcs.len() + 160
     }
 }
 
-impl Tables {
-    fn insert(&mut self, place: (u64, u64), table: &Arc<Table>) {
-        if self.by_place.insert(place, Arc::clone(table)).is_some() {
+impl TableCache {
+    fn insert(&mut self, location: (u64, u64), table: &Arc<Table>) {
+        if self.by_location.insert(location, Arc::clone(table)).is_some() {
             return;
         }
-        self.order.push_back(place);
+        self.order.push_back(location);
         self.bytes += table.memory();
         while self.bytes > TABLES_MAX {
             let Some(oldest) = self.order.pop_front() else { break };
-            self.bytes -= self.by_place.remove(&oldest).map_or(0, |table| table.memory());
+            self.bytes -= self.by_location.remove(&oldest).map_or(0, |table| table.memory());
         }
     }
 
     fn forget(&mut self, pack: u64) {
         self.order.retain(|(number, _)| *number != pack);
-        let gone = self.by_place.extract_if(|(number, _), _| *number == pack);
+        let gone = self.by_location.extract_if(|(number, _), _| *number == pack);
         self.bytes -= gone.map(|(_, table)| table.memory()).sum::<usize>();
     }
 }
@@ -206,7 +206,7 @@ pub(super) fn open_pack(fs: &dyn FileSystem, options: &PackOptions, number: u64,
     let path = pack_path(&options.dir, number);
     let file = fs.open(&path, mode)?;
     let mut encoded = [0; FILE_HEADER_ENCODED];
-    // An empty pack of an earlier version ends behind the first copy.
+    // An empty pack of an earlier version ends after the first copy.
     let present = file.len()?.min(FILE_HEADER_ENCODED as u64) as usize;
     file.read_at(0, &mut encoded[..present])?;
     let header = PackHeader::decode(&encoded, &options.store_id, number).map_err(|fault| match fault {

@@ -1,6 +1,6 @@
-//! Packs of which some are missing or have lost their headers: what can be read of them, without changing anything.
+//! Reads what is left of packs, some of which may be missing or have damaged headers. Changes nothing.
 //!
-//! Checksums take four bytes of a pack's salt, so where a header is gone the salt follows from any whole chunk frame.
+//! Checksums use four bytes of a pack's salt, so if the header is lost, they follow from any intact chunk frame.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use super::{PackOptions, pack_number, pack_path};
 /// The packs of a directory from which anything can be read.
 #[derive(Default)]
 pub struct PackSalvage {
-    /// What the checksums of each pack are mixed with.
+    /// The salt of the checksums of each pack.
     salts: HashMap<u64, u32>,
-    /// What is wrong with packs as a whole.
+    /// Damage of whole packs.
     pub findings: Vec<(PathBuf, String)>,
 }
 
-/// The store ids that headers name whose checksums hold, and how often.
+/// The store ids in valid headers, and how many packs have each.
 ///
 /// # Errors
 /// When the directory cannot be listed.
@@ -57,7 +57,7 @@ fn read_header(file: &dyn File) -> Result<(Option<PackHeader>, [u8; FILE_HEADER_
 }
 
 impl PackSalvage {
-    /// Looks at every pack.
+    /// Reads the header of every pack.
     ///
     /// # Errors
     /// When the directory cannot be listed; a pack that cannot be read is a finding.
@@ -65,7 +65,7 @@ impl PackSalvage {
         let mut salvage = Self::default();
         for number in numbers(fs, dir)? {
             let path = pack_path(dir, number);
-            let looked = fs.open(&path, Open::Read).and_then(|file| salvage.look_at(&path, number, &*file, store_id));
+            let looked = fs.open(&path, Open::Read).and_then(|file| salvage.inspect(&path, number, &*file, store_id));
             if let Err(error) = looked {
                 salvage.findings.push((path, format!("the pack cannot be read: {error}")));
             }
@@ -73,7 +73,7 @@ impl PackSalvage {
         Ok(salvage)
     }
 
-    fn look_at(&mut self, path: &Path, number: u64, file: &dyn File, store_id: [u8; 16]) -> Result<()> {
+    fn inspect(&mut self, path: &Path, number: u64, file: &dyn File, store_id: [u8; 16]) -> Result<()> {
         let mut find = |detail: &str| self.findings.push((path.to_owned(), detail.to_owned()));
         let salt = match read_header(file)? {
             (Some(header), _) if header.store_id != store_id => {
@@ -83,7 +83,7 @@ impl PackSalvage {
             (Some(header), _) => header.crc_salt(),
             (None, _) => match recover_salt(file)? {
                 Some(salt) => {
-                    find("the header is damaged or gone; what can be read without it is read");
+                    find("the header is damaged or missing; chunks are read without it");
                     salt
                 }
                 None => {
@@ -107,7 +107,7 @@ impl PackSalvage {
     }
 }
 
-/// The part of a pack's salt that checksums take, as most of its whole frames have it.
+/// The part of a pack's salt that checksums use, as most of its intact frames have it.
 fn recover_salt(file: &dyn File) -> Result<Option<u32>> {
     let length = file.len()?;
     let mut votes: HashMap<u32, u64> = HashMap::new();
@@ -122,7 +122,7 @@ fn recover_salt(file: &dyn File) -> Result<Option<u32>> {
     Ok(votes.into_iter().max_by_key(|(_, count)| *count).map(|(salt, _)| salt))
 }
 
-/// The salt under which a frame begins at `at`, and how many bytes it takes. Its header and its table must agree.
+/// The salt under which a frame begins at `at`, and the length of the frame. Its header and its table must agree.
 fn salt_of(file: &dyn File, at: u64, length: u64) -> Result<Option<(u32, u64)>> {
     let mut bytes = [0; CHUNK_HEADER];
     read_around_faults(file, at, &mut bytes)?;

@@ -88,20 +88,20 @@ fn a_written_chunk_carries_the_head_of_its_content() {
 }
 
 #[test]
-fn the_place_of_an_abandoned_chunk_is_taken_again_when_it_is_the_last() {
+fn the_space_of_an_abandoned_last_chunk_is_reserved_again() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
     let first = put(&packs, &content(1, 5000), 5000);
     let mut abandoned = packs.reserve(100_000, &KEY).unwrap();
     abandoned.write(&[0xee; 60_000]).unwrap();
     drop(abandoned);
-    // Also when it was written to the end but for its header.
+    // The same after everything but the header was written.
     let mut abandoned = packs.reserve(9000, &KEY).unwrap();
     abandoned.write(&[0xdd; 9000]).unwrap();
     drop(abandoned);
     let next = put(&packs, &content(2, 30_000), 1000);
     assert_eq!(next.offset, first.offset + format::frame_length(5000));
-    // A chunk behind it keeps its place: then it is dead space.
+    // If another chunk follows it, its space is dead.
     let mut abandoned = packs.reserve(20_000, &KEY).unwrap();
     abandoned.write(&[0xcc; 20_000]).unwrap();
     let behind = put(&packs, &content(3, 70_000), 70_000);
@@ -148,7 +148,7 @@ fn a_flipped_bit_is_refused_where_it_is_touched_and_only_there() {
 }
 
 #[test]
-fn a_chunk_is_read_only_at_its_own_place() {
+fn a_chunk_is_read_only_at_its_own_offset() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
     let chunk = put(&packs, &content(1, 3000), 3000);
@@ -206,9 +206,9 @@ fn missing_foreign_and_swapped_packs_are_refused_and_unborn_ones_removed() {
     assert_eq!(put(&packs, &content(3, 10), 10).pack, 3);
 }
 
-/// Making a pack waits for the disk; a commit asks which packs are unborn meanwhile.
+/// Creating a pack waits for the disk; meanwhile a commit asks which packs have no birth record.
 #[test]
-fn nobody_waits_for_a_pack_that_is_being_made() {
+fn nobody_waits_for_a_pack_that_is_being_created() {
     let disk = SimDisk::new();
     let dir = Path::new("/chunks");
     disk.create_dir(dir).unwrap();

@@ -1,7 +1,7 @@
-//! What reclamation needs of packs: whole chunks read and copied, dead ones punched out, empty packs retired.
+//! Operations on packs for reclamation: reading and copying whole chunks, punching dead ones, retiring empty packs.
 //!
-//! Nothing here decides what is dead. A chunk may be punched and a pack retired only when the record that says so is
-//! durable and no reader is left that could have looked its place up before.
+//! The caller decides what is dead. A chunk may be punched, or a pack retired, only when the record that says so is
+//! durable, and no reader is left that may have looked up its location before.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,65 +13,64 @@ use orcas_fs::{File, Open};
 
 use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length};
 use super::packs::Packs;
-use super::reader::{Front, OpenPack, open_pack};
+use super::reader::{FramePrefix, OpenPack, open_pack};
 use super::writer::WrittenChunk;
 use super::{pack_number, pack_path};
 
-/// Bytes of a copy in memory at once; whole blocks.
+/// Bytes that a copy reads at a time; whole blocks.
 const COPY_PIECE: usize = 16 * BLOCK_SIZE;
-/// Packs with holes that wait for their sync with a descriptor kept; a sync works without one as well.
+/// Packs with unsynced holes whose descriptors are kept. Others are opened again for the sync.
 const PUNCHED_MAX: usize = 16;
 
-/// What a chunk's frame says about it.
+/// The header of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkInfo {
     /// Bytes of content.
     pub length: u32,
-    /// As it was computed when the chunk was written first; its key is not known here.
+    /// As computed when the chunk was first written. Its key is not known here, so it cannot be verified.
     pub fingerprint: [u8; 32],
 }
 
-/// A pack as the file system has it.
+/// A pack file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackFile {
     pub pack: u64,
     pub length: u64,
-    /// Bytes of the disk that it takes.
+    /// Bytes that it takes on the disk.
     pub allocated: u64,
 }
 
 impl Packs {
-    /// The whole content of the chunk at `offset` of `pack`, every block verified: up to `CHUNK_LENGTH_MAX` bytes.
+    /// The whole content of the chunk at `offset` of `pack`, verified; at most `CHUNK_LENGTH_MAX` bytes.
     pub fn read_whole(&self, pack: u64, offset: u64) -> Result<(ChunkInfo, Vec<u8>)> {
-        let (pack, front) = self.front(pack, offset)?;
-        let length = front.header.length;
+        let (pack, prefix) = self.prefix(pack, offset)?;
+        let length = prefix.header.length;
         let mut content = vec![0; length as usize];
-        read_verified(&pack, offset, &front, 0, &mut content)?;
-        Ok((ChunkInfo { length, fingerprint: front.header.fingerprint }, content))
+        read_verified(&pack, offset, &prefix, 0, &mut content)?;
+        Ok((ChunkInfo { length, fingerprint: prefix.header.fingerprint }, content))
     }
 
-    /// Writes the chunk at `offset` of `pack` once more, into the open pack: same content, fingerprint and table, each
-    /// block verified on the way. `pack` is sealed if it is the open one. The copy has no head: what moves a chunk does
-    /// not need it.
+    /// Copies the chunk at `offset` of `pack` into the open pack, with its fingerprint and checksums, and verifies each
+    /// block. `pack` is sealed if it is the open one. The copy has no head, because moving a chunk does not need it.
     pub fn copy(&self, pack: u64, offset: u64) -> Result<WrittenChunk> {
         self.seal(pack);
-        let (source, front) = self.front(pack, offset)?;
-        let length = front.header.length as usize;
-        let mut frame = self.reserve_frame(front.header.length)?;
+        let (source, prefix) = self.prefix(pack, offset)?;
+        let length = prefix.header.length as usize;
+        let mut frame = self.reserve_frame(prefix.header.length)?;
         let mut piece = vec![0; length.min(COPY_PIECE)];
         for start in (0..length).step_by(COPY_PIECE) {
             let piece = &mut piece[..COPY_PIECE.min(length - start)];
-            read_verified(&source, offset, &front, start, piece)?;
+            read_verified(&source, offset, &prefix, start, piece)?;
             frame.write(piece)?;
         }
-        // The checksums of the source, not new ones: what the memory changed meanwhile does not pass for right.
-        let crcs: Vec<u32> = front.crcs.iter().map(|crc| crc ^ source.crc_salt).collect();
-        frame.finish(front.header.fingerprint, 0, &crcs)
+        // The checksums of the source, not new ones, so that a bit flipped in memory during the copy is detected.
+        let crcs: Vec<u32> = prefix.crcs.iter().map(|crc| crc ^ source.crc_salt).collect();
+        frame.finish(prefix.header.fingerprint, 0, &crcs)
     }
 
-    /// Gives back the pages of the chunk at `offset` of `pack`, but those that its header and table stand in; with them
-    /// stays the beginning of the content. Returns the bytes of the hole, also when it was there before; 0 when the
-    /// chunk has no other pages or the file system has no holes (`has_holes` tells). Durable after `sync_pack`.
+    /// Frees the pages of the chunk at `offset` of `pack`, except those that hold its header and table, and with them
+    /// the beginning of the content. Returns the length of the hole in bytes, even if it was punched before; 0 when the
+    /// chunk has no other pages or the file system does not support holes (see `has_holes`). Durable after `sync_pack`.
     pub fn punch(&self, pack: u64, offset: u64) -> Result<u64> {
         let (file, crc_salt) = self.writable(pack)?;
         let mut encoded = [0; CHUNK_HEADER];
@@ -90,11 +89,11 @@ impl Packs {
         Ok(hole)
     }
 
-    /// Gives back the whole pages of an idle pack between `from` and `until`, in which no chunk that counts has a byte.
-    /// `u64::MAX` stands for the end of the file. Not durable by itself: it is about space only.
+    /// Frees the whole pages of an idle pack between `from` and `until`, where no chunk that counts has any bytes.
+    /// `u64::MAX` means the end of the file. Not durable by itself: a crash may only lose the freed space.
     pub fn punch_range(&self, pack: u64, from: u64, until: u64) -> Result<()> {
         if !self.is_idle(pack) {
-            return Err(Error::Record { reason: "a pack that is in use cannot be swept" });
+            return Err(Error::Record { reason: "a pack that is in use cannot be punched" });
         }
         let (file, _) = self.writable(pack)?;
         let from = from.max(FILE_HEADER).next_multiple_of(FRAME_ALIGN);
@@ -105,30 +104,30 @@ impl Packs {
         Ok(())
     }
 
-    /// Bytes of the disk that a pack takes.
+    /// Bytes that a pack takes on the disk.
     pub fn allocated(&self, pack: u64) -> Result<u64> {
         self.fs.open(&self.path(pack), Open::Read)?.allocated()
     }
 
-    /// `false` once a `punch` was refused because the file system cannot: then only copying the other chunks and
-    /// retiring the pack gives space back.
+    /// `false` once a `punch` failed because the file system does not support holes. Then space is freed only by
+    /// copying the live chunks of a pack and retiring it.
     pub fn has_holes(&self) -> bool {
         !self.no_holes.load(Ordering::Relaxed)
     }
 
-    /// Makes the holes in `pack` durable. After a failed sync of the pack this fails as long as the process lives.
+    /// Makes the holes in `pack` durable. After a failed sync of the pack, this fails until the process ends.
     pub fn sync_pack(&self, pack: u64) -> Result<()> {
         if let Some(pack) = self.in_use(pack) {
             return pack.flush();
         }
         let (file, _) = self.writable(pack)?;
-        let synced = self.unsyncable.sync(pack, &*file);
+        let synced = self.failed_syncs.sync(pack, &*file);
         self.punched.lock().retain(|open| open.number != pack);
         synced
     }
 
-    /// Removes an idle pack, durably, and forgets descriptors and tables of it. After an error it may be there or not;
-    /// the next start removes it.
+    /// Deletes an idle pack, durably, and drops its descriptors and tables. After an error the file may still exist;
+    /// the next start deletes it.
     pub fn retire(&self, pack: u64) -> Result<()> {
         if !self.is_idle(pack) {
             return Err(Error::Record { reason: "a pack that is in use cannot be retired" });
@@ -136,12 +135,12 @@ impl Packs {
         self.fs.remove(&self.path(pack))?;
         self.reader.forget(pack);
         self.punched.lock().retain(|open| open.number != pack);
-        self.unsyncable.forget(pack);
+        self.failed_syncs.forget(pack);
         self.forget(pack);
         self.fs.sync_dir(&self.options.dir)
     }
 
-    /// Every pack file, ascending, born or not.
+    /// Every pack file, ascending, with a birth record or without.
     pub fn files(&self) -> Result<Vec<PackFile>> {
         let mut files = Vec::new();
         for pack in self.fs.list(&self.options.dir)?.iter().filter_map(|name| pack_number(name)) {
@@ -159,11 +158,12 @@ impl Packs {
         pack_path(&self.options.dir, pack)
     }
 
-    fn front(&self, pack: u64, offset: u64) -> Result<(Arc<OpenPack>, Front)> {
+    fn prefix(&self, pack: u64, offset: u64) -> Result<(Arc<OpenPack>, FramePrefix)> {
         let pack = self.reader.open(pack)?;
-        let front = Front::read(&pack, offset, &|file, at, buf| file.read_at(at, buf).map(|()| true))?;
-        let front = front.ok_or_else(|| Error::corrupt(&pack.path, offset, "the chunk's front was not read"))?;
-        Ok((pack, front))
+        let prefix = FramePrefix::read(&pack, offset, &|file, at, buf| file.read_at(at, buf).map(|()| true))?;
+        let prefix =
+            prefix.ok_or_else(|| Error::corrupt(&pack.path, offset, "the header of the chunk was not read"))?;
+        Ok((pack, prefix))
     }
 
     /// The file of `pack`, open for writing, and its salt.
@@ -185,10 +185,11 @@ impl Packs {
     }
 }
 
-/// Whole blocks of the chunk's content from byte `start`, which begins one; up to the end of a block or the content.
-fn read_verified(pack: &OpenPack, offset: u64, front: &Front, start: usize, buf: &mut [u8]) -> Result<()> {
-    pack.file.read_at(offset + content_start(front.header.length) + start as u64, buf)?;
-    if blocks_match(&front.crcs[start / BLOCK_SIZE..], buf, pack.crc_salt) {
+/// Reads and verifies whole blocks of the content, from byte `start`, a multiple of the block size, to the end of a
+/// block or of the content.
+fn read_verified(pack: &OpenPack, offset: u64, prefix: &FramePrefix, start: usize, buf: &mut [u8]) -> Result<()> {
+    pack.file.read_at(offset + content_start(prefix.header.length) + start as u64, buf)?;
+    if blocks_match(&prefix.crcs[start / BLOCK_SIZE..], buf, pack.crc_salt) {
         return Ok(());
     }
     buf.fill(0);

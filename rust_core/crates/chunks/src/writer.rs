@@ -1,6 +1,6 @@
-//! Writes one chunk at its reserved place, identifying it on the way.
+//! Writes one chunk into its reserved space and computes its fingerprint.
 //!
-//! The header goes last, so that an abandoned place never holds a chunk.
+//! The header is written last, so that abandoned space never looks like a chunk.
 
 use std::any::Any;
 use std::ops::Range;
@@ -13,8 +13,8 @@ use orcas_record::{HEAD_LENGTH, head_of};
 use super::format::{ChunkHeader, content_start, frame_length};
 use super::pack::Pack;
 
-/// Write-back of a chunk starts each time this many more bytes stand in the page cache.
-const WRITEBACK: u64 = 1024 * 1024;
+/// Write-back of a chunk is started each time this many more bytes are in the page cache.
+const WRITEBACK_STEP: u64 = 1024 * 1024;
 
 /// A chunk whose bytes are all written; durable only after `Packs::sync`.
 #[derive(Clone)]
@@ -28,13 +28,13 @@ pub struct WrittenChunk {
     pub fingerprint: [u8; 32],
     /// `record::head_of` the content's first `record::HEAD_LENGTH` bytes, keyed like the fingerprint; 0 in a copy.
     pub head: u64,
-    /// Which sync of the pack covers it.
+    /// Determines which sync of the pack covers it.
     pub(super) ticket: u64,
     pub(super) file: Arc<Pack>,
 }
 
 impl WrittenChunk {
-    /// While it lives the pack is not idle.
+    /// Keeps the pack in use until it is dropped.
     pub fn pin(&self) -> Arc<dyn Any + Send + Sync> {
         Arc::<Pack>::clone(&self.file)
     }
@@ -46,12 +46,12 @@ impl std::fmt::Debug for WrittenChunk {
     }
 }
 
-/// Writes one chunk at its reserved place. Dropped without `finish`, the place is free again if it is the last one in
-/// its pack, and dead space otherwise.
+/// Writes one chunk into its reserved space. If it is dropped without `finish`, the space can be reserved again if it
+/// is the last one in its pack, and is dead otherwise.
 pub struct ChunkWriter {
     frame: FrameWriter,
     hasher: blake3::Hasher,
-    /// Once as many bytes were seen as it covers.
+    /// Set once `HEAD_LENGTH` bytes were written.
     head: Option<u64>,
     crcs: BlockCrcs,
 }
@@ -62,7 +62,7 @@ impl ChunkWriter {
         Self { frame, hasher: blake3::Hasher::new_keyed(scope_key), head: None, crcs }
     }
 
-    /// The next bytes of the content, in pieces of any size; together not more than was reserved.
+    /// Writes the next bytes of the content, in pieces of any size; in total not more than was reserved.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let before = self.frame.written;
         self.frame.write(bytes)?;
@@ -85,23 +85,23 @@ impl ChunkWriter {
     }
 }
 
-/// Writes a frame whose fingerprint and checksums somebody else knows.
+/// Writes a frame. Its caller supplies fingerprint and checksums.
 pub(super) struct FrameWriter {
     pack: Arc<Pack>,
     offset: u64,
     length: u32,
     written: u64,
-    /// Bytes whose write-back was started.
-    handed_over: u64,
+    /// Bytes of content whose write-back was started.
+    written_back: u64,
     finished: bool,
 }
 
 impl FrameWriter {
     pub fn new(pack: Arc<Pack>, offset: u64, length: u32) -> Self {
-        Self { pack, offset, length, written: 0, handed_over: 0, finished: false }
+        Self { pack, offset, length, written: 0, written_back: 0, finished: false }
     }
 
-    /// The next bytes of the content.
+    /// Writes the next bytes of the content.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         if self.written + bytes.len() as u64 > u64::from(self.length) {
             return Err(Error::Record { reason: "more bytes than were reserved for the chunk" });
@@ -109,9 +109,9 @@ impl FrameWriter {
         let content = self.offset + content_start(self.length);
         self.pack.write(content + self.written, bytes)?;
         self.written += bytes.len() as u64;
-        if self.written - self.handed_over >= WRITEBACK {
-            self.pack.file.start_writeback(content + self.handed_over, self.written - self.handed_over);
-            self.handed_over = self.written;
+        if self.written - self.written_back >= WRITEBACK_STEP {
+            self.pack.file.start_writeback(content + self.written_back, self.written - self.written_back);
+            self.written_back = self.written;
         }
         Ok(())
     }
@@ -137,7 +137,7 @@ impl FrameWriter {
 impl Drop for FrameWriter {
     fn drop(&mut self) {
         if !self.finished {
-            self.pack.give_back(&self.range());
+            self.pack.release(&self.range());
         }
     }
 }

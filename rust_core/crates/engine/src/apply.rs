@@ -26,7 +26,7 @@ impl Applier {
 
     fn go_on_with(&mut self, mut writer: Writer) {
         let leaving = Arc::clone(&self.shared.leaving);
-        writer.on_leaving_segments(Box::new(move |segment, record| leaving.keep(segment, record)));
+        writer.on_segment_removal(Box::new(move |segment, record| leaving.keep(segment, record)));
         self.writer = Some(writer);
     }
 

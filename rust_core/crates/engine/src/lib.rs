@@ -284,7 +284,7 @@ impl Shared {
     /// Gives back what lies unused: buffers that were not needed since the last call, connections that are too old.
     fn tidy(&self) {
         self.buffers.trim();
-        self.index.tidy();
+        self.index.close_expired_readers();
         self.request(Task::Ballast);
     }
 

@@ -1,24 +1,18 @@
-//! Blobs (contents in the log, chunks in packs) and segments. All are named by sequence; only here stands where their
-//! bytes are. Who refers to them is decided in `references`.
+//! Blobs (contents in the log, chunks in packs) with their locations, and segments. All are named by sequence.
+//! `references` maintains their reference counts.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::error::Result;
-use super::{beginning, failure, loaded_int, stored_int};
+use super::columns::{loaded_int, stored_int, tag_of};
+use super::error::{Result, failure};
+use super::records::BlobLocation;
 use orcas_record::{Fingerprint, Sequence};
-
-/// Where the bytes of a blob stand: a file, the offset of the frame in it, and the bytes of content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BlobLocation {
-    Log { file: u64, offset: u64, length: u32 },
-    Pack { pack: u64, offset: u64, length: u32 },
-}
 
 const PLACE_LOG: u8 = 0;
 const PLACE_PACK: u8 = 1;
 
-/// Rows that a long scan reads in one transaction.
+/// Rows that a scan of all blobs reads in one transaction.
 const SCAN_ROWS: usize = 10_000;
 
 pub(super) const BY_TAG: &str = "SELECT sequence, length, identity FROM blobs WHERE tag = ?1 ORDER BY sequence DESC";
@@ -27,14 +21,14 @@ pub(super) const DEAD: &str = "SELECT sequence, place, file, offset, length FROM
 
 /// A location as the columns of `blobs` hold it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed {
+pub(super) struct StoredLocation {
     place: u8,
     pub(super) file: i64,
     pub(super) offset: i64,
     pub(super) length: u32,
 }
 
-impl Placed {
+impl StoredLocation {
     pub(super) fn new(location: BlobLocation) -> Result<Self> {
         let (place, file, offset, length) = match location {
             BlobLocation::Log { file, offset, length } => (PLACE_LOG, file, offset, length),
@@ -58,19 +52,19 @@ impl Placed {
         match self.place {
             PLACE_LOG => Ok(BlobLocation::Log { file, offset, length }),
             PLACE_PACK => Ok(BlobLocation::Pack { pack: file, offset, length }),
-            _ => Err(failure("a blob stands in an unknown place")),
+            _ => Err(failure("a blob has an unknown kind of location")),
         }
     }
 
-    /// The pack that the blob stands in, if it does.
+    /// The blob's pack; `None` for a content.
     pub(super) fn pack(self) -> Option<i64> {
         (self.place == PLACE_PACK).then_some(self.file)
     }
 }
 
-/// What later contents with the same fingerprint are found by.
+/// The values by which later content that is the same finds a blob.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
+pub(super) struct DedupKey {
     pub(super) fingerprint: Fingerprint,
     pub(super) head: u64,
 }
@@ -78,13 +72,13 @@ pub(super) struct Shared {
 pub(super) fn blob(conn: &Connection, blob: Sequence) -> Result<Option<BlobLocation>> {
     let mut statement = conn.prepare_cached("SELECT place, file, offset, length FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([stored_int(blob)?])?;
-    rows.next()?.map(|row| Placed::load(row, 0)?.location()).transpose()
+    rows.next()?.map(|row| StoredLocation::load(row, 0)?.location()).transpose()
 }
 
 /// The newest shared blob with this fingerprint and its length; it may have no reference.
 pub(super) fn shared(conn: &Connection, fingerprint: &Fingerprint) -> Result<Option<(Sequence, u32)>> {
     let mut statement = conn.prepare_cached(BY_TAG)?;
-    let mut rows = statement.query([beginning(&fingerprint.0)])?;
+    let mut rows = statement.query([tag_of(&fingerprint.0)])?;
     while let Some(row) = rows.next()? {
         if row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)? == fingerprint.0 {
             return Ok(Some((loaded_int(row.get(0)?)?, row.get(1)?)));
@@ -106,20 +100,20 @@ pub(super) fn fingerprint(conn: &Connection, blob: Sequence) -> Result<Option<Fi
     Ok(row.get::<_, Option<[u8; 32]>>(0)?.map(Fingerprint))
 }
 
-/// Blobs without reference, ascending.
+/// Blobs without references, ascending.
 pub(super) fn dead(conn: &Connection, after: Sequence, limit: usize) -> Result<Vec<(Sequence, BlobLocation)>> {
     let mut statement = conn.prepare_cached(DEAD)?;
     let mut rows = statement.query((stored_int(after)?, i64::try_from(limit).unwrap_or(i64::MAX)))?;
     let mut dead = Vec::new();
     while let Some(row) = rows.next()? {
-        dead.push((loaded_int(row.get(0)?)?, Placed::load(row, 1)?.location()?));
+        dead.push((loaded_int(row.get(0)?)?, StoredLocation::load(row, 1)?.location()?));
     }
     Ok(dead)
 }
 
-/// One page of the heads of shared blobs; where the next one begins, if there is more.
+/// Visits the heads of shared blobs in one page of rows. Returns where the next page begins, `None` at the end.
 pub(super) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u64)) -> Result<Option<i64>> {
-    // Counts rows of both kinds, so that a page is short even where few blobs are shared.
+    // The limit counts all rows, so that the transaction is short even where few blobs are shared.
     let mut statement =
         conn.prepare_cached("SELECT sequence, head FROM blobs WHERE sequence > ?1 ORDER BY sequence LIMIT ?2")?;
     let mut rows = statement.query((after, SCAN_ROWS as i64))?;
@@ -134,12 +128,12 @@ pub(super) fn heads_page(conn: &Connection, after: i64, visit: &mut dyn FnMut(u6
     Ok((seen == SCAN_ROWS).then_some(last))
 }
 
-/// A row of `blobs` as far as references need it.
+/// The columns of a row of `blobs` that `references` needs.
 pub(super) struct BlobRow {
     pub(super) refs: i64,
     /// The smallest bucket that refers to the blob.
     pub(super) home: Option<i64>,
-    pub(super) at: Placed,
+    pub(super) at: StoredLocation,
 }
 
 pub(super) fn row(conn: &Connection, blob: i64) -> Result<Option<BlobRow>> {
@@ -147,23 +141,23 @@ pub(super) fn row(conn: &Connection, blob: i64) -> Result<Option<BlobRow>> {
         conn.prepare_cached("SELECT refs, bucket, place, file, offset, length FROM blobs WHERE sequence = ?1")?;
     let mut rows = statement.query([blob])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: Placed::load(row, 2)? }))
+    Ok(Some(BlobRow { refs: row.get(0)?, home: row.get(1)?, at: StoredLocation::load(row, 2)? }))
 }
 
 pub(super) const INSERT: &str = "INSERT INTO blobs (sequence, place, file, offset, length, refs, bucket, tag, \
      identity, head) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 
-/// Runs `INSERT` for a blob with its final references.
+/// Runs `INSERT`; `refs` and `home` are the values at the end of the transaction.
 pub(super) fn insert(
     statement: &mut rusqlite::CachedStatement<'_>,
     sequence: i64,
-    at: Placed,
+    at: StoredLocation,
     (refs, home): (i64, Option<i64>),
-    shared: Option<&Shared>,
+    dedup: Option<&DedupKey>,
 ) -> Result<()> {
-    let fingerprint = shared.map(|shared| &shared.fingerprint.0[..]);
-    let tag = shared.map(|shared| beginning(&shared.fingerprint.0));
-    let head = shared.map(|shared| shared.head.cast_signed());
+    let fingerprint = dedup.map(|dedup| &dedup.fingerprint.0[..]);
+    let tag = dedup.map(|dedup| tag_of(&dedup.fingerprint.0));
+    let head = dedup.map(|dedup| dedup.head.cast_signed());
     statement.execute((sequence, at.place, at.file, at.offset, at.length, refs, home, tag, fingerprint, head))?;
     Ok(())
 }

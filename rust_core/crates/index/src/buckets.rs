@@ -1,11 +1,13 @@
-//! Buckets: their records, and what holds of one.
+//! Buckets: their records and counts.
 
 use rusqlite::Connection;
 
-use super::error::Result;
-use super::references::Gathered;
-use super::tallies::{Counts, stored_counts};
-use super::{Applied, Stored, failure, loaded_int, stored_int};
+use super::bucket_counts::{Counts, stored_counts};
+use super::columns::{loaded_int, stored, stored_int};
+use super::error::{Result, failure};
+use super::records::{Applied, Stored};
+use super::references::Changes;
+use super::uploads;
 use orcas_record::{Bucket, BucketId, Sequence};
 
 pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
@@ -13,7 +15,7 @@ pub(super) fn all(conn: &Connection) -> Result<Vec<Stored>> {
     let mut rows = statement.query([])?;
     let mut buckets = Vec::new();
     while let Some(row) = rows.next()? {
-        buckets.push(super::stored(row, 0, row.get(1)?, 2)?);
+        buckets.push(stored(row, 0, row.get(1)?, 2)?);
     }
     Ok(buckets)
 }
@@ -45,11 +47,11 @@ pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) 
     let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
     match update.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))? {
         1 => Ok(()),
-        _ => Err(failure("a record updates a bucket that is not there")),
+        _ => Err(failure("a record updates a bucket that does not exist")),
     }
 }
 
-/// Replaces the record and the name of a bucket, whatever they were: a salvage may have had to make them up.
+/// Replaces the record and the name of a bucket, whatever they were: a salvage may have invented them.
 pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
     let mut update =
         conn.prepare_cached("UPDATE buckets SET name = ?2, sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1")?;
@@ -59,16 +61,16 @@ pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket)
 }
 
 /// Removes an empty bucket with its uploads and their parts.
-pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, bucket: BucketId) -> Result<()> {
+pub(super) fn delete(conn: &Connection, changes: &mut Changes, bucket: BucketId) -> Result<()> {
     let id = stored_int(bucket.0)?;
-    let counts = *gathered.ledger.buckets.of(conn, id)?;
+    let counts = *changes.counters.buckets.of(conn, id)?;
     if counts.objects > 0 || counts.history > 0 {
         return Err(failure("a record deletes a bucket that is not empty"));
     }
-    super::uploads::delete_of_bucket(conn, gathered, id)?;
-    // Nothing may be gathered for a bucket that is gone.
-    gathered.write_references(conn)?;
-    gathered.ledger.buckets.forget(id);
+    uploads::delete_of_bucket(conn, changes, id)?;
+    // Otherwise the pending changes would name a bucket that no longer exists.
+    changes.write_references(conn)?;
+    changes.counters.buckets.forget(id);
     conn.prepare_cached("DELETE FROM buckets WHERE id = ?1")?.execute([id])?;
     Ok(())
 }

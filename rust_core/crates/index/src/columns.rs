@@ -1,12 +1,36 @@
-//! Values in columns: versions, their ids, ETags and checksums as rows of several tables have them.
+//! Conversions between columns of several tables and values: numbers, records, version ids, ETags and checksums.
 
 use bytes::Bytes;
 use rusqlite::{Row, ToSql};
 
-use super::error::Result;
-use super::{Stored, failure};
+use super::error::{Result, failure};
+use super::records::Stored;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{self as record, Record, Version, VersionId};
+use orcas_record::{self as record, Record, Version, VersionId, head_of};
+
+/// A number as SQLite stores it. The log has no number above `i64::MAX`; if it had, this would fail rather than wrap.
+pub(super) fn stored_int(value: u64) -> Result<i64> {
+    i64::try_from(value).map_err(|_| failure("a number is too large for the index"))
+}
+
+/// A number as SQLite returns it.
+pub(super) fn loaded_int(value: i64) -> Result<u64> {
+    u64::try_from(value).map_err(|_| failure("a row holds a negative number"))
+}
+
+/// Reads a record from a row whose sequence and payload are in these columns.
+pub(super) fn stored(row: &Row<'_>, sequence: usize, kind: u8, record: usize) -> Result<Stored> {
+    Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)? })
+}
+
+/// The tag of a fingerprint or digest: its first eight bytes, by which tables find it.
+pub(super) fn tag_of(hash: &[u8; 32]) -> i64 {
+    head_of(hash).cast_signed()
+}
+
+pub(super) fn blob_bytes(row: &Row<'_>, column: usize) -> Result<Bytes> {
+    Ok(Bytes::copy_from_slice(row.get_ref(column)?.as_blob().map_err(rusqlite::Error::from)?))
+}
 
 /// NULL for the null version.
 pub(super) fn store_version_id(id: VersionId) -> Option<[u8; 16]> {
@@ -38,11 +62,11 @@ impl ToSql for StoredEtag {
 }
 
 pub(super) fn load_etag(bytes: &[u8]) -> Result<Etag> {
-    let (md5, parts) = bytes.split_first_chunk::<16>().ok_or_else(|| failure("a row holds a short ETag"))?;
+    let (md5, parts) = bytes.split_first_chunk::<16>().ok_or_else(|| failure("an ETag in a row is too short"))?;
     let parts = match parts {
         [] => 0,
         [low, high] => u16::from_le_bytes([*low, *high]),
-        _ => return Err(failure("a row holds a long ETag")),
+        _ => return Err(failure("an ETag in a row is too long")),
     };
     Ok(Etag { md5: *md5, parts })
 }
@@ -65,15 +89,15 @@ pub(super) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumT
     }
 }
 
-/// Reads a version from a row that has its sequence, kind and record.
+/// Reads a version from a row of (sequence, kind, record).
 pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
-    // A head without its record is damage: reported as absence, it would be a lost object that nobody notices.
+    // A head without its record is damage. If it were reported as absent, nobody would notice that an object is lost.
     let kind: Option<u8> = row.get(1)?;
     let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
-    super::stored(row, 0, kind, 2)
+    stored(row, 0, kind, 2)
 }
 
-/// The version in a record that `versions` holds.
+/// The version in a record of the table `versions`.
 pub(super) fn decoded(kind: u8, record: &Bytes) -> Result<Version> {
     match record::decode(kind, record) {
         Ok(

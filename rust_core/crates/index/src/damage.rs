@@ -1,4 +1,4 @@
-//! What was found out about the files of an index while it is open: that they are damaged, once, to whoever listens.
+//! Damage that was found in the files of an open index, and the listener to which it is reported once.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ type Listener = Box<dyn Fn(&Arc<str>) + Send + Sync>;
 
 #[derive(Default)]
 pub(super) struct Damage {
-    /// How often the files were replaced. What a connection to earlier ones meets is of no account.
+    /// How often the files were replaced. Errors of connections to earlier files are ignored.
     generation: AtomicU64,
     found: Mutex<Option<Arc<str>>>,
     listener: OnceLock<Listener>,
@@ -24,7 +24,7 @@ impl Damage {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// A connection of `generation` has failed.
+    /// Records an error of a connection that was opened in `generation`, if it means damage, and reports the first one.
     pub fn note(&self, generation: u64, error: &Error) {
         let Error::IndexDamaged { reason } = error else { return };
         {
@@ -43,7 +43,7 @@ impl Damage {
         self.found.lock().clone()
     }
 
-    /// Told of damage from now on; of damage that was found before, at once.
+    /// Sets the listener, and calls it at once if damage was found before.
     pub fn listen(&self, listener: Listener) {
         let listener = self.listener.get_or_init(|| listener);
         if let Some(reason) = self.found() {
@@ -51,13 +51,13 @@ impl Damage {
         }
     }
 
-    /// The files are being replaced.
+    /// Starts a generation, because the files are being replaced.
     pub fn advance(&self) {
         self.generation.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Whole files have taken the place of the damaged ones.
-    pub fn mended(&self) {
+    /// To be called when intact files have replaced the damaged ones.
+    pub fn clear(&self) {
         *self.found.lock() = None;
     }
 }

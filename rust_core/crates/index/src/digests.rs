@@ -1,27 +1,26 @@
-//! Versions by the SHA-256 of their bytes: what an instant upload is answered from. Only versions that keep one, and
-//! only those of at least `INSTANT_SIZE_MIN` bytes. A row holds the beginning of the digest; the rest stands in the
-//! version's record.
+//! Finds versions by the SHA-256 of their content, for instant uploads. Only versions that have a SHA-256 and at least
+//! `INSTANT_SIZE_MIN` bytes have a row. It holds the tag of the digest; the whole digest is in the version's record.
 
 use rusqlite::Connection;
 
-use super::columns::{decoded, stored_version};
-use super::error::Result;
-use super::{Stored, beginning, failure};
+use super::columns::{decoded, stored_version, tag_of};
+use super::error::{Result, failure};
+use super::records::Stored;
 use orcas_record::{INSTANT_SIZE_MIN, Version};
 
-/// What stands in `digests` for a version, if anything does.
-fn tag_of(version: &Version) -> Option<i64> {
-    version.sha256.filter(|_| version.size >= INSTANT_SIZE_MIN).map(|digest| beginning(&digest))
+/// The tag under which a version has a row in `digests`; `None` if it has none.
+fn version_tag(version: &Version) -> Option<i64> {
+    version.sha256.filter(|_| version.size >= INSTANT_SIZE_MIN).map(|digest| tag_of(&digest))
 }
 
 pub(super) fn add(conn: &Connection, sequence: i64, version: &Version) -> Result<()> {
-    let Some(tag) = tag_of(version) else { return Ok(()) };
+    let Some(tag) = version_tag(version) else { return Ok(()) };
     conn.prepare_cached("INSERT INTO digests (tag, sequence) VALUES (?1, ?2)")?.execute((tag, sequence))?;
     Ok(())
 }
 
 pub(super) fn remove(conn: &Connection, sequence: i64, version: &Version) -> Result<()> {
-    let Some(tag) = tag_of(version) else { return Ok(()) };
+    let Some(tag) = version_tag(version) else { return Ok(()) };
     let mut delete = conn.prepare_cached("DELETE FROM digests WHERE tag = ?1 AND sequence = ?2")?;
     if delete.execute((tag, sequence))? == 1 { Ok(()) } else { Err(failure("a version lacks its digest")) }
 }
@@ -32,13 +31,13 @@ pub(super) fn find(conn: &Connection, sha256: &[u8; 32], limit: usize) -> Result
         "SELECT d.sequence, v.kind, v.record FROM digests d LEFT JOIN versions v ON v.sequence = d.sequence \
          WHERE d.tag = ?1 ORDER BY d.sequence",
     )?;
-    let mut rows = select.query([beginning(sha256)])?;
+    let mut rows = select.query([tag_of(sha256)])?;
     let mut found = Vec::new();
     while found.len() < limit
         && let Some(row) = rows.next()?
     {
         let stored = stored_version(row)?;
-        // Eight bytes are a hint, the digest is what was asked for.
+        // Different digests may have the same tag.
         if decoded(stored.kind, &stored.record)?.sha256.as_ref() == Some(sha256) {
             found.push(stored);
         }

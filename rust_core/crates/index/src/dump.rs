@@ -1,4 +1,4 @@
-//! The rows of an index as text, for comparing two of them.
+//! The rows of an index as text, for comparing two indexes.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,8 @@ pub(super) const TABLES: [(&str, &str); 16] = [
     ("completed_uploads", "sequence"),
 ];
 
-/// Shows table and columns of every row in key order; blobs in hexadecimal. One row is in memory at a time.
+/// Calls `visit` with the table and the columns of every row, in key order; BLOB values are in hexadecimal. One row is
+/// in memory at a time.
 pub(super) fn each_row(
     conn: &Connection,
     visit: &mut dyn FnMut(&'static str, &str) -> Result<()>,

@@ -1,11 +1,10 @@
-//! The error of the queries: the store's, which one of SQLite's becomes. What the index offers to others returns the
-//! store's own.
+//! The error type inside this crate, into which errors of SQLite convert. Public functions return the store's error.
 
 use orcas_base::error::Error;
 
 pub(super) type Result<T, E = IndexError> = std::result::Result<T, E>;
 
-/// The store's error as a type of this crate, because no other can be made of SQLite's here.
+/// The store's error in a type of this crate, because only such a type can implement `From<rusqlite::Error>` here.
 #[derive(Debug)]
 pub(super) struct IndexError(Error);
 
@@ -28,7 +27,7 @@ impl From<rusqlite::Error> for IndexError {
         let extended = error.sqlite_error().map(|error| error.extended_code);
         match (error.sqlite_error_code(), extended) {
             (Some(DiskFull), _) => Self(Error::StorageFull),
-            // The file that connections share takes pages of the disk as well.
+            // The shared-memory file of the WAL takes disk space as well.
             (_, Some(SQLITE_IOERR_SHMSIZE)) => Self(Error::StorageFull),
             (_, Some(SQLITE_IOERR_DATA)) => damaged("a page is not the one that was written"),
             (Some(DatabaseCorrupt | NotADatabase), _) | (_, Some(SQLITE_IOERR_READ | SQLITE_IOERR_SHORT_READ)) => {

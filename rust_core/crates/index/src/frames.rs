@@ -1,11 +1,11 @@
-//! The frames of the index's write-ahead log: every page that is read from one is the page that was written there.
+//! Verifies the frames of the index's write-ahead log (WAL): every page read from one is the page that was written.
 //!
-//! SQLite verifies the checksums of frames when it opens the file, never when it reads a page from it, nor when a
-//! checkpoint moves the page into the database, which would give it a valid checksum there. So what is written is
-//! remembered, frame by frame, and compared with what is read. Only this process has the file open, so what it has
-//! neither written nor verified while opening is not there to be read.
+//! SQLite verifies the checksums of frames only when it opens the file, not when it reads a page or when a checkpoint
+//! moves a page into the database, where it would get a valid checksum. Therefore a checksum of each page written is
+//! kept in memory and compared when the page is read. No frame is missed: only this process has the file open, and
+//! frames that it did not write were verified when SQLite opened the file.
 //!
-//! What SQLite drops when it opens the file is judged by `is_broken`.
+//! `is_broken` judges what SQLite drops when it opens the file.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, OsString};
@@ -25,29 +25,31 @@ const FRAME_HEADER: usize = 24;
 /// A frame: its header, then its page.
 pub(super) const FRAME: usize = FRAME_HEADER + PAGE;
 const MAGIC: u32 = 0x377f_0682;
-/// Frames in one piece of memory, and such pieces: 16 GiB of pages. What stands behind is not verified.
-const PIECE: usize = 4_096;
-const PIECES: usize = 1_024;
+/// Checksums allocated at a time, and the number of such blocks: enough for 16 GiB of pages. Frames beyond that are not
+/// verified.
+const ENTRIES_PER_BLOCK: usize = 4_096;
+const BLOCKS_MAX: usize = 1_024;
 
-/// What the pages in one file should be; 0 for a frame of which nothing is known.
-pub(super) struct Sums {
-    pieces: [OnceLock<Box<[AtomicU64]>>; PIECES],
+/// Checksums of the pages in one WAL file; 0 for a frame whose page is not known.
+pub(super) struct PageChecksums {
+    blocks: [OnceLock<Box<[AtomicU64]>>; BLOCKS_MAX],
     #[cfg(any(test, feature = "testing"))]
     pub name: CString,
 }
 
-/// Disks on which tests leave no room.
+/// Simulates full disks for tests.
 #[cfg(any(test, feature = "testing"))]
-pub mod room {
+pub mod full_disk {
+    use std::ffi::CStr;
     use std::os::unix::ffi::OsStrExt as _;
-
-    use super::{CStr, Mutex, Path, PoisonError};
+    use std::path::Path;
+    use std::sync::{Mutex, PoisonError};
 
     type Rule = (std::path::PathBuf, Box<dyn Fn() -> bool + Send>);
 
     static RULES: Mutex<Vec<Rule>> = Mutex::new(Vec::new());
 
-    /// From now on nothing can be written to this write-ahead log while `full` says so.
+    /// From now on, writes to this write-ahead log fail while `full` returns true.
     pub fn refuse(wal: std::path::PathBuf, full: impl Fn() -> bool + Send + 'static) {
         RULES.lock().unwrap_or_else(PoisonError::into_inner).push((wal, Box::new(full)));
     }
@@ -58,21 +60,21 @@ pub mod room {
     }
 }
 
-/// The files that are open, by name.
-fn open_files() -> &'static Mutex<HashMap<CString, Weak<Sums>>> {
-    static OPEN: OnceLock<Mutex<HashMap<CString, Weak<Sums>>>> = OnceLock::new();
+/// The WAL files that are open, by name.
+fn open_files() -> &'static Mutex<HashMap<CString, Weak<PageChecksums>>> {
+    static OPEN: OnceLock<Mutex<HashMap<CString, Weak<PageChecksums>>>> = OnceLock::new();
     OPEN.get_or_init(Mutex::default)
 }
 
-/// What is known of a file, shared by all who have it open.
-pub(super) fn of(name: &CStr) -> Arc<Sums> {
+/// The checksums of a file, shared by all connections that have it open.
+pub(super) fn checksums_of(name: &CStr) -> Arc<PageChecksums> {
     let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = open.get(name).and_then(Weak::upgrade) {
         return known;
     }
     open.retain(|_, sums| sums.strong_count() > 0);
-    let made = Arc::new(Sums {
-        pieces: [const { OnceLock::new() }; PIECES],
+    let made = Arc::new(PageChecksums {
+        blocks: [const { OnceLock::new() }; BLOCKS_MAX],
         #[cfg(any(test, feature = "testing"))]
         name: name.to_owned(),
     });
@@ -80,8 +82,8 @@ pub(super) fn of(name: &CStr) -> Arc<Sums> {
     made
 }
 
-/// The write-ahead log of the database at `path` is another one from now on. Who has the old one open keeps what is known
-/// of that.
+/// To be called when the database at `path` is deleted or replaced. Connections that have its old write-ahead log open
+/// keep the checksums of that.
 pub(super) fn forget(path: &Path) {
     let gone = name_of(path);
     let mut open = open_files().lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,41 +105,41 @@ fn sum(page: &[u8]) -> u64 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, page).max(1)
 }
 
-impl Sums {
-    fn place(&self, frame: usize) -> Option<&AtomicU64> {
-        let piece = self.pieces.get(frame / PIECE)?;
-        piece.get_or_init(|| (0..PIECE).map(|_| AtomicU64::new(0)).collect()).get(frame % PIECE)
+impl PageChecksums {
+    fn entry(&self, frame: usize) -> Option<&AtomicU64> {
+        let piece = self.blocks.get(frame / ENTRIES_PER_BLOCK)?;
+        piece.get_or_init(|| (0..ENTRIES_PER_BLOCK).map(|_| AtomicU64::new(0)).collect()).get(frame % ENTRIES_PER_BLOCK)
     }
 
     fn set(&self, frame: usize, sum: u64) {
-        if let Some(place) = self.place(frame) {
-            place.store(sum, Ordering::Release);
+        if let Some(entry) = self.entry(frame) {
+            entry.store(sum, Ordering::Release);
         }
     }
 
     /// `bytes` are about to be written at `offset`.
     pub fn written(&self, bytes: &[u8], offset: usize) {
-        match Place::of(offset, bytes.len()) {
-            Place::Page(frame) => self.set(frame, sum(bytes)),
-            Place::Frame(frame) => self.set(frame, sum(&bytes[FRAME_HEADER..])),
-            Place::Header => {}
-            // Nothing is known of a page that is written in pieces.
-            Place::Other { first, last } => (first..=last).for_each(|frame| self.set(frame, 0)),
+        match Region::of(offset, bytes.len()) {
+            Region::Page(frame) => self.set(frame, sum(bytes)),
+            Region::Frame(frame) => self.set(frame, sum(&bytes[FRAME_HEADER..])),
+            Region::Header => {}
+            // A page that is written in parts is no longer known.
+            Region::Other { first, last } => (first..=last).for_each(|frame| self.set(frame, 0)),
         }
     }
 
-    /// Whether `bytes`, which were read at `offset`, are what was written. SQLite verifies whole frames itself, so that
-    /// such a frame is known from then on.
+    /// Whether `bytes`, which were read at `offset`, are what was written. SQLite reads whole frames to verify them
+    /// itself, so the first such read of a frame sets its checksum.
     pub fn read(&self, bytes: &[u8], offset: usize) -> bool {
-        let (frame, page, whole) = match Place::of(offset, bytes.len()) {
-            Place::Page(frame) => (frame, bytes, false),
-            Place::Frame(frame) => (frame, &bytes[FRAME_HEADER..], true),
-            Place::Header | Place::Other { .. } => return true,
+        let (frame, page, whole) = match Region::of(offset, bytes.len()) {
+            Region::Page(frame) => (frame, bytes, false),
+            Region::Frame(frame) => (frame, &bytes[FRAME_HEADER..], true),
+            Region::Header | Region::Other { .. } => return true,
         };
-        let Some(place) = self.place(frame) else { return true };
-        match place.load(Ordering::Acquire) {
+        let Some(entry) = self.entry(frame) else { return true };
+        match entry.load(Ordering::Acquire) {
             0 if whole => {
-                place.store(sum(page), Ordering::Release);
+                entry.store(sum(page), Ordering::Release);
                 true
             }
             0 => true,
@@ -146,8 +148,8 @@ impl Sums {
     }
 }
 
-/// What stands in a piece of the file.
-enum Place {
+/// What a range of the file covers.
+enum Region {
     /// The page of a frame.
     Page(usize),
     /// A frame with its header.
@@ -158,7 +160,7 @@ enum Place {
     Other { first: usize, last: usize },
 }
 
-impl Place {
+impl Region {
     fn of(offset: usize, length: usize) -> Self {
         let Some(at) = offset.checked_sub(HEADER) else { return Self::Header };
         match (at % FRAME, length) {
@@ -170,11 +172,11 @@ impl Place {
     }
 }
 
-/// SQLite's checksum of a file: it goes on from frame to frame.
+/// SQLite's checksum of a WAL file, which continues from frame to frame.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Chain(u32, u32);
+struct RunningChecksum(u32, u32);
 
-impl Chain {
+impl RunningChecksum {
     fn after(self, bytes: &[u8], big_endian: bool) -> Self {
         let word = |bytes: &[u8]| {
             let word = number(bytes, 0);
@@ -197,15 +199,17 @@ fn number(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes(word)
 }
 
-/// Whether the database at `path` may be a mixture of two states, since its write-ahead log is damaged.
+/// Whether the database at `path` may be a mixture of two states because its write-ahead log is damaged.
 ///
-/// SQLite takes the log up to the first frame whose checksum does not hold, which after a crash is the end of what was
-/// written. A checkpoint may have moved later frames into the database already, though; what is left in front of the
-/// break would then be laid over newer pages. So behind the break frames of this log are looked for that stand in the
-/// database. Frames that do not were never of use, or can be had from the store's log again.
+/// SQLite uses the log up to the first frame whose checksum does not match, which after a crash is the end of what was
+/// written. But if the log was damaged later, a checkpoint may have moved frames behind that point into the database.
+/// Earlier frames would then hide newer pages. So this searches for frames of the log behind the damage whose pages are
+/// in the database. Other frames behind it do not matter: the store's log has their content.
 pub(super) fn is_broken(path: &Path) -> Result<bool> {
     let name = name_of(path);
-    let (Some(wal), Some(database)) = (opened(Path::new(&name))?, opened(path)?) else { return Ok(false) };
+    let (Some(wal), Some(database)) = (open_if_present(Path::new(&name))?, open_if_present(path)?) else {
+        return Ok(false);
+    };
     let io = |source| Error::io("read", Path::new(&name), source);
     let length = wal.metadata().map_err(io)?.len();
     let frames = length.saturating_sub(HEADER as u64) / FRAME as u64;
@@ -216,9 +220,9 @@ pub(super) fn is_broken(path: &Path) -> Result<bool> {
     wal.read_exact_at(&mut header, 0).map_err(io)?;
     let magic = number(&header, 0);
     let big_endian = magic & 1 == 1;
-    let mut chain = Chain::default().after(&header[..24], big_endian);
-    // It was durable before any frame was.
-    if magic & !1 != MAGIC || number(&header, 8) as usize != PAGE || chain != Chain::stored(&header[24..]) {
+    let mut chain = RunningChecksum::default().after(&header[..24], big_endian);
+    // The header was durable before any frame was, so no crash explains a bad one.
+    if magic & !1 != MAGIC || number(&header, 8) as usize != PAGE || chain != RunningChecksum::stored(&header[24..]) {
         return Ok(true);
     }
     let salts = &header[16..24];
@@ -229,17 +233,17 @@ pub(super) fn is_broken(path: &Path) -> Result<bool> {
         let ours = frame[8..16] == *salts;
         if !broken {
             chain = chain.after(&frame[..8], big_endian).after(&frame[FRAME_HEADER..], big_endian);
-            broken = !ours || chain != Chain::stored(&frame[16..24]);
+            broken = !ours || chain != RunningChecksum::stored(&frame[16..24]);
             continue;
         }
-        if ours && stands_in(&database, number(&frame, 0), &frame[FRAME_HEADER..]) {
+        if ours && database_has(&database, number(&frame, 0), &frame[FRAME_HEADER..]) {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-fn opened(path: &Path) -> Result<Option<File>> {
+fn open_if_present(path: &Path) -> Result<Option<File>> {
     match File::open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -247,8 +251,8 @@ fn opened(path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Whether the page is what the database has in its place.
-fn stands_in(database: &File, number: u32, page: &[u8]) -> bool {
+/// Whether the database has this content in page `number`.
+fn database_has(database: &File, number: u32, page: &[u8]) -> bool {
     let mut stored = [0; PAGE];
     let Some(before) = number.checked_sub(1) else { return false };
     database.read_exact_at(&mut stored, u64::from(before) * PAGE as u64).is_ok() && stored[..CONTENT] == page[..CONTENT]

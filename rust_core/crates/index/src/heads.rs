@@ -1,13 +1,12 @@
 //! Heads: one narrow row for each key with a current version that is no delete marker, clustered by (bucket, key), so
-//! that a listing page is one range scan. Keys compare as bytes. Which row stands here is decided in `versions`.
+//! that a listing page is one range scan. Keys compare as bytes. `versions` decides which version is the head.
 
 use std::borrow::Cow;
 
 use rusqlite::{Connection, Row, ToSql};
 
-use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
+use super::columns::{StoredEtag, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored_int};
 use super::error::Result;
-use super::{loaded_int, stored_int};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_record::{BucketId, Sequence, Version};
 

@@ -1,12 +1,13 @@
-//! The packs that exist and what stands in them: number of blobs, bytes that are referred to, bytes that are not. A
-//! transaction gathers these numbers in memory, as those of buckets.
+//! The packs that exist, with their number of blobs and their live and dead bytes. A transaction adds up the changes of
+//! these numbers in memory, like those of buckets.
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::error::Result;
-use super::numbers::{NumberMap, PackDelta};
+use super::columns::{loaded_int, stored_int};
+use super::deltas::PackDelta;
+use super::error::{Result, failure};
+use super::id_map::IdMap;
 use super::rebuild::Rebuild;
-use super::{failure, loaded_int, stored_int};
 use orcas_record::Sequence;
 
 /// A chunk in a pack.
@@ -20,14 +21,14 @@ pub struct PackedBlob {
     pub refs: u64,
 }
 
-/// What stands in a pack, in bytes of content.
+/// The usage of a pack, in bytes of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackUsage {
     pub pack: u64,
     pub blobs: u64,
-    /// Of blobs that something refers to.
+    /// Bytes of blobs with references.
     pub live_bytes: u64,
-    /// Of blobs that are there yet and nothing refers to.
+    /// Bytes of blobs without references that were not removed yet.
     pub dead_bytes: u64,
 }
 
@@ -50,7 +51,7 @@ pub(super) fn blobs(conn: &Connection, pack: u64, from: u64, limit: usize) -> Re
     Ok(blobs)
 }
 
-/// The chunk of a pack that stands last in it.
+/// Offset of the frame, and length of the content, of the chunk with the highest offset.
 pub(super) fn last_chunk(conn: &Connection, pack: u64) -> Result<Option<(u64, u32)>> {
     let mut statement = conn.prepare_cached(
         "SELECT offset, length FROM blobs INDEXED BY blobs_in_packs WHERE place = 1 AND file = ?1 \
@@ -94,18 +95,18 @@ pub(super) fn exists(conn: &Connection, pack: i64) -> Result<bool> {
 /// The changes of a transaction.
 #[derive(Default)]
 pub(super) struct PackDeltas {
-    touched: NumberMap<PackDelta>,
+    touched: IdMap<PackDelta>,
 }
 
 impl PackDeltas {
-    pub(super) fn gather(&mut self, pack: i64, by: PackDelta) -> Result<()> {
-        self.touched.entry(pack).or_default().gather(by)
+    pub(super) fn add(&mut self, pack: i64, by: PackDelta) -> Result<()> {
+        self.touched.entry(pack).or_default().add(by)
     }
 
     /// Writes the changes; part of the transaction.
     ///
     /// # Errors
-    /// `Index` when a pack is not there, unless in a rebuild: then its numbers are kept aside.
+    /// `Index` when a pack does not exist, unless in a rebuild, which keeps the change for later.
     pub(super) fn write(&mut self, conn: &Connection, rebuild: &mut Option<Rebuild>) -> Result<()> {
         let mut update = conn.prepare_cached(
             "UPDATE packs SET blobs = blobs + ?2, live = live + ?3, dead = dead + ?4 WHERE pack = ?1",
@@ -116,7 +117,7 @@ impl PackDeltas {
             }
             match rebuild {
                 Some(rebuild) => rebuild.keep_pack(pack, delta)?,
-                None => return Err(failure("a chunk stands in a pack that is not there")),
+                None => return Err(failure("a chunk is in a pack that does not exist")),
             }
         }
         Ok(())
@@ -132,7 +133,7 @@ pub(super) fn create(conn: &Connection, rebuild: &mut Option<Rebuild>, sequence:
     note_number(conn, pack)
 }
 
-/// The highest number that any pack ever had outlives the pack: numbers are never used twice.
+/// Records the highest number that a pack ever had. It outlives the pack, because numbers are never reused.
 fn note_number(conn: &Connection, pack: i64) -> Result<()> {
     let mut set = conn.prepare_cached(
         "INSERT INTO meta (name, value) VALUES ('highest pack', ?1) \
@@ -142,14 +143,14 @@ fn note_number(conn: &Connection, pack: i64) -> Result<()> {
     Ok(())
 }
 
-/// The highest number that any pack ever had; 0 when there was none.
+/// The highest number that a pack ever had; 0 when there was none.
 pub(super) fn highest(conn: &Connection) -> Result<u64> {
     let mut select = conn.prepare_cached("SELECT value FROM meta WHERE name = 'highest pack'")?;
     let stored: Option<[u8; 8]> = select.query_row([], |row| row.get(0)).optional()?;
     stored.map_or(Ok(0), |stored| loaded_int(i64::from_be_bytes(stored)))
 }
 
-/// Removes a pack and returns what stood in it; `None` when it is not there. The numbers must have been written.
+/// Removes a pack and returns what it held; `None` when it does not exist. Changes of packs must have been written.
 pub(super) fn retire(conn: &Connection, pack: i64) -> Result<Option<PackDelta>> {
     let mut delete = conn.prepare_cached("DELETE FROM packs WHERE pack = ?1 RETURNING blobs, live, dead")?;
     note_number(conn, pack)?;

@@ -1,9 +1,9 @@
-//! Checksums of the index's pages: a layer over SQLite's own access to the disk that ends each page it writes with a
-//! checksum, and answers a read of a page that has changed since with an error.
+//! Checksums of the index's pages: a VFS (SQLite's interface to files) on top of the default one. It writes a checksum
+//! at the end of each page, and a read of a page that has changed since fails.
 //!
-//! Invariants. Every page of the main file carries the checksum of its content and its number. Without it no byte of
-//! the file is believed, but the header's first 100 bytes, which SQLite reads once by themselves before it reads the
-//! first page whole. What is read from the write-ahead log is what was written there (`frames`).
+//! Invariants. Every page of the main file ends with a checksum of its content and its position. No byte of the file is
+//! used unverified, except the first 100 bytes, which SQLite reads separately before it reads the first page whole.
+//! Pages read from the write-ahead log are those that were written (`frames`).
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fs::File;
@@ -19,25 +19,30 @@ use rusqlite::ffi::{
 };
 use rusqlite::{Connection, OpenFlags};
 
-use super::error::{IndexError, Result};
-use super::frames::{self, Sums};
+use super::error::{IndexError, Result, damaged, failure};
+use super::frames::{self, PageChecksums};
 use super::layout::{CONTENT, PAGE, RESERVED};
-use super::{damaged, failure};
 use orcas_base::error::Error;
 use orcas_base::planted::{self, Bug};
 
-/// The name under which SQLite knows this layer.
+/// The name of this VFS.
 pub(super) const NAME: &CStr = c"orcas-pages";
-/// SQLite reads less than this from places of its choice, and never content.
+/// The smallest page size of SQLite. Shorter reads are of headers, never of content.
 const SMALLEST_PAGE: usize = 512;
 
 /// Opens a database whose pages have checksums.
 pub(super) fn open(path: &Path, flags: OpenFlags) -> Result<Connection> {
-    layer()?;
+    vfs()?;
     Ok(Connection::open_with_flags_and_vfs(path, flags, NAME)?)
 }
 
-/// Makes room for the checksums in a database that has no page yet.
+/// A connection to the database that bypasses the index, for tests that damage its content.
+#[cfg(any(test, feature = "testing"))]
+pub fn open_raw(path: &Path) -> Connection {
+    open(path, OpenFlags::SQLITE_OPEN_READ_WRITE).expect("the database opens")
+}
+
+/// Reserves space for the checksums in each page of a database that has no pages yet.
 #[allow(unsafe_code, reason = "rusqlite has no safe wrapper")]
 pub(super) fn reserve(conn: &Connection) -> Result<()> {
     conn.pragma_update(None, "page_size", PAGE as u32)?;
@@ -47,31 +52,32 @@ pub(super) fn reserve(conn: &Connection) -> Result<()> {
         let handle = conn.handle();
         ffi::sqlite3_file_control(handle, c"main".as_ptr(), SQLITE_FCNTL_RESERVE_BYTES, (&raw mut bytes).cast())
     };
-    if done == SQLITE_OK { Ok(()) } else { Err(failure("the pages have no room for checksums")) }
+    if done == SQLITE_OK { Ok(()) } else { Err(failure("SQLite did not reserve space for checksums")) }
 }
 
-/// Of a page's content; a page in the place of another one is wrong too.
+/// Covers the page's content and its offset, so that a page at the position of another one is detected too.
 fn checksum(page: &[u8], offset: sqlite3_int64) -> [u8; RESERVED] {
     let content = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, &page[..CONTENT]);
-    // An odd multiplier keeps numbers apart.
+    // The multiplier is odd, so different offsets give different values.
     let place = offset.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (content ^ place).to_be_bytes()
 }
 
-/// Whether a page is the one that was written there.
+/// Whether a page is the one that was written at this offset.
 fn matches(page: &[u8], offset: sqlite3_int64) -> bool {
     page[CONTENT..] == checksum(page, offset) || planted::is(Bug::IndexPagesNotCompared)
 }
 
-/// What a file of this layer is.
+/// The kind of a file of this VFS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Database,
-    /// Behind what the layer below keeps of such a file stands a pointer to its `Sums`.
+    /// After the state that the default VFS keeps for such a file, there is a pointer to its `PageChecksums`.
     WriteAheadLog,
 }
 
-/// The methods of a file of this layer. SQLite sees the first field; the second one is whom they pass calls on to.
+/// The methods of a file of this VFS. SQLite uses the first field. `ours` pass calls on to `theirs`, the methods of the
+/// default VFS.
 #[repr(C)]
 struct Methods {
     ours: sqlite3_io_methods,
@@ -79,25 +85,25 @@ struct Methods {
     kind: Kind,
 }
 
-/// The layer below, and the methods made for each kind of file that it has.
-struct Layer {
+/// The default VFS, and the methods created for each kind of file that it opens.
+struct ChecksumVfs {
     below: &'static sqlite3_vfs,
     methods: Mutex<Vec<&'static Methods>>,
 }
 
-#[allow(unsafe_code, reason = "a pointer is shared that nobody writes through")]
+#[allow(unsafe_code, reason = "nobody writes through the shared pointer")]
 // SAFETY: SQLite's own VFS objects live for ever and may be used from all threads; they are only read here.
-unsafe impl Sync for Layer {}
-#[allow(unsafe_code, reason = "a pointer is shared that nobody writes through")]
+unsafe impl Sync for ChecksumVfs {}
+#[allow(unsafe_code, reason = "nobody writes through the shared pointer")]
 // SAFETY: as above.
-unsafe impl Send for Layer {}
+unsafe impl Send for ChecksumVfs {}
 
-static LAYER: OnceLock<Option<Layer>> = OnceLock::new();
+static VFS: OnceLock<Option<ChecksumVfs>> = OnceLock::new();
 
-/// Registers the layer when it is needed first.
+/// Registers this VFS on the first call.
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
-fn layer() -> Result<&'static Layer> {
-    let made = LAYER.get_or_init(|| {
+fn vfs() -> Result<&'static ChecksumVfs> {
+    let made = VFS.get_or_init(|| {
         // SAFETY: the default VFS is found after SQLite was initialized, which `sqlite3_vfs_find` does, and is never
         // removed. The copy that is registered lives for ever too.
         unsafe {
@@ -105,17 +111,17 @@ fn layer() -> Result<&'static Layer> {
             let mut ours = *below;
             ours.zName = NAME.as_ptr();
             ours.pNext = std::ptr::null_mut();
-            ours.szOsFile += size_of::<*const Sums>() as c_int;
+            ours.szOsFile += size_of::<*const PageChecksums>() as c_int;
             ours.xOpen = Some(open_file);
             let registered = ffi::sqlite3_vfs_register(Box::leak(Box::new(ours)), 0);
-            (registered == SQLITE_OK).then(|| Layer { below, methods: Mutex::default() })
+            (registered == SQLITE_OK).then(|| ChecksumVfs { below, methods: Mutex::default() })
         }
     });
-    made.as_ref().ok_or_else(|| failure("SQLite does not take the layer of checksums"))
+    made.as_ref().ok_or_else(|| failure("SQLite refused to register the layer for checksums"))
 }
 
-impl Layer {
-    /// The methods for files of this kind that have `theirs` below.
+impl ChecksumVfs {
+    /// The methods for files of this kind that pass calls on to `theirs`.
     fn methods(&self, theirs: &'static sqlite3_io_methods, kind: Kind) -> &'static Methods {
         let mut known = self.methods.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if let Some(found) = known.iter().find(|made| std::ptr::eq(made.theirs, theirs) && made.kind == kind) {
@@ -134,7 +140,7 @@ impl Layer {
                 ours.xClose = Some(close_frames);
             }
         }
-        // Without the methods of the third version nothing is mapped into memory.
+        // Version 3 adds memory mapping, which would bypass the checksums.
         ours.iVersion = ours.iVersion.min(2);
         let made: &'static Methods = Box::leak(Box::new(Methods { ours, theirs, kind }));
         known.push(made);
@@ -142,8 +148,8 @@ impl Layer {
     }
 }
 
-/// Whether page `number`, from 1 on, is as it was written. One behind the end of the file is.
-fn is_whole(file: &File, number: u64) -> std::io::Result<bool> {
+/// Whether page `number`, counted from 1, is as it was written. True for a page beyond the end of the file.
+fn is_intact(file: &File, number: u64) -> std::io::Result<bool> {
     let offset = (number - 1) * PAGE as u64;
     let mut page = [0; PAGE];
     match file.read_exact_at(&mut page, offset) {
@@ -153,8 +159,8 @@ fn is_whole(file: &File, number: u64) -> std::io::Result<bool> {
     }
 }
 
-/// The first of the pages in `numbers` of the file at `path` that is not as it was written. A page that nothing stands on
-/// any more may be one, and so may one that is being written or stands in the write-ahead log as well.
+/// The first of the pages `numbers` of the file at `path` that is not as it was written. It may be an unused page, a
+/// page that is being written, or one of which the write-ahead log has a newer copy.
 ///
 /// # Errors
 /// `Io` when the file cannot be read.
@@ -162,12 +168,12 @@ pub(super) fn find_damaged(path: &Path, mut numbers: impl Iterator<Item = u64>) 
     let io = |source| IndexError::from(Error::io("read", path, source));
     let file = File::open(path).map_err(io)?;
     numbers
-        .find_map(|number| is_whole(&file, number).map(|whole| (!whole).then_some(number)).transpose())
+        .find_map(|number| is_intact(&file, number).map(|whole| (!whole).then_some(number)).transpose())
         .transpose()
         .map_err(io)
 }
 
-/// Looks at the first page of every table and index in a file that has no write-ahead log, and at its length.
+/// Verifies the length of a file that has no write-ahead log, and the root page of every table and SQL index in it.
 ///
 /// # Errors
 /// `IndexDamaged` with what was found.
@@ -175,17 +181,17 @@ pub(super) fn verify_roots(conn: &Connection, path: &Path) -> Result<()> {
     let pages: u32 = conn.query_row("PRAGMA page_count", [], |row| row.get(0))?;
     let length = std::fs::metadata(path).map_err(|source| Error::io("look at", path, source))?.len();
     if length < u64::from(pages) * PAGE as u64 {
-        return Err(damaged("its file is shorter than it says"));
+        return Err(damaged("its file is shorter than its header says"));
     }
     let mut select = conn.prepare("SELECT rootpage FROM sqlite_schema WHERE rootpage > 0")?;
     let roots: Vec<u32> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     match find_damaged(path, roots.into_iter().map(u64::from))? {
-        Some(_) => Err(damaged("the first page of a table is not the one that was written")),
+        Some(_) => Err(damaged("the root page of a table is not the one that was written")),
         None => Ok(()),
     }
 }
 
-/// The methods below those of an open file of this layer.
+/// The methods of the default VFS for an open file of this VFS.
 ///
 /// # Safety
 /// `file` was opened by `open_file` with `SQLITE_OPEN_MAIN_DB` or `SQLITE_OPEN_WAL`.
@@ -203,21 +209,21 @@ unsafe extern "C" fn open_file(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    let (Some(Some(layer)), false) = (LAYER.get(), file.is_null()) else { return SQLITE_CORRUPT };
-    let Some(open) = layer.below.xOpen else { return SQLITE_CORRUPT };
-    // SAFETY: SQLite's arguments are passed on; the layer below has the same file structure. It does not write to its
-    // own description. A file that it opened has methods that live for ever.
+    let (Some(Some(vfs)), false) = (VFS.get(), file.is_null()) else { return SQLITE_CORRUPT };
+    let Some(open) = vfs.below.xOpen else { return SQLITE_CORRUPT };
+    // SAFETY: SQLite's arguments are passed on; the default VFS has the same file structure and does not write to its
+    // own description. The methods of a file that it opened live for ever.
     unsafe {
-        let opened = open(std::ptr::from_ref(layer.below).cast_mut(), name, file, flags, out_flags);
+        let opened = open(std::ptr::from_ref(vfs.below).cast_mut(), name, file, flags, out_flags);
         if opened != SQLITE_OK {
             return opened;
         }
         let Some(theirs) = (*file).pMethods.as_ref() else { return opened };
         if flags & SQLITE_OPEN_MAIN_DB != 0 {
-            (*file).pMethods = &raw const layer.methods(theirs, Kind::Database).ours;
+            (*file).pMethods = &raw const vfs.methods(theirs, Kind::Database).ours;
         } else if flags & SQLITE_OPEN_WAL != 0 && !name.is_null() {
-            sums(layer, file).write_unaligned(Arc::into_raw(frames::of(CStr::from_ptr(name))));
-            (*file).pMethods = &raw const layer.methods(theirs, Kind::WriteAheadLog).ours;
+            checksums_of_file(vfs, file).write_unaligned(Arc::into_raw(frames::checksums_of(CStr::from_ptr(name))));
+            (*file).pMethods = &raw const vfs.methods(theirs, Kind::WriteAheadLog).ours;
         }
         opened
     }
@@ -225,8 +231,8 @@ unsafe extern "C" fn open_file(
 
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
 unsafe extern "C" fn read(file: *mut sqlite3_file, to: *mut c_void, bytes: c_int, offset: sqlite3_int64) -> c_int {
-    // SAFETY: SQLite reads from a file that `open_file` opened, into `bytes` bytes that it owns and that are filled when
-    // the read succeeded.
+    // SAFETY: SQLite reads from a file that `open_file` opened, into `bytes` bytes that it owns and that are filled
+    // when the read succeeded.
     let page = unsafe {
         let Some(read) = below(file).xRead else { return SQLITE_CORRUPT };
         let done = read(file, to, bytes, offset);
@@ -255,14 +261,14 @@ unsafe extern "C" fn write(file: *mut sqlite3_file, from: *const c_void, bytes: 
     }
 }
 
-/// Where the pointer of a write-ahead log stands.
+/// The address of the pointer to the `PageChecksums` of a write-ahead log.
 ///
 /// # Safety
-/// `file` has the `szOsFile` bytes that this layer asks for.
+/// `file` has the `szOsFile` bytes that this VFS asked for.
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
-unsafe fn sums(layer: &Layer, file: *mut sqlite3_file) -> *mut *const Sums {
-    // SAFETY: the layer below uses the bytes before, this one those behind.
-    unsafe { file.cast::<u8>().add(layer.below.szOsFile as usize).cast() }
+unsafe fn checksums_of_file(vfs: &ChecksumVfs, file: *mut sqlite3_file) -> *mut *const PageChecksums {
+    // SAFETY: the default VFS uses the bytes before this address, this one those after it.
+    unsafe { file.cast::<u8>().add(vfs.below.szOsFile as usize).cast() }
 }
 
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
@@ -272,8 +278,8 @@ unsafe extern "C" fn read_frames(
     bytes: c_int,
     offset: sqlite3_int64,
 ) -> c_int {
-    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
-    // SAFETY: as `read`; `open_file` has put the pointer there, and until `close_frames` it owns what it points to.
+    let Some(Some(vfs)) = VFS.get() else { return SQLITE_CORRUPT };
+    // SAFETY: as `read`; `open_file` has written the pointer, which owns its target until `close_frames`.
     unsafe {
         let Some(read) = below(file).xRead else { return SQLITE_CORRUPT };
         let done = read(file, to, bytes, offset);
@@ -281,7 +287,7 @@ unsafe extern "C" fn read_frames(
             return done;
         }
         let read = std::slice::from_raw_parts(to.cast::<u8>(), bytes as usize);
-        let sums = &*sums(layer, file).read_unaligned();
+        let sums = &*checksums_of_file(vfs, file).read_unaligned();
         if sums.read(read, offset as usize) { SQLITE_OK } else { SQLITE_IOERR_DATA }
     }
 }
@@ -293,16 +299,16 @@ unsafe extern "C" fn write_frames(
     bytes: c_int,
     offset: sqlite3_int64,
 ) -> c_int {
-    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    let Some(Some(vfs)) = VFS.get() else { return SQLITE_CORRUPT };
     // SAFETY: as `write` and `read_frames`.
     unsafe {
         let written = std::slice::from_raw_parts(from.cast::<u8>(), bytes as usize);
-        let known = &*sums(layer, file).read_unaligned();
+        let known = &*checksums_of_file(vfs, file).read_unaligned();
         #[cfg(any(test, feature = "testing"))]
-        if frames::room::is_refused(&known.name) {
+        if frames::full_disk::is_refused(&known.name) {
             return ffi::SQLITE_FULL;
         }
-        // Nobody reads a frame before all of its transaction is there.
+        // Set before the write succeeds: nobody reads a frame before its transaction is complete.
         known.written(written, offset as usize);
         let Some(write) = below(file).xWrite else { return SQLITE_CORRUPT };
         write(file, from, bytes, offset)
@@ -311,16 +317,16 @@ unsafe extern "C" fn write_frames(
 
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
 unsafe extern "C" fn close_frames(file: *mut sqlite3_file) -> c_int {
-    let Some(Some(layer)) = LAYER.get() else { return SQLITE_CORRUPT };
+    let Some(Some(vfs)) = VFS.get() else { return SQLITE_CORRUPT };
     // SAFETY: SQLite closes a file once, and does not use it afterwards; the pointer came from `Arc::into_raw`.
     unsafe {
         let theirs = below(file);
-        drop(Arc::from_raw(sums(layer, file).read_unaligned()));
+        drop(Arc::from_raw(checksums_of_file(vfs, file).read_unaligned()));
         theirs.xClose.map_or(SQLITE_CORRUPT, |close| close(file))
     }
 }
 
-/// Parts of pages are not to be read: they could not be verified.
+/// Tells SQLite not to read parts of pages, because they could not be verified.
 #[allow(unsafe_code, reason = "SQLite's interface is C")]
 unsafe extern "C" fn device_characteristics(file: *mut sqlite3_file) -> c_int {
     // SAFETY: SQLite asks about a file that `open_file` opened.
@@ -344,7 +350,7 @@ mod tests {
         }
         conn.execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)").unwrap();
         for number in 0..300 {
-            // Some of them on pages of their own.
+            // Some rows need overflow pages.
             let length = if number % 50 == 0 { 20_000 } else { 100 };
             conn.execute("INSERT INTO t VALUES (?1, randomblob(?2))", [number, length]).unwrap();
         }
@@ -367,7 +373,7 @@ mod tests {
                 assert_eq!(page[PAGE - RESERVED..], checksum(page, (number * PAGE) as i64), "page {number}");
             }
             assert!(sum(&writable(&path)).unwrap() > 0);
-            // A copy that SQLite makes by itself has them as well.
+            // A copy that SQLite makes has them as well.
             let copy = dir.path().join(format!("{wal}.copy"));
             writable(&path).execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
             assert_eq!(sum(&writable(&copy)).unwrap(), sum(&writable(&path)).unwrap());
@@ -375,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn no_flipped_byte_is_believed() {
+    fn a_flipped_bit_never_changes_an_answer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("index.db");
         filled(&path, true);
@@ -391,12 +397,12 @@ mod tests {
                 Err(_) => refused += 1,
             }
         }
-        // What is left are pages that nothing stands on any more.
+        // The other flips hit unused pages.
         assert!(refused > PAGE, "{refused}");
     }
 
     #[test]
-    fn a_page_in_the_place_of_another_is_refused() {
+    fn a_page_at_the_position_of_another_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("index.db");
         filled(&path, false);

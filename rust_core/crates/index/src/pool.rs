@@ -1,6 +1,6 @@
-//! The bounded pool of read connections: at most `max_open` exist, `max_idle` of them unused, none used past its
-//! lifetime. The most recently used goes out first, so that the others age and close. Who comes when all are out waits for
-//! one, and is refused after `PATIENCE`.
+//! The bounded pool of read connections: at most `max_open` exist and at most `max_idle` of them are idle. None is
+//! reused past its lifetime. The most recently used one is lent first, so that the others age and are closed. A caller
+//! that finds all of them in use waits, and fails after `WAIT_MAX`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,28 +10,30 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
 use super::damage::Damage;
-use super::{IndexOptions, damaged, schema};
+use super::error::damaged;
+use super::options::IndexOptions;
+use super::schema;
 use orcas_base::error::{Error, Result};
 
-/// How long a caller waits for a connection while all are out: many times what a page takes to read.
-pub(super) const PATIENCE: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 1 } else { 10 });
+/// How long a caller waits while all connections are in use: many times longer than a page of results takes.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 1 } else { 10 });
 
 pub(super) struct Pooled {
     pub(super) conn: Connection,
-    born: Instant,
-    /// How often the files had been replaced when it was opened.
+    opened_at: Instant,
+    /// How often the files had been replaced when the connection was opened.
     generation: u64,
 }
 
 #[derive(Default)]
-struct State {
-    /// The last one was used last.
+struct PoolState {
+    /// Ordered by last use; the last one was used most recently.
     idle: Vec<Pooled>,
-    /// Connections to the present files that exist or are being opened.
+    /// Connections to the current files that exist or are being opened.
     open: u32,
     /// Those of them that are being opened.
     opening: u32,
-    /// The files are being replaced: nobody gets a connection.
+    /// While the files are being replaced, no connection is lent.
     suspended: bool,
     hits: u64,
     misses: u64,
@@ -42,13 +44,13 @@ struct State {
 /// The read connections of an index. Zeros for one in memory, which has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connections {
-    /// Loans of one that was open.
+    /// Requests that an idle connection answered.
     pub hits: u64,
-    /// Loans for which one was opened.
+    /// Requests for which a connection was opened.
     pub misses: u64,
-    /// Callers that found all out and waited.
+    /// Requests that waited because all connections were in use.
     pub waits: u64,
-    /// Those of them that waited in vain.
+    /// Of these, the ones that timed out.
     pub refusals: u64,
     pub open: u32,
     pub idle: u32,
@@ -60,7 +62,7 @@ pub(super) struct Pool {
     max_idle: usize,
     lifetime: Duration,
     damage: Arc<Damage>,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
     freed: Condvar,
 }
 
@@ -82,9 +84,9 @@ impl Pool {
         let mut deadline = None;
         let mut state = self.state.lock();
         loop {
-            // None is idle while the files are being replaced.
+            // While the files are being replaced, no connection is idle.
             while let Some(pooled) = state.idle.pop() {
-                if pooled.born.elapsed() < self.lifetime {
+                if pooled.opened_at.elapsed() < self.lifetime {
                     state.hits += 1;
                     return Ok(pooled);
                 }
@@ -96,7 +98,7 @@ impl Pool {
             }
             let deadline = *deadline.get_or_insert_with(|| {
                 state.waits += 1;
-                Instant::now() + PATIENCE
+                Instant::now() + WAIT_MAX
             });
             let late = self.freed.wait_until(&mut state, deadline).timed_out();
             if late && state.idle.is_empty() && (state.open >= self.max_open || state.suspended) {
@@ -116,10 +118,10 @@ impl Pool {
             _ => error,
         });
         self.state.lock().opening -= 1;
-        // Who replaces the files waits for it.
+        // `suspend` waits for this.
         self.freed.notify_all();
         match opened {
-            Ok(conn) => Ok(Pooled { conn, born: Instant::now(), generation }),
+            Ok(conn) => Ok(Pooled { conn, opened_at: Instant::now(), generation }),
             Err(error) => {
                 let error = error.into();
                 self.forget(generation);
@@ -129,13 +131,13 @@ impl Pool {
         }
     }
 
-    /// What a read on this connection ran into.
+    /// Reports an error that a read on this connection met.
     pub(super) fn note(&self, pooled: &Pooled, error: &Error) {
         self.damage.note(pooled.generation, error);
     }
 
-    /// From now on nobody gets a connection, and none is being opened. What was idle is given back; connections that are
-    /// out are closed when they come back.
+    /// Stops lending connections, and waits until none is being opened. Returns the idle ones; those in use are closed
+    /// when they are returned.
     pub(super) fn suspend(&self) -> Vec<Connection> {
         let mut state = self.state.lock();
         state.suspended = true;
@@ -147,15 +149,15 @@ impl Pool {
         state.idle.drain(..).map(|pooled| pooled.conn).collect()
     }
 
-    /// Connections are to the files that stand there now.
+    /// Lends connections again, to the files that are there now.
     pub(super) fn resume(&self) {
         self.state.lock().suspended = false;
         self.freed.notify_all();
     }
 
     pub(super) fn give_back(&self, pooled: Pooled) {
-        // A transaction left open would pin the WAL for as long as the connection idles.
-        let reusable = pooled.born.elapsed() < self.lifetime && pooled.conn.is_autocommit();
+        // An open transaction would keep the WAL from starting over while the connection is idle.
+        let reusable = pooled.opened_at.elapsed() < self.lifetime && pooled.conn.is_autocommit();
         let generation = pooled.generation;
         let mut state = self.state.lock();
         if reusable && state.idle.len() < self.max_idle && self.damage.generation() == generation {
@@ -178,12 +180,12 @@ impl Pool {
         self.freed.notify_one();
     }
 
-    /// Closes those that have idled past their lifetime.
-    pub(super) fn tidy(&self) {
+    /// Closes idle connections that are older than their lifetime.
+    pub(super) fn close_expired(&self) {
         let expired: Vec<Pooled> = {
             let mut state = self.state.lock();
             let expired: Vec<Pooled> =
-                state.idle.extract_if(.., |pooled| pooled.born.elapsed() >= self.lifetime).collect();
+                state.idle.extract_if(.., |pooled| pooled.opened_at.elapsed() >= self.lifetime).collect();
             state.open -= expired.len() as u32;
             expired
         };
@@ -195,7 +197,7 @@ impl Pool {
     }
 
     pub(super) fn connections(&self) -> Connections {
-        let State { ref idle, open, hits, misses, waits, refusals, .. } = *self.state.lock();
+        let PoolState { ref idle, open, hits, misses, waits, refusals, .. } = *self.state.lock();
         Connections { hits, misses, waits, refusals, open, idle: idle.len() as u32 }
     }
 }

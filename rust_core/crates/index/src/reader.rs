@@ -1,5 +1,5 @@
-//! Readers and snapshots: a connection on loan, with every read of the index as a method. The queries stand with their
-//! tables (`heads`, `versions`, `blobs`, `uploads`, `buckets`).
+//! Readers and snapshots: a connection from the pool, with every read of the index as a method. The queries are in the
+//! files of their tables (`heads`, `versions`, `blobs`, `uploads`, `buckets`).
 
 use std::cell::{Ref, RefCell};
 use std::ops::Deref;
@@ -8,26 +8,32 @@ use bytes::Bytes;
 use parking_lot::ReentrantMutexGuard;
 use rusqlite::{Connection, OptionalExtension};
 
+use super::bucket_counts::Counts;
+use super::columns::stored_int;
+use super::counters::Totals;
+use super::error::{self, failure};
+use super::heads::HeadRow;
+use super::packs::{PackUsage, PackedBlob};
 use super::pool::{Pool, Pooled};
-use super::{
-    BlobLocation, Completed, Counts, HeadRow, LogFileRow, LogUsage, PackUsage, PackedBlob, PartRow, Stored, Totals,
-    UploadFrom, UploadRow, blobs, buckets, digests, error, heads, ledger, packs, reclaim, uploads, versions,
-};
+use super::reclaim::{LogFileRow, LogUsage};
+use super::records::{BlobLocation, Stored};
+use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
+use super::{blobs, buckets, counters, digests, heads, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BucketId, Fingerprint, Sequence, UploadId, VersionId};
 
-enum Lease<'i> {
+enum ReaderConnection<'i> {
     /// `None` only while being dropped.
     Pooled(Option<Pooled>, &'i Pool),
     Shared(ReentrantMutexGuard<'i, RefCell<Connection>>),
 }
 
-enum Lent<'r> {
+enum BorrowedConnection<'r> {
     Pooled(&'r Connection),
     Shared(Ref<'r, Connection>),
 }
 
-impl Deref for Lent<'_> {
+impl Deref for BorrowedConnection<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -40,12 +46,12 @@ impl Deref for Lent<'_> {
 
 /// Point reads and scans, each in a read transaction of its own; `begin` gives several reads one state.
 pub struct Reader<'i> {
-    lease: Lease<'i>,
+    lease: ReaderConnection<'i>,
 }
 
 impl Drop for Reader<'_> {
     fn drop(&mut self) {
-        if let Lease::Pooled(pooled, pool) = &mut self.lease
+        if let ReaderConnection::Pooled(pooled, pool) = &mut self.lease
             && let Some(pooled) = pooled.take()
         {
             pool.give_back(pooled);
@@ -55,43 +61,43 @@ impl Drop for Reader<'_> {
 
 impl<'i> Reader<'i> {
     pub(super) fn pooled(pooled: Pooled, pool: &'i Pool) -> Self {
-        Self { lease: Lease::Pooled(Some(pooled), pool) }
+        Self { lease: ReaderConnection::Pooled(Some(pooled), pool) }
     }
 
     pub(super) fn shared(guard: ReentrantMutexGuard<'i, RefCell<Connection>>) -> Self {
-        Self { lease: Lease::Shared(guard) }
+        Self { lease: ReaderConnection::Shared(guard) }
     }
 
     pub(super) fn with<T>(&self, run: impl FnOnce(&Connection) -> error::Result<T>) -> Result<T> {
         // The writer may commit between two reads.
         orcas_base::sync::scheduling_point();
         let lent = match &self.lease {
-            Lease::Pooled(Some(pooled), _) => Lent::Pooled(&pooled.conn),
-            Lease::Pooled(None, _) => return Err(super::failure("the reader was given back").into()),
-            Lease::Shared(guard) => Lent::Shared(guard.borrow()),
+            ReaderConnection::Pooled(Some(pooled), _) => BorrowedConnection::Pooled(&pooled.conn),
+            ReaderConnection::Pooled(None, _) => return Err(failure("the reader was given back").into()),
+            ReaderConnection::Shared(guard) => BorrowedConnection::Shared(guard.borrow()),
         };
         let done = run(&lent).map_err(Error::from);
-        if let (Err(error), Lease::Pooled(Some(pooled), pool)) = (&done, &self.lease) {
+        if let (Err(error), ReaderConnection::Pooled(Some(pooled), pool)) = (&done, &self.lease) {
             pool.note(pooled, error);
         }
         done
     }
 
-    /// Starts a read transaction: until the snapshot is dropped, every read through it sees the same state. It holds
-    /// back checkpoints, so it must not outlive a page.
+    /// Starts a read transaction: until the snapshot is dropped, every read through it sees the same state. Meanwhile
+    /// checkpoints cannot empty the WAL, so it must not outlive a page of results.
     pub fn begin(&mut self) -> Result<Snapshot<'_, 'i>> {
-        // In memory the loan itself keeps the writer out.
-        let transaction = matches!(self.lease, Lease::Pooled(..));
+        // In memory the reader itself excludes the writer.
+        let transaction = matches!(self.lease, ReaderConnection::Pooled(..));
         if transaction {
             self.with(|conn| Ok(conn.prepare_cached("BEGIN")?.execute([])?))?;
         }
         let snapshot = Snapshot { reader: self, transaction };
-        // BEGIN alone pins nothing; the first read does.
+        // SQLite fixes the state with the first read, not with BEGIN.
         snapshot.position()?;
         Ok(snapshot)
     }
 
-    /// The position up to which the log is applied in the state this reads.
+    /// The log position up to which records are applied.
     pub fn position(&self) -> Result<Option<Bytes>> {
         self.with(|conn| {
             let mut statement = conn.prepare_cached("SELECT value FROM meta WHERE name = 'position'")?;
@@ -114,42 +120,44 @@ impl<'i> Reader<'i> {
         self.with(|conn| versions::version(conn, bucket, key, id))
     }
 
-    /// Whether the version that this record brought is there, current or not.
+    /// Whether the version that the record `sequence` added still exists, current or not.
     pub fn has_version(&self, sequence: Sequence) -> Result<bool> {
         self.with(|conn| versions::exists(conn, sequence))
     }
 
-    /// Versions of at least `INSTANT_SIZE_MIN` bytes that keep this SHA-256, oldest first.
+    /// Versions of at least `INSTANT_SIZE_MIN` bytes that have this SHA-256, oldest first.
     pub fn versions_by_sha256(&self, sha256: &[u8; 32], limit: usize) -> Result<Vec<Stored>> {
         self.with(|conn| digests::find(conn, sha256, limit))
     }
 
-    /// Where the bytes of a content or chunk stand.
+    /// Where the bytes of a content or chunk are.
     pub fn blob(&self, blob: Sequence) -> Result<Option<BlobLocation>> {
         self.with(|conn| blobs::blob(conn, blob))
     }
 
-    /// The newest shared blob with this fingerprint, and its length: an older one may have been found damaged; nothing may refer to it.
+    /// The newest shared blob with this fingerprint, and its length in bytes. It may have no references. The newest,
+    /// because an older one may have been found damaged.
     pub fn shared_blob(&self, fingerprint: &Fingerprint) -> Result<Option<(Sequence, u32)>> {
         self.with(|conn| blobs::shared(conn, fingerprint))
     }
 
-    /// References to a blob; `None` when it is not there.
+    /// The number of references to a blob; `None` when it does not exist.
     pub fn blob_refs(&self, blob: Sequence) -> Result<Option<u64>> {
         self.with(|conn| blobs::refs(conn, blob))
     }
 
-    /// `None` when the blob is not there or not shared.
+    /// `None` when the blob does not exist or is not shared.
     pub fn blob_fingerprint(&self, blob: Sequence) -> Result<Option<Fingerprint>> {
         self.with(|conn| blobs::fingerprint(conn, blob))
     }
 
-    /// Blobs after `after` that nothing refers to, ascending.
+    /// Blobs after `after` that have no references, ascending.
     pub fn dead_blobs(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, BlobLocation)>> {
         self.with(|conn| blobs::dead(conn, after, limit))
     }
 
-    /// Shows the head of every shared blob, in pages that are read transactions of their own unless in a snapshot.
+    /// Calls `visit` with the head of every shared blob. Reads in pages, each a transaction of its own unless in a
+    /// snapshot.
     pub fn scan_heads_of_shared(&self, visit: &mut dyn FnMut(u64)) -> Result<()> {
         let mut from = Some(0);
         while let Some(after) = from {
@@ -163,26 +171,26 @@ impl<'i> Reader<'i> {
         self.with(|conn| packs::blobs(conn, pack, from, limit))
     }
 
-    /// Every pack that exists, ascending, also those in which nothing stands.
+    /// Every pack that exists, ascending, including empty ones.
     pub fn pack_usage(&self) -> Result<Vec<PackUsage>> {
         self.with(packs::usage)
     }
 
-    /// Offset of the frame and length of the content of the chunk that stands last in a pack.
+    /// Offset of the frame, and length of the content, of the chunk with the highest offset in a pack.
     pub fn last_chunk(&self, pack: u64) -> Result<Option<(u64, u32)>> {
         self.with(|conn| packs::last_chunk(conn, pack))
     }
 
     pub fn has_pack(&self, pack: u64) -> Result<bool> {
-        self.with(|conn| packs::exists(conn, super::stored_int(pack)?))
+        self.with(|conn| packs::exists(conn, stored_int(pack)?))
     }
 
-    /// The highest number that any pack ever had, also one that is retired; 0 when there was none.
+    /// The highest number that any pack ever had, including retired ones; 0 when there was none.
     pub fn highest_pack(&self) -> Result<u64> {
         self.with(packs::highest)
     }
 
-    /// What still counts of the records `first..=last`. Costs what it counts.
+    /// How many of the records `first..=last` are still needed. The cost grows with their number.
     pub fn log_usage(&self, first: Sequence, last: Sequence) -> Result<LogUsage> {
         self.with(|conn| reclaim::log_usage(conn, first, last))
     }
@@ -193,7 +201,7 @@ impl<'i> Reader<'i> {
     }
 
     pub fn has_segment(&self, segment: Sequence) -> Result<bool> {
-        self.with(|conn| blobs::has_segment(conn, super::stored_int(segment)?))
+        self.with(|conn| blobs::has_segment(conn, stored_int(segment)?))
     }
 
     /// The payload of a segment record.
@@ -201,7 +209,7 @@ impl<'i> Reader<'i> {
         self.with(|conn| blobs::segment(conn, segment))
     }
 
-    /// The packs born so far, ascending.
+    /// The numbers of the packs that exist, ascending.
     pub fn packs(&self) -> Result<Vec<u64>> {
         self.with(packs::all)
     }
@@ -211,19 +219,19 @@ impl<'i> Reader<'i> {
         self.with(buckets::all)
     }
 
-    /// Exact numbers of a bucket; `None` when there is no such bucket.
+    /// Exact counts of a bucket; `None` when it does not exist.
     pub fn counts(&self, bucket: BucketId) -> Result<Option<Counts>> {
         self.with(|conn| buckets::counts(conn, bucket))
     }
 
-    /// The sequence of a bucket's newest record; `None` when there is no such bucket.
+    /// The sequence of a bucket's newest record; `None` when the bucket does not exist.
     pub fn bucket_sequence(&self, bucket: BucketId) -> Result<Option<Sequence>> {
         self.with(|conn| buckets::sequence(conn, bucket))
     }
 
-    /// Exact numbers of the store.
+    /// Exact sizes of the store.
     pub fn totals(&self) -> Result<Totals> {
-        self.with(ledger::totals)
+        self.with(counters::totals)
     }
 
     /// Whether a bucket holds no version of any kind, delete markers included. Uploads do not count.
@@ -244,13 +252,13 @@ impl<'i> Reader<'i> {
         self.with(|conn| uploads::parts(conn, upload, after, limit))
     }
 
-    /// The answer to an upload that was completed; only the newest 10,000 are known.
+    /// The answer to the request that completed an upload. Only the newest 10,000 are kept.
     pub fn completed(&self, upload: UploadId) -> Result<Option<Completed>> {
         self.with(|conn| uploads::completed(conn, upload))
     }
 
     /// Heads of a bucket in byte order of their keys, from `from` (`inclusive` or after it) to before `until`, at most
-    /// `limit` or until `visit` returns false. Costs what it visits.
+    /// `limit` or until `visit` returns false. The cost grows with the number visited.
     pub fn scan_heads(
         &self,
         bucket: BucketId,
@@ -299,7 +307,7 @@ impl<'i> Deref for Snapshot<'_, 'i> {
 impl Drop for Snapshot<'_, '_> {
     fn drop(&mut self) {
         if self.transaction {
-            // Should this fail, the pool closes the connection instead of keeping it.
+            // If this fails, the pool closes the connection instead of keeping it.
             let _ = self.reader.with(|conn| Ok(conn.prepare_cached("COMMIT")?.execute([])?));
         }
     }

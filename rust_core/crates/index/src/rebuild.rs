@@ -1,31 +1,31 @@
-//! What a rebuild keeps aside. Log compaction drops records that no longer count, so that in the middle of a replay from
-//! the beginning a manifest may name a blob that is not there: its record was dropped, because something later in the log
-//! takes the reference away again. Such references are orphans; at the end of the rebuild there must be none.
+//! Dangling references during a rebuild. Log compaction drops records that are no longer needed. So in the middle of a
+//! replay from the beginning, a manifest may name a blob whose record was dropped, because a later record removes that
+//! manifest. Such references are orphans; at the end of the rebuild there must be none.
 //!
-//! Orphans live in memory alone. So an index in the middle of a rebuild says so in `meta`, and is refused when it is
-//! opened: a rebuild that stopped begins anew.
+//! Orphans are kept in memory only. Therefore an index is marked in `meta` as unfinished while it is rebuilt. An index
+//! with the mark is refused when it is opened, and the rebuild starts over.
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::error::Result;
-use super::failure;
-use super::numbers::{NumberMap, PackDelta, PairMap, gather};
+use super::deltas::{PackDelta, add_delta};
+use super::error::{Result, failure};
+use super::id_map::{IdMap, IdPairMap};
 
 #[derive(Default)]
 pub(super) struct Rebuild {
-    /// Of a log that lacks records which count: what a record ends is ended even if what led to that is not there.
+    /// Whether the log may lack records that are needed: a record takes effect even if earlier ones are missing.
     pub(super) salvage: bool,
-    /// References of a bucket to a blob that is not there; never 0.
-    blobs: PairMap<i64>,
-    /// The same of segments.
-    segments: PairMap<i64>,
-    /// What stands in packs that are not there; never all 0.
-    packs: NumberMap<PackDelta>,
+    /// Number of references of a bucket to a blob that does not exist; never 0.
+    blobs: IdPairMap<i64>,
+    /// The same for segments.
+    segments: IdPairMap<i64>,
+    /// Blobs and bytes of packs that do not exist; never all 0.
+    packs: IdMap<PackDelta>,
 }
 
-fn orphan(orphans: &mut PairMap<i64>, name: (i64, i64), by: i64) -> Result<()> {
+fn orphan(orphans: &mut IdPairMap<i64>, name: (i64, i64), by: i64) -> Result<()> {
     let refs = orphans.entry(name).or_default();
-    gather(refs, by)?;
+    add_delta(refs, by)?;
     if *refs == 0 {
         orphans.remove(&name);
     }
@@ -41,10 +41,10 @@ impl Rebuild {
         orphan(&mut self.segments, (segment, bucket), by)
     }
 
-    /// Keeps what stands in a pack that was retired, or is not made yet.
+    /// Adds to what a pack holds that was retired or is not created yet.
     pub(super) fn keep_pack(&mut self, pack: i64, by: PackDelta) -> Result<()> {
         let kept = self.packs.entry(pack).or_default();
-        kept.gather(by)?;
+        kept.add(by)?;
         if *kept == PackDelta::default() {
             self.packs.remove(&pack);
         }
@@ -55,21 +55,21 @@ impl Rebuild {
         self.packs.remove(&pack).unwrap_or_default()
     }
 
-    /// Whether everything that is named is there, and stands where something is.
+    /// Checks that all blobs, segments and packs that records name exist.
     ///
     /// # Errors
-    /// `Index` with the first finding.
-    pub(super) fn finish(&self) -> Result<()> {
+    /// `Index` with the first one that is missing.
+    pub(super) fn verify(&self) -> Result<()> {
         if let Some((blob, bucket)) = self.blobs.keys().min() {
-            return Err(failure(&format!("a manifest of bucket {bucket} names the blob {blob}, which is not there")));
+            return Err(failure(&format!("a manifest of bucket {bucket} names the blob {blob}, which does not exist")));
         }
         if let Some((segment, bucket)) = self.segments.keys().min() {
             return Err(failure(&format!(
-                "a manifest of bucket {bucket} names the segment {segment}, which is not there"
+                "a manifest of bucket {bucket} names the segment {segment}, which does not exist"
             )));
         }
         if let Some(pack) = self.packs.keys().min() {
-            return Err(failure(&format!("chunks stand in the pack {pack}, which is not there")));
+            return Err(failure(&format!("chunks are in the pack {pack}, which does not exist")));
         }
         Ok(())
     }
@@ -81,16 +81,16 @@ pub(super) fn mark(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Takes the mark away; part of the last transaction.
+/// Removes the mark; part of the last transaction.
 pub(super) fn unmark(conn: &Connection) -> Result<()> {
     conn.execute("DELETE FROM meta WHERE name = 'rebuilding'", [])?;
     Ok(())
 }
 
 /// # Errors
-/// `Index` when a rebuild did not come to its end.
+/// `Index` when a rebuild was interrupted.
 pub(super) fn refuse_unfinished(conn: &Connection) -> Result<()> {
     let select = "SELECT 1 FROM meta WHERE name = 'rebuilding'";
     let marked: Option<i64> = conn.query_row(select, [], |row| row.get(0)).optional()?;
-    if marked.is_some() { Err(failure("a rebuild of the index did not come to its end")) } else { Ok(()) }
+    if marked.is_some() { Err(failure("a rebuild of the index was interrupted")) } else { Ok(()) }
 }

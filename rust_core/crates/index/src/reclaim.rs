@@ -1,39 +1,38 @@
-//! What reclamation does to the rows: blobs that are condemned, chunks and contents that stand elsewhere, packs that are
-//! retired, log files that are replaced. In a normal apply each must fit the rows exactly; a rebuild, which sees a log
-//! from which records were dropped, is told in `rebuild`.
+//! The records of reclamation: condemned blobs, moved chunks and contents, retired packs, replaced log files. In a
+//! normal apply each must match the rows exactly. In a rebuild, whose log may lack dropped records, what does not match
+//! is left to `rebuild`.
 
 use rusqlite::Connection;
 
-use super::blobs;
-use super::error::Result;
-use super::packs;
-use super::references::{self, Gathered, Holders};
-use super::{failure, loaded_int, stored_int};
+use super::columns::{loaded_int, stored_int};
+use super::error::{Result, failure};
+use super::references::{self, Changes, Holders};
+use super::{blobs, packs};
 use orcas_record::{ChunkMove, ContentMove, Sequence};
 
 /// A compacted log file in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFileRow {
     pub file: u64,
-    /// It holds what counts of the records `first..=last`.
+    /// The file holds those of the records `first..=last` that are still needed.
     pub first: Sequence,
     pub last: Sequence,
 }
 
-/// What still counts of a range of records.
+/// How many records of a range are still needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogUsage {
     /// Contents that have a row, with references or without.
     pub contents: u64,
     pub content_bytes: u64,
-    /// All other records that brought a row which is there. Those that took something away are not counted.
+    /// All other records whose row exists. Records that only removed something are not counted.
     pub records: u64,
-    /// Of their payloads.
+    /// Bytes of their payloads.
     pub record_bytes: u64,
 }
 
-/// One row a table: records and bytes of payload. The payload of a chunk has 61 bytes, that of a pack 8; that of a kept
-/// answer is near 96 without its key.
+/// One row for each table: number of records, and bytes of their payloads. The payload of a chunk has 61 bytes, that of
+/// a pack 8, and that of a completed upload about 96 without its key.
 pub(super) const USAGE: &str = "\
     SELECT count(*), ifnull(sum(length(record)), 0) FROM versions WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM segments WHERE sequence BETWEEN ?1 AND ?2 \
@@ -45,40 +44,40 @@ pub(super) const USAGE: &str = "\
     UNION ALL SELECT count(*), ifnull(sum(length(key) + 96), 0) FROM completed_uploads c \
         WHERE sequence BETWEEN ?1 AND ?2 AND NOT EXISTS (SELECT 1 FROM versions v WHERE v.sequence = c.sequence)";
 
-/// Removes blobs that nothing refers to.
-pub(super) fn condemn(conn: &Connection, gathered: &mut Gathered, condemned: &[Sequence]) -> Result<()> {
-    gathered.write_references(conn)?;
-    let ledger = &mut gathered.ledger;
+/// Removes blobs without references.
+pub(super) fn condemn(conn: &Connection, changes: &mut Changes, condemned: &[Sequence]) -> Result<()> {
+    changes.write_references(conn)?;
+    let counters = &mut changes.counters;
     for sequence in condemned {
         let blob = stored_int(*sequence)?;
         let Some(row) = blobs::row(conn, blob)? else {
-            if ledger.rebuild.is_some() {
+            if counters.rebuild.is_some() {
                 continue;
             }
-            return Err(failure(&format!("a record condemns the blob {blob}, which is not there")));
+            return Err(failure(&format!("a record condemns the blob {blob}, which does not exist")));
         };
         if row.refs > 0 {
-            if ledger.rebuild.is_none() {
-                return Err(failure(&format!("a record condemns the blob {blob}, which is referred to")));
+            if counters.rebuild.is_none() {
+                return Err(failure(&format!("a record condemns the blob {blob}, which has references")));
             }
-            // What refers to it goes later in the log.
+            // Later records of the log remove these references.
             for (bucket, refs) in Holders::load(conn, blob, &row)?.0 {
-                ledger.holding(conn, bucket, row.at, -1)?;
-                if let Some(rebuild) = &mut ledger.rebuild {
+                counters.holding_changed(conn, bucket, row.at, -1)?;
+                if let Some(rebuild) = &mut counters.rebuild {
                     rebuild.orphan_blob(blob, bucket, refs)?;
                 }
             }
             references::remove_holdings(conn, blob)?;
         }
         blobs::remove(conn, blob)?;
-        ledger.blob_went(row.at, row.refs > 0)?;
+        counters.blob_removed(row.at, row.refs > 0)?;
     }
     Ok(())
 }
 
-/// Chunks stand in other packs now; those that are not there any more are passed over.
-pub(super) fn move_chunks(conn: &Connection, gathered: &mut Gathered, moves: &[ChunkMove]) -> Result<()> {
-    gathered.write_references(conn)?;
+/// Sets the new locations of moved chunks. Chunks that no longer exist are skipped.
+pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[ChunkMove]) -> Result<()> {
+    changes.write_references(conn)?;
     for moved in moves {
         let blob = stored_int(moved.blob)?;
         let Some(row) = blobs::row(conn, blob)? else { continue };
@@ -86,23 +85,18 @@ pub(super) fn move_chunks(conn: &Connection, gathered: &mut Gathered, moves: &[C
         if row.at.pack().is_none() {
             return Err(failure("a record moves a content as a chunk"));
         }
-        if gathered.ledger.rebuild.is_none() && !packs::exists(conn, pack)? {
-            return Err(failure("a record moves a chunk to a pack that is not there"));
+        if changes.counters.rebuild.is_none() && !packs::exists(conn, pack)? {
+            return Err(failure("a record moves a chunk to a pack that does not exist"));
         }
         blobs::set_place(conn, blob, pack, offset)?;
-        gathered.ledger.chunk_moved(row.at, row.refs > 0, pack)?;
+        changes.counters.chunk_moved(row.at, row.refs > 0, pack)?;
     }
     Ok(())
 }
 
-/// Contents stand in another log file now; those that are not there any more are passed over.
-pub(super) fn move_contents(
-    conn: &Connection,
-    gathered: &mut Gathered,
-    file: u64,
-    moves: &[ContentMove],
-) -> Result<()> {
-    gathered.write_references(conn)?;
+/// Sets the new locations of moved contents. Contents that no longer exist are skipped.
+pub(super) fn move_contents(conn: &Connection, changes: &mut Changes, file: u64, moves: &[ContentMove]) -> Result<()> {
+    changes.write_references(conn)?;
     let file = stored_int(file)?;
     for moved in moves {
         let blob = stored_int(moved.blob)?;
@@ -115,53 +109,53 @@ pub(super) fn move_contents(
     Ok(())
 }
 
-/// Removes a pack in which no blob is left.
-pub(super) fn retire_pack(conn: &Connection, gathered: &mut Gathered, pack: u64) -> Result<()> {
-    gathered.write_references(conn)?;
+/// Removes an empty pack.
+pub(super) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: u64) -> Result<()> {
+    changes.write_references(conn)?;
     let pack = stored_int(pack)?;
-    let ledger = &mut gathered.ledger;
-    ledger.packs.write(conn, &mut ledger.rebuild)?;
-    match (packs::retire(conn, pack)?, &mut ledger.rebuild) {
+    let counters = &mut changes.counters;
+    counters.packs.write(conn, &mut counters.rebuild)?;
+    match (packs::retire(conn, pack)?, &mut counters.rebuild) {
         (Some(left), Some(rebuild)) => rebuild.keep_pack(pack, left),
         (Some(left), None) if left.blobs != 0 => Err(failure("a record retires a pack with chunks in it")),
-        (None, None) => Err(failure("a record retires a pack that is not there")),
+        (None, None) => Err(failure("a record retires a pack that does not exist")),
         _ => Ok(()),
     }
 }
 
-/// The compacted file is in force for its records; compacted files that it stands for are not any more.
+/// Puts a compacted file in force, in place of those that it contains.
 pub(super) fn replace_log(
     conn: &Connection,
-    gathered: &mut Gathered,
+    changes: &mut Changes,
     file: u64,
     (first, last): (Sequence, Sequence),
 ) -> Result<()> {
-    gathered.write_references(conn)?;
+    changes.write_references(conn)?;
     let row = (stored_int(file)?, stored_int(first)?, stored_int(last)?);
-    if gathered.ledger.rebuild.is_none() {
+    if changes.counters.rebuild.is_none() {
         verify_log_file(conn, row)?;
     }
     let contained = "DELETE FROM log_files WHERE first >= ?1 AND last <= ?2";
     conn.prepare_cached(contained)?.execute((row.1, row.2))?;
-    let mut crossed = conn.prepare_cached("SELECT 1 FROM log_files WHERE first <= ?2 AND last >= ?1")?;
-    if crossed.exists((row.1, row.2))? {
+    let mut overlapping = conn.prepare_cached("SELECT 1 FROM log_files WHERE first <= ?2 AND last >= ?1")?;
+    if overlapping.exists((row.1, row.2))? {
         return Err(failure("a record replaces a part of a compacted log file"));
     }
     conn.prepare_cached("INSERT INTO log_files (file, first, last) VALUES (?1, ?2, ?3)")?.execute(row)?;
     Ok(())
 }
 
-/// Whether every content of the compacted file's records stands in it: the files that held them go.
+/// Checks that the compacted file holds every content of its records, because the files that held them are deleted.
 fn verify_log_file(conn: &Connection, (file, first, last): (i64, i64, i64)) -> Result<()> {
     let elsewhere = "SELECT sequence FROM blobs WHERE sequence BETWEEN ?1 AND ?2 AND place = 0 AND file <> ?3 LIMIT 1";
     let mut select = conn.prepare_cached(elsewhere)?;
     let mut rows = select.query((first, last, file))?;
     let Some(row) = rows.next()? else { return Ok(()) };
     let blob: i64 = row.get(0)?;
-    Err(failure(&format!("the content {blob} is not in the compacted log file {file} that stands for it")))
+    Err(failure(&format!("the content {blob} is not in the compacted log file {file} that replaces its file")))
 }
 
-/// The same of every compacted file in force.
+/// Checks every compacted file in force.
 pub(super) fn verify_log_files(conn: &Connection) -> Result<()> {
     for row in log_files(conn)? {
         verify_log_file(conn, (stored_int(row.file)?, stored_int(row.first)?, stored_int(row.last)?))?;
@@ -169,7 +163,7 @@ pub(super) fn verify_log_files(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-/// Ascending by the records that they hold.
+/// Ascending by first record.
 pub(super) fn log_files(conn: &Connection) -> Result<Vec<LogFileRow>> {
     let mut statement = conn.prepare_cached("SELECT file, first, last FROM log_files ORDER BY first, file")?;
     let mut rows = statement.query([])?;

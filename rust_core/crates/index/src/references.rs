@@ -1,71 +1,73 @@
-//! Who refers to what. Every extent counts: the references of a blob are the extents that name it in manifests of live
-//! versions, in manifests of parts of open uploads, and in segments, here once for each bucket that holds the segment. A
-//! bucket holds a segment while an extent of its manifests names it; with the last one of all buckets the segment goes.
-//! The home of a blob is the smallest bucket that refers to it and has no row in `holdings`: its references are what is
-//! left of `refs`. So a blob of one bucket is one row.
-//!
-//! A transaction gathers changes in memory and writes them between two records, at its end or earlier: since they are
-//! sums, the rows do not depend on when. A blob that is new is inserted then, once.
+//! Reference counts of blobs and segments. A blob has one reference for each extent that names it: in manifests of
+//! versions, in manifests of parts of open uploads, and in segments, once for each bucket that holds the segment. A
+//! bucket holds a segment while its manifests name it. A segment that no bucket holds is removed. The home of a blob,
+//! the smallest bucket that refers to it, has no row in `holdings`: its references are what the other buckets leave of
+//! `refs`. So a blob of one bucket takes one row.
+//! A transaction adds up changes in memory and writes them at its end, or earlier between two records. The rows do not
+//! depend on when, because the changes are sums. A new blob is inserted with its final count.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::blobs::{self, BlobRow, Placed, Shared};
-use super::error::Result;
-use super::ledger::Ledger;
-use super::numbers::{Deltas, NumberMap, gather};
-use super::{failure, loaded_int, stored_int};
+use super::blobs::{self, BlobRow, DedupKey, StoredLocation};
+use super::columns::{loaded_int, stored_int};
+use super::counters::Counters;
+use super::deltas::{BucketDeltas, add_delta};
+use super::error::{Result, failure};
+use super::id_map::IdMap;
 use orcas_base::planted::{self, Bug};
 use orcas_record::{Extent, Sequence, decode_extents};
 
-/// Changes that are kept in memory; more are written before the transaction ends. About 8 MiB.
+/// Changes in memory above which they are written before the transaction ends. About 8 MiB.
 const CHANGES_MAX: usize = 65_536;
 
 /// A blob whose row is not inserted yet.
-struct Fresh {
+struct NewBlob {
     sequence: i64,
-    at: Placed,
-    shared: Option<Shared>,
-    holders: Deltas,
+    at: StoredLocation,
+    dedup: Option<DedupKey>,
+    holders: BucketDeltas,
 }
 
-/// The changes of a transaction that are not written yet.
+/// Changes of reference counts that are not written yet.
 #[derive(Default)]
-pub(super) struct References {
+pub(super) struct ReferenceChanges {
     /// Ascending by sequence.
-    fresh: Vec<Fresh>,
-    /// Of blobs that have a row.
-    blobs: NumberMap<Deltas>,
-    segments: NumberMap<Deltas>,
-    leaving: Option<Leaving>,
+    new_blobs: Vec<NewBlob>,
+    /// Keyed by blob; of blobs that have a row.
+    blobs: IdMap<BucketDeltas>,
+    /// Keyed by segment.
+    segments: IdMap<BucketDeltas>,
+    on_segment_removal: Option<OnSegmentRemoval>,
 }
 
-/// Is told of a segment, and its record, before it goes.
-pub type Leaving = Box<dyn FnMut(Sequence, &[u8]) + Send>;
+/// Called with the sequence and the record of a segment before it is removed.
+pub type OnSegmentRemoval = Box<dyn FnMut(Sequence, &[u8]) + Send>;
 
-/// Everything that a transaction gathers before it writes.
+/// All changes of a transaction that are not written yet.
 #[derive(Default)]
-pub(super) struct Gathered {
-    pub(super) ledger: Ledger,
-    references: References,
+pub(super) struct Changes {
+    pub(super) counters: Counters,
+    references: ReferenceChanges,
 }
 
-impl Gathered {
-    pub(super) fn add_blob(&mut self, sequence: i64, at: Placed, shared: Option<Shared>) -> Result<()> {
-        let fresh = &mut self.references.fresh;
-        if fresh.last().is_some_and(|last| last.sequence >= sequence) {
-            return Err(failure("a blob does not follow the one before"));
+impl Changes {
+    /// Adds a new blob, which has no references yet.
+    pub(super) fn add_blob(&mut self, sequence: i64, at: StoredLocation, dedup: Option<DedupKey>) -> Result<()> {
+        let new_blobs = &mut self.references.new_blobs;
+        if new_blobs.last().is_some_and(|last| last.sequence >= sequence) {
+            return Err(failure("the sequences of new blobs do not ascend"));
         }
-        fresh.push(Fresh { sequence, at, shared, holders: Deltas::default() });
+        new_blobs.push(NewBlob { sequence, at, dedup, holders: BucketDeltas::default() });
         Ok(())
     }
 
-    /// The manifest came into the bucket.
+    /// Adds the references of a manifest that was added to the bucket.
     pub(super) fn hold(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent]) -> Result<()> {
         self.count(conn, bucket, manifest, 1)
     }
 
-    /// The manifest left the bucket.
+    /// Removes the references of a manifest that was removed from the bucket.
     pub(super) fn release(&mut self, conn: &Connection, bucket: i64, manifest: &[Extent]) -> Result<()> {
         self.count(conn, bucket, manifest, -1)
     }
@@ -77,55 +79,63 @@ impl Gathered {
         let (mut logical, mut inline) = (0, 0);
         for extent in manifest {
             let length = stored_int(extent.length())?;
-            gather(&mut logical, length)?;
+            add_delta(&mut logical, length)?;
             match extent {
-                Extent::Inline(_) => gather(&mut inline, length)?,
+                Extent::Inline(_) => add_delta(&mut inline, length)?,
                 Extent::Blob { blob, .. } => self.references.count_blob(stored_int(*blob)?, bucket, by),
                 Extent::Segment { segment, .. } => {
                     self.references.segments.entry(stored_int(*segment)?).or_default().add(bucket, by);
                 }
             }
         }
-        self.ledger.manifest(conn, bucket, (logical, inline), by)
+        self.counters.manifest_changed(conn, bucket, (logical, inline), by)
     }
 
-    pub(super) fn on_leaving(&mut self, leaving: Leaving) {
-        self.references.leaving = Some(leaving);
+    pub(super) fn on_segment_removal(&mut self, callback: OnSegmentRemoval) {
+        self.references.on_segment_removal = Some(callback);
     }
 
-    /// Whether so much is gathered that it should be written.
+    /// Drops all changes, because the transaction was rolled back.
+    pub(super) fn discard(&mut self) {
+        let on_segment_removal = self.references.on_segment_removal.take();
+        *self = Self::default();
+        self.references.on_segment_removal = on_segment_removal;
+    }
+
+    /// Whether the changes take so much memory that they should be written.
     pub(super) fn is_full(&self) -> bool {
         self.references.len() >= CHANGES_MAX
     }
 
-    /// Writes the references, so that rows of blobs and segments say what they say up to here.
+    /// Writes the reference counts, so that the rows of blobs and segments are current.
     pub(super) fn write_references(&mut self, conn: &Connection) -> Result<()> {
-        self.references.write_segments(conn, &mut self.ledger)?;
-        self.references.write_blobs(conn, &mut self.ledger)
+        self.references.write_segments(conn, &mut self.counters)?;
+        self.references.write_blobs(conn, &mut self.counters)
     }
 
     /// Writes everything; part of the transaction.
     pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
         self.write_references(conn)?;
-        self.ledger.write(conn)
+        self.counters.write(conn)
     }
 }
 
-impl References {
+impl ReferenceChanges {
     fn len(&self) -> usize {
-        self.fresh.len() + self.blobs.len() + self.segments.len()
+        self.new_blobs.len() + self.blobs.len() + self.segments.len()
     }
 
     fn count_blob(&mut self, blob: i64, bucket: i64, by: i64) {
-        match find(&mut self.fresh, blob) {
-            Some(fresh) => fresh.holders.add(bucket, by),
+        match find(&mut self.new_blobs, blob) {
+            Some(new_blobs) => new_blobs.holders.add(bucket, by),
             None if by > 0 && planted::is(Bug::CopyWithoutReference) => {}
             None => self.blobs.entry(blob).or_default().add(bucket, by),
         }
     }
 
-    /// Writes who holds which segment. Where that begins or ends, so do references to the segment's blobs.
-    fn write_segments(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
+    /// Writes which buckets hold which segments. A bucket that begins or ceases to hold a segment gains or loses
+    /// references to the segment's blobs.
+    fn write_segments(&mut self, conn: &Connection, counters: &mut Counters) -> Result<()> {
         if self.segments.is_empty() {
             return Ok(());
         }
@@ -133,7 +143,7 @@ impl References {
         touched.sort_unstable_by_key(|(segment, _)| *segment);
         for (segment, deltas) in touched {
             if !blobs::has_segment(conn, segment)? {
-                orphan_segment(ledger, segment, &deltas)?;
+                orphan_segment(counters, segment, &deltas)?;
                 continue;
             }
             let mut extents = None;
@@ -146,40 +156,40 @@ impl References {
                     extents.iter().flatten().for_each(|blob| self.count_blob(*blob, bucket, by));
                 }
             }
-            // In a rebuild it may come back: what held it in between can have been dropped.
-            if ledger.rebuild.is_none() {
+            // In a rebuild it may be held again later: records that held it in between may have been dropped.
+            if counters.rebuild.is_none() {
                 let unheld = "DELETE FROM segments WHERE sequence = ?1 \
                      AND NOT EXISTS (SELECT 1 FROM segment_holdings WHERE segment = ?1) RETURNING record";
                 let mut delete = conn.prepare_cached(unheld)?;
                 let gone: Option<Vec<u8>> = delete.query_row([segment], |row| row.get(0)).optional()?;
-                if let (Some(leaving), Some(record)) = (&mut self.leaving, gone) {
-                    leaving(loaded_int(segment)?, &record);
+                if let (Some(callback), Some(record)) = (&mut self.on_segment_removal, gone) {
+                    callback(loaded_int(segment)?, &record);
                 }
             }
             if self.len() >= CHANGES_MAX {
-                self.write_blobs(conn, ledger)?;
+                self.write_blobs(conn, counters)?;
             }
         }
         Ok(())
     }
 
-    fn write_blobs(&mut self, conn: &Connection, ledger: &mut Ledger) -> Result<()> {
+    fn write_blobs(&mut self, conn: &Connection, counters: &mut Counters) -> Result<()> {
         let mut statement = conn.prepare_cached(blobs::INSERT)?;
-        for fresh in self.fresh.drain(..) {
-            if let Some((bucket, refs @ 1..)) = fresh.holders.only() {
-                blobs::insert(&mut statement, fresh.sequence, fresh.at, (refs, Some(bucket)), fresh.shared.as_ref())?;
-                ledger.holding(conn, bucket, fresh.at, 1)?;
-                ledger.blob_came(fresh.at, true)?;
+        for blob in self.new_blobs.drain(..) {
+            if let Some((bucket, refs @ 1..)) = blob.holders.only() {
+                blobs::insert(&mut statement, blob.sequence, blob.at, (refs, Some(bucket)), blob.dedup.as_ref())?;
+                counters.holding_changed(conn, bucket, blob.at, 1)?;
+                counters.blob_added(blob.at, true)?;
                 continue;
             }
-            let holders = Holders::of(fresh.holders.iter().collect())?;
+            let holders = Holders::of(blob.holders.iter().collect())?;
             let home = holders.home();
-            blobs::insert(&mut statement, fresh.sequence, fresh.at, (holders.refs()?, home), fresh.shared.as_ref())?;
-            ledger.blob_came(fresh.at, home.is_some())?;
+            blobs::insert(&mut statement, blob.sequence, blob.at, (holders.refs()?, home), blob.dedup.as_ref())?;
+            counters.blob_added(blob.at, home.is_some())?;
             for (bucket, refs) in &holders.0 {
-                ledger.holding(conn, *bucket, fresh.at, 1)?;
+                counters.holding_changed(conn, *bucket, blob.at, 1)?;
                 if home != Some(*bucket) {
-                    put_holding(conn, fresh.sequence, *bucket, *refs)?;
+                    put_holding(conn, blob.sequence, *bucket, *refs)?;
                 }
             }
         }
@@ -189,26 +199,26 @@ impl References {
         let mut touched: Vec<_> = self.blobs.drain().filter(|(_, deltas)| !deltas.is_zero()).collect();
         touched.sort_unstable_by_key(|(blob, _)| *blob);
         for (blob, deltas) in touched {
-            change_blob(conn, ledger, blob, &deltas)?;
+            change_blob(conn, counters, blob, &deltas)?;
         }
         Ok(())
     }
 }
 
-fn find(fresh: &mut [Fresh], blob: i64) -> Option<&mut Fresh> {
-    let (first, last) = (fresh.first()?.sequence, fresh.last()?.sequence);
+fn find(new_blobs: &mut [NewBlob], blob: i64) -> Option<&mut NewBlob> {
+    let (first, last) = (new_blobs.first()?.sequence, new_blobs.last()?.sequence);
     if blob == last {
-        // A small body is followed by the version that names it.
-        return fresh.last_mut();
+        // The common case: the version of a small body follows its content.
+        return new_blobs.last_mut();
     }
     if blob < first || blob > last {
         return None;
     }
-    let at = fresh.binary_search_by_key(&blob, |fresh| fresh.sequence).ok()?;
-    fresh.get_mut(at)
+    let at = new_blobs.binary_search_by_key(&blob, |new_blobs| new_blobs.sequence).ok()?;
+    new_blobs.get_mut(at)
 }
 
-/// The references that a blob has, bucket by bucket, ascending; none is 0.
+/// The references that a blob has: (bucket, count) ascending by bucket, no count is 0.
 pub(super) struct Holders(pub(super) Vec<(i64, i64)>);
 
 impl Holders {
@@ -244,15 +254,15 @@ impl Holders {
 
     fn refs(&self) -> Result<i64> {
         let mut sum = 0;
-        self.0.iter().try_for_each(|(_, refs)| gather(&mut sum, *refs))?;
+        self.0.iter().try_for_each(|(_, refs)| add_delta(&mut sum, *refs))?;
         Ok(sum)
     }
 
-    fn with(&self, deltas: &Deltas) -> Result<Self> {
+    fn with(&self, deltas: &BucketDeltas) -> Result<Self> {
         let mut refs = self.0.clone();
         for (bucket, delta) in deltas.iter() {
             match refs.iter_mut().find(|(holder, _)| *holder == bucket) {
-                Some((_, refs)) => gather(refs, delta)?,
+                Some((_, refs)) => add_delta(refs, delta)?,
                 None => refs.push((bucket, delta)),
             }
         }
@@ -263,46 +273,52 @@ impl Holders {
         self.0.binary_search_by_key(&bucket, |(holder, _)| *holder).map_or(0, |at| self.0[at].1)
     }
 
-    /// What stands in `holdings` for the bucket; 0 for no row.
+    /// The count in the bucket's row of `holdings`; 0 for no row.
     fn row(&self, bucket: i64) -> i64 {
         if self.home() == Some(bucket) { 0 } else { self.get(bucket) }
     }
 }
 
-fn change_blob(conn: &Connection, ledger: &mut Ledger, blob: i64, deltas: &Deltas) -> Result<()> {
-    let Some(row) = blobs::row(conn, blob)? else { return orphan_blob(ledger, blob, deltas) };
+fn change_blob(conn: &Connection, counters: &mut Counters, blob: i64, deltas: &BucketDeltas) -> Result<()> {
+    let Some(row) = blobs::row(conn, blob)? else { return orphan_blob(counters, blob, deltas) };
     if let Some((bucket, delta)) = deltas.only() {
         let mut refs = row.refs;
-        gather(&mut refs, delta)?;
+        add_delta(&mut refs, delta)?;
         let at_home = row.home == Some(bucket);
         if at_home && delta > 0 {
             return blobs::set_refs(conn, blob, refs, row.home);
         }
         if at_home && refs == 0 || row.home.is_none() && delta > 0 {
-            // The only holder goes, or comes.
+            // The blob loses its only holder, or gains its first.
             blobs::set_refs(conn, blob, refs, (refs > 0).then_some(bucket))?;
-            ledger.holding(conn, bucket, row.at, delta.signum())?;
-            return ledger.blob_turned(row.at, refs > 0);
+            counters.holding_changed(conn, bucket, row.at, delta.signum())?;
+            return counters.blob_liveness_changed(row.at, refs > 0);
         }
         if row.home.is_some_and(|home| home < bucket) {
-            // One holder more or less beside the home, however many there are.
+            // Another bucket than the home gains or loses references, however many there are.
             blobs::set_refs(conn, blob, refs, row.home)?;
             let before = holding(conn, blob, bucket)?;
             let mut after = before;
-            gather(&mut after, delta)?;
+            add_delta(&mut after, delta)?;
             if after < 0 {
                 return Err(failure("a blob loses a reference that it does not have"));
             }
             put_holding(conn, blob, bucket, after)?;
             let by = i64::from(after > 0) - i64::from(before > 0);
-            return if by == 0 { Ok(()) } else { ledger.holding(conn, bucket, row.at, by) };
+            return if by == 0 { Ok(()) } else { counters.holding_changed(conn, bucket, row.at, by) };
         }
     }
-    change_holders(conn, ledger, blob, &row, deltas)
+    change_holders(conn, counters, blob, &row, deltas)
 }
 
 /// The general case: several buckets, or a home that may change.
-fn change_holders(conn: &Connection, ledger: &mut Ledger, blob: i64, row: &BlobRow, deltas: &Deltas) -> Result<()> {
+fn change_holders(
+    conn: &Connection,
+    counters: &mut Counters,
+    blob: i64,
+    row: &BlobRow,
+    deltas: &BucketDeltas,
+) -> Result<()> {
     let before = Holders::load(conn, blob, row)?;
     let after = before.with(deltas)?;
     blobs::set_refs(conn, blob, after.refs()?, after.home())?;
@@ -312,26 +328,26 @@ fn change_holders(conn: &Connection, ledger: &mut Ledger, blob: i64, row: &BlobR
     for bucket in buckets {
         let by = i64::from(after.get(bucket) > 0) - i64::from(before.get(bucket) > 0);
         if by != 0 {
-            ledger.holding(conn, bucket, row.at, by)?;
+            counters.holding_changed(conn, bucket, row.at, by)?;
         }
         if after.row(bucket) != before.row(bucket) {
             put_holding(conn, blob, bucket, after.row(bucket))?;
         }
     }
     if before.0.is_empty() != after.0.is_empty() {
-        ledger.blob_turned(row.at, !after.0.is_empty())?;
+        counters.blob_liveness_changed(row.at, !after.0.is_empty())?;
     }
     Ok(())
 }
 
-/// What stands in `holdings`; 0 for no row.
+/// The count in a row of `holdings`; 0 for no row.
 fn holding(conn: &Connection, blob: i64, bucket: i64) -> Result<i64> {
     let mut select = conn.prepare_cached("SELECT refs FROM holdings WHERE blob = ?1 AND bucket = ?2")?;
     let mut rows = select.query((blob, bucket))?;
     Ok(rows.next()?.map_or(Ok(0), |row| row.get(0))?)
 }
 
-/// Sets a row of `holdings`; 0 for none.
+/// Sets the count in a row of `holdings`; 0 removes the row.
 fn put_holding(conn: &Connection, blob: i64, bucket: i64, refs: i64) -> Result<()> {
     if refs == 0 {
         conn.prepare_cached("DELETE FROM holdings WHERE blob = ?1 AND bucket = ?2")?.execute((blob, bucket))?;
@@ -347,14 +363,15 @@ pub(super) fn remove_holdings(conn: &Connection, blob: i64) -> Result<()> {
     Ok(())
 }
 
-/// 1 when the bucket begins to hold the segment, −1 when it ends to, otherwise 0.
+/// Changes how often a bucket's manifests name a segment. Returns 1 when the bucket begins to hold it, −1 when it
+/// ceases to, otherwise 0.
 fn change_segment(conn: &Connection, segment: i64, bucket: i64, delta: i64) -> Result<i64> {
     let mut select = conn.prepare_cached("SELECT refs FROM segment_holdings WHERE segment = ?1 AND bucket = ?2")?;
     let mut rows = select.query((segment, bucket))?;
     let before: i64 = rows.next()?.map_or(Ok(0), |row| row.get(0))?;
     drop(rows);
     let mut after = before;
-    gather(&mut after, delta)?;
+    add_delta(&mut after, delta)?;
     if after < 0 {
         return Err(failure("a segment loses a reference that it does not have"));
     }
@@ -368,33 +385,33 @@ fn change_segment(conn: &Connection, segment: i64, bucket: i64, delta: i64) -> R
     Ok(i64::from(after > 0) - i64::from(before > 0))
 }
 
-/// The blob of each extent of a segment, as often as they name it.
+/// The blob of each extent of a segment; a blob that several extents name is repeated.
 fn segment_blobs(conn: &Connection, segment: i64) -> Result<Vec<i64>> {
     let record: Bytes = blobs::segment(conn, loaded_int(segment)?)?.unwrap_or_default();
     let extents = decode_extents(&record).map_err(|_| failure("the record of a segment cannot be read"))?;
     let blob = |extent: &Extent| match extent {
         Extent::Blob { blob, .. } => stored_int(*blob),
-        Extent::Inline(_) | Extent::Segment { .. } => Err(failure("a segment holds what is no blob")),
+        Extent::Inline(_) | Extent::Segment { .. } => Err(failure("an extent of a segment is not a blob")),
     };
     extents.iter().map(blob).collect()
 }
 
-/// Segments that nothing holds go: in a rebuild they stay to its end.
+/// Removes segments that no bucket holds. A rebuild keeps them until its end.
 pub(super) fn drop_unheld_segments(conn: &Connection) -> Result<()> {
     conn.execute("DELETE FROM segments WHERE sequence NOT IN (SELECT segment FROM segment_holdings)", [])?;
     Ok(())
 }
 
-fn orphan_blob(ledger: &mut Ledger, blob: i64, deltas: &Deltas) -> Result<()> {
-    let Some(rebuild) = &mut ledger.rebuild else {
-        return Err(failure(&format!("a manifest names the blob {blob}, which is not there")));
+fn orphan_blob(counters: &mut Counters, blob: i64, deltas: &BucketDeltas) -> Result<()> {
+    let Some(rebuild) = &mut counters.rebuild else {
+        return Err(failure(&format!("a manifest names the blob {blob}, which does not exist")));
     };
     deltas.iter().try_for_each(|(bucket, delta)| rebuild.orphan_blob(blob, bucket, delta))
 }
 
-fn orphan_segment(ledger: &mut Ledger, segment: i64, deltas: &Deltas) -> Result<()> {
-    let Some(rebuild) = &mut ledger.rebuild else {
-        let reason = format!("a manifest names the segment {segment}, which is not there");
+fn orphan_segment(counters: &mut Counters, segment: i64, deltas: &BucketDeltas) -> Result<()> {
+    let Some(rebuild) = &mut counters.rebuild else {
+        let reason = format!("a manifest names the segment {segment}, which does not exist");
         return Err(failure(&reason));
     };
     deltas.iter().try_for_each(|(bucket, delta)| rebuild.orphan_segment(segment, bucket, delta))

@@ -1,14 +1,15 @@
-//! Whole tables in pages, for checks: what refers to blobs, and the blobs. Each page is a read of its own.
-
-use std::path::Path;
+//! Reads of whole tables in pages, for checks: blobs, and everything that refers to them. Each page is a read of its
+//! own.
 
 use bytes::Bytes;
 use rusqlite::{Connection, Row};
 
-use super::blobs::Placed;
+use super::blobs::StoredLocation;
+use super::columns::{blob_bytes, loaded_int, stored, stored_int};
+use super::error::{self, failure};
 use super::reader::Reader;
+use super::records::{BlobLocation, Stored};
 use super::uploads::PartRow;
-use super::{BlobLocation, Index, Stored, error, failure, loaded_int, stored_int};
 use orcas_base::error::Result;
 use orcas_record::{BucketId, Fingerprint, Sequence, UploadId};
 
@@ -20,7 +21,7 @@ pub struct BlobEntry {
     pub refs: u64,
     /// The smallest bucket that refers to it.
     pub home: Option<BucketId>,
-    /// Of shared blobs only.
+    /// `None` for a blob that is not shared.
     pub fingerprint: Option<Fingerprint>,
 }
 
@@ -33,7 +34,7 @@ pub struct UploadPart {
     pub part: PartRow,
 }
 
-/// What the rows of a bucket's versions add up to.
+/// The counts of a bucket as its rows in `heads` and `history` add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowCounts {
     pub objects: u64,
@@ -46,10 +47,11 @@ const BLOB: &str = "SELECT sequence, place, file, offset, length, refs, bucket, 
 fn blob_entry(row: &Row<'_>) -> error::Result<BlobEntry> {
     let home: Option<i64> = row.get(6)?;
     let fingerprint: Option<Vec<u8>> = row.get(7)?;
-    let fingerprint = fingerprint.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("a fingerprint is cut"))?;
+    let fingerprint =
+        fingerprint.map(<[u8; 32]>::try_from).transpose().map_err(|_| failure("a fingerprint has the wrong length"))?;
     Ok(BlobEntry {
         sequence: loaded_int(row.get(0)?)?,
-        location: Placed::load(row, 1)?.location()?,
+        location: StoredLocation::load(row, 1)?.location()?,
         refs: loaded_int(row.get(5)?)?,
         home: home.map(loaded_int).transpose()?.map(BucketId),
         fingerprint: fingerprint.map(Fingerprint),
@@ -97,7 +99,7 @@ impl Reader<'_> {
     /// Records of versions after `after`, ascending.
     pub fn versions_after(&self, after: Sequence, limit: usize) -> Result<Vec<Stored>> {
         let sql = "SELECT sequence, kind, record FROM versions WHERE sequence > ?1 ORDER BY sequence LIMIT ?2";
-        let read = |row: &Row<'_>| super::stored(row, 0, row.get(1)?, 2);
+        let read = |row: &Row<'_>| stored(row, 0, row.get(1)?, 2);
         self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
     }
 
@@ -109,9 +111,9 @@ impl Reader<'_> {
         let (upload, number) =
             after.map_or((Vec::new(), -1), |(upload, number)| (upload.0.to_vec(), i64::from(number)));
         let read = |row: &Row<'_>| {
-            let part = PartRow { number: row.get(3)?, part: super::stored(row, 4, row.get(5)?, 6)? };
+            let part = PartRow { number: row.get(3)?, part: stored(row, 4, row.get(5)?, 6)? };
             let (upload, bucket) = (UploadId(row.get(0)?), BucketId(loaded_int(row.get(1)?)?));
-            Ok(UploadPart { upload, bucket, key: super::blob_bytes(row, 2)?, part })
+            Ok(UploadPart { upload, bucket, key: blob_bytes(row, 2)?, part })
         };
         self.with(|conn| page(conn, sql, (upload, number, limited(limit)), read))
     }
@@ -119,11 +121,11 @@ impl Reader<'_> {
     /// Payloads of segments after `after`, ascending.
     pub fn segments_after(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Bytes)>> {
         let sql = "SELECT sequence, record FROM segments WHERE sequence > ?1 ORDER BY sequence LIMIT ?2";
-        let read = |row: &Row<'_>| Ok((loaded_int(row.get(0)?)?, super::blob_bytes(row, 1)?));
+        let read = |row: &Row<'_>| Ok((loaded_int(row.get(0)?)?, blob_bytes(row, 1)?));
         self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
     }
 
-    /// What the rows of `heads` and `history` add up to, by bucket, and the number of records in `versions`.
+    /// What the rows of `heads` and `history` add up to, by bucket, and the number of rows in `versions`.
     pub fn row_counts(&self) -> Result<(Vec<(BucketId, RowCounts)>, u64)> {
         let sql = "SELECT bucket, sum(objects), sum(bytes), sum(history) FROM ( \
              SELECT bucket, count(*) AS objects, sum(size) AS bytes, 0 AS history FROM heads GROUP BY bucket \
@@ -135,26 +137,6 @@ impl Reader<'_> {
         self.with(|conn| {
             let records = conn.query_row("SELECT count(*) FROM versions", [], |row| row.get(0))?;
             Ok((page(conn, sql, [], read)?, loaded_int(records)?))
-        })
-    }
-}
-
-impl Index {
-    /// Writes one state of the index, compacted, to `path`, which must not exist. Beside readers and the writer, whose
-    /// WAL only grows meanwhile.
-    pub fn copy_to(&self, path: &Path) -> Result<()> {
-        let path = path.to_str().ok_or_else(|| failure("the path of a copy is not UTF-8"))?;
-        self.read()?.with(|conn| Ok(conn.execute("VACUUM INTO ?1", [path]).map(drop)?))
-    }
-
-    /// Reads the whole database and checks its structure, and that its indexes say what its tables say.
-    ///
-    /// # Errors
-    /// `IndexDamaged` with the first finding.
-    pub fn integrity_check(&self) -> Result<()> {
-        self.read()?.with(|conn| {
-            let finding: String = conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-            if finding == "ok" { Ok(()) } else { Err(super::damaged(&finding)) }
         })
     }
 }

@@ -1,32 +1,35 @@
-//! Tables, connection settings, and what makes a file an index of this store. Raising `SCHEMA` is the whole migration:
-//! an index of another schema is deleted and rebuilt from the log.
+//! Tables, connection settings, and the check that a file is an index of this store. There are no migrations: an index
+//! with another `SCHEMA` is deleted and rebuilt from the log.
 
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::Once;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use rusqlite::backup::Backup;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use super::error::Result;
-use super::{BUSY_TIMEOUT, failure, pages};
+use super::error::{Result, failure};
+use super::{pages, rebuild};
 use orcas_base::error::Error;
 
 /// "ORCI", in the database header.
 const APPLICATION_ID: i32 = 0x4f52_4349;
 const SCHEMA: i32 = 3;
 
-/// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches. Twice as much gains
-/// nothing that can be measured at 1,000,000 objects.
+/// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Page cache of the writer, KiB: it holds the inner pages and the leaves that a batch touches. At 1,000,000 objects,
+/// twice as much makes no measurable difference.
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
-/// Page cache of one reader, KiB: inner pages and a listing page; leaves come from the kernel's cache. Nothing is mapped
-/// into memory: a bad sector would then be a signal that ends the process instead of an error.
+/// Page cache of one reader, KiB: inner pages and a listing page; leaves come from the kernel's cache. The file is not
+/// mapped into memory, because a bad sector would then end the process with a signal instead of causing an error.
 const READER_CACHE_KIB: u32 = 1024;
-/// The WAL file shrinks to this once it was emptied, bytes.
+/// The WAL file is truncated to this size when it starts over, bytes.
 const WAL_SIZE_KEPT: u32 = 64 * 1024 * 1024;
-/// More than there are statements in this module, so that none is prepared twice.
+/// More than this crate has statements, so that a connection prepares each only once.
 const STATEMENTS_CACHED: usize = 128;
 
 const TABLES: &str = "
@@ -90,24 +93,25 @@ CREATE TABLE completed_uploads (
 ) STRICT;
 ";
 
-/// Ends SQLite's count of its own memory, which nobody reads: every allocation of every connection takes one lock for it.
+/// Disables SQLite's memory statistics. Nobody reads them, but every allocation of every connection takes a lock for
+/// them.
 #[allow(unsafe_code, reason = "rusqlite has no safe wrapper")]
-fn leave_memory_uncounted() {
+fn disable_memory_statistics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: this option takes one int. Where SQLite is in use already it is refused, and nothing has changed.
+        // SAFETY: this option takes one int. If SQLite is already in use, it refuses and nothing has changed.
         unsafe { rusqlite::ffi::sqlite3_config(rusqlite::ffi::SQLITE_CONFIG_MEMSTATUS, 0 as c_int) };
     });
 }
 
-/// A connection that may write: the writer's, and the one that checkpoints.
+/// A connection that may write: for the writer or for maintenance.
 pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connection> {
-    leave_memory_uncounted();
+    disable_memory_statistics();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
-    prepare(&conn, WRITER_CACHE_KIB)?;
+    configure(&conn, WRITER_CACHE_KIB)?;
     if is_empty(&conn)? {
-        // Only before the first page is written do these take effect.
+        // These take effect only before the first page is written.
         pages::reserve(&conn)?;
         conn.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     }
@@ -115,7 +119,7 @@ pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connec
     if mode != "wal" {
         return Err(failure("the file system cannot hold a write-ahead log"));
     }
-    // In WAL mode NORMAL syncs at checkpoints only: commits may be lost, which the log restores, never torn.
+    // In WAL mode, NORMAL syncs at checkpoints only. A crash may lose commits, which the log restores, but tears none.
     conn.pragma_update(None, "synchronous", if synchronous_off { "OFF" } else { "NORMAL" })?;
     // Checkpoints run on a connection of their own, never inside a commit.
     conn.query_row("PRAGMA wal_autocheckpoint = 0", [], |_| Ok(()))?;
@@ -125,24 +129,24 @@ pub(super) fn open_writable(path: &Path, synchronous_off: bool) -> Result<Connec
 
 /// A connection of the reader pool.
 pub(super) fn open_reader(path: &Path) -> Result<Connection> {
-    leave_memory_uncounted();
+    disable_memory_statistics();
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = pages::open(path, flags)?;
-    prepare(&conn, READER_CACHE_KIB)?;
-    // Opens the write-ahead log, which SQLite puts off: both files are of one moment.
+    configure(&conn, READER_CACHE_KIB)?;
+    // SQLite opens the write-ahead log with the first read. It must be open before the files can be replaced.
     conn.query_row("PRAGMA schema_version", [], |_| Ok(()))?;
     Ok(conn)
 }
 
 pub(super) fn open_memory() -> Result<Connection> {
-    leave_memory_uncounted();
+    disable_memory_statistics();
     let conn = Connection::open_in_memory()?;
-    prepare(&conn, WRITER_CACHE_KIB)?;
+    configure(&conn, WRITER_CACHE_KIB)?;
     Ok(conn)
 }
 
-/// An index in memory without anything in it: a copy of the first one that the process made. Suites open hundreds of
-/// thousands of stores, and defining the tables took a fifth of their time.
+/// An empty index in memory: a copy of the first one that the process created. Test suites open hundreds of thousands
+/// of stores, and creating the tables took a fifth of their time.
 pub(super) fn create_in_memory(store_id: [u8; 16]) -> Result<Connection> {
     static EMPTY: Mutex<Option<Connection>> = Mutex::new(None);
     let mut conn = open_memory()?;
@@ -156,17 +160,17 @@ pub(super) fn create_in_memory(store_id: [u8; 16]) -> Result<Connection> {
         }
     };
     Backup::new(empty, &mut conn)?.step(-1)?;
-    name_store(&conn, store_id)?;
+    set_store_id(&conn, store_id)?;
     Ok(conn)
 }
 
-/// What every connection gets before it looks at a page: a damaged or planted file must not run anything.
-fn prepare(conn: &Connection, cache_kib: u32) -> Result<()> {
+/// Settings of every connection before it reads a page. A damaged or forged file must not make SQLite run its code.
+fn configure(conn: &Connection, cache_kib: u32) -> Result<()> {
     conn.busy_timeout(BUSY_TIMEOUT)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);
     conn.pragma_update(None, "trusted_schema", false)?;
     conn.pragma_update(None, "cell_size_check", true)?;
-    // Without it SQLite plans a cached statement anew whenever a bound key changes: 7 µs on a seek of 2 µs.
+    // Without it, SQLite plans a cached statement again when a bound key changes: 7 µs for a seek of 2 µs.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     set_cache(conn, cache_kib)
 }
@@ -178,14 +182,14 @@ pub(super) fn set_cache(conn: &Connection, kib: u32) -> Result<()> {
     Ok(())
 }
 
-/// Gives back what a rebuild needed beyond the writer's page cache.
+/// Sets the writer's page cache back to its usual size, and frees the rest.
 pub(super) fn restore_cache(conn: &Connection) -> Result<()> {
     set_cache(conn, WRITER_CACHE_KIB)?;
     conn.release_memory()?;
     Ok(())
 }
 
-/// Whether nothing was ever created in the database.
+/// Whether the database has no tables.
 pub(super) fn is_empty(conn: &Connection) -> Result<bool> {
     let objects: i64 = conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     Ok(objects == 0)
@@ -194,7 +198,7 @@ pub(super) fn is_empty(conn: &Connection) -> Result<bool> {
 /// Creates all tables at once, so that a crash leaves either none or all of them.
 pub(super) fn create(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
     conn.execute_batch("BEGIN IMMEDIATE")?;
-    let created = define(conn).and_then(|()| name_store(conn, store_id));
+    let created = define(conn).and_then(|()| set_store_id(conn, store_id));
     conn.execute_batch(if created.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
     created
 }
@@ -206,13 +210,14 @@ fn define(conn: &Connection) -> Result<()> {
     Ok(())
 }
 
-fn name_store(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
+fn set_store_id(conn: &Connection, store_id: [u8; 16]) -> Result<()> {
     conn.execute("INSERT INTO meta VALUES ('store_id', ?1)", [store_id])?;
     Ok(())
 }
 
-/// Whether the definitions are those of `TABLES`: SQLite believes a damaged one, and a column has another name then.
-fn is_as_made(conn: &Connection) -> Result<bool> {
+/// Whether the definitions are those of `TABLES`. SQLite accepts a damaged definition, in which a column may have
+/// another name.
+fn has_expected_definitions(conn: &Connection) -> Result<bool> {
     let mut select = conn.prepare("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")?;
     let mut found: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     let statements = TABLES.split(';').map(str::trim);
@@ -222,23 +227,23 @@ fn is_as_made(conn: &Connection) -> Result<bool> {
     Ok(found == made)
 }
 
-/// Refuses a database that is no index, has another schema, or belongs to another store.
+/// Refuses a database that is not an index, has another schema, or belongs to another store.
 pub(super) fn verify(conn: &Connection, path: &Path, store_id: [u8; 16]) -> Result<()> {
     let number = |pragma: &str| conn.query_row(pragma, [], |row| row.get::<_, i32>(0));
     if number("PRAGMA application_id")? != APPLICATION_ID {
-        return Err(failure("the file is no Orcas index"));
+        return Err(failure("the file is not an Orcas index"));
     }
     if number("PRAGMA user_version")? != SCHEMA {
         return Err(failure("the index has the schema of another version"));
     }
-    if !is_as_made(conn)? {
+    if !has_expected_definitions(conn)? {
         return Err(failure("the definitions of the index's tables are damaged"));
     }
     let select = "SELECT value FROM meta WHERE name = 'store_id'";
     let found: Option<Vec<u8>> = conn.query_row(select, [], |row| row.get(0)).optional()?;
     match found {
-        None => Err(failure("the index names no store")),
-        Some(id) if id == store_id => super::rebuild::refuse_unfinished(conn),
+        None => Err(failure("the index has no store id")),
+        Some(id) if id == store_id => rebuild::refuse_unfinished(conn),
         Some(_) => Err(Error::Foreign { path: path.to_owned(), reason: "the index was made for another store" }.into()),
     }
 }

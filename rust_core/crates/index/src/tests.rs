@@ -1,4 +1,4 @@
-//! The index against its promises: every record kind, exact numbers, order, batching, pools, damage.
+//! Tests of the index: every kind of record, exact counts, order, batching, pools, damage.
 
 mod damage;
 mod history;
@@ -9,9 +9,13 @@ mod records;
 mod state;
 mod store;
 
+use std::path::Path;
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::*;
+use orcas_base::error::{Error, Result};
 use orcas_checksum::Etag;
 use orcas_record::*;
 
@@ -29,7 +33,7 @@ fn memory() -> Index {
     Index::open(memory_options(), STORE).expect("an index in memory")
 }
 
-/// A record as the engine hands it over.
+/// A record as the engine passes it.
 #[derive(Clone, Debug)]
 struct Owned {
     sequence: Sequence,
@@ -63,7 +67,7 @@ impl Owned {
     }
 }
 
-/// Numbers records from 1.
+/// Assigns sequences from 1 on.
 fn sequenced(records: impl IntoIterator<Item = Record>) -> Vec<Owned> {
     records.into_iter().zip(1..).map(|(record, sequence)| Owned::new(sequence, record)).collect()
 }

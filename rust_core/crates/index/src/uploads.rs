@@ -1,18 +1,20 @@
-//! Uploads in progress, their parts, and the answers of those that were completed. Ordered by key, then initiation,
-//! then id, as ListMultipartUploads shows them.
+//! Uploads in progress, their parts, and the answers to requests that completed uploads. Uploads are ordered by key,
+//! then time of initiation, then id, as in the answer to ListMultipartUploads.
 
 use bytes::Bytes;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::columns::{StoredEtag, load_checksum, load_etag, store_checksum, store_version_id};
-use super::error::Result;
-use super::references::Gathered;
-use super::{Applied, Stored, failure, loaded_int, stored_int};
+use super::columns::{
+    StoredEtag, blob_bytes, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored, stored_int,
+};
+use super::error::{Result, failure};
+use super::records::{Applied, Stored};
+use super::references::Changes;
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{self as record, BucketId, Part, Record, Sequence, Upload, UploadId, VersionId};
 
-/// Answers kept for repeated CompleteMultipartUpload requests. Bounds what a client that completes uploads for ever
-/// leaves behind.
+/// Answers kept for repeated CompleteMultipartUpload requests. A limit, because clients may complete any number of
+/// uploads.
 const COMPLETED_MAX: u64 = 10_000;
 
 pub(super) const SCAN: &str = "SELECT key, initiated_ms, id, sequence, kind, record FROM uploads \
@@ -28,7 +30,7 @@ pub struct PartRow {
     pub part: Stored,
 }
 
-/// What a repeated CompleteMultipartUpload is answered from.
+/// The answer to a repeated CompleteMultipartUpload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completed {
     pub sequence: Sequence,
@@ -66,7 +68,7 @@ pub struct UploadRow<'a> {
 pub(super) fn upload(conn: &Connection, upload: UploadId) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached("SELECT sequence, kind, record FROM uploads WHERE id = ?1")?;
     let mut rows = statement.query([upload.0])?;
-    rows.next()?.map(|row| super::stored(row, 0, row.get(1)?, 2)).transpose()
+    rows.next()?.map(|row| stored(row, 0, row.get(1)?, 2)).transpose()
 }
 
 pub(super) fn part(conn: &Connection, upload: UploadId, number: u16) -> Result<Option<PartRow>> {
@@ -89,7 +91,7 @@ pub(super) fn parts(conn: &Connection, upload: UploadId, after: u16, limit: usiz
 }
 
 fn part_row(row: &Row<'_>) -> Result<PartRow> {
-    Ok(PartRow { number: row.get(0)?, part: super::stored(row, 1, row.get(2)?, 3)? })
+    Ok(PartRow { number: row.get(0)?, part: stored(row, 1, row.get(2)?, 3)? })
 }
 
 pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Completed>> {
@@ -99,13 +101,13 @@ pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Co
     )?;
     let mut rows = statement.query([upload.0])?;
     let Some(row) = rows.next()? else { return Ok(None) };
-    let etag = load_etag(&super::blob_bytes(row, 5)?)?;
+    let etag = load_etag(&blob_bytes(row, 5)?)?;
     let checksum = match row.get::<_, Option<i64>>(6)? {
         None => None,
         Some(code) => {
             let (algorithm, kind) = load_checksum(code)?;
-            let value = Checksum::from_bytes(algorithm, &super::blob_bytes(row, 7)?);
-            let checksum = value.ok_or_else(|| super::failure("a checksum has the wrong length"))?;
+            let value = Checksum::from_bytes(algorithm, &blob_bytes(row, 7)?);
+            let checksum = value.ok_or_else(|| failure("a checksum has the wrong length"))?;
             // A composite checksum covers as many parts as the ETag.
             Some(ObjectChecksum { checksum, parts: if kind == ChecksumType::Composite { etag.parts } else { 0 } })
         }
@@ -114,7 +116,7 @@ pub(super) fn completed(conn: &Connection, upload: UploadId) -> Result<Option<Co
         sequence: loaded_int(row.get(0)?)?,
         request: row.get(1)?,
         bucket: BucketId(loaded_int(row.get(2)?)?),
-        key: super::blob_bytes(row, 3)?,
+        key: blob_bytes(row, 3)?,
         version_id: row.get::<_, Option<[u8; 16]>>(4)?.map_or(VersionId::Null, VersionId::Named),
         etag,
         checksum,
@@ -129,7 +131,7 @@ pub(super) fn scan(
     limit: usize,
     visit: &mut dyn FnMut(UploadRow<'_>) -> bool,
 ) -> Result<()> {
-    // Every start is "after (key, initiated, id)": before the first moment of a key, or after its last.
+    // Every start is "after (key, initiated, id)", with values below or above all others for the start or end of a key.
     let (key, initiated_ms, id) = match from {
         UploadFrom::Key(key) => (key, -1, [0; 16]),
         UploadFrom::AfterKey(key) => (key, i64::MAX, [0xff; 16]),
@@ -176,20 +178,20 @@ pub(super) fn create(conn: &Connection, applied: &Applied<'_>, upload: &Upload) 
     Ok(())
 }
 
-/// Adds or replaces a part. The upload must be there: a part without one would never be removed. In a rebuild such a part
-/// is passed over: its upload has ended.
-pub(super) fn put_part(conn: &Connection, gathered: &mut Gathered, applied: &Applied<'_>, part: &Part) -> Result<()> {
+/// Adds or replaces a part. The upload must exist, because a part without one would never be removed. A rebuild ignores
+/// such a part: its upload has ended.
+pub(super) fn put_part(conn: &Connection, changes: &mut Changes, applied: &Applied<'_>, part: &Part) -> Result<()> {
     let mut find = conn.prepare_cached(
         "SELECT u.bucket, p.kind, p.record FROM uploads u LEFT JOIN parts p ON p.upload = u.id AND p.number = ?2 \
          WHERE u.id = ?1",
     )?;
     let mut rows = find.query((part.upload.0, part.number))?;
     let Some(row) = rows.next()? else {
-        return absent(gathered, "a record adds a part to an upload that is not there");
+        return absent(changes, "a record adds a part to an upload that does not exist");
     };
     let bucket: i64 = row.get(0)?;
     if row.get::<_, Option<u8>>(1)?.is_some() {
-        gathered.release(conn, bucket, &decoded(row, 1)?.manifest)?;
+        changes.release(conn, bucket, &decoded(row, 1)?.manifest)?;
     }
     drop(rows);
     let mut insert = conn.prepare_cached(
@@ -197,45 +199,45 @@ pub(super) fn put_part(conn: &Connection, gathered: &mut Gathered, applied: &App
     )?;
     let sequence = stored_int(applied.sequence)?;
     insert.execute((part.upload.0, part.number, sequence, applied.kind, &applied.payload[..]))?;
-    gathered.hold(conn, bucket, &part.manifest)
+    changes.hold(conn, bucket, &part.manifest)
 }
 
-/// Fails, unless a rebuild runs, in which what a record refers to may have been dropped.
-fn absent(gathered: &Gathered, reason: &str) -> Result<()> {
-    if gathered.ledger.rebuild.is_some() { Ok(()) } else { Err(failure(reason)) }
+/// Fails with `reason`, except in a rebuild, where the record that created the upload may have been dropped.
+fn absent(changes: &Changes, reason: &str) -> Result<()> {
+    if changes.counters.rebuild.is_some() { Ok(()) } else { Err(failure(reason)) }
 }
 
-/// Reads the part whose kind and record stand in a row from column `first` on.
+/// Reads the part whose kind and record are in the columns `first` and `first + 1` of a row.
 fn decoded(row: &Row<'_>, first: usize) -> Result<Part> {
-    match record::decode(row.get(first)?, &super::blob_bytes(row, first + 1)?) {
+    match record::decode(row.get(first)?, &blob_bytes(row, first + 1)?) {
         Ok(Record::PutPart(part)) => Ok(part),
         _ => Err(failure("the record of a part cannot be read")),
     }
 }
 
-/// Removes an upload and its parts, with what they refer to.
-pub(super) fn delete(conn: &Connection, gathered: &mut Gathered, upload: UploadId) -> Result<()> {
+/// Removes an upload, its parts and their references.
+pub(super) fn delete(conn: &Connection, changes: &mut Changes, upload: UploadId) -> Result<()> {
     let mut delete = conn.prepare_cached("DELETE FROM uploads WHERE id = ?1 RETURNING bucket")?;
     let Some(bucket) = delete.query_row([upload.0], |row| row.get::<_, i64>(0)).optional()? else {
-        return absent(gathered, "a record ends an upload that is not there");
+        return absent(changes, "a record ends an upload that does not exist");
     };
     let mut parts = conn.prepare_cached("SELECT kind, record FROM parts WHERE upload = ?1")?;
     let mut rows = parts.query([upload.0])?;
     while let Some(row) = rows.next()? {
-        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+        changes.release(conn, bucket, &decoded(row, 0)?.manifest)?;
     }
     drop(rows);
     conn.prepare_cached("DELETE FROM parts WHERE upload = ?1")?.execute([upload.0])?;
     Ok(())
 }
 
-pub(super) fn delete_of_bucket(conn: &Connection, gathered: &mut Gathered, bucket: i64) -> Result<()> {
+pub(super) fn delete_of_bucket(conn: &Connection, changes: &mut Changes, bucket: i64) -> Result<()> {
     let mut parts = conn.prepare_cached(
         "SELECT p.kind, p.record FROM uploads u CROSS JOIN parts p ON p.upload = u.id WHERE u.bucket = ?1",
     )?;
     let mut rows = parts.query([bucket])?;
     while let Some(row) = rows.next()? {
-        gathered.release(conn, bucket, &decoded(row, 0)?.manifest)?;
+        changes.release(conn, bucket, &decoded(row, 0)?.manifest)?;
     }
     drop(rows);
     conn.prepare_cached("DELETE FROM parts WHERE upload IN (SELECT id FROM uploads WHERE bucket = ?1)")?
@@ -249,8 +251,8 @@ pub(super) fn completed_count(conn: &Connection) -> Result<u64> {
     loaded_int(conn.query_row("SELECT count(*) FROM completed_uploads", [], |row| row.get(0))?)
 }
 
-/// An answer on its way into the table.
-pub(super) struct Answer<'a> {
+/// A row for `completed_uploads`.
+pub(super) struct NewCompletedUpload<'a> {
     pub(super) sequence: Sequence,
     pub(super) upload: UploadId,
     pub(super) request: &'a [u8; 32],
@@ -261,23 +263,23 @@ pub(super) struct Answer<'a> {
     pub(super) checksum: Option<&'a ObjectChecksum>,
 }
 
-/// Keeps the answer of a completed upload. Pruned after each one, oldest first, so that the rows do not depend on how
-/// records were grouped.
-pub(super) fn keep_answer(conn: &Connection, kept: &mut u64, answer: &Answer<'_>) -> Result<()> {
+/// Adds the answer of a completed upload, and removes the oldest one if there are too many. This is done for each
+/// answer, so that the rows do not depend on how records are grouped. `kept` is the number of rows.
+pub(super) fn insert_completed(conn: &Connection, kept: &mut u64, completed: &NewCompletedUpload<'_>) -> Result<()> {
     let mut insert = conn.prepare_cached(
         "INSERT INTO completed_uploads (sequence, upload, request, bucket, key, version_id, etag, checksum, \
          checksum_value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     insert.execute((
-        stored_int(answer.sequence)?,
-        answer.upload.0,
-        answer.request,
-        stored_int(answer.bucket.0)?,
-        answer.key,
-        store_version_id(answer.version_id),
-        StoredEtag::new(answer.etag),
-        answer.checksum.map(store_checksum),
-        answer.checksum.map(|sum| sum.checksum.as_bytes()),
+        stored_int(completed.sequence)?,
+        completed.upload.0,
+        completed.request,
+        stored_int(completed.bucket.0)?,
+        completed.key,
+        store_version_id(completed.version_id),
+        StoredEtag::new(completed.etag),
+        completed.checksum.map(store_checksum),
+        completed.checksum.map(|sum| sum.checksum.as_bytes()),
     ))?;
     *kept += 1;
     if *kept > COMPLETED_MAX {

@@ -1,23 +1,23 @@
-//! Versions: which record is the current one of a key, which came before it, and the records themselves.
+//! Versions: the current one of each key, the earlier ones, and their records.
 //!
-//! The newest version of a key stands in `heads` unless it is a delete marker; all others stand in `history`. So a
-//! bucket that never was versioned has no rows in `history`, and pays nothing for it. `versions` holds the payload of
-//! each version in either table, and of no other: a version that goes is read from there once more, so that what its
-//! manifest refers to is counted down.
+//! The newest version of a key is in `heads` unless it is a delete marker; all others are in `history`. So a bucket
+//! that was never versioned has no rows in `history`, and no cost for it. `versions` holds the record of each version
+//! that is in either table. When a version is removed, its record is read to release the references of its manifest.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
-use super::columns::{decoded, store_version_id, stored_version};
-use super::error::Result;
+use super::columns::{blob_bytes, decoded, loaded_int, store_version_id, stored_int, stored_version};
+use super::digests;
+use super::error::{Result, failure};
 use super::heads::{self, HeadColumns};
-use super::references::Gathered;
-use super::{Applied, Stored, digests, failure, loaded_int, stored_int};
+use super::records::{Applied, Stored};
+use super::references::Changes;
 use orcas_record::{BucketId, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
      WHERE h.bucket = ?1 AND h.key = ?2";
-const VERSION: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
-     WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3 \
+const VERSION: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v \
+     ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3 \
      UNION ALL SELECT h.sequence, v.kind, v.record FROM history h LEFT JOIN versions v ON v.sequence = h.sequence \
      WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3";
 
@@ -39,14 +39,14 @@ pub(super) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM versions WHERE sequence = ?1")?.exists([stored_int(sequence)?])?)
 }
 
-/// The statements that every small put needs, fetched once for a transaction.
+/// Writes versions. Holds the statements that every small put needs, so that they are looked up once per transaction.
 pub(super) struct VersionWriter<'c> {
     conn: &'c Connection,
     insert_head: CachedStatement<'c>,
     insert_version: CachedStatement<'c>,
 }
 
-/// What stood in `heads` or `history` before it was removed or replaced.
+/// A row of `heads` or `history` that was removed or is to be replaced.
 struct Former {
     sequence: i64,
     size: u64,
@@ -65,31 +65,31 @@ impl<'c> VersionWriter<'c> {
         })
     }
 
-    /// The version becomes the newest of its key; one with the same id goes.
-    pub(super) fn put(&mut self, gathered: &mut Gathered, applied: &Applied<'_>, version: &Version) -> Result<()> {
+    /// Adds a version as the newest of its key. It replaces one with the same id.
+    pub(super) fn put(&mut self, changes: &mut Changes, applied: &Applied<'_>, version: &Version) -> Result<()> {
         let row = heads::columns(version, applied.sequence)?;
-        if version.delete_marker || gathered.ledger.buckets.of(self.conn, row.bucket)?.history > 0 {
-            self.put_beside_history(gathered, &row, version)?;
+        if version.delete_marker || changes.counters.buckets.of(self.conn, row.bucket)?.history > 0 {
+            self.put_with_history(changes, &row, version)?;
         } else if self.insert_head.execute(&row.bind()[..])? == 1 {
-            // A fresh key, the common case, costs one descent of the tree: a conflict is found on the way.
-            gathered.ledger.buckets.of(self.conn, row.bucket)?.add_head(version.size);
+            // The common case, a new key, costs one descent of the tree, because the insert itself detects a conflict.
+            changes.counters.buckets.of(self.conn, row.bucket)?.add_head(version.size);
         } else {
-            self.replace_head(gathered, &row, version)?;
+            self.replace_head(changes, &row, version)?;
         }
         self.insert_version.execute((row.sequence, applied.kind, &applied.payload[..]))?;
         digests::add(self.conn, row.sequence, version)?;
-        gathered.hold(self.conn, row.bucket, &version.manifest)
+        changes.hold(self.conn, row.bucket, &version.manifest)
     }
 
-    /// The key has a head and the bucket no history: the head is replaced, or becomes the first row of the history.
-    fn replace_head(&mut self, gathered: &mut Gathered, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
+    /// For a key with a head in a bucket without history: replaces the head, or moves it to the history.
+    fn replace_head(&mut self, changes: &mut Changes, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
         let former =
             self.find_head(row.bucket, row.key)?.ok_or_else(|| failure("a head is both present and absent"))?;
         if former.version_id == row.version_id {
-            self.forget(gathered, row.bucket, former.sequence)?;
-            let tally = gathered.ledger.buckets.of(self.conn, row.bucket)?;
-            tally.remove_head(former.size);
-            tally.add_head(version.size);
+            self.remove_record(changes, row.bucket, former.sequence)?;
+            let counts = changes.counters.buckets.of(self.conn, row.bucket)?;
+            counts.remove_head(former.size);
+            counts.add_head(version.size);
             let mut update = self.conn.prepare_cached(
                 "UPDATE heads SET sequence = ?3, modified_ms = ?4, size = ?5, etag = ?6, checksum = ?7, \
                  version_id = ?8 WHERE bucket = ?1 AND key = ?2",
@@ -97,42 +97,36 @@ impl<'c> VersionWriter<'c> {
             update.execute(&row.bind()[..])?;
             return Ok(());
         }
-        self.put_beside_history(gathered, row, version)
+        self.put_with_history(changes, row, version)
     }
 
     /// The general case, for buckets with versions or delete markers.
-    fn put_beside_history(&mut self, gathered: &mut Gathered, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
-        self.take(gathered, row.bucket, row.key, row.version_id)?;
-        self.archive_head(gathered, row.bucket, row.key)?;
+    fn put_with_history(&mut self, changes: &mut Changes, row: &HeadColumns<'_>, version: &Version) -> Result<()> {
+        self.take(changes, row.bucket, row.key, row.version_id)?;
+        self.archive_head(changes, row.bucket, row.key)?;
         if version.delete_marker {
             let mut insert = self.conn.prepare_cached(
                 "INSERT INTO history (bucket, key, sequence, modified_ms, size, etag, checksum, version_id, \
                  delete_marker) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)",
             )?;
             insert.execute(&row.bind()[..])?;
-            gathered.ledger.buckets.of(self.conn, row.bucket)?.history += 1;
+            changes.counters.buckets.of(self.conn, row.bucket)?.history += 1;
         } else {
             self.insert_head.execute(&row.bind()[..])?;
-            gathered.ledger.buckets.of(self.conn, row.bucket)?.add_head(version.size);
+            changes.counters.buckets.of(self.conn, row.bucket)?.add_head(version.size);
         }
         Ok(())
     }
 
-    /// Removes one version; nothing happens when there is none. The newest that is left becomes the head.
-    pub(super) fn delete(
-        &mut self,
-        gathered: &mut Gathered,
-        bucket: BucketId,
-        key: &[u8],
-        id: VersionId,
-    ) -> Result<()> {
+    /// Removes one version, if it exists. The newest remaining one becomes the head.
+    pub(super) fn delete(&mut self, changes: &mut Changes, bucket: BucketId, key: &[u8], id: VersionId) -> Result<()> {
         let bucket = stored_int(bucket.0)?;
-        self.take(gathered, bucket, key, store_version_id(id))?;
-        self.promote(gathered, bucket, key)
+        self.take(changes, bucket, key, store_version_id(id))?;
+        self.promote(changes, bucket, key)
     }
 
     /// Removes every version of a bucket.
-    pub(super) fn clear(&mut self, gathered: &mut Gathered, bucket: BucketId) -> Result<()> {
+    pub(super) fn clear(&mut self, changes: &mut Changes, bucket: BucketId) -> Result<()> {
         let bucket = stored_int(bucket.0)?;
         let mut select = self.conn.prepare_cached(
             "SELECT key, version_id FROM heads WHERE bucket = ?1 \
@@ -145,21 +139,22 @@ impl<'c> VersionWriter<'c> {
                 return Ok(());
             }
             for (key, id) in page {
-                self.take(gathered, bucket, &key, id)?;
+                self.take(changes, bucket, &key, id)?;
             }
         }
     }
 
-    /// Removes the version with this id, wherever it stands, and its record.
-    fn take(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
+    /// Removes the version with this id from `heads` or `history`, and its record.
+    fn take(&mut self, changes: &mut Changes, bucket: i64, key: &[u8], id: Option<[u8; 16]>) -> Result<()> {
         let mut from_heads = self.conn.prepare_cached(
-            "DELETE FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 RETURNING sequence, size, version_id",
+            "DELETE FROM heads WHERE bucket = ?1 AND key = ?2 AND version_id IS ?3 \
+             RETURNING sequence, size, version_id",
         )?;
         if let Some(former) = first_former(&mut from_heads, (bucket, key, id))? {
-            gathered.ledger.buckets.of(self.conn, bucket)?.remove_head(former.size);
-            return self.forget(gathered, bucket, former.sequence);
+            changes.counters.buckets.of(self.conn, bucket)?.remove_head(former.size);
+            return self.remove_record(changes, bucket, former.sequence);
         }
-        if gathered.ledger.buckets.of(self.conn, bucket)?.history == 0 {
+        if changes.counters.buckets.of(self.conn, bucket)?.history == 0 {
             return Ok(());
         }
         let mut from_history = self.conn.prepare_cached(
@@ -167,26 +162,26 @@ impl<'c> VersionWriter<'c> {
              RETURNING sequence, size, version_id",
         )?;
         if let Some(former) = first_former(&mut from_history, (bucket, key, id))? {
-            gathered.ledger.buckets.of(self.conn, bucket)?.history -= 1;
-            self.forget(gathered, bucket, former.sequence)?;
+            changes.counters.buckets.of(self.conn, bucket)?.history -= 1;
+            self.remove_record(changes, bucket, former.sequence)?;
         }
         Ok(())
     }
 
-    fn archive_head(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8]) -> Result<()> {
+    fn archive_head(&mut self, changes: &mut Changes, bucket: i64, key: &[u8]) -> Result<()> {
         let Some(former) = self.find_head(bucket, key)? else { return Ok(()) };
         let copy = format!("INSERT INTO history SELECT {COLUMNS}, 0 FROM heads WHERE bucket = ?1 AND key = ?2");
         self.conn.prepare_cached(&copy)?.execute((bucket, key))?;
         self.remove_head(bucket, key)?;
-        let tally = gathered.ledger.buckets.of(self.conn, bucket)?;
-        tally.remove_head(former.size);
-        tally.history += 1;
+        let counts = changes.counters.buckets.of(self.conn, bucket)?;
+        counts.remove_head(former.size);
+        counts.history += 1;
         Ok(())
     }
 
-    /// Gives a key without head the newest version of its history, unless that is a delete marker.
-    fn promote(&mut self, gathered: &mut Gathered, bucket: i64, key: &[u8]) -> Result<()> {
-        if gathered.ledger.buckets.of(self.conn, bucket)?.history == 0 || self.find_head(bucket, key)?.is_some() {
+    /// Makes the newest version in the history of a key without head its head, unless that is a delete marker.
+    fn promote(&mut self, changes: &mut Changes, bucket: i64, key: &[u8]) -> Result<()> {
+        if changes.counters.buckets.of(self.conn, bucket)?.history == 0 || self.find_head(bucket, key)?.is_some() {
             return Ok(());
         }
         let mut newest = self.conn.prepare_cached(
@@ -203,9 +198,9 @@ impl<'c> VersionWriter<'c> {
         let mut remove =
             self.conn.prepare_cached("DELETE FROM history WHERE bucket = ?1 AND key = ?2 AND sequence = ?3")?;
         remove.execute((bucket, key, sequence))?;
-        let tally = gathered.ledger.buckets.of(self.conn, bucket)?;
-        tally.history -= 1;
-        tally.add_head(loaded_int(size)?);
+        let counts = changes.counters.buckets.of(self.conn, bucket)?;
+        counts.history -= 1;
+        counts.add_head(loaded_int(size)?);
         Ok(())
     }
 
@@ -220,18 +215,18 @@ impl<'c> VersionWriter<'c> {
         Ok(())
     }
 
-    /// Removes the record of a version and what it refers to.
-    fn forget(&self, gathered: &mut Gathered, bucket: i64, sequence: i64) -> Result<()> {
+    /// Removes the record of a version and its references.
+    fn remove_record(&self, changes: &mut Changes, bucket: i64, sequence: i64) -> Result<()> {
         let mut delete = self.conn.prepare_cached("DELETE FROM versions WHERE sequence = ?1 RETURNING kind, record")?;
         let mut rows = delete.query([sequence])?;
         let row = rows.next()?.ok_or_else(|| failure("a version lacks its record"))?;
-        let version = decoded(row.get(0)?, &super::blob_bytes(row, 1)?)?;
+        let version = decoded(row.get(0)?, &blob_bytes(row, 1)?)?;
         digests::remove(self.conn, sequence, &version)?;
-        gathered.release(self.conn, bucket, &version.manifest)
+        changes.release(self.conn, bucket, &version.manifest)
     }
 }
 
-/// The first row of (sequence, size, version id). A statement that deletes has done so before its first row.
+/// The first row of (sequence, size, version id). A DELETE has removed its rows before it returns the first.
 fn first_former(statement: &mut CachedStatement<'_>, params: impl rusqlite::Params) -> Result<Option<Former>> {
     let mut rows = statement.query(params)?;
     let Some(row) = rows.next()? else { return Ok(None) };

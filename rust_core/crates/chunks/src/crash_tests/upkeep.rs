@@ -15,11 +15,11 @@ struct Stored {
     bytes: Vec<u8>,
 }
 
-/// What the records of a log would say: which chunks count, and which packs.
+/// The state as the records of a log would describe it.
 #[derive(Clone, Default)]
 struct Known {
     live: Vec<Stored>,
-    /// Condemned; perhaps punched out.
+    /// Condemned, and possibly punched.
     dead: Vec<Stored>,
     packs: Vec<u64>,
 }
@@ -28,26 +28,26 @@ impl Known {
     fn put(&mut self, packs: &Packs, seed: u64) -> Result<()> {
         let (chunk, bytes) = put(packs, seed)?;
         packs.sync(std::slice::from_ref(&chunk))?;
-        self.bear(packs);
+        self.record_births(packs);
         self.live.push(Stored { pack: chunk.pack, offset: chunk.offset, bytes });
         Ok(())
     }
 
-    /// Chunks are named only in packs that the log knows.
-    fn bear(&mut self, packs: &Packs) {
+    /// Gives new packs their birth records, as the log would before it names their chunks.
+    fn record_births(&mut self, packs: &Packs) {
         for pack in packs.unborn() {
             packs.born(pack);
             self.packs.push(pack);
         }
     }
 
-    /// Moves a live chunk elsewhere; at its old place it is dead then.
+    /// Moves a live chunk to another pack. Its old location is dead then.
     fn move_one(&mut self, packs: &Packs, at: usize) -> Result<()> {
         let Stored { pack, offset, bytes } = self.live[at].clone();
         let copy = packs.copy(pack, offset)?;
         assert!(copy.pack != pack && copy.fingerprint == *blake3::keyed_hash(&KEY, &bytes).as_bytes());
         packs.sync(std::slice::from_ref(&copy))?;
-        self.bear(packs);
+        self.record_births(packs);
         let moved = Stored { pack: copy.pack, offset: copy.offset, bytes };
         self.dead.push(std::mem::replace(&mut self.live[at], moved));
         Ok(())
@@ -64,7 +64,7 @@ impl Known {
         self.packs.iter().copied().find(|pack| self.live.iter().all(|stored| stored.pack != *pack))
     }
 
-    /// First it counts no more, as its record would say, then it goes.
+    /// Retires a pack: first it no longer counts, as its record would say, then it is deleted.
     fn retire(&mut self, packs: &Packs, pack: u64) -> Result<()> {
         packs.seal(pack);
         self.dead.retain(|stored| stored.pack != pack);
@@ -87,7 +87,7 @@ impl Known {
         }
     }
 
-    /// What is live reads right, and what is dead as it was or not at all. Returns how many dead chunks are gone.
+    /// Checks that live chunks are intact, and dead ones intact or unreadable. Returns the number of unreadable ones.
     fn check(&self, packs: &Packs) -> u64 {
         let read = |stored: &Stored| {
             let mut found = vec![0; stored.bytes.len()];
@@ -106,7 +106,7 @@ impl Known {
 
 type Images = Arc<Mutex<Vec<(Operation, SimDisk)>>>;
 
-/// Keeps the disk as it is after each operation from now on.
+/// Keeps a snapshot of the disk after each operation from now on.
 fn record(disk: &SimDisk) -> Images {
     let images = Images::default();
     let sink = Arc::clone(&images);
@@ -115,7 +115,7 @@ fn record(disk: &SimDisk) -> Images {
 }
 
 #[test]
-fn whatever_upkeep_was_cut_short_all_that_counts_is_there() {
+fn no_crash_during_upkeep_loses_what_counts() {
     let (mut holes, mut lost, mut kept, mut retired) = (0, 0, 0, 0);
     for seed in 0..40 {
         println!("seed {seed}");
@@ -130,7 +130,7 @@ fn whatever_upkeep_was_cut_short_all_that_counts_is_there() {
             known.act(&packs, action, &mut rng).unwrap();
             let retires = known.packs.len() < before.packs.len();
             retired += u64::from(retires);
-            // The record of a pack that is retired comes before the operations, every other one behind them.
+            // The record that retires a pack precedes the operations; every other record follows them.
             let counts = if retires { &known } else { &before };
             for (operation, image) in std::mem::take(&mut *images.lock()) {
                 holes += u64::from(operation == Operation::Punch);
@@ -183,7 +183,7 @@ fn a_fault_in_upkeep_is_reported_and_harms_nothing_that_counts() {
             }
         }
         assert!(disk.count(kind) >= before + nth, "seed {seed}: no {kind:?} to fail");
-        // A failed sync is told to all who ask for another one of the same pack.
+        // After a failed sync, further syncs of the same pack fail too.
         assert!(
             failures == 1 || kind == Operation::Sync && failures > 0,
             "seed {seed}: {kind:?} failed {failures} times"
@@ -210,7 +210,7 @@ fn a_pack_is_never_synced_again_after_a_failed_sync() {
         packs.punch(pack, known.dead[0].offset).unwrap();
         disk.fail(Operation::Sync, 1, Fault::Io, false);
         assert!(matches!(packs.sync_pack(pack), Err(Error::Io { .. })));
-        // It takes no more chunks, and so is idle.
+        // It takes no more chunks, so it is idle.
         assert!(packs.is_idle(pack));
         let syncs = disk.count(Operation::Sync);
         packs.punch(pack, known.dead[0].offset).unwrap();
@@ -236,14 +236,14 @@ fn a_pack_whose_write_failed_can_still_be_punched_durably() {
     assert!(packs.punch(pack, offset).unwrap() > 0);
     packs.sync_pack(pack).unwrap();
     assert_eq!(known.check(&open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs)), 1);
-    // The sync covered what had been finished before as well.
+    // The sync also covered what had been finished before.
     packs.sync(std::slice::from_ref(&waiting)).unwrap();
     known.put(&packs, 5).unwrap();
     assert!(known.live.last().unwrap().pack > pack);
 }
 
 #[test]
-fn without_holes_nothing_is_given_back_and_it_shows() {
+fn without_holes_punch_frees_nothing_and_says_so() {
     let disk = new_disk();
     let packs = open(&disk, &[]);
     let (chunk, bytes) = put(&packs, 1).unwrap();
@@ -257,7 +257,7 @@ fn without_holes_nothing_is_given_back_and_it_shows() {
 }
 
 #[test]
-fn what_upkeep_returned_from_survives_a_power_cut() {
+fn finished_upkeep_survives_a_power_cut() {
     for earlier_process in [false, true] {
         let disk = new_disk();
         let mut packs = open(&disk, &[]);

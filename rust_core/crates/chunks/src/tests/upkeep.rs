@@ -23,7 +23,7 @@ fn is_corrupt<T>(result: Result<T>) -> bool {
 fn a_pack_is_idle_when_it_is_closed_and_nothing_written_in_it_is_held() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
-    assert!(packs.is_idle(1), "never made");
+    assert!(packs.is_idle(1), "never created");
     let writer = packs.reserve(10, &KEY).unwrap();
     let chunk = put(&packs, &content(1, 1000), 1000);
     packs.sync(std::slice::from_ref(&chunk)).unwrap();
@@ -47,7 +47,7 @@ fn a_pack_is_idle_when_it_is_closed_and_nothing_written_in_it_is_held() {
     assert!(packs.is_idle(1), "reading does not keep it");
     drop(put(&packs, &content(3, 10), 10));
     assert!(!packs.is_idle(2), "it is open");
-    // So full that not even an empty chunk fits, it is closed by itself.
+    // A pack in which not even an empty chunk fits is closed.
     let filling = (1 << 20) - PAGE - frame_length(10) - content_start(1 << 20);
     drop(put(&packs, &content(4, filling as usize), 100_000));
     assert!(packs.is_idle(2));
@@ -97,7 +97,7 @@ fn a_damaged_chunk_is_neither_copied_nor_read_whole() {
         let packs = open(dir.path(), &[chunk.pack]).unwrap();
         assert!(is_corrupt(packs.read_whole(chunk.pack, chunk.offset)), "byte {at}");
         assert!(is_corrupt(packs.copy(chunk.pack, chunk.offset)), "byte {at}");
-        // The place that the copy had begun to fill is the next one's.
+        // The space that the failed copy had reserved is free again.
         assert_eq!(put(&packs, &content(2, 100), 100).offset, PAGE);
     }
     std::fs::write(&path, &good).unwrap();
@@ -119,8 +119,8 @@ fn a_hole_takes_the_pages_of_its_chunk_and_of_no_other() {
         let after = synced(&packs, &content(seed + 200, 10_000));
         let pack = dead.pack;
         let old = bytes_of(dir.path(), pack);
-        let front = content_start(dead.length).next_multiple_of(PAGE);
-        let expected = frame_length(dead.length) - front;
+        let prefix = content_start(dead.length).next_multiple_of(PAGE);
+        let expected = frame_length(dead.length) - prefix;
         for again in 0..2 {
             let given_back = packs.punch(pack, dead.offset).unwrap();
             if !packs.has_holes() {
@@ -131,7 +131,7 @@ fn a_hole_takes_the_pages_of_its_chunk_and_of_no_other() {
         }
         packs.sync_pack(pack).unwrap();
         let new = bytes_of(dir.path(), pack);
-        let hole = (dead.offset + front) as usize..(dead.offset + front + expected) as usize;
+        let hole = (dead.offset + prefix) as usize..(dead.offset + prefix + expected) as usize;
         assert!(new.len() == old.len() && new[hole.clone()].iter().all(|byte| *byte == 0), "length {length}");
         assert!(new[..hole.start] == old[..hole.start] && new[hole.end..] == old[hole.end..], "length {length}");
         let kept = [(&before, content(seed + 100, 10_000)), (&after, content(seed + 200, 10_000))];
@@ -151,7 +151,7 @@ fn a_hole_takes_the_pages_of_its_chunk_and_of_no_other() {
 }
 
 #[test]
-fn holes_give_space_back_also_in_packs_of_an_earlier_process() {
+fn holes_free_space_in_packs_of_an_earlier_process_too() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
     let chunks: Vec<_> = (0..4).map(|seed| synced(&packs, &content(seed, 200_000))).collect();
@@ -170,14 +170,14 @@ fn holes_give_space_back_also_in_packs_of_an_earlier_process() {
     assert_eq!((after.len(), after[0].pack, after[0].length), (1, 1, before[0].length));
     if packs.has_holes() {
         assert!(given_back >= 2 * (200_000 - PAGE));
-        // A file system may count the blocks in which it notes where a file has holes.
-        let notes = 4 * PAGE;
-        assert!(after[0].allocated + given_back <= before[0].allocated + notes, "{before:?} {after:?} {given_back}");
+        // A file system may count the blocks that hold its map of the file's holes.
+        let map = 4 * PAGE;
+        assert!(after[0].allocated + given_back <= before[0].allocated + map, "{before:?} {after:?} {given_back}");
     }
     for at in [0, 2] {
         assert_eq!(get(&packs, &chunks[at], 0, 200_000).unwrap(), content(at as u64, 200_000));
     }
-    // Its sync took the descriptor back; the next hole opens the pack again.
+    // The sync closed the descriptor; the next hole opens the pack again.
     packs.punch(1, chunks[0].offset).unwrap();
     packs.sync_pack(1).unwrap();
 }
@@ -206,7 +206,7 @@ fn a_retired_pack_is_gone_and_one_in_use_is_not_retired() {
 }
 
 #[test]
-fn copies_and_holes_go_on_beside_writers() {
+fn copies_and_holes_work_while_others_write() {
     let dir = tempfile::tempdir().unwrap();
     let packs = open(dir.path(), &[]).unwrap();
     let old: Vec<_> = (0..8).map(|seed| synced(&packs, &content(seed, 150_000))).collect();

@@ -223,7 +223,7 @@ impl<'a> Round<'a> {
         self.shared.scrub.at(INDEX_NAME.to_owned());
         let mut next = 1;
         loop {
-            let (pages, whole) = index.look_at_pages(next, STEP_PAGES)?;
+            let (pages, whole) = index.verify_pages(next, STEP_PAGES)?;
             if !whole && let Err(Error::IndexDamaged { reason }) = index.quick_check() {
                 // Whoever builds it anew has been told by that.
                 let place = format!("{INDEX_NAME}, pages {next} to {}", next + pages - 1);

@@ -15,7 +15,7 @@ use crate::mend::{MARK_NAME, REBUILT_NAME};
 use crate::{Effort, Engine};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Precondition};
-use orcas_index::room;
+use orcas_index::full_disk;
 use orcas_record::Bucket;
 
 const PAGE: u64 = 4096;
@@ -347,7 +347,7 @@ fn a_full_disk_has_the_ballast_for_the_new_index() {
     assert!(ballast.exists());
     let refused = std::sync::Arc::new(AtomicUsize::new(0));
     let (counted, held) = (std::sync::Arc::clone(&refused), ballast.clone());
-    room::refuse(store.path().join(format!("{REBUILT_NAME}-wal")), move || {
+    full_disk::refuse(store.path().join(format!("{REBUILT_NAME}-wal")), move || {
         let full = held.exists();
         counted.fetch_add(usize::from(full), Ordering::Relaxed);
         full
@@ -372,7 +372,7 @@ fn a_disk_without_any_room_is_waited_for() {
     wait_until_mended(&store);
     let full = std::sync::Arc::new(AtomicBool::new(true));
     let rule = std::sync::Arc::clone(&full);
-    room::refuse(store.path().join(format!("{REBUILT_NAME}-wal")), move || rule.load(Ordering::Relaxed));
+    full_disk::refuse(store.path().join(format!("{REBUILT_NAME}-wal")), move || rule.load(Ordering::Relaxed));
     garble(&store.path().join("index.db"), 1, 1);
     let begun = Instant::now();
     loop {

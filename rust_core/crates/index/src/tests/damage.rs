@@ -1,4 +1,8 @@
-//! Damage in the write-ahead log, and other files in the place of damaged ones.
+//! Damage in the write-ahead log, and replacing damaged files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
@@ -6,13 +10,13 @@ fn three() -> Vec<Owned> {
     sequenced([bucket(1), put(1, b"a", 1), put(1, b"b", 2)])
 }
 
-/// The write-ahead log of an index as a killed process left it, with its database.
+/// The database and the write-ahead log of an index as a killed process left them.
 struct Killed {
     _dir: tempfile::TempDir,
     path: PathBuf,
 }
 
-/// Two transactions; `moved`: a checkpoint has moved the second one too.
+/// An index after two transactions. A checkpoint has moved the first one, and with `moved` also the second one.
 fn killed(moved: bool) -> Killed {
     let dir = tempfile::tempdir().expect("a directory");
     let live = dir.path().join("live.db");
@@ -47,7 +51,7 @@ impl Killed {
 }
 
 #[test]
-fn a_write_ahead_log_that_is_damaged_in_front_of_what_was_moved_is_refused() {
+fn a_write_ahead_log_damaged_before_a_moved_frame_is_refused() {
     const FRAME: usize = 4096 + 24;
     let refused = |killed: &Killed| matches!(killed.open(), Err(Error::IndexDamaged { .. }));
     let dump = |moved| killed(moved).open().expect("whole").dump().expect("a dump");
@@ -61,15 +65,15 @@ fn a_write_ahead_log_that_is_damaged_in_front_of_what_was_moved_is_refused() {
     for (number, blow) in blows.into_iter().enumerate() {
         let killed = killed(true);
         killed.change(blow);
-        assert!(refused(&killed), "blow {number}");
+        assert!(refused(&killed), "damage {number}");
     }
-    // What a crash leaves is the state before: the end is missing, or was written in part.
+    // A crash leaves the state before: the end is missing or was written in part.
     let before = |killed: &Killed| {
         let index = killed.open().expect("an earlier state");
         index.quick_check().expect("sound");
         keys(&index, 1, b"", true, None, 1_000).len()
     };
-    // Behind its last frame stand those of an earlier log in the same file.
+    // After its last frame, the file has frames of an earlier log.
     let end = |bytes: &[u8]| {
         let ours = |frame: &usize| bytes.get(32 + frame * FRAME + 8..32 + frame * FRAME + 16) == Some(&bytes[16..24]);
         32 + (0..).take_while(ours).count() * FRAME
@@ -90,7 +94,7 @@ fn a_write_ahead_log_that_is_damaged_in_front_of_what_was_moved_is_refused() {
     assert_eq!(before(&killed), 199);
 }
 
-/// SQLite itself looks at the checksums of frames only when it opens the file.
+/// SQLite itself verifies the checksums of frames only when it opens the file.
 #[test]
 fn a_page_that_changed_in_the_write_ahead_log_is_refused() {
     use std::os::unix::fs::FileExt as _;
@@ -99,7 +103,7 @@ fn a_page_that_changed_in_the_write_ahead_log_is_refused() {
     let index = Index::open(file_options(&path), STORE).expect("created");
     let records = sequenced([bucket(1)].into_iter().chain((0..400u32).map(|key| put(1, &key.to_be_bytes(), 1))));
     apply(&mut index.writer().expect("the writer"), &records).expect("applied");
-    let told = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let told = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&told);
     index.on_damage(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
@@ -113,7 +117,7 @@ fn a_page_that_changed_in_the_write_ahead_log_is_refused() {
 }
 
 #[test]
-fn readers_go_over_to_the_files_that_replace_the_old_ones() {
+fn new_readers_use_the_files_that_replace_the_old_ones() {
     let dir = tempfile::tempdir().expect("a directory");
     let (path, other) = (dir.path().join("index.db"), dir.path().join("other.db"));
     let fill = |path: &Path| {
@@ -126,7 +130,7 @@ fn readers_go_over_to_the_files_that_replace_the_old_ones() {
     let mut early = index.read().expect("a reader");
     let snapshot = early.begin().expect("a snapshot");
     let writer = index.writer().expect("the writer");
-    assert!(matches!(index.replace(&other), Err(Error::Index { .. })), "a writer would go on with the old one");
+    assert!(matches!(index.replace(&other), Err(Error::Index { .. })), "a writer would keep the old files");
     drop(writer);
     index.replace(&other).expect("replaced");
     assert!(!other.exists());
@@ -137,7 +141,7 @@ fn readers_go_over_to_the_files_that_replace_the_old_ones() {
     assert_eq!((count(&snapshot), count(&index.read().expect("a reader"))), (Some(2), Some(3)));
     drop(snapshot);
     drop(early);
-    // Its connection to the old files is closed, and takes nothing of the new ones away.
+    // Its connection to the old files is closed, which does not delete any of the new ones.
     assert_eq!(count(&index.read().expect("a reader")), Some(3));
     assert_eq!(index.connections().open, 1);
     drop((writer, index));

@@ -1,4 +1,4 @@
-//! Random histories of everything that refers to blobs, from a seed, with the state that each should lead to.
+//! Random histories of everything that refers to blobs, from a seed, with the expected state.
 
 use std::collections::BTreeMap;
 
@@ -50,13 +50,13 @@ pub(super) struct OpenUpload {
     pub(super) parts: BTreeMap<u16, (Sequence, Part)>,
 }
 
-/// What a history led to, and how it goes on.
+/// The expected state after a history, and the generator of its next steps.
 pub(super) struct World {
     pub(super) dice: Dice,
     pub(super) sequence: Sequence,
     /// The log file that is being written.
     pub(super) file: u64,
-    /// What the running step brings.
+    /// The records of the current step.
     pub(super) step: Vec<Owned>,
     pub(super) buckets: BTreeMap<u64, Sequence>,
     pub(super) versions: BTreeMap<VersionName, (Sequence, Version)>,
@@ -103,7 +103,7 @@ impl World {
         self.sequence
     }
 
-    /// One step of the history; its records come back.
+    /// Takes one step of the history and returns its records.
     pub(super) fn step(&mut self) -> Vec<Owned> {
         match self.dice.roll(100) {
             0..3 => self.create_bucket(),
@@ -223,7 +223,7 @@ impl World {
         Version {
             version_id,
             sha256: (size % 2 == 0).then_some(sha256),
-            // Some are found by their digest.
+            // Some versions are large enough to be found by their digest.
             size: size * 40,
             manifest,
             ..version(bucket, &key, size)
@@ -368,7 +368,7 @@ impl World {
                 blob.at = BlobLocation::Pack { pack: moved.pack, offset: moved.offset, length };
             }
         }
-        // One that is not there is passed over.
+        // A blob that does not exist is skipped.
         moves.push(ChunkMove { blob: 1 << 40, pack: to, offset: 4096 });
         self.emit(Record::MoveChunks { moves });
     }

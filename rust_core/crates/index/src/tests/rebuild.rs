@@ -1,5 +1,4 @@
-//! Histories against the state that they should lead to, in every grouping, and against rebuilds from a log that was
-//! compacted in the meantime.
+//! Histories, compared with the expected state in every grouping, and with rebuilds from a compacted log.
 
 use super::history::{Dice, World};
 use super::state::rows_of;
@@ -14,7 +13,7 @@ struct File {
     records: Vec<Owned>,
 }
 
-/// The first row in which two states differ.
+/// Panics with the first rows in which two states differ.
 fn same(seed: u64, what: &str, found: &[String], expected: &[String]) {
     let missing: Vec<_> = expected.iter().filter(|row| !found.contains(row)).take(5).collect();
     let surplus: Vec<_> = found.iter().filter(|row| !expected.contains(row)).take(5).collect();
@@ -25,7 +24,7 @@ fn lines(index: &Index) -> Vec<String> {
     index.dump().expect("a dump").lines().map(str::to_owned).collect()
 }
 
-/// What is left of a record after log compaction, as the world is now; with where a content stands then.
+/// The record that log compaction would keep of `owned` in the current state; `None` if it drops it.
 fn kept(world: &World, owned: &Owned) -> Option<Record> {
     let live = |version: &Version, sequence| {
         let name = (version.bucket.0, version.key.to_vec(), version.version_id);
@@ -97,7 +96,7 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
     counts.then(|| owned.record.clone())
 }
 
-/// Replaces a run of sealed files by one; the records that say so come back.
+/// Replaces a run of sealed files by one. Returns the records that say so.
 fn compact(world: &mut World, log: &mut Vec<File>, ranges: &mut Vec<(u64, u64, u64)>) -> Vec<Owned> {
     let from = world.dice.roll(log.len() as u64) as usize;
     let count = (1 + world.dice.roll(4) as usize).min(log.len() - from);
@@ -133,7 +132,7 @@ fn compact(world: &mut World, log: &mut Vec<File>, ranges: &mut Vec<(u64, u64, u
     std::mem::take(&mut world.step)
 }
 
-/// An index made from the log as it is, in groups and transactions of any size.
+/// An index built from the log, in groups and transactions of random size.
 fn rebuilt(dice: &mut Dice, log: &[File]) -> Result<Index> {
     let index = memory();
     let mut writer = index.writer()?;
@@ -150,7 +149,7 @@ fn rebuilt(dice: &mut Dice, log: &[File]) -> Result<Index> {
     Ok(index)
 }
 
-/// A history with compactions; its records and the index that applied them as they came.
+/// A history with compactions: the expected state, the records, and the index that applied them in order.
 fn run(seed: u64) -> (World, Vec<Owned>, Index) {
     let mut world = World::new(seed);
     let index = memory();
@@ -190,7 +189,7 @@ fn run(seed: u64) -> (World, Vec<Owned>, Index) {
 }
 
 #[test]
-fn every_history_leads_to_its_numbers_and_a_compacted_log_to_the_same_rows() {
+fn every_history_gives_the_expected_rows_and_so_does_its_compacted_log() {
     for seed in 0..SEEDS {
         run(seed);
     }
@@ -206,7 +205,7 @@ fn references_do_not_depend_on_grouping() {
         let mut writer = index.writer().expect("the writer");
         let mut rest = &records[..];
         while !rest.is_empty() {
-            // Segments come with the manifests that name them, as in the log.
+            // Segments are applied together with the manifests that name them, as in the log.
             let mut end = (1 + world.dice.roll(30) as usize).min(rest.len());
             while matches!(rest[end - 1].record, Record::Segment { .. } | Record::Content { .. } | Record::Chunk { .. })
             {

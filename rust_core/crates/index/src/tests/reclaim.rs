@@ -1,4 +1,4 @@
-//! What sharing and reclamation do to the rows, record by record, and what they refuse.
+//! The effect of sharing and reclamation on the rows, record by record, and the records that are refused.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn totals(index: &Index) -> (u64, u64, u64) {
     (totals.logical, totals.stored, totals.dead)
 }
 
-/// Applied strictly the records fail; the reason comes back.
+/// Applies records that must fail outside of a rebuild. Returns the reason.
 fn refused(records: Vec<Record>) -> String {
     let index = memory();
     let before = index.dump().expect("a dump");
@@ -40,7 +40,7 @@ fn refused(records: Vec<Record>) -> String {
     }
 }
 
-/// A rebuild from these records, which have their sequences.
+/// Rebuilds an index from records with sequences.
 fn rebuilt(records: &[(Sequence, Record)]) -> Result<Index> {
     let index = memory();
     let mut writer = index.writer()?;
@@ -90,7 +90,7 @@ fn a_blob_that_two_buckets_share_is_stored_once_and_counted_in_both() {
     assert_eq!(reader.dead_blobs(0, 10).expect("read"), [(3, location)]);
     assert!(reader.dead_blobs(3, 10).expect("read").is_empty());
     assert_eq!(reader.blob_refs(3).expect("read"), Some(0));
-    assert_eq!(reader.shared_blob(&Fingerprint([7; 32])).expect("read"), Some((3, 100)), "it may be hit again");
+    assert_eq!(reader.shared_blob(&Fingerprint([7; 32])).expect("read"), Some((3, 100)), "content may share it again");
     drop(reader);
 
     apply(&mut writer, &[Owned::new(8, Record::CondemnBlobs { blobs: vec![3] })]).expect("applied");
@@ -127,7 +127,7 @@ fn blobs_are_found_by_their_whole_fingerprint() {
 }
 
 #[test]
-fn versions_are_found_by_their_whole_digest_while_they_are_there() {
+fn existing_versions_are_found_by_their_whole_digest() {
     let kept = |key: &[u8], digest: [u8; 32], size| {
         Record::PutVersion(Version { sha256: Some(digest), ..version(1, key, size) })
     };
@@ -160,7 +160,7 @@ fn versions_are_found_by_their_whole_digest_while_they_are_there() {
 }
 
 #[test]
-fn packs_know_what_stands_in_them() {
+fn packs_count_what_they_hold() {
     let records = sequenced([
         bucket(1),
         Record::CreatePack { pack: 1 },
@@ -222,29 +222,29 @@ fn compacted_log_files_replace_each_other() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn records_that_contradict_the_rows_are_refused() {
     let condemn = |blob| Record::CondemnBlobs { blobs: vec![blob] };
     let segment = |segment| Extent::Segment { segment, length: 1 };
     let named = || vec![bucket(1), content(1, 5), naming(1, b"a", vec![extent(2, 5)])];
     let with = |record| named().into_iter().chain([record]).collect::<Vec<_>>();
-    assert!(refused(with(condemn(2))).contains("the blob 2, which is referred to"));
-    assert!(refused(with(condemn(9))).contains("the blob 9, which is not there"));
-    assert!(refused(with(naming(1, b"b", vec![extent(9, 5)]))).contains("the blob 9, which is not there"));
-    assert!(refused(with(naming(1, b"b", vec![segment(9)]))).contains("the segment 9, which is not there"));
+    assert!(refused(with(condemn(2))).contains("the blob 2, which has references"));
+    assert!(refused(with(condemn(9))).contains("the blob 9, which does not exist"));
+    assert!(refused(with(naming(1, b"b", vec![extent(9, 5)]))).contains("the blob 9, which does not exist"));
+    assert!(refused(with(naming(1, b"b", vec![segment(9)]))).contains("the segment 9, which does not exist"));
     let moves = vec![ChunkMove { blob: 2, pack: 1, offset: 0 }];
     assert!(refused(with(Record::MoveChunks { moves })).contains("a content as a chunk"));
-    assert!(refused(with(Record::RetirePack { pack: 1 })).contains("a pack that is not there"));
+    assert!(refused(with(Record::RetirePack { pack: 1 })).contains("a pack that does not exist"));
     let packed = |record| vec![bucket(1), Record::CreatePack { pack: 1 }, chunk(1, 1, 4096, 9), record];
     assert!(refused(packed(Record::RetirePack { pack: 1 })).contains("a pack with chunks in it"));
     let moves = vec![ChunkMove { blob: 3, pack: 2, offset: 0 }];
-    assert!(refused(packed(Record::MoveChunks { moves })).contains("to a pack that is not there"));
+    assert!(refused(packed(Record::MoveChunks { moves })).contains("to a pack that does not exist"));
     let moves = vec![ContentMove { blob: 3, offset: 0 }];
     assert!(refused(packed(Record::MoveContents { file: 1, moves })).contains("a chunk as a content"));
-    assert!(refused(vec![chunk(1, 1, 4096, 9)]).contains("in a pack that is not there"));
+    assert!(refused(vec![chunk(1, 1, 4096, 9)]).contains("in a pack that does not exist"));
     let Record::CreateBucket(absent) = bucket(3) else { panic!("a bucket") };
     assert!(refused(with(Record::UpdateBucket(absent))).contains("updates a bucket"));
     let nested = vec![bucket(1), Record::Segment { extents: vec![segment(2)] }, naming(1, b"a", vec![segment(2)])];
-    assert!(refused(nested).contains("what is no blob"));
+    assert!(refused(nested).contains("is not a blob"));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn the_settings_of_a_bucket_are_replaced_and_the_rest_stays() {
 }
 
 #[test]
-fn what_counts_of_a_range_of_records_is_told() {
+fn log_usage_counts_the_records_still_needed() {
     let records = sequenced([
         bucket(1),
         content(1, 10),
@@ -283,7 +283,7 @@ fn what_counts_of_a_range_of_records_is_told() {
 }
 
 #[test]
-fn a_rebuild_passes_over_what_was_dropped_and_names_what_is_lost() {
+fn a_rebuild_ignores_what_was_dropped_and_names_what_is_lost() {
     let index = rebuilt(&[
         (2, bucket(2)),
         (4, naming(2, b"a", vec![extent(3, 5)])),
@@ -298,25 +298,25 @@ fn a_rebuild_passes_over_what_was_dropped_and_names_what_is_lost() {
     assert_eq!((counts(&index, 2), totals(&index)), ((0, 0), (0, 0, 0)));
 
     let lost = [(1, bucket(1)), (3, naming(1, b"a", vec![extent(2, 5)]))];
-    assert!(reason(rebuilt(&lost)).contains("bucket 1 names the blob 2, which is not there"));
+    assert!(reason(rebuilt(&lost)).contains("bucket 1 names the blob 2, which does not exist"));
     let condemned = [
         (1, bucket(1)),
         (2, content(1, 5)),
         (3, naming(1, b"a", vec![extent(2, 5)])),
         (4, Record::CondemnBlobs { blobs: vec![2] }),
     ];
-    assert!(reason(rebuilt(&condemned)).contains("bucket 1 names the blob 2, which is not there"));
+    assert!(reason(rebuilt(&condemned)).contains("bucket 1 names the blob 2, which does not exist"));
     let segment = [(1, bucket(1)), (3, naming(1, b"a", vec![Extent::Segment { segment: 2, length: 5 }]))];
-    assert!(reason(rebuilt(&segment)).contains("bucket 1 names the segment 2, which is not there"));
+    assert!(reason(rebuilt(&segment)).contains("bucket 1 names the segment 2, which does not exist"));
     let pack = [(1, Record::CreatePack { pack: 7 }), (2, chunk(1, 7, 4096, 5)), (3, Record::RetirePack { pack: 7 })];
-    assert!(reason(rebuilt(&pack)).contains("the pack 7, which is not there"));
+    assert!(reason(rebuilt(&pack)).contains("the pack 7, which does not exist"));
     let before = [(2, chunk(1, 7, 4096, 5)), (3, Record::CreatePack { pack: 7 })];
     let usage = rebuilt(&before).expect("rebuilt").read().expect("a reader").pack_usage().expect("read");
     assert_eq!(usage, [PackUsage { pack: 7, blobs: 1, live_bytes: 0, dead_bytes: 5 }]);
 }
 
 #[test]
-fn a_segment_comes_back_in_a_rebuild() {
+fn a_rebuild_keeps_a_segment_that_is_held_again_later() {
     let held = |key: &[u8]| naming(1, key, vec![Extent::Segment { segment: 3, length: 5 }]);
     let whole = [
         (1, bucket(1)),
@@ -344,7 +344,7 @@ fn an_unfinished_rebuild_is_refused() {
         writer.begin_bulk_of(2).expect("begun");
         records.chunks(1).for_each(|group| apply(&mut writer, group).expect("applied"));
         drop(writer);
-        assert!(matches!(index.writer().map(drop), Err(Error::Index { .. })), "what it kept aside is gone");
+        assert!(matches!(index.writer().map(drop), Err(Error::Index { .. })), "the orphans in memory are gone");
     }
     assert!(matches!(Index::open(file_options(&path), STORE).map(drop), Err(Error::Index { .. })));
     Index::destroy(&path).expect("destroyed");
@@ -387,7 +387,7 @@ fn a_long_scan_and_a_search_use_their_indexes() {
 }
 
 #[test]
-fn free_pages_are_given_back_beside_the_writer() {
+fn free_pages_are_removed_while_the_writer_is_open() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("index.db");
     let index = Index::open(file_options(&path), STORE).expect("created");

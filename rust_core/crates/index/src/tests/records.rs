@@ -1,4 +1,4 @@
-//! What each kind of record does to the tables, seen through the reads.
+//! The effect of each kind of record on the tables, seen through reads.
 
 use super::*;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
@@ -58,7 +58,7 @@ fn fails(records: &[Owned]) {
 }
 
 #[test]
-fn a_put_is_head_record_and_count() {
+fn a_put_adds_head_record_and_count() {
     let stored = Version {
         etag: Etag { md5: [5; 16], parts: 10_000 },
         checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Sha1, b"parts"), parts: 10_000 }),
@@ -104,7 +104,7 @@ fn a_deleted_object_leaves_no_row() {
 }
 
 #[test]
-fn a_move_takes_the_object_along() {
+fn a_move_gives_the_object_a_new_key() {
     let moved = |from: &[u8], to: &[u8]| Record::MoveVersion {
         from_bucket: BucketId(1),
         from_key: Bytes::copy_from_slice(from),
@@ -154,7 +154,7 @@ fn named_versions_keep_their_history() {
     assert_eq!(object(&index, 1, b"k").expect("the newest again").sequence, 3);
     assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 10, history: 1, ..Counts::default() });
 
-    // The null version is replaced wherever it stands, and becomes the newest.
+    // The null version is replaced in either table, and becomes the newest.
     apply(&mut writer, &[Owned::new(6, put(1, b"k", 4))]).expect("applied");
     assert_eq!(object(&index, 1, b"k").expect("the newest").sequence, 6);
     assert_eq!(counts(&index, 1), Counts { objects: 1, bytes: 4, history: 1, ..Counts::default() });
@@ -236,7 +236,7 @@ fn only_the_newest_answers_are_kept() {
     let records =
         sequenced(std::iter::once(bucket(1)).chain((0..10_003).flat_map(|number| [create(number), complete(number)])));
     let index = memory();
-    // Across writers: the number of rows is taken from the table, not from memory.
+    // A new writer counts the rows of the table.
     let (first, rest) = records.split_at(15_000);
     apply(&mut index.writer().expect("the writer"), first).expect("applied");
     apply(&mut index.writer().expect("the writer"), rest).expect("applied");
@@ -278,7 +278,7 @@ fn uploads_are_scanned_by_key_then_start_then_id() {
 }
 
 #[test]
-fn a_bucket_goes_with_its_uploads_and_frees_its_name() {
+fn deleting_a_bucket_removes_its_uploads_and_frees_its_name() {
     let renamed = |id| match bucket(id) {
         Record::CreateBucket(bucket) => Record::CreateBucket(Bucket { name: b"name"[..].into(), ..bucket }),
         other => other,
@@ -301,7 +301,7 @@ fn a_bucket_goes_with_its_uploads_and_frees_its_name() {
 }
 
 #[test]
-fn records_that_do_not_fit_the_index_are_refused_whole() {
+fn a_refused_record_changes_nothing() {
     fails(&sequenced([put(1, b"k", 1)]));
     fails(&sequenced([bucket(1), put(1, b"k", 1), Record::DeleteBucket { bucket: BucketId(1) }]));
     fails(&sequenced([bucket(1), Record::DeleteBucket { bucket: BucketId(2) }]));
@@ -310,7 +310,8 @@ fn records_that_do_not_fit_the_index_are_refused_whole() {
     fails(&sequenced([bucket(1), Record::AbortUpload { upload: UploadId([1; 16]) }]));
     fails(&sequenced([bucket(u64::MAX)]));
     fails(&sequenced([bucket(1), put(1, b"k", u64::MAX)]));
-    let content = Owned::new(1, Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() });
+    let content =
+        Owned::new(1, Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() });
     fails(&[content.clone(), content]);
     let placeless = Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);

@@ -1,4 +1,4 @@
-//! The rows that a state demands, counted anew from versions and parts.
+//! The expected rows of a state, counted from versions and parts.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::history::World;
 use super::*;
 
 impl World {
-    /// (bucket, manifest) of everything that refers.
+    /// (bucket, manifest) of every version and part.
     fn manifests(&self) -> impl Iterator<Item = (u64, &[Extent])> {
         let parts = self
             .uploads
@@ -49,7 +49,7 @@ impl World {
         refs
     }
 
-    /// The rows that the state demands, of every table that holds numbers of it.
+    /// The expected rows of every table that holds counts or sizes.
     pub(super) fn rows(&self) -> Vec<String> {
         let mut rows = Vec::new();
         let referred = self.referred();

@@ -1,6 +1,11 @@
 //! Files, pools, snapshots and damage.
 
+use rusqlite::Connection;
+
 use super::*;
+use crate::checkpoint::WAL_PAGES_MAX;
+use crate::database::Backing;
+use crate::pool::Pool;
 
 fn three() -> Vec<Owned> {
     sequenced([bucket(1), put(1, b"a", 1), put(1, b"b", 2)])
@@ -31,7 +36,7 @@ fn keys_are_listed_in_byte_order_within_bounds() {
 }
 
 #[test]
-fn a_scan_ends_when_its_visitor_has_enough() {
+fn a_scan_ends_when_its_visitor_returns_false() {
     let index = applied(&three());
     let mut seen = 0;
     let reader = index.read().expect("a reader");
@@ -61,14 +66,14 @@ fn a_file_index_comes_back_with_rows_and_position() {
 }
 
 #[test]
-fn a_foreign_index_is_told_from_a_broken_one() {
+fn a_foreign_index_and_a_broken_one_cause_different_errors() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("index.db");
     drop(Index::open(file_options(&path), STORE).expect("created"));
     let opened = |store| Index::open(file_options(&path), store).map(drop);
     assert!(matches!(opened([8; 16]), Err(Error::Foreign { .. })));
 
-    crate::open_by_hand(&path).pragma_update(None, "user_version", 99).expect("changed");
+    crate::open_raw(&path).pragma_update(None, "user_version", 99).expect("changed");
     assert!(matches!(opened(STORE), Err(Error::Index { .. })));
 
     std::fs::write(&path, b"SQLite format 3\0 and then nothing of the kind, for more than a header's length ........")
@@ -142,11 +147,11 @@ fn one_writer_at_a_time() {
 }
 
 #[test]
-fn the_pool_keeps_to_its_bounds() {
+fn the_pool_keeps_its_limits() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("index.db");
     let index = Index::open(file_options(&path), STORE).expect("created");
-    let Backing::File { pool, .. } = &index.shared.backing else { panic!("an index on disk has a pool") };
+    let Backing::File { pool, .. } = &index.database.backing else { panic!("an index on disk has a pool") };
     let readers: Vec<_> = (0..4).map(|_| index.read().expect("a reader")).collect();
     assert_eq!(sizes(pool), (4, 0));
     std::thread::scope(|scope| {
@@ -162,7 +167,7 @@ fn the_pool_keeps_to_its_bounds() {
 }
 
 #[test]
-fn who_finds_every_reader_out_is_refused_after_a_while() {
+fn a_caller_that_finds_all_readers_in_use_times_out() {
     let dir = tempfile::tempdir().expect("a directory");
     let index = Index::open(file_options(&dir.path().join("index.db")), STORE).expect("created");
     let readers: Vec<_> = (0..4).map(|_| index.read().expect("a reader")).collect();
@@ -185,7 +190,7 @@ fn without_idle_readers_each_is_opened_and_closed() {
     assert_eq!(index.connections(), Connections { misses: 3, ..Connections::default() });
 }
 
-/// How many readers exist, and how many of them nobody uses.
+/// How many readers exist, and how many of them are idle.
 fn sizes(pool: &Pool) -> (u32, u32) {
     let Connections { open, idle, .. } = pool.connections();
     (open, idle)
@@ -197,7 +202,7 @@ fn readers_age() {
     let path = dir.path().join("index.db");
     let options = IndexOptions { lifetime: Duration::from_millis(60), ..file_options(&path) };
     let index = Index::open(options, STORE).expect("created");
-    let Backing::File { pool, .. } = &index.shared.backing else { panic!("an index on disk has a pool") };
+    let Backing::File { pool, .. } = &index.database.backing else { panic!("an index on disk has a pool") };
     drop(index.read().expect("a reader"));
     assert_eq!(sizes(pool), (1, 1));
     let old = index.read().expect("a reader");
@@ -212,17 +217,17 @@ fn readers_age() {
 }
 
 #[test]
-fn readers_that_idle_too_long_are_closed_by_and_by() {
+fn idle_readers_past_their_lifetime_are_closed() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("index.db");
     let options = IndexOptions { lifetime: Duration::from_millis(300), ..file_options(&path) };
     let index = Index::open(options, STORE).expect("created");
     drop((index.read().expect("a reader"), index.read().expect("a reader")));
-    index.tidy();
+    index.close_expired_readers();
     assert_eq!(index.connections(), Connections { misses: 2, open: 2, idle: 2, ..Connections::default() });
     std::thread::sleep(Duration::from_millis(320));
     let out = index.read().expect("a reader");
-    index.tidy();
+    index.close_expired_readers();
     assert_eq!(index.connections(), Connections { misses: 3, open: 1, ..Connections::default() }, "what is out stays");
     drop(out);
     drop(index.read().expect("a reader"));
@@ -238,7 +243,7 @@ fn readers_cannot_write() {
 }
 
 #[test]
-fn a_checkpoint_empties_the_backlog() {
+fn a_checkpoint_moves_all_pages() {
     let dir = tempfile::tempdir().expect("a directory");
     let index = Index::open(file_options(&dir.path().join("index.db")), STORE).expect("created");
     apply(&mut index.writer().expect("the writer"), &three()).expect("applied");
@@ -266,7 +271,7 @@ fn a_bulk_load_that_stops_halfway_leaves_an_earlier_state() {
 }
 
 #[test]
-fn a_serialized_index_lives_on() {
+fn a_serialized_index_can_be_opened_again() {
     let index = applied(&three());
     let bytes = index.serialize().expect("serialized");
     let copy = Index::open_serialized(&bytes, STORE).expect("opened");
@@ -280,7 +285,7 @@ fn a_serialized_index_lives_on() {
     assert!(Index::open_serialized(b"", STORE).is_err());
 }
 
-/// Work that a cached statement did since it was last asked, in steps of SQLite's machine: exact and repeatable.
+/// Steps of SQLite's virtual machine that a cached statement took since the last call: exact and repeatable.
 fn steps(index: &Index, sql: &str) -> i32 {
     let reader = index.read().expect("a reader");
     let counted = reader.with(|conn| Ok(conn.prepare_cached(sql)?.reset_status(rusqlite::StatementStatus::VmStep)));
@@ -288,7 +293,7 @@ fn steps(index: &Index, sql: &str) -> i32 {
 }
 
 #[test]
-fn a_page_costs_what_it_holds() {
+fn the_cost_of_a_page_grows_with_its_rows() {
     let puts = |count: u32| (0..count).map(|number| put(1, &number.to_be_bytes(), 1));
     let cost = |records: Vec<Record>| {
         let index = applied(&sequenced([bucket(1)].into_iter().chain(records)));
@@ -319,7 +324,7 @@ fn a_seek_is_planned_once() {
 }
 
 #[test]
-fn a_page_of_uploads_costs_what_it_holds() {
+fn the_cost_of_a_page_of_uploads_grows_with_its_rows() {
     let cost = |count: u64| {
         let uploads = (0..count).map(|number| {
             Record::CreateUpload(Upload {
@@ -356,7 +361,7 @@ fn threads_may_share_an_index() {
 }
 
 #[test]
-fn the_wal_starts_over_beside_readers_and_the_writer() {
+fn the_wal_starts_over_while_readers_and_the_writer_are_open() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("index.db");
     let index = Index::open(file_options(&path), STORE).expect("created");
@@ -378,18 +383,18 @@ fn the_wal_starts_over_beside_readers_and_the_writer() {
         assert_eq!(state.pending, 0);
     }
     let wal = std::fs::metadata(path.with_extension("db-wal")).expect("the WAL").len();
-    assert!(largest > 0 && wal < 3 * maintenance::WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
+    assert!(largest > 0 && wal < 3 * WAL_PAGES_MAX * 4096, "the WAL grew to {wal} bytes");
 }
 
 #[test]
-fn records_that_found_no_room_are_applied_later() {
+fn records_that_met_a_full_disk_are_applied_later() {
     let dir = tempfile::tempdir().expect("a directory");
     let index = Index::open(file_options(&dir.path().join("index.db")), STORE).expect("created");
     let mut writer = index.writer().expect("the writer");
     apply(&mut writer, &three()).expect("applied");
     let before = index.dump().expect("a dump");
     let many: Vec<_> = (4..4000).map(|sequence| Owned::new(sequence, put(1, &sequence.to_be_bytes(), 1))).collect();
-    // The least that SQLite takes is what the database has.
+    // SQLite never limits a database below its size.
     writer.limit_pages(1).expect("limited");
     for _ in 0..2 {
         assert!(matches!(apply(&mut writer, &many), Err(Error::StorageFull)));
@@ -401,13 +406,37 @@ fn records_that_found_no_room_are_applied_later() {
     assert_eq!(index.dump().expect("a dump"), applied(&all).dump().expect("a dump"));
 }
 
+/// The callback outlives a transaction that was rolled back.
+#[test]
+fn removed_segments_are_reported_even_after_a_full_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let index = Index::open(file_options(&dir.path().join("index.db")), STORE).expect("created");
+    let mut writer = index.writer().expect("the writer");
+    let (sender, removed) = std::sync::mpsc::channel();
+    writer.on_segment_removal(Box::new(move |segment, record| {
+        sender.send((segment, record.to_vec())).expect("the test waits");
+    }));
+    let content = Record::Content { fingerprint: Fingerprint([1; 32]), shared: false, bytes: Bytes::from_static(b"x") };
+    let extents = vec![Extent::Blob { blob: 2, start: 0, length: 1 }];
+    let manifest = vec![Extent::Segment { segment: 3, length: 1 }];
+    let naming = Record::PutVersion(Version { manifest, ..version(1, b"a", 1) });
+    let records = sequenced([bucket(1), content, Record::Segment { extents }, naming]);
+    apply(&mut writer, &records).expect("applied");
+    writer.limit_pages(1).expect("limited");
+    let many: Vec<_> = (5..4000).map(|sequence| Owned::new(sequence, put(1, &sequence.to_be_bytes(), 1))).collect();
+    assert!(matches!(apply(&mut writer, &many), Err(Error::StorageFull)));
+    writer.limit_pages(1 << 30).expect("lifted");
+    apply(&mut writer, &[Owned::new(5, delete(1, b"a"))]).expect("applied");
+    assert_eq!(removed.try_iter().collect::<Vec<_>>(), [(3, records[2].payload.to_vec())]);
+}
+
 #[test]
 fn a_damaged_definition_is_found() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("index.db");
     drop(Index::open(file_options(&path), STORE).expect("created"));
     let mut bytes = std::fs::read(&path).expect("read");
-    // SQLite leaves older copies in the page: all of them.
+    // SQLite leaves older copies in the page, so all of them are changed.
     let copies: Vec<_> = (0..bytes.len() - 11).filter(|at| bytes[*at..].starts_with(b"modified_ms")).collect();
     assert!(!copies.is_empty());
     copies.iter().for_each(|at| bytes[*at] ^= 1);

@@ -1,13 +1,13 @@
-//! The exact numbers of buckets, and those that a transaction changes: they are kept in memory and written back at its end,
-//! so that a put does not pay for them.
+//! The exact counts of buckets. A transaction keeps those that it changes in memory and writes them at its end, so that
+//! a put costs no update of its bucket's row.
 
 use std::collections::hash_map::Entry;
 
 use rusqlite::Connection;
 
-use super::error::Result;
-use super::numbers::NumberMap;
-use super::{failure, loaded_int, stored_int};
+use super::columns::{loaded_int, stored_int};
+use super::error::{Result, failure};
+use super::id_map::IdMap;
 
 /// What a bucket holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Counts {
     pub history: u64,
     /// The sum of the lengths of all extents of its versions and of parts of its open uploads.
     pub logical: u64,
-    /// Of the distinct blobs that these refer to, and of inline content, bytes.
+    /// Bytes of the distinct blobs that these refer to, and of inline content.
     pub stored: u64,
 }
 
@@ -51,38 +51,38 @@ pub(super) fn stored_counts(conn: &Connection, bucket: i64) -> Result<Option<Cou
     }))
 }
 
-/// The numbers of the buckets that a transaction touched.
+/// The counts of the buckets that a transaction has read or changed.
 #[derive(Default)]
-pub(super) struct Tallies {
-    touched: NumberMap<Counts>,
+pub(super) struct BucketCounts {
+    cached: IdMap<Counts>,
 }
 
-impl Tallies {
+impl BucketCounts {
     /// # Errors
-    /// `Index` when the bucket does not exist: then the index does not fit the log.
+    /// `Index` when the bucket does not exist: the index does not match the log.
     pub(super) fn of(&mut self, conn: &Connection, bucket: i64) -> Result<&mut Counts> {
-        self.find(conn, bucket)?.ok_or_else(|| failure("a record names a bucket that is not there"))
+        self.find(conn, bucket)?.ok_or_else(|| failure("a record names a bucket that does not exist"))
     }
 
     /// `None` when the bucket does not exist.
     pub(super) fn find(&mut self, conn: &Connection, bucket: i64) -> Result<Option<&mut Counts>> {
-        match self.touched.entry(bucket) {
+        match self.cached.entry(bucket) {
             Entry::Occupied(entry) => Ok(Some(entry.into_mut())),
             Entry::Vacant(entry) => Ok(stored_counts(conn, bucket)?.map(|counts| entry.insert(counts))),
         }
     }
 
-    /// The bucket is gone.
+    /// To be called when the bucket is deleted.
     pub(super) fn forget(&mut self, bucket: i64) {
-        self.touched.remove(&bucket);
+        self.cached.remove(&bucket);
     }
 
-    /// Writes the numbers back; part of the transaction.
+    /// Writes the counts; part of the transaction.
     pub(super) fn write(&mut self, conn: &Connection) -> Result<()> {
         let mut update = conn.prepare_cached(
             "UPDATE buckets SET objects = ?2, bytes = ?3, history = ?4, logical = ?5, stored = ?6 WHERE id = ?1",
         )?;
-        for (bucket, counts) in self.touched.drain() {
+        for (bucket, counts) in self.cached.drain() {
             let (objects, history) = (stored_int(counts.objects)?, stored_int(counts.history)?);
             let (logical, stored) = (stored_int(counts.logical)?, stored_int(counts.stored)?);
             update.execute((bucket, objects, stored_int(counts.bytes)?, history, logical, stored))?;

@@ -658,12 +658,12 @@ class Core:
         """
 
     def health(self) -> Health:
-        """How the store is. May look at the disk."""
+        """The condition of the store. May read from the disk."""
 
-    def authorize(
+    def authenticate_root(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]]
     ) -> bytes | tuple[int, str, str]:
-        """Whether a request may use the operator's tools, without blocking. Arguments as in `accept`.
+        """Checks that root has signed a request to the admin API, without blocking. Arguments as in `accept`.
 
         Anything but GET and HEAD is granted once: the very same request is refused from then on.
 
@@ -672,7 +672,7 @@ class Core:
         """
 
     def stats(self) -> Stats:
-        """What the store holds and takes. Blocks.
+        """Counts and sizes of what is stored. Blocks.
 
         Raises:
             StoreError: the index or a directory cannot be read.
@@ -793,7 +793,7 @@ class Request:
             host: the client's address; what the bodies of one client take of the budget is bounded.
 
         Raises:
-            RuntimeError: the request streams no body.
+            RuntimeError: the body of the request is not streamed.
         """
 
 @final

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_dedup::chunker::Chunker;
 use orcas_gateway::lane::now_ms;
-use orcas_gateway::{AnswerBody, Request};
+use orcas_gateway::{Request, ResponseBody};
 use orcas_http::Query;
 use orcas_log::Batch;
 use orcas_record::{BucketId, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId, content_kind, encode};
@@ -30,7 +30,7 @@ use orcas_s3::query::ListObjectsV2Query;
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::{Understood, check_supported};
 use orcas_s3::xml::lists::{ObjectEntry, ObjectList, Owner};
-use orcas_sigv4::{Policy, SKEW_MAX_MS, SigningKeys, authorize, sha256_hex};
+use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 
 use lane::{HOST, Server, Signed, credential};
 use objects::{CONTENT_TYPE, OBJECTS, Object, Objects, object, small};
@@ -131,9 +131,10 @@ fn requests(data: &Path) {
     let get = object_and_get(&server);
     get.head(|head| {
         let (keys, known) = (SigningKeys::new(), credential());
-        let policy = Policy { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS, version_two: None };
+        let requirements =
+            Requirements { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS, version_two: None };
         count("verify-signature-of-get", REQUESTS, |_| {
-            black_box(authorize(black_box(head), &policy, &keys, &|_| Some(known.clone())).expect("verified"));
+            black_box(authenticate(black_box(head), &requirements, &keys, &|_| Some(known.clone())).expect("verified"));
         });
         count("resolve-get", REQUESTS, |_| {
             let head = black_box(head);
@@ -148,7 +149,7 @@ fn requests(data: &Path) {
         let request = server.accept(head);
         let answer = |request: &Arc<dyn Request>| {
             let answer = Arc::clone(request).start(&[], 0).expect("at hand, because it was just read");
-            assert!(answer.status == 200 && matches!(answer.body, AnswerBody::Bytes(_)), "status {}", answer.status);
+            assert!(answer.status == 200 && matches!(answer.body, ResponseBody::Bytes(_)), "status {}", answer.status);
             answer
         };
         count("answer-get-1kib-cached", REQUESTS, |_| drop(black_box(answer(black_box(&request)))));

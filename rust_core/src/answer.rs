@@ -1,6 +1,6 @@
-//! Answers as Python objects: whatever of one goes on the wire behind its start line and Date is one bytes object.
+//! Responses as Python objects. Everything that is sent after the status line and Date is one bytes object.
 //!
-//! The fields of a response are Python objects already, so that reading one is a member access and no call.
+//! The fields of a response are Python objects, so that reading one is a member access and not a call.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyInt};
 
 use super::piece;
-use orcas_gateway::answer::{Answer, AnswerBody};
+use orcas_gateway::response::ResponseBody;
 use orcas_gateway::{Event, Lane, download};
 
 /// A whole response, ready for the wire.
@@ -22,12 +22,12 @@ pub struct Response {
 }
 
 impl Response {
-    pub fn new(py: Python<'_>, lane: &Arc<Lane>, answer: Answer) -> PyResult<Self> {
+    pub fn new(py: Python<'_>, lane: &Arc<Lane>, answer: orcas_gateway::Response) -> PyResult<Self> {
         let lines = answer.headers.as_bytes();
         let (rest, download) = match answer.body {
-            AnswerBody::Empty => (rest(py, lines, b"")?, py.None()),
-            AnswerBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
-            AnswerBody::Pieces(pieces) => {
+            ResponseBody::Empty => (rest(py, lines, b"")?, py.None()),
+            ResponseBody::Bytes(body) => (rest(py, lines, &body)?, py.None()),
+            ResponseBody::Pieces(pieces) => {
                 let download = Download { pieces, lane: Arc::clone(lane) };
                 (rest(py, lines, b"")?, Py::new(py, download)?.into_any())
             }
@@ -42,7 +42,7 @@ impl Response {
     }
 }
 
-/// What the log is to say about an error.
+/// What the log says about an error.
 #[pyclass(frozen, get_all, module = "orcas._core")]
 pub struct ErrorNote {
     request_id: String,
@@ -77,7 +77,7 @@ fn rest(py: Python<'_>, lines: &[u8], body: &[u8]) -> PyResult<Py<PyBytes>> {
     Ok(bytes.unbind())
 }
 
-/// A large body on its way out.
+/// A large body that is being sent.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Download {
     pieces: Arc<download::Download>,
@@ -99,7 +99,7 @@ impl Download {
     }
 }
 
-/// A view of a piece, or the reason for the log why there is none as text.
+/// A view of a piece; or, as text for the log, the reason why there is none.
 pub fn piece_object(
     py: Python<'_>,
     piece: Result<orcas_base::buffers::Buffer, orcas_gateway::problem::Problem>,

@@ -1,4 +1,4 @@
-//! Checks of a store as Python asks for them, and their reports as dicts.
+//! Checks and repairs of a store, and their reports as dicts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::core::{Options, environment, store_error};
+use super::errors::store_error;
+use super::options::{Options, environment};
 use orcas_engine::{self as engine, CheckOptions, CheckReport, IndexState, Repaired, ScrubProgress};
 
-/// How far a check is. Any thread may look, or end it.
+/// The progress of a check, which any thread may read. Any thread may also cancel the check.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct CheckProgress {
     inner: Arc<engine::CheckProgress>,
@@ -44,7 +45,7 @@ impl CheckProgress {
         self.inner.total_bytes.load(Ordering::Relaxed)
     }
 
-    /// The check fails at its next look.
+    /// Makes the check fail as soon as it notices.
     fn cancel(&self) {
         self.inner.cancelled.store(true, Ordering::Relaxed);
     }
@@ -104,7 +105,7 @@ pub struct Report {
     given_up: Option<GivenUp>,
 }
 
-/// What a repair went on without.
+/// What a repair with accepted losses dropped.
 #[derive(IntoPyObject)]
 struct GivenUp {
     losses: Vec<Loss>,
@@ -264,7 +265,7 @@ struct ScrubDamage {
     detail: String,
 }
 
-/// How the scrub is doing.
+/// The progress of the scrub.
 #[derive(IntoPyObject)]
 pub struct ScrubState {
     rate: u64,
@@ -293,7 +294,7 @@ impl From<ScrubProgress> for ScrubState {
     }
 }
 
-/// Checks the store in a directory that nobody has open, and changes nothing. Blocks.
+/// Checks a store that is not open, and changes nothing. Blocks.
 #[pyfunction]
 pub fn check_store(
     py: Python<'_>,
@@ -309,8 +310,8 @@ pub fn check_store(
     checked.map(Report::from).map_err(store_error)
 }
 
-/// Builds the index of a store that nobody has open from its log, where that is needed and can be done; with
-/// `accept_loss` the log is rewritten first where it is damaged. Blocks.
+/// Rebuilds the index of a store that is not open from its log, if that is needed and possible. With `accept_loss`, a
+/// damaged log is rewritten first. Blocks.
 #[pyfunction]
 pub fn repair_store(
     py: Python<'_>,

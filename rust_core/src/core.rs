@@ -1,32 +1,27 @@
 //! The process-wide object behind every request: the open engine and the request lane.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use super::StoreError;
 use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::describe::{Description, Diagnosis, Recovery};
+use super::errors::{StoreError, store_error};
+use super::options::{Options, environment};
 use super::request::Request;
 use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
-use orcas_engine::{
-    CheckOptions, Effort, Engine, EngineOptions, Environment, IndexPlace, Replayed, SystemClock, salvage_store,
-};
-use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{AccessKey, Answer, Event, Identities, Lane, LaneOptions};
+use orcas_gateway::{AccessKey, Event, Identities, Lane};
 use orcas_http::{Headers, RequestHead};
-use orcas_record::{Durability, RefLevel};
 use orcas_sigv4::Credential;
 
-/// Bodies above this many bytes are taken without the GIL.
+/// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
 
 #[pyclass(frozen, module = "orcas._core")]
@@ -37,7 +32,7 @@ pub struct Core {
     replayed: Replayed,
 }
 
-/// How the store is.
+/// The condition of the store.
 #[pyclass(frozen, get_all, module = "orcas._core")]
 pub struct Health {
     status: &'static str,
@@ -48,104 +43,6 @@ pub struct Health {
     lag_bytes: u64,
     lag_records: u64,
     pools: Pools,
-}
-
-pub fn store_error(error: Error) -> PyErr {
-    StoreError::new_err(error.to_string())
-}
-
-fn durability(name: &str) -> PyResult<Durability> {
-    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown durability {name}"));
-    Durability::from_name(name).ok_or_else(unknown)
-}
-
-fn ref_level(name: &str) -> PyResult<RefLevel> {
-    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown reference level {name}"));
-    RefLevel::from_name(name).ok_or_else(unknown)
-}
-
-/// Settings of the engine and the lane, as the control plane hands them over.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-pub struct Options {
-    data: PathBuf,
-    batch_write_enabled: bool,
-    max_batch_write_file_size: u64,
-    write_buffer_window_sec: f64,
-    max_write_buffer_size: u64,
-    max_write_buffer_count: u32,
-    chunk_size: u32,
-    durability: String,
-    ref_level: String,
-    sync_interval_ms: u64,
-    db_max_open_conns: u32,
-    db_max_idle_conns: u32,
-    db_conn_max_lifetime_sec: u64,
-    log_file_size: u64,
-    pack_size: u64,
-    reclaim_bytes_per_sec: u64,
-    scrub_bytes_per_sec: u64,
-    reserve: u64,
-    ballast: u64,
-    pooling_enabled: bool,
-    region: String,
-    strict_region: bool,
-    presign_v2: bool,
-    domains: Vec<String>,
-    body_budget: u64,
-    workers: usize,
-    explain_signatures: bool,
-}
-
-impl Options {
-    pub fn engine(&self) -> PyResult<EngineOptions> {
-        Ok(EngineOptions {
-            data: self.data.clone(),
-            batch_write_enabled: self.batch_write_enabled,
-            write_buffer_window: Duration::from_secs_f64(self.write_buffer_window_sec),
-            max_write_buffer_size: self.max_write_buffer_size,
-            max_write_buffer_count: self.max_write_buffer_count,
-            chunk_size: self.chunk_size,
-            durability: durability(&self.durability)?,
-            ref_level: ref_level(&self.ref_level)?,
-            sync_interval: Duration::from_millis(self.sync_interval_ms),
-            db_max_open: self.db_max_open_conns,
-            db_max_idle: self.db_max_idle_conns,
-            db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
-            log_file_size: self.log_file_size,
-            pack_size: self.pack_size,
-            reclaim_rate: self.reclaim_bytes_per_sec,
-            scrub_rate: self.scrub_bytes_per_sec,
-            reserve: self.reserve,
-            ballast: self.ballast,
-            pooling_enabled: self.pooling_enabled,
-        })
-    }
-
-    fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {
-        LaneOptions {
-            instant_upload: ref_level != RefLevel::Off,
-            salvage,
-            region: self.region,
-            strict_region: self.strict_region,
-            presign_v2: self.presign_v2,
-            domains: self.domains,
-            whole_body_max: self.max_batch_write_file_size,
-            body_budget: self.body_budget,
-            workers: self.workers,
-            explains: self.explain_signatures,
-        }
-    }
-}
-
-/// The machine's own.
-pub fn environment() -> Environment {
-    Environment {
-        fs: Arc::new(RealFileSystem),
-        clock: Arc::new(SystemClock::new()),
-        random: Arc::new(SystemRandom),
-        index: IndexPlace::File,
-    }
 }
 
 /// The signing keys in force: (access key, secret, owner id) each.
@@ -181,7 +78,7 @@ impl Core {
         Ok(Self { lane, engine: Mutex::new(Some(engine)), replayed })
     }
 
-    /// Opens what is left of a store for reading, without changing anything in it, and says what is not whole. Blocks
+    /// Opens what is left of a store for reading, without changing anything in it, and reports what is damaged. Blocks
     /// while everything is read.
     #[staticmethod]
     fn salvage(
@@ -204,7 +101,7 @@ impl Core {
         Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed }, report.into()))
     }
 
-    /// Finishes what was submitted, flushes and gives the lock back. Blocks. Without effect when called again.
+    /// Finishes submitted work, flushes and releases the lock. Blocks. Without effect when called again.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let engine = self.engine.lock().take();
         let Some(engine) = engine else { return Ok(()) };
@@ -215,7 +112,7 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies a request head: a Request to go on with, or the Response that refuses it. The first `root` bytes of the
+    /// Verifies a request head: returns a Request, or the Response that refuses it. The first `root` bytes of the
     /// path are signed, and name neither bucket nor key.
     #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
     fn accept<'py>(
@@ -270,7 +167,7 @@ impl Core {
         Ok(self.lane.describe(&head, root).into())
     }
 
-    /// What is wrong with the signature of a head that was refused, for the log. None: nothing that could be told.
+    /// What is wrong with the signature of a refused head, for the log. None if no cause was found.
     fn diagnose(
         &self,
         py: Python<'_>,
@@ -285,12 +182,12 @@ impl Core {
         Ok(py.detach(|| self.lane.diagnose(&head)).map(Diagnosis::from))
     }
 
-    /// What the start had to do.
+    /// What was done at the start.
     fn recovery(&self) -> Recovery {
         self.replayed.into()
     }
 
-    /// The answer to a request that Python failed to handle; it ends the connection.
+    /// The response to a request that Python failed to handle. It ends the connection.
     fn failure<'py>(&self, py: Python<'py>, method: &str, raw_path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         let envelope = self.lane.envelope(method.as_bytes(), raw_path);
         let problem = Problem::from(orcas_s3::ErrorCode::InternalError);
@@ -331,9 +228,9 @@ impl Core {
         }
     }
 
-    /// Whether a request head may use the operator's tools: the SHA-256 that its body must have, or the refusal's
-    /// status, code and message.
-    fn authorize<'py>(
+    /// Checks that root has signed a request to the admin API: the SHA-256 that its body must have, or the status, code
+    /// and message of the refusal.
+    fn authenticate_root<'py>(
         &self,
         py: Python<'py>,
         method: &str,
@@ -348,7 +245,7 @@ impl Core {
         judge(&self.lane, &head).into_object(py)
     }
 
-    /// What the store holds and takes. Blocks.
+    /// Counts and sizes of what is stored. Blocks.
     fn stats(&self, py: Python<'_>) -> PyResult<Stats> {
         py.detach(|| self.lane.engine.usage()).map(Stats::from).map_err(store_error)
     }
@@ -363,7 +260,7 @@ impl Core {
         self.lane.engine.reclaim_progress().into()
     }
 
-    /// Checks the whole store beside its work. Blocks; `progress` shows how far it is and ends it.
+    /// Checks the whole open store. Blocks; `progress` shows how far it is and can cancel it.
     fn check(
         &self,
         py: Python<'_>,
@@ -377,19 +274,19 @@ impl Core {
         py.detach(|| self.lane.engine.check(&options, &progress)).map(Report::from).map_err(store_error)
     }
 
-    /// How the scrub in the background is doing.
+    /// The progress of the scrub in the background.
     fn scrub_progress(&self) -> ScrubState {
         self.lane.engine.scrub_progress().into()
     }
 
-    /// Makes everything acknowledged durable and keeps the files of this moment. Blocks.
+    /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.
     fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
         py.detach(|| Hold::take(&self.lane.engine)).map_err(store_error)
     }
 }
 
 impl Core {
-    fn response<'py>(&self, py: Python<'py>, answer: Answer) -> PyResult<Bound<'py, PyAny>> {
+    fn response<'py>(&self, py: Python<'py>, answer: orcas_gateway::Response) -> PyResult<Bound<'py, PyAny>> {
         let response = Response::new(py, &self.lane, answer)?;
         Ok(Bound::new(py, response)?.into_any())
     }

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// Who asked for what, as far as a head tells; nothing of it is verified.
+/// Who asked for what, according to the head. Nothing of it is verified.
 #[derive(IntoPyObject)]
 pub struct Description {
     operation: Option<&'static str>,
@@ -18,7 +18,7 @@ impl From<orcas_gateway::Description> for Description {
     }
 }
 
-/// What is wrong with a signature. Texts of a client's, so bytes that are not UTF-8 are replaced.
+/// What is wrong with a signature. The texts contain bytes of the client; those that are not UTF-8 are replaced.
 #[derive(IntoPyObject)]
 pub struct Diagnosis {
     cause: Option<String>,
@@ -38,7 +38,7 @@ impl From<orcas_sigv4::Diagnosis> for Diagnosis {
     }
 }
 
-/// What a start had to do.
+/// What was done at a start.
 #[derive(IntoPyObject)]
 pub struct Recovery {
     batches: u64,

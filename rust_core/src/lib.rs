@@ -1,7 +1,8 @@
-//! The extension module `orcas._core`: the sole importer of pyo3. Converts, detaches, calls, converts back.
+//! The extension module `orcas._core`, the only crate that imports pyo3. A call converts its arguments, releases the GIL
+//! if the work may take longer than about 20 µs, calls the engine or the gateway, and converts the result.
 //!
-//! Work that may take longer than about 20 µs runs without the GIL. Threads of Rust never hold or touch Python
-//! objects: they know a request by the number of its slot, and what they complete is converted in `Core.drain`.
+//! Threads of Rust never hold or touch Python objects. They know a request by the number of its slot, and `Core.drain`
+//! converts what they have completed.
 #![cfg(feature = "python")]
 
 const _: () = assert!(!orcas_base::planted::PLANTED, "deliberate defects are never shipped");
@@ -11,8 +12,10 @@ mod checks;
 mod core;
 mod describe;
 mod digests;
+mod errors;
 mod format;
 mod load;
+mod options;
 mod piece;
 mod request;
 mod room;
@@ -21,13 +24,6 @@ mod tools;
 use pyo3::prelude::*;
 
 use orcas_s3::Operation;
-
-pyo3::create_exception!(
-    _core,
-    StoreError,
-    pyo3::exceptions::PyException,
-    "The store cannot be opened, read or closed in order. The message is one sentence."
-);
 
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -52,7 +48,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(format::format_content_range, module)?)?;
     module.add_function(wrap_pyfunction!(format::set_object_headers, module)?)?;
     module.add_function(wrap_pyfunction!(format::set_object_headers_with_content_type, module)?)?;
-    module.add("StoreError", module.py().get_type::<StoreError>())?;
+    module.add("StoreError", module.py().get_type::<errors::StoreError>())?;
     module.add("OPERATIONS", Operation::ALL.iter().map(|operation| operation.name()).collect::<Vec<_>>())?;
     module.add("FLOW_MORE", request::FLOW_MORE)?;
     module.add("FLOW_WAIT", request::FLOW_WAIT)?;

@@ -1,4 +1,4 @@
-//! A load on a server as Python asks for it, and what it came to as dicts.
+//! A load on a server, and its results as dicts.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use orcas_load::{self as load, Histogram, LoadError, Operation, Phase, Sizes, Tally};
 
-/// The server, the bucket, and who signs.
+/// The server, the bucket, and the key that signs.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Target {
@@ -24,7 +24,7 @@ pub struct Target {
     timeout_sec: f64,
 }
 
-/// What is asked.
+/// The operations of a load.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Workload {
@@ -119,7 +119,7 @@ struct OperationReport {
     latency_ms: Option<Latency>,
 }
 
-/// What a phase, or several, came to.
+/// The results of one phase or several.
 #[derive(IntoPyObject)]
 pub struct LoadReport {
     seconds: f64,
@@ -193,17 +193,17 @@ impl Load {
         Ok(Self { inner: load.map_err(|error| wrong(&error.to_string()))? })
     }
 
-    /// Begins to write the objects that are there before the clock starts.
+    /// Begins to write the objects that exist before the measurement.
     fn prepare(&self) -> PyResult<()> {
         self.inner.start(Phase::Prepare).map_err(failed)
     }
 
-    /// Begins the mix of operations, until so many were begun.
+    /// Begins the mix of operations, for a number of operations.
     fn run_count(&self, operations: u64) -> PyResult<()> {
         self.inner.start(Phase::Count(operations)).map_err(failed)
     }
 
-    /// Begins the mix of operations, for so long; `counts` says whether it enters the total.
+    /// Begins the mix of operations, for a time; `counts` says whether it enters the total.
     fn run_seconds(&self, seconds: f64, counts: bool) -> PyResult<()> {
         let length = Duration::try_from_secs_f64(seconds).map_err(|_| wrong("the seconds are none"))?;
         let phase = if counts { Phase::Time(length) } else { Phase::Warm(length) };

@@ -1,4 +1,4 @@
-//! Verified requests and bodies on their way in, as Python objects.
+//! Verified requests and arriving bodies as Python objects.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn names_bucket(host: &[u8], domains: Vec<String>) -> bool {
     hosted_bucket(host, &domains).is_some()
 }
 
-/// A verified, typed request; opaque but for what the dispatcher needs.
+/// A verified, typed request. Python sees only what the dispatcher needs.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Request {
     pub inner: Arc<dyn orcas_gateway::Request>,
@@ -46,7 +46,7 @@ impl Request {
         self.inner.envelope().request_id()
     }
 
-    /// Whether the body is taken in piece by piece.
+    /// Whether the body is streamed.
     #[getter]
     fn streams(&self) -> bool {
         matches!(self.inner.body(), BodyPlan::Stream(_))
@@ -58,7 +58,7 @@ impl Request {
         self.inner.body().whole_max()
     }
 
-    /// Takes memory for a collected body; False: a completion for `slot` follows when it was taken.
+    /// Takes memory of the budget for a collected body. False: not yet; a completion for `slot` follows then.
     fn admit(&self, slot: u32) -> bool {
         Arc::clone(&self.inner).admit(slot)
     }
@@ -68,26 +68,26 @@ impl Request {
         self.inner.body_read();
     }
 
-    /// Begins to take a streamed body in, from the client at `host`.
+    /// Starts receiving a streamed body from the client at `host`.
     fn open_body(&self, host: &str) -> PyResult<BodySink> {
         let stream = self.inner.open_body(host);
-        let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the request streams no body"))?;
+        let stream = stream.ok_or_else(|| PyRuntimeError::new_err("the body of the request is not streamed"))?;
         Ok(BodySink { stream, request: Arc::clone(&self.inner), lent: Mutex::new(None) })
     }
 }
 
-/// A large body on its way in. Dropped or aborted, nothing of it is stored.
+/// An arriving large body. If it is dropped or aborted, nothing of it is stored.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct BodySink {
     stream: UploadStream,
     request: Arc<dyn orcas_gateway::Request>,
-    /// For the read under way.
+    /// The memory of the read in progress.
     lent: Mutex<Option<Room>>,
 }
 
 #[pymethods]
 impl BodySink {
-    /// Asks for room for a piece that has come: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
+    /// Asks for memory for a piece that has arrived: FLOW_MORE, FLOW_WAIT (a completion for `slot` says when to ask again), or
     /// FLOW_STOP (the body is refused: call `finish`).
     fn admit(&self, slot: u32) -> u8 {
         code(self.stream.admit(self.resume(slot)))
@@ -109,19 +109,19 @@ impl BodySink {
 
     /// Memory for a read of at most `limit` bytes, in place of a piece. Asking again takes the first back.
     fn lend<'py>(&self, py: Python<'py>, limit: u64) -> PyResult<Bound<'py, PyMemoryView>> {
-        let room = self.stream.lend(limit).ok_or_else(|| PyRuntimeError::new_err("nothing is to be read"))?;
+        let room = self.stream.lend(limit).ok_or_else(|| PyRuntimeError::new_err("there is nothing to read"))?;
         *self.lent.lock() = Some(room.clone());
         room::view(py, room)
     }
 
-    /// Takes what was read into the memory that was lent. True: the socket may be read on; else ask `ready`.
+    /// Takes what was read into the lent memory. True: the socket may be read on; otherwise ask `ready`.
     fn filled(&self, count: usize) -> PyResult<bool> {
         let lent = self.lent.lock().take().ok_or_else(|| PyRuntimeError::new_err("no memory was lent"))?;
         let length = lent.length();
         Ok(self.stream.fill(room::filled(lent, count)?, length))
     }
 
-    /// Takes the memory back that was lent, for nothing came.
+    /// Takes the lent memory back, because nothing was read.
     fn rest(&self) {
         *self.lent.lock() = None;
         self.stream.rest();
@@ -133,7 +133,7 @@ impl BodySink {
         self.stream.finish(Reply::new(self.request.clone(), slot));
     }
 
-    /// Forgets the body.
+    /// Drops the body.
     fn abort(&self) {
         *self.lent.lock() = None;
         self.stream.abort();

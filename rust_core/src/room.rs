@@ -1,7 +1,7 @@
 //! Memory that a transport reads into: a writable memoryview over a pooled buffer, so that a large body goes from the
 //! socket to its worker without a copy.
 //!
-//! The transports of uvloop and asyncio let go of the view right after they have said how much they read; the memory
+//! The transports of uvloop and asyncio release the view right after they report how much they read; the memory
 //! stays where it is for as long as there is a view of it.
 
 #![allow(unsafe_code, reason = "a buffer is exported by filling in a C structure, and written by who imports it")]
@@ -42,10 +42,10 @@ pub fn view(py: Python<'_>, room: Room) -> PyResult<Bound<'_, PyMemoryView>> {
     PyMemoryView::from(Bound::new(py, Writable { room })?.as_any())
 }
 
-/// What a transport says it has read into the view of `room`.
+/// The bytes that a transport reports to have read into the view of `room`.
 pub fn filled(room: Room, count: usize) -> PyResult<Bytes> {
     if count > room.length() {
-        return Err(PyValueError::new_err("more was read than there was room for"));
+        return Err(PyValueError::new_err("more was read than the memory has room for"));
     }
     // SAFETY: `buffer_updated` is called with what was read into the view that `get_buffer` returned, and the next read
     // asks for another one.

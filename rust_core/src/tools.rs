@@ -1,5 +1,5 @@
-//! What the operator's tools ask of an open store, and the signatures that their requests carry. Structs here become
-//! dicts, field by field.
+//! What the admin API reads from an open store, and the signatures of its requests. The structs here become dicts, field
+//! by field.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ struct Connections {
     idle: u32,
 }
 
-/// What is kept to be used again.
+/// The pools of buffers and connections.
 #[derive(Clone, IntoPyObject)]
 pub struct Pools {
     enabled: bool,
@@ -182,7 +182,7 @@ impl From<ReclaimProgress> for ReclaimState {
     }
 }
 
-/// A moment of the store whose files stay as they are until this is released or forgotten.
+/// Keeps the files of one moment in place until it is released or dropped.
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Hold {
     /// None once released.
@@ -205,13 +205,13 @@ impl Hold {
 
 #[pymethods]
 impl Hold {
-    /// Lets go. Without effect when called again.
+    /// Releases the files. Without effect when called again.
     fn release(&self) {
         drop(self.pin.lock().take());
     }
 }
 
-/// The verdict on a request for the operator's tools.
+/// Whether a request to the admin API is accepted.
 pub enum Verdict {
     /// The SHA-256 that the body must have.
     Granted([u8; 32]),
@@ -219,12 +219,12 @@ pub enum Verdict {
     Refused(u16, &'static str, String),
 }
 
-/// Who may use the tools: the root identity, by headers that sign the body's hash. A link that can be passed on is not
-/// enough, nor is a body that proves nothing.
+/// Accepts only requests that root has signed in their headers, over the hash of the body. A presigned URL is not enough,
+/// because it can be passed on, nor is an unsigned body.
 pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> Verdict {
     let denied = |message: &str| Verdict::Refused(403, "AccessDenied", message.to_owned());
-    match lane.authorize(head) {
-        Ok((authorized, _)) => match (authorized.how, authorized.payload, authorized.stamp) {
+    match lane.authenticate(head) {
+        Ok((authenticated, _)) => match (authenticated.how, authenticated.payload, authenticated.stamp) {
             (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
                 // Reading again changes nothing.
                 if matches!(head.method, b"GET" | b"HEAD") {

@@ -105,7 +105,7 @@ class Untouched:
     """A core whose store may not be asked, only whose keys."""
 
     def __init__(self, core: Core) -> None:
-        self.authorize = core.authorize
+        self.authenticate_root = core.authenticate_root
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(f"{name} was asked before the verdict")

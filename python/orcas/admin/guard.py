@@ -26,7 +26,7 @@ _SAID_TO_ROOT: Final = frozenset((409, 503))
 class Gatekeeper(Protocol):
     """Who knows the keys."""
 
-    def authorize(
+    def authenticate_root(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], /
     ) -> bytes | tuple[int, str, str]:
         """The SHA-256 that the body must have, or status, code and message of the refusal."""
@@ -43,7 +43,7 @@ class RootOnly:
         """Pass one request on, or refuse it."""
         if scope["type"] != "http":
             raise RuntimeError(f"{scope['type']} is not served here")
-        verdict = self._gatekeeper().authorize(
+        verdict = self._gatekeeper().authenticate_root(
             scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
         )
         if isinstance(verdict, tuple):

@@ -9,7 +9,9 @@ use std::time::Duration;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::stream::Flow;
-use orcas_gateway::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request};
+use orcas_gateway::{
+    AccessKey, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody,
+};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
 use orcas_sigv4::{Credential, Signer};
@@ -111,7 +113,7 @@ impl Server {
         self.received(answer)
     }
 
-    fn stream(&self, request: &Arc<dyn Request>, body: &[u8]) -> Answer {
+    fn stream(&self, request: &Arc<dyn Request>, body: &[u8]) -> Response {
         let stream = request.open_body("127.0.0.1").expect("a body");
         for piece in body.chunks(RECEIVED) {
             loop {
@@ -129,11 +131,11 @@ impl Server {
         self.answer()
     }
 
-    fn received(&self, answer: Answer) -> u64 {
+    fn received(&self, answer: Response) -> u64 {
         match answer.body {
-            AnswerBody::Empty => 0,
-            AnswerBody::Bytes(bytes) => bytes.len() as u64,
-            AnswerBody::Pieces(download) => {
+            ResponseBody::Empty => 0,
+            ResponseBody::Bytes(bytes) => bytes.len() as u64,
+            ResponseBody::Pieces(download) => {
                 let mut received = 0;
                 while received < download.length() {
                     let lane = Arc::clone(&self.lane);
@@ -149,7 +151,7 @@ impl Server {
         }
     }
 
-    fn answer(&self) -> Answer {
+    fn answer(&self) -> Response {
         match self.wait() {
             Event::Committed(request, result) => request.committed(result),
             Event::Answered(answer) => answer,

@@ -1,29 +1,29 @@
-//! From a request head to a verified, typed request, in one pure step: who asks, what for, and with which input.
+//! From a request head to an authenticated, typed request.
 //!
-//! The verdict on the signature comes before anything about the store is looked at or told. Only the root identity
-//! exists: whoever signs as another, or as nobody, is denied.
+//! The signature is verified before anything in the store is looked at. Only the root identity exists: requests of
+//! others, and requests without a signature, are denied.
 
 use std::sync::Arc;
 
-use super::answer::Answer;
 use super::intake::transfer_encoded;
 use super::lane::{Lane, now_ms};
-use super::operations::built;
+use super::operations::implemented;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::request::Request;
+use super::response::Response;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
-use orcas_sigv4::{Authentication, Authorized, Policy, SKEW_MAX_MS, VersionTwo, authorize, claims_nobody};
+use orcas_sigv4::{Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claims_nobody};
 
-/// What writes are told while a store is open for salvage. Not a 503, which clients repeat.
+/// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
 
 /// Why a head was refused, as a ready answer.
-pub type Refused = Box<Answer>;
+pub type Refused = Box<Response>;
 
 impl Lane {
     /// Verifies and types a request. A refusal of a request with a body also ends its connection.
@@ -31,8 +31,8 @@ impl Lane {
         self.accept_below(head, 0)
     }
 
-    /// The same below a path at which somebody has mounted the server: its `root` bytes are signed like the rest of the
-    /// path, and name neither bucket nor key.
+    /// The same for a server that is mounted below a path of `root` bytes. They are signed like the rest of the path,
+    /// and name neither bucket nor key.
     pub fn accept_below(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Result<Arc<dyn Request>, Refused> {
         let has_body = has_body(&head.headers);
         self.read(head, root, has_body).map_err(|problem| {
@@ -54,10 +54,10 @@ impl Lane {
         if head.method == b"OPTIONS" {
             return Err(ErrorCode::AccessForbidden.into());
         }
-        let (authorized, caller) =
-            self.authorize(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
+        let (authenticated, caller) =
+            self.authenticate(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
-        let hoisted = match authorized.how {
+        let hoisted = match authenticated.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
             Authentication::PresignedVersionTwo => {
                 query::hoisted_headers(&query, &head.headers, &HOISTED_BY_VERSION_TWO)
@@ -76,46 +76,46 @@ impl Lane {
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(below(head.path, root), host, &self.options.domains)?;
         let operation = resolve(head.method, &target, &query, &head.headers)?;
-        let row = built(operation).ok_or_else(|| operation.unbuilt())?;
+        let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
         check_supported(&row.understood, &query, &head.headers)?;
         if self.options.salvage && operation.changes() {
             return Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE).into());
         }
-        let (target, payload) = (&target, &authorized.payload);
+        let (target, payload) = (&target, &authenticated.payload);
         (row.accept)(&Reading { lane: self, operation, head, target, query, caller, payload, has_body })
     }
 
-    /// The answer to a browser's form upload: what signs it stands in its body, which is not looked at, as the operation
-    /// is not built.
+    /// The error for a form upload by a browser. Its signature is in the body, which is not read, because the operation
+    /// is not implemented.
     fn form_upload(&self, head: &RequestHead<'_>, root: usize) -> Option<Problem> {
         if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
             return None;
         }
         let host = head.headers.get("host").unwrap_or_default();
         match Target::parse(below(head.path, root), host, &self.options.domains) {
-            Ok(Target::Bucket(_)) => Some(Operation::PostObject.unbuilt().into()),
+            Ok(Target::Bucket(_)) => Some(Operation::PostObject.not_implemented().into()),
             Ok(Target::Service | Target::Object { .. } | Target::ObjectLambda) | Err(_) => None,
         }
     }
 
-    /// Who asks: the owner's id. Everybody but root is denied.
-    pub fn authorize(&self, head: &RequestHead<'_>) -> Result<(Authorized, String), Problem> {
+    /// Verifies the signature and returns the owner's id as well. Everybody but root is denied.
+    pub fn authenticate(&self, head: &RequestHead<'_>) -> Result<(Authenticated, String), Problem> {
         let keys = &self.identities.keys;
         let credential = |key: &str| keys.get(key).map(|known| known.credential.clone());
-        let authorized = authorize(head, &self.policy(), &self.signing_keys, &credential)?;
-        let owner = keys.get(&authorized.access_key).map(|known| &known.owner);
-        match (authorized.how, owner) {
+        let authenticated = authenticate(head, &self.requirements(), &self.signing_keys, &credential)?;
+        let owner = keys.get(&authenticated.access_key).map(|known| &known.owner);
+        match (authenticated.how, owner) {
             (Authentication::Anonymous, _) | (_, None) => Err(ErrorCode::AccessDenied.into()),
             (_, Some(owner)) if *owner != self.identities.root => Err(ErrorCode::AccessDenied.into()),
             (Authentication::Header | Authentication::Presigned | Authentication::PresignedVersionTwo, Some(owner)) => {
-                Ok((authorized, owner.clone()))
+                Ok((authenticated, owner.clone()))
             }
         }
     }
 
-    /// What is demanded of signatures now.
-    pub(super) fn policy(&self) -> Policy<'_> {
-        Policy {
+    /// What a signature must fulfil now.
+    pub(super) fn requirements(&self) -> Requirements<'_> {
+        Requirements {
             region: self.options.strict_region.then_some(self.options.region.as_str()),
             now_unix_ms: now_ms(),
             skew_max_ms: SKEW_MAX_MS,
@@ -131,7 +131,7 @@ impl Lane {
 /// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.
 const HOISTED_BY_VERSION_TWO: [&str; 2] = ["content-md5", "content-type"];
 
-/// What of a path names bucket and key.
+/// The part of a path that names bucket and key.
 pub(super) fn below(path: &[u8], root: usize) -> &[u8] {
     path.get(root..).unwrap_or_default()
 }

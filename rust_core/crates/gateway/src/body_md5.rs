@@ -1,6 +1,6 @@
-//! The MD5 of a body on its way in. It may lag behind what came, so that it is computed beside the MD5s of other bodies.
+//! The MD5 of an arriving body. Hashing can be deferred, so that the MD5s of several bodies are computed side by side.
 //!
-//! Whatever is owed is paid in its order, so neither the digest nor what is remembered of beginnings depends on when.
+//! Deferred bytes are hashed in the order in which they arrived, so the digests do not depend on when that happens.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use sha2::Sha256;
 use super::prefixes::{Prefix, PrefixName, Prefixes};
 use orcas_checksum::Md5Hasher;
 
-/// Bytes under which what is owed is joined, and not hashed side by side: a body in the smallest of frames takes no
-/// memory for each of them, and does not hold up its company.
+/// Pieces shorter than this, in bytes, are joined and not hashed side by side, so that a body in tiny frames takes no
+/// memory for each frame and does not delay the other bodies.
 const SHORT: usize = 1024;
 
 pub struct BodyMd5 {
-    /// Has seen everything that is not owed.
+    /// Has hashed everything that is not deferred.
     hasher: Md5Hasher,
-    owed: VecDeque<Owed>,
-    /// Owed after all that: short runs of bytes.
+    deferred: VecDeque<Deferred>,
+    /// Short pieces that were deferred last, joined.
     joined: BytesMut,
     prefixes: Arc<Prefixes>,
 }
 
-enum Owed {
-    /// To be hashed.
+enum Deferred {
+    /// Bytes to hash.
     Bytes(Bytes),
-    /// What came so far is to be remembered, with the state of its SHA-256.
-    Beginning(PrefixName, Option<Sha256>),
+    /// The digests of everything before this are to be stored under a name; with the SHA-256 state, if there is one.
+    Prefix(PrefixName, Option<Sha256>),
 }
 
 impl BodyMd5 {
     pub fn new(prefixes: Arc<Prefixes>) -> Self {
-        Self { hasher: Md5Hasher::new(), owed: VecDeque::new(), joined: BytesMut::new(), prefixes }
+        Self { hasher: Md5Hasher::new(), deferred: VecDeque::new(), joined: BytesMut::new(), prefixes }
     }
 
     /// The next bytes, hashed now.
@@ -43,26 +43,26 @@ impl BodyMd5 {
     }
 
     /// The next bytes, hashed later.
-    pub fn owe(&mut self, bytes: Bytes) {
+    pub fn defer(&mut self, bytes: Bytes) {
         if bytes.len() < SHORT {
             self.joined.extend_from_slice(&bytes);
         } else {
             self.end_joined();
-            self.owed.push_back(Owed::Bytes(bytes));
+            self.deferred.push_back(Deferred::Bytes(bytes));
         }
     }
 
-    /// What came so far has this name.
+    /// Stores the digests of everything so far under `name`.
     pub fn remember(&mut self, name: PrefixName, sha256: Option<Sha256>) {
         self.end_joined();
-        self.owed.push_back(Owed::Beginning(name, sha256));
-        self.pass_beginnings();
+        self.deferred.push_back(Deferred::Prefix(name, sha256));
+        self.store_prefixes();
     }
 
-    /// `hasher` has seen what came so far.
+    /// Replaces the digest of everything so far by `hasher`.
     pub fn continue_from(&mut self, hasher: Md5Hasher) {
-        // A longer beginning is known than those that were still to be remembered.
-        self.owed.clear();
+        // A longer prefix is known than those that were still to be stored.
+        self.deferred.clear();
         self.joined.clear();
         self.hasher = hasher;
     }
@@ -76,60 +76,62 @@ impl BodyMd5 {
         Self::settle_all(&mut [self]);
     }
 
-    /// Pays what several bodies owe, side by side.
+    /// Hashes the deferred bytes of several bodies, side by side.
     pub fn settle_all(bodies: &mut [&mut Self]) {
         bodies.iter_mut().for_each(|body| body.end_joined());
         loop {
-            bodies.iter_mut().for_each(|body| body.pay_short());
-            // As far as the shortest goes: then it brings its next bytes, and stays beside the others.
-            let Some(length) = bodies.iter().filter_map(|body| body.next_owed()).map(Bytes::len).min() else { return };
-            let work = bodies.iter_mut().filter_map(|body| match body.owed.front() {
-                Some(Owed::Bytes(bytes)) => Some((&mut body.hasher, &bytes[..length])),
+            bodies.iter_mut().for_each(|body| body.hash_short());
+            // All are hashed up to the end of the shortest run of bytes, which is then followed by its next one.
+            let Some(length) = bodies.iter().filter_map(|body| body.next_deferred()).map(Bytes::len).min() else {
+                return;
+            };
+            let work = bodies.iter_mut().filter_map(|body| match body.deferred.front() {
+                Some(Deferred::Bytes(bytes)) => Some((&mut body.hasher, &bytes[..length])),
                 _ => None,
             });
             Md5Hasher::update_all(work);
-            bodies.iter_mut().for_each(|body| body.paid(length));
+            bodies.iter_mut().for_each(|body| body.hashed(length));
         }
     }
 
     fn end_joined(&mut self) {
         if !self.joined.is_empty() {
-            self.owed.push_back(Owed::Bytes(self.joined.split().freeze()));
+            self.deferred.push_back(Deferred::Bytes(self.joined.split().freeze()));
         }
     }
 
-    /// Pays what comes next as long as it is short.
-    fn pay_short(&mut self) {
-        while let Some(Owed::Bytes(bytes)) = self.owed.front()
+    /// Hashes the next deferred pieces as long as they are short.
+    fn hash_short(&mut self) {
+        while let Some(Deferred::Bytes(bytes)) = self.deferred.front()
             && bytes.len() < SHORT
         {
             let length = bytes.len();
             self.hasher.update(bytes);
-            self.paid(length);
+            self.hashed(length);
         }
     }
 
-    /// The bytes to be hashed next. No beginning is to be remembered before them.
-    fn next_owed(&self) -> Option<&Bytes> {
-        match self.owed.front()? {
-            Owed::Bytes(bytes) => Some(bytes),
-            Owed::Beginning(..) => None,
+    /// The bytes to hash next; `None` if a prefix is to be stored first.
+    fn next_deferred(&self) -> Option<&Bytes> {
+        match self.deferred.front()? {
+            Deferred::Bytes(bytes) => Some(bytes),
+            Deferred::Prefix(..) => None,
         }
     }
 
-    fn paid(&mut self, length: usize) {
-        if let Some(Owed::Bytes(bytes)) = self.owed.front_mut() {
+    fn hashed(&mut self, length: usize) {
+        if let Some(Deferred::Bytes(bytes)) = self.deferred.front_mut() {
             bytes.advance(length);
             if bytes.is_empty() {
-                self.owed.pop_front();
+                self.deferred.pop_front();
             }
         }
-        self.pass_beginnings();
+        self.store_prefixes();
     }
 
-    fn pass_beginnings(&mut self) {
-        while matches!(self.owed.front(), Some(Owed::Beginning(..))) {
-            if let Some(Owed::Beginning(name, sha256)) = self.owed.pop_front() {
+    fn store_prefixes(&mut self) {
+        while matches!(self.deferred.front(), Some(Deferred::Prefix(..))) {
+            if let Some(Deferred::Prefix(name, sha256)) = self.deferred.pop_front() {
                 self.prefixes.insert(name, Prefix { md5: self.hasher.clone(), sha256 });
             }
         }
@@ -153,9 +155,9 @@ mod tests {
         body.update(b"now ");
         body.remember(name(0), None);
         assert_eq!(prefixes.get(&name(0)).unwrap().md5.finish(), Md5Hasher::digest(b"now "));
-        body.owe(Bytes::from_static(b"later "));
+        body.defer(Bytes::from_static(b"later "));
         body.remember(name(1), None);
-        body.owe(Bytes::from_static(b"and later"));
+        body.defer(Bytes::from_static(b"and later"));
         assert!(prefixes.get(&name(1)).is_none());
         body.update(b"!");
         assert_eq!(prefixes.get(&name(1)).unwrap().md5.finish(), Md5Hasher::digest(b"now later "));
@@ -167,9 +169,9 @@ mod tests {
         let mut known = Md5Hasher::new();
         known.update(b"known");
         let mut body = BodyMd5::new(Arc::default());
-        body.owe(Bytes::from_static(b"anything"));
+        body.defer(Bytes::from_static(b"anything"));
         body.continue_from(known);
-        body.owe(Bytes::from_static(b" and new"));
+        body.defer(Bytes::from_static(b" and new"));
         assert_eq!(body.finish(), Md5Hasher::digest(b"known and new"));
     }
 
@@ -203,7 +205,7 @@ mod tests {
                 for (history, body) in std::iter::zip(&histories, &mut bodies) {
                     match history.get(round) {
                         Some(Event::Now(bytes)) => body.update(bytes),
-                        Some(Event::Later(bytes)) => body.owe(bytes.clone().into()),
+                        Some(Event::Later(bytes)) => body.defer(bytes.clone().into()),
                         Some(Event::Beginning) => body.remember(name(round as u8), None),
                         None => {}
                     }

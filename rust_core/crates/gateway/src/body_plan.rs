@@ -1,6 +1,6 @@
 //! How the body of a request is taken in.
 
-use super::intake::Promise;
+use super::intake::DeclaredBody;
 use super::problem::Problem;
 use orcas_s3::ErrorCode;
 
@@ -11,24 +11,24 @@ pub enum BodyPlan {
     /// The operation has none; what the client sends nevertheless stays unread.
     None,
     /// Collected in memory: small objects and documents.
-    Whole(Box<Promise>),
+    Whole(Box<DeclaredBody>),
     /// Checked and stored piece by piece.
-    Stream(Box<Promise>),
+    Stream(Box<DeclaredBody>),
 }
 
 impl BodyPlan {
     /// A document, which is collected.
-    pub fn document(promise: Promise) -> Result<Self, Problem> {
-        if promise.length > DOCUMENT_LEN_MAX {
+    pub fn document(declared: DeclaredBody) -> Result<Self, Problem> {
+        if declared.length > DOCUMENT_LEN_MAX {
             return Err(ErrorCode::MaxMessageLengthExceeded.into());
         }
-        Ok(Self::Whole(Box::new(promise)))
+        Ok(Self::Whole(Box::new(declared)))
     }
 
     /// Bytes on the wire that a collected body may have; 0 for the others.
     pub fn whole_max(&self) -> u64 {
         match self {
-            Self::Whole(promise) => promise.wire_max(),
+            Self::Whole(declared) => declared.wire_max(),
             Self::None | Self::Stream(_) => 0,
         }
     }

@@ -1,9 +1,9 @@
-//! The process-wide limit on bytes of request bodies held in memory, as permits that give their share back on drop.
+//! The process-wide limit on bytes of request bodies in memory. A permit is a share, and returns it when dropped.
 //!
-//! A body that has come whole, small enough for that, may take all of it and is served first. Streamed bodies take what
-//! comes of them, together seven eighths, and those of one client together a half: no client keeps others waiting, and
-//! streams keep no small body waiting. Among small bodies, and among the streams of a client, nobody overtakes a waiter;
-//! clients take turns. Callbacks run without the lock held.
+//! Complete small bodies may take all of it and are served first. Streamed bodies take a share for each piece: all
+//! together at most seven eighths, those of one client at most half. So no client keeps others waiting, and streams keep
+//! no small body waiting. Small bodies are served in order, and so are the streams of a client; clients take turns.
+//! Callbacks run without the lock held.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use parking_lot::Mutex;
 
 pub struct Budget {
     total: u64,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
 }
 
-struct State {
+struct BudgetState {
     free: u64,
     /// Bytes that streams hold.
     streamed: u64,
     small: VecDeque<Waiting>,
-    /// Those who hold something or wait.
+    /// Clients that hold a permit or wait.
     clients: HashMap<Arc<str>, Holding>,
-    /// Clients of whom somebody waits, in the order of their turns.
+    /// Clients with waiting streams, in the order of their turns.
     turns: VecDeque<Arc<str>>,
-    /// Somebody waits for what all streams may take: nobody overtakes him.
+    /// A stream waits for the share of all streams: no other may overtake it.
     short: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Client {
 impl Budget {
     /// `total` in bytes; no request may ask for more at once.
     pub fn new(total: u64) -> Arc<Self> {
-        let state = State {
+        let state = BudgetState {
             free: total,
             streamed: 0,
             small: VecDeque::new(),
@@ -121,7 +121,7 @@ impl Budget {
     }
 }
 
-impl State {
+impl BudgetState {
     /// Whether all streams together may take `bytes` more. One may always be under way, however large its piece.
     fn has_room(&self, total: u64, bytes: u64) -> bool {
         let room = self.streamed == 0 || self.streamed + bytes <= total - total / 8;
@@ -205,7 +205,7 @@ impl Client {
         taken
     }
 
-    fn taken(&self, state: &mut State, bytes: u64) -> Option<Permit> {
+    fn taken(&self, state: &mut BudgetState, bytes: u64) -> Option<Permit> {
         let total = self.budget.total;
         let waits = state.short || state.clients.get(&self.name).is_some_and(|client| !client.waiting.is_empty());
         if waits || !state.has_share(total, &self.name, bytes) || !state.has_room(total, bytes) {

@@ -1,8 +1,8 @@
 //! The challenge of an instant upload: proof that a client has the bytes whose hash it names, without sending them.
 //!
 //! Stateless: a token carries when it expires and the randomness that nonce and ranges come from, authenticated
-//! together with all that it was issued for. The key lives in memory only, so a restart makes every token a foreign
-//! one. Whoever knows no more than the hash cannot answer, and an answer to one challenge answers no other. Knows
+//! together with all that it was issued for. The key is in memory only, so a restart invalidates all tokens. A client
+//! that knows only the hash cannot answer, and the answer to one challenge is wrong for any other. Knows
 //! nothing of the store.
 
 use sha2::{Digest as _, Sha256};
@@ -44,7 +44,7 @@ pub enum Rejected {
     Expired,
 }
 
-/// Issues challenges and knows its own again.
+/// Issues challenges and verifies their tokens.
 pub struct Challenger {
     key: [u8; 32],
 }
@@ -108,7 +108,7 @@ impl Challenge {
     }
 }
 
-/// The right answer, as it is computed from the stored bytes.
+/// The right answer, computed from the stored bytes.
 pub struct Answer(Sha256);
 
 impl Answer {
@@ -123,7 +123,7 @@ impl Answer {
     }
 }
 
-/// Where an object of `size` bytes is looked at.
+/// The ranges of an object of `size` bytes that a challenge asks for.
 fn ranges(size: u64, random: &[u8; 32]) -> Vec<(u64, u64)> {
     if size <= RANGES * RANGE_LENGTH {
         return size.checked_sub(1).map(|last| (0, last)).into_iter().collect();

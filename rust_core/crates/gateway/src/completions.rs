@@ -3,7 +3,7 @@
 //! The descriptor is written only when the queue turns from empty to non-empty, so a burst of completions costs one
 //! wake-up. `drain` clears the descriptor before it takes the queue: an entry pushed in between wakes the loop again
 //! and is never lost. Two vectors take turns, one being filled while the other is worked on, so that a turn of the loop
-//! asks no allocator. Knows nothing of what travels through it.
+//! allocates nothing. Knows nothing about its entries.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -59,7 +59,7 @@ impl<T> Completions<T> {
     }
 }
 
-/// What a drain has found. Its memory goes back when it is dropped, with what was left in it.
+/// The entries of one drain. Dropping it returns its memory and drops entries that were not taken.
 pub struct Drained<'a, T> {
     entries: Vec<T>,
     spare: &'a Mutex<Vec<T>>,

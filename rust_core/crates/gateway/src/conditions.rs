@@ -1,4 +1,4 @@
-//! Preconditions on their way from the request to the decision: the S3 grammar on one side, the engine's on the other.
+//! Conversion of preconditions from the S3 form to the form of the engine.
 
 use orcas_checksum::Etag;
 use orcas_decide::{EtagMatch, Precondition, SourceConditions};

@@ -1,12 +1,12 @@
-//! What the log says about a request that was refused: read from its head once more, after the refusal, so that a request
-//! that is not refused pays nothing for it. Nothing here decides anything.
+//! What the log says about a refused request. The head is read again after the refusal, so that this costs nothing for
+//! other requests. Nothing here decides anything.
 
 use super::accept::below;
 use super::lane::Lane;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::Target;
 use orcas_s3::resolve::resolve;
-use orcas_sigv4::{Diagnosis, Place, authorize, claimed_access_key, diagnose};
+use orcas_sigv4::{Diagnosis, Place, authenticate, claimed_access_key, diagnose};
 
 /// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,11 +34,11 @@ impl Lane {
 
     /// Why the signature of `head` is refused, if it is and that can be told.
     pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
-        let policy = self.policy();
+        let requirements = self.requirements();
         let keys = &self.identities.keys;
         let credential = |key: &str| keys.get(key).map(|known| known.credential.clone());
-        let error = authorize(head, &policy, &self.signing_keys, &credential).err()?;
+        let error = authenticate(head, &requirements, &self.signing_keys, &credential).err()?;
         let place = Place { region: &self.options.region, domains: &self.options.domains };
-        diagnose(head, &error, &policy, &place, &credential)
+        diagnose(head, &error, &requirements, &place, &credential)
     }
 }

@@ -1,8 +1,8 @@
-//! A large body on its way out: verified pieces in order, one read ahead while the previous is being sent.
+//! Reading a large body to send it: verified pieces in order, with one piece read ahead while another is sent.
 //!
-//! The event loop asks for a piece; it gets the one that waits, or is told later. A failed read is final: the answer
-//! must be cut off, since its length was promised. Holds at most two pieces, which are smaller when there are many
-//! downloads: a client that does not read costs memory for as long as it is there, and nobody waits for it.
+//! The event loop asks for a piece and gets the one read ahead, or a completion later. A failed read is final: the
+//! response must be cut off, because its Content-Length is sent already. A download holds at most two pieces, and they
+//! are smaller when there are many downloads, because a client that does not read occupies their memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -51,10 +51,10 @@ pub struct Download {
     shared: Arc<Downloads>,
     /// Bytes that the source gives in all.
     length: u64,
-    state: Mutex<State>,
+    state: Mutex<DownloadState>,
 }
 
-struct State {
+struct DownloadState {
     /// Out while a worker reads, and for good after a failure.
     source: Option<Source>,
     unread: u64,
@@ -65,7 +65,7 @@ struct State {
 impl Download {
     /// Starts to read at once. `length` is at least 1.
     pub fn start(shared: &Arc<Downloads>, length: u64, source: Source) -> Arc<Self> {
-        let state = State { source: Some(source), unread: length, ahead: None, waiting: None };
+        let state = DownloadState { source: Some(source), unread: length, ahead: None, waiting: None };
         shared.open.fetch_add(1, Ordering::Relaxed);
         let download = Arc::new(Self { shared: Arc::clone(shared), length, state: Mutex::new(state) });
         download.read_on(&mut download.state.lock());
@@ -88,7 +88,7 @@ impl Download {
     }
 
     /// Queues the next read, if there is one to do.
-    fn read_on(self: &Arc<Self>, state: &mut State) {
+    fn read_on(self: &Arc<Self>, state: &mut DownloadState) {
         if state.unread == 0 {
             return;
         }
@@ -109,7 +109,7 @@ impl Download {
             let length = piece.len() as u64;
             let result = match result {
                 Ok(()) if length == 0 || length > state.unread => {
-                    Err(Problem::internal("an object has not the length that its record says"))
+                    Err(Problem::internal("an object does not have the length that its record says"))
                 }
                 Ok(()) => Ok(piece),
                 Err(problem) => Err(problem),

@@ -1,5 +1,5 @@
-//! A body on its way in, as the event loop and its worker know it: the pieces that wait, what covers them, and how the
-//! body ends. Whoever adds something that a worker has to look at is told so, and tells the crew.
+//! The state of an arriving body that the event loop and its worker share: waiting pieces with their permits, and how
+//! the body ends. Methods that add work return whether the caller has to queue the body in its worker group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use orcas_base::buffers::{Buffer, Buffers};
 pub const PIECE_MAX: u64 = 320 * 1024;
 /// Bytes of memory that one body may take while it waits for its worker; bounds what one fast sender takes from the budget.
 pub(super) const STREAM_WINDOW: u64 = 4 * 1024 * 1024;
-/// What is received goes behind what waits, into buffers of between these sizes, so that tiny pieces do not cost one
+/// Received pieces are gathered in buffers of between these sizes, in bytes, so that tiny pieces do not cost a buffer
 /// each.
 pub(super) const BUFFER_MIN: usize = 1024;
 pub(super) const BUFFER_MAX: usize = 256 * 1024;
@@ -24,14 +24,14 @@ pub(super) const BUFFER_MAX: usize = 256 * 1024;
 pub trait Consumer: Send + 'static {
     /// Why a body is refused.
     type Error: Send + 'static;
-    /// Whom to tell the end of it.
+    /// Receives the outcome.
     type Reply: Send + 'static;
 
-    /// Takes a piece. When it comes in company, what is better done for several bodies at once may be left to `settle`.
-    fn consume(&mut self, piece: &Bytes, in_company: bool) -> Result<(), Self::Error>;
-    /// Does what was left to be done for these bodies.
-    fn settle(company: &mut [&mut Self]);
-    /// Called once after the last piece.
+    /// Processes a piece. If `batched`, work that is cheaper for several bodies together may be left to `settle`.
+    fn consume(&mut self, piece: &Bytes, batched: bool) -> Result<(), Self::Error>;
+    /// Does the work that `consume` left undone, for all these bodies.
+    fn settle(bodies: &mut [&mut Self]);
+    /// Called once, after the last piece.
     fn finish(self: Box<Self>, reply: Self::Reply);
     /// Called instead of `finish` when a piece was refused.
     fn refuse(error: Self::Error, reply: Self::Reply);
@@ -40,27 +40,27 @@ pub trait Consumer: Send + 'static {
 /// Called exactly once for each `Flow::Wait`, from some thread, without locks held: ask again.
 pub type Resume = Box<dyn FnOnce() + Send>;
 
-/// What the event loop and a worker know of one body.
+/// One body, as the event loop and a worker share it.
 pub(super) struct Incoming<C: Consumer> {
     /// Bytes of the whole body on the wire, when they were announced.
     announced: Option<u64>,
     pub budget: Client,
     pub buffers: Arc<Buffers>,
-    pub state: Mutex<State<C>>,
+    pub state: Mutex<BodyState<C>>,
 }
 
-pub(super) struct State<C: Consumer> {
+pub(super) struct BodyState<C: Consumer> {
     /// Taken out while a worker runs.
     pub consumer: Option<Box<C>>,
     pub pieces: VecDeque<Piece>,
     pub waiting_bytes: u64,
     pub received: u64,
-    /// What the next piece may bring; once the socket is read into memory lent here, what the next read probably does.
+    /// The largest size of the next piece, in bytes. Once the socket is read into lent memory: the expected next read.
     pub read_size: u64,
-    /// Room for a piece that has come, or for the read under way.
+    /// The permit for a piece that has arrived, or for the read under way.
     pub grant: Option<Permit>,
-    /// What was read when the budget had nothing for it. No more is read until it has.
-    pub unpaid: Option<Bytes>,
+    /// Bytes that were read while the budget was exhausted. No more are read until they have a permit.
+    pub uncovered: Option<Bytes>,
     /// Set while the window is full.
     pub resume: Option<Resume>,
     pub running: bool,
@@ -68,7 +68,7 @@ pub(super) struct State<C: Consumer> {
     pub reply: Option<C::Reply>,
     /// No more pieces are accepted.
     pub ended: bool,
-    /// The consumer is lost; replies are dropped, which tells their owners.
+    /// The consumer is lost. Replies are dropped, and so report the failure.
     pub dead: bool,
 }
 
@@ -78,24 +78,24 @@ pub(super) struct Piece {
 }
 
 pub(super) enum Content {
-    /// Copied, one piece behind the other, as long as there is room.
+    /// Pieces copied one after the other into one buffer.
     Gathered(Buffer),
-    /// As the socket read it.
+    /// The memory that the socket was read into.
     Read(Bytes),
 }
 
-/// What becomes of a body that a worker is done with for now.
+/// What happens to a body after a worker's turn.
 pub(super) enum Next<C: Consumer> {
-    /// Everything has come.
+    /// Everything has arrived.
     Finish(Box<C>, C::Reply),
     /// Pieces wait for the next worker.
     Wait,
-    /// Nothing is to be done, or nothing ever again.
+    /// There is nothing to do, now or ever.
     Rest,
 }
 
-impl<C: Consumer> State<C> {
-    /// True when the body has not been with the crew, and is from now on: the crew has to be told.
+impl<C: Consumer> BodyState<C> {
+    /// Marks the body as queued. True if it was not: the caller queues it in its worker group.
     pub fn begin_to_wait(&mut self) -> bool {
         !std::mem::replace(&mut self.running, true)
     }
@@ -103,14 +103,14 @@ impl<C: Consumer> State<C> {
 
 impl<C: Consumer> Incoming<C> {
     pub fn new(budget: Client, buffers: Arc<Buffers>, announced: Option<u64>, consumer: C) -> Self {
-        let state = State {
+        let state = BodyState {
             consumer: Some(Box::new(consumer)),
             pieces: VecDeque::new(),
             waiting_bytes: 0,
             received: 0,
             read_size: PIECE_MAX,
             grant: None,
-            unpaid: None,
+            uncovered: None,
             resume: None,
             running: false,
             refused: None,
@@ -121,10 +121,10 @@ impl<C: Consumer> Incoming<C> {
         Self { announced, budget, buffers, state: Mutex::new(state) }
     }
 
-    /// Puts what was owed behind what waits, under `permit`. True as for `begin_to_wait`.
-    pub fn pay(&self, permit: Permit) -> bool {
+    /// Queues the bytes that were read without a permit, under `permit`. Returns what `begin_to_wait` returns.
+    pub fn cover(&self, permit: Permit) -> bool {
         let mut state = self.state.lock();
-        let Some(read) = state.unpaid.take() else { return false };
+        let Some(read) = state.uncovered.take() else { return false };
         if state.ended || state.refused.is_some() {
             return false;
         }
@@ -144,15 +144,15 @@ impl<C: Consumer> Incoming<C> {
         }
     }
 
-    /// Bytes that may come in one piece or read, as far as the stream knows.
-    pub fn room(&self, state: &State<C>) -> u64 {
-        // No more than will be lent: a sender that stalls holds up nobody with what it does not use.
+    /// The most bytes that the next piece or read may have.
+    pub fn room(&self, state: &BodyState<C>) -> u64 {
+        // No more than will be lent, so that a stalled sender does not hold budget that it does not use.
         let left = self.announced.map_or(u64::MAX, |whole| whole.saturating_sub(state.received));
         left.min(state.read_size)
     }
 
-    /// Puts `bytes` behind what waits. Only the last buffer has room left, and no more than waits in all.
-    pub fn append(&self, state: &mut State<C>, mut bytes: &[u8], mut permit: Permit) {
+    /// Appends `bytes` to the waiting pieces. Only the last buffer has free space, at most as much as all bytes waiting.
+    pub fn append(&self, state: &mut BodyState<C>, mut bytes: &[u8], mut permit: Permit) {
         while !bytes.is_empty() {
             let (mut buffer, mut held) = match state.pieces.pop_back() {
                 Some(Piece { content: Content::Gathered(last), permit }) if last.len() < last.capacity() => {
@@ -195,7 +195,7 @@ impl<C: Consumer> Incoming<C> {
         Some((bytes, piece.permit))
     }
 
-    /// The worker is done with the body for now; an aborted one drops its consumer.
+    /// Ends the worker's turn. If the body was aborted meanwhile, its consumer is dropped.
     pub fn leave(&self, consumer: Box<C>) -> Next<C> {
         let mut state = self.state.lock();
         if state.ended && state.reply.is_none() {
@@ -212,13 +212,13 @@ impl<C: Consumer> Incoming<C> {
         next
     }
 
-    /// The consumer is lost, or nobody will ever take it. Replies are dropped, which tells their owners.
+    /// Ends a body whose consumer is lost or will never run. Its reply is dropped, and so reports the failure.
     pub fn die(&self) {
         let mut state = self.state.lock();
         state.dead = true;
         state.ended = true;
         let dropped = (state.consumer.take(), std::mem::take(&mut state.pieces), state.grant.take());
-        state.unpaid = None;
+        state.uncovered = None;
         let (reply, resume) = (state.reply.take(), state.resume.take());
         drop(state);
         drop(dropped);
@@ -228,12 +228,12 @@ impl<C: Consumer> Incoming<C> {
         }
     }
 
-    /// Remembers why the body is refused, or tells at once when the end has come already.
+    /// Keeps the reason for a refusal until the end of the body, or reports it now if the body has ended.
     pub fn refuse(&self, error: C::Error) {
         let mut state = self.state.lock();
         let resume = state.resume.take();
         let dropped = (std::mem::take(&mut state.pieces), state.grant.take());
-        state.unpaid = None;
+        state.uncovered = None;
         let reply = state.reply.take();
         let told = match reply {
             Some(reply) => Some((error, reply)),

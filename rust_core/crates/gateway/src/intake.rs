@@ -1,7 +1,7 @@
-//! What a request head promises of its body, and the check that the body keeps it: framing, lengths, digests.
+//! What a request head declares of its body (framing, lengths, digests), and the check that the body agrees.
 //!
-//! Order of verdicts: framing, length, payload hash, Content-MD5, checksum. Content handed on before `finish` has
-//! succeeded is unverified; nothing of it may become visible.
+//! The checks run in this order: framing, length, payload hash, Content-MD5, checksum. Content that is passed on before
+//! `finish` has succeeded is unverified, and none of it may become visible.
 
 use std::sync::Arc;
 
@@ -15,15 +15,15 @@ use orcas_base::buffers::Buffers;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_engine::BodyObserver;
 use orcas_http::Headers;
-use orcas_record::{HEAD_LENGTH, Fingerprint};
+use orcas_record::{Fingerprint, HEAD_LENGTH};
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use orcas_s3::metadata::{BodyLength, content_md5};
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::{ChunkMode, ChunkedDecoder, PayloadMode, Trailers, verify_payload_hash};
 
-/// What was promised of a body.
+/// What the head of a request declares of its body.
 #[derive(Clone, Debug)]
-pub struct Promise {
+pub struct DeclaredBody {
     /// Bytes of content, without framing.
     pub length: u64,
     /// Bytes on the wire, when declared.
@@ -34,21 +34,21 @@ pub struct Promise {
     sha256: Option<[u8; 32]>,
     md5: Option<[u8; 16]>,
     checksum: DeclaredChecksum,
-    /// The SHA-256 is computed though nobody promised one.
+    /// The SHA-256 is computed even if none is declared.
     keep_sha256: bool,
 }
 
-/// What is known of a body that kept its promise.
+/// The digests of a body that agrees with what was declared.
 #[derive(Clone, Copy, Debug)]
 pub struct Digests {
     pub md5: [u8; 16],
-    /// When the client vouched for it or chose it as its checksum, or it was to be kept.
+    /// If the client declared it or chose SHA-256 as the checksum, or if it is to be kept.
     pub sha256: Option<[u8; 32]>,
     /// In the algorithm the client chose; `None` when it chose none.
     pub checksum: Option<Checksum>,
 }
 
-impl Promise {
+impl DeclaredBody {
     /// Reads the head of a request whose body is stored. The length must be declared.
     pub fn parse(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
         let framing = ChunkMode::of(payload);
@@ -113,7 +113,7 @@ impl Promise {
         Self { keep_sha256: keep, ..self }
     }
 
-    /// Whether a SHA-256 of the content is computed; once, whatever it is for.
+    /// Whether a SHA-256 of the content is computed. It is computed once for all its uses.
     pub fn hashes_sha256(&self) -> bool {
         self.keep_sha256 || self.sha256.is_some() || self.checksum.algorithm() == Some(ChecksumAlgorithm::Sha256)
     }
@@ -123,7 +123,7 @@ impl Promise {
         self.checksum.algorithm().filter(|algorithm| *algorithm != ChecksumAlgorithm::Sha256)
     }
 
-    /// Joins what was computed; `other` is the checksum in `other_algorithm`.
+    /// Combines the computed digests; `other` is the checksum in `other_algorithm`.
     fn digests(&self, md5: [u8; 16], sha256: Option<[u8; 32]>, other: Option<Checksum>) -> Digests {
         let sha256_checksum = match (self.checksum.algorithm(), &sha256) {
             (Some(ChecksumAlgorithm::Sha256), Some(sha256)) => Checksum::from_bytes(ChecksumAlgorithm::Sha256, sha256),
@@ -132,7 +132,7 @@ impl Promise {
         Digests { md5, sha256, checksum: other.or(sha256_checksum) }
     }
 
-    /// Whether anything beside Content-Length vouches for the body: Content-MD5 or a checksum.
+    /// Whether the head has a digest of the body: Content-MD5 or a checksum.
     pub fn has_integrity_header(&self) -> bool {
         self.md5.is_some() || self.checksum != DeclaredChecksum::None
     }
@@ -161,7 +161,7 @@ impl Promise {
                 name: PrefixName::default(),
             },
             received: 0,
-            promised: self.clone(),
+            declared: self.clone(),
         }
     }
 
@@ -170,7 +170,7 @@ impl Promise {
         if self.framing.is_some() {
             let mut content = buffers.take(wire.len().min(usize::try_from(self.length).unwrap_or(usize::MAX)));
             let mut verifier = self.verifier(Arc::default());
-            verifier.push(&wire, Paid::Now, &mut |bytes, hashes| {
+            verifier.push(&wire, Md5Hashing::Immediate, &mut |bytes, hashes| {
                 hashes.bytes(bytes);
                 content.extend_from_slice(bytes);
                 Ok(())
@@ -199,10 +199,10 @@ impl Promise {
 
     /// `trailers` are those of a framed body.
     fn check_digests(&self, computed: &Digests, trailers: Option<&Trailers>) -> Result<(), Problem> {
-        if self.md5.is_some_and(|promised| promised != computed.md5) {
+        if self.md5.is_some_and(|declared| declared != computed.md5) {
             return Err(ErrorCode::BadDigest.into());
         }
-        let promised = match self.checksum {
+        let declared = match self.checksum {
             DeclaredChecksum::Value(value) => value,
             DeclaredChecksum::Trailer(algorithm) => {
                 let (name, value) =
@@ -211,7 +211,7 @@ impl Promise {
             }
             DeclaredChecksum::None | DeclaredChecksum::Algorithm(_) => return Ok(()),
         };
-        if computed.checksum == Some(promised) { Ok(()) } else { Err(mismatch(promised.algorithm()).into()) }
+        if computed.checksum == Some(declared) { Ok(()) } else { Err(mismatch(declared.algorithm()).into()) }
     }
 }
 
@@ -220,7 +220,7 @@ pub fn transfer_encoded(headers: &Headers<'_>) -> bool {
     headers.get("transfer-encoding").is_some()
 }
 
-/// Refuses a request that announces a body which nobody would read.
+/// Refuses a body for an operation that has none.
 pub fn refuse_body(headers: &Headers<'_>, message: &'static str) -> Result<(), S3Error> {
     let announced = headers.get_all("content-length").any(|length| length.trim_ascii() != b"0");
     if announced || transfer_encoded(headers) {
@@ -231,7 +231,7 @@ pub fn refuse_body(headers: &Headers<'_>, message: &'static str) -> Result<(), S
 
 /// Checks one body as it arrives.
 pub struct Verifier {
-    promised: Promise,
+    declared: DeclaredBody,
     decoder: Option<ChunkedDecoder>,
     hashes: Hashes,
     /// Bytes of content.
@@ -240,21 +240,21 @@ pub struct Verifier {
 
 /// When the MD5 of bytes is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paid {
-    Now,
+pub enum Md5Hashing {
+    Immediate,
     /// As far as the bytes can be kept until `BodyMd5::settle_all`.
-    Later,
+    Deferred,
 }
 
-/// All digests of a body that are to be had. What is known of a beginning is not computed again.
+/// The digests of a body while it arrives. Digests of a known prefix are not computed again.
 pub struct Hashes {
     md5: BodyMd5,
-    /// The piece that is being looked at, if the MD5 is computed later.
+    /// The piece that is being processed, if its MD5 is deferred.
     lent: Option<Bytes>,
     sha256: Option<Sha256>,
     checksum: Option<Hasher>,
     prefixes: Arc<Prefixes>,
-    /// Of what ended with a chunk.
+    /// The name of the prefix that ends with the last complete chunk.
     name: PrefixName,
 }
 
@@ -263,7 +263,7 @@ pub struct Hashes {
 const COPIED_MAX: usize = HEAD_LENGTH;
 
 impl Hashes {
-    /// Block by block, so that each is hashed by all while it is in the cache.
+    /// Hashes block by block, so that every hash function reads a block while it is in the processor's cache.
     fn update(&mut self, content: &[u8], md5: bool, sha256: bool) {
         const BLOCK: usize = 16 * 1024;
         let later = if md5 { self.kept(content) } else { None };
@@ -280,11 +280,11 @@ impl Hashes {
             }
         }
         if let Some(later) = later {
-            self.md5.owe(later);
+            self.md5.defer(later);
         }
     }
 
-    /// The same bytes, if they can be hashed later.
+    /// The same bytes in a form that can be hashed later, if there is one.
     fn kept(&self, content: &[u8]) -> Option<Bytes> {
         let lent = self.lent.as_ref()?;
         let (piece, part) = (lent.as_ptr_range(), content.as_ptr_range());
@@ -327,9 +327,9 @@ impl BodyObserver for Hashes {
 type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut Hashes) -> Result<(), Problem>;
 
 impl Verifier {
-    /// Takes bytes as they came from the wire and hands their content to `sink`, which shows all of it to the hashes.
-    pub fn push(&mut self, wire: &Bytes, md5: Paid, sink: Sink<'_>) -> Result<(), Problem> {
-        self.hashes.lent = (md5 == Paid::Later).then(|| wire.clone());
+    /// Takes bytes as received and passes their content to `sink`, which must pass all of it to the hashes.
+    pub fn push(&mut self, wire: &Bytes, md5: Md5Hashing, sink: Sink<'_>) -> Result<(), Problem> {
+        self.hashes.lent = (md5 == Md5Hashing::Deferred).then(|| wire.clone());
         let pushed = self.take(wire, sink);
         self.hashes.lent = None;
         pushed
@@ -340,7 +340,7 @@ impl Verifier {
         match &mut self.decoder {
             None => {
                 *received += wire.len() as u64;
-                if *received > self.promised.length {
+                if *received > self.declared.length {
                     return Err(ErrorCode::IncompleteBody.into());
                 }
                 sink(wire, hashes)
@@ -363,17 +363,17 @@ impl Verifier {
         &mut self.hashes.md5
     }
 
-    /// The body has ended. Succeeds only if it is all that was promised.
+    /// Ends the body. Succeeds only if it agrees with everything declared.
     pub fn finish(self) -> Result<Digests, Problem> {
         let trailers = self.decoder.map(ChunkedDecoder::finish).transpose()?;
-        self.promised.check_length(self.received)?;
+        self.declared.check_length(self.received)?;
         let sha256 = self.hashes.sha256.map(|sha256| sha256.finalize().into());
-        if let (Some(announced), Some(sha256)) = (&self.promised.sha256, &sha256) {
+        if let (Some(announced), Some(sha256)) = (&self.declared.sha256, &sha256) {
             verify_payload_hash(announced, sha256)?;
         }
         let other = self.hashes.checksum.map(Hasher::finish);
-        let digests = self.promised.digests(self.hashes.md5.finish(), sha256, other);
-        self.promised.check_digests(&digests, trailers.as_ref())?;
+        let digests = self.declared.digests(self.hashes.md5.finish(), sha256, other);
+        self.declared.check_digests(&digests, trailers.as_ref())?;
         Ok(digests)
     }
 }
@@ -399,7 +399,7 @@ mod tests {
         through.bytes(b"chunk ");
         through.bytes(b"one");
         through.chunk_ended(&first);
-        // The bytes that come now are others, and nobody looks at them.
+        // These bytes differ, and are not read.
         let mut held = hashes(true);
         held.chunk(&first, b"nonsense!");
         // But a SHA-256 of the beginning had not been computed.
@@ -418,15 +418,15 @@ mod tests {
 
     /// Checks `body` both whole and byte by byte; both must agree.
     fn check(list: List<'_>, payload: &PayloadMode, body: &[u8]) -> Result<Vec<u8>, ErrorCode> {
-        let promise = Promise::parse(&Headers::new(list), payload).map_err(|error| error.code)?;
-        let whole = promise.verify(body.to_vec().into(), &Buffers::new(true));
+        let declared = DeclaredBody::parse(&Headers::new(list), payload).map_err(|error| error.code)?;
+        let whole = declared.verify(body.to_vec().into(), &Buffers::new(true));
         let whole = whole.map(|(content, _)| content.to_vec()).map_err(|p| p.error.code);
         let mut content = Vec::new();
-        let mut verifier = promise.verifier(Arc::default());
+        let mut verifier = declared.verifier(Arc::default());
         let piecewise = body
             .chunks(1)
             .try_for_each(|piece| {
-                verifier.push(&Bytes::copy_from_slice(piece), Paid::Later, &mut |bytes, hashes| {
+                verifier.push(&Bytes::copy_from_slice(piece), Md5Hashing::Deferred, &mut |bytes, hashes| {
                     hashes.bytes(bytes);
                     content.extend_from_slice(bytes);
                     Ok(())

@@ -8,17 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use parking_lot::Mutex;
 
-use super::answer::Envelope;
 use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
-use super::crew::Crew;
 use super::download::Downloads;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::replays::Replays;
 use super::reply::{Completion, Event};
+use super::response::Envelope;
 use super::store_body::StoreBody;
+use super::worker_group::WorkerGroup;
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_engine::Handle;
@@ -68,11 +68,11 @@ pub struct Lane {
     pub engine: Handle,
     /// Cold reads, listings, small bodies.
     pub pool: Arc<Pool>,
-    /// Streamed bodies: their hashing must not hold up anybody, nor their syncs the reads. Fewer workers than processors,
-    /// because the event loop feeds them, and because more would find less company.
-    pub intake: Arc<Crew<StoreBody>>,
-    /// Streamed bodies with a SHA-256 to compute, for which company does little: a worker for each processor.
-    pub intake_sha256: Arc<Crew<StoreBody>>,
+    /// Streamed bodies without a SHA-256. A pool of their own, so that hashing and syncs do not delay reads. Fewer workers
+    /// than processors, because the event loop needs one and because fewer workers have more bodies per turn.
+    pub intake: Arc<WorkerGroup<StoreBody>>,
+    /// Streamed bodies with a SHA-256, which gains little from several bodies per turn: one worker per processor.
+    pub intake_sha256: Arc<WorkerGroup<StoreBody>>,
     /// The threads of both.
     intake_pool: Arc<Pool>,
     pub budget: Arc<Budget>,
@@ -85,7 +85,7 @@ pub struct Lane {
     pub signing_keys: SigningKeys,
     pub host_id: Arc<str>,
     pub challenger: Challenger,
-    /// Orders to the operator's tools.
+    /// Requests to the admin API that were accepted before.
     pub replays: Replays,
     pub prefixes: Arc<Prefixes>,
     /// Held while the settings of a bucket are read, changed and written back.
@@ -103,17 +103,18 @@ impl Lane {
         getrandom::fill(&mut challenges).map_err(|error| failed(std::io::Error::other(error.to_string())))?;
         let (mask, host) = random.split_at(8);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        // At most a third of the threads for each crew, the others for the ends of bodies.
+        // At most a third of the threads for each group, the others for the ends of bodies.
         let intake_threads = options.workers.max(3);
-        let crew = |pool: &Arc<Pool>, workers: usize| Crew::new(Arc::clone(pool), workers.clamp(1, intake_threads / 3));
+        let group =
+            |pool: &Arc<Pool>, workers: usize| WorkerGroup::new(Arc::clone(pool), workers.clamp(1, intake_threads / 3));
         let intake_pool = Arc::new(Pool::yielding(intake_threads).map_err(failed)?);
         let pool = Arc::new(Pool::new(options.workers).map_err(failed)?);
         let buffers = Arc::clone(engine.buffers());
         Ok(Arc::new(Self {
             downloads: Downloads::new(Arc::clone(&pool), Arc::clone(&buffers), options.body_budget),
             pool,
-            intake: crew(&intake_pool, processors - 1),
-            intake_sha256: crew(&intake_pool, processors),
+            intake: group(&intake_pool, processors - 1),
+            intake_sha256: group(&intake_pool, processors),
             intake_pool,
             budget: Budget::new(options.body_budget),
             buffers,
@@ -132,7 +133,7 @@ impl Lane {
         }))
     }
 
-    /// What answers to a request for `path`, as it stood in the request line, say about it.
+    /// What responses to a request for `path`, as it stood in the request line, say about the request.
     pub fn envelope(&self, method: &[u8], path: &[u8]) -> Envelope {
         Envelope {
             request_id: self.next_request_id(),

@@ -1,4 +1,4 @@
-//! The stored headers of an object between their two homes: as S3 reads and shows them, and as a record keeps them.
+//! Conversion of the stored headers of an object between the S3 form and the form in records.
 
 use bytes::Bytes;
 

@@ -3,8 +3,8 @@
 //! The queue is unbounded because its callers are bounded: a request has at most one job, a body at most one, and both
 //! hold a share of the memory budget or a connection. A job that panics ends alone; its thread goes on.
 //!
-//! Of the workers that rest, the one that worked last is woken: jobs that follow each other, as the pieces of a download
-//! do, stay on one thread with what it has in its caches.
+//! Of the idle workers, the one that worked last is woken: consecutive jobs, such as the pieces of a download,
+//! stay on one thread and profit from its processor caches.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -21,11 +21,11 @@ pub type Job = Box<dyn FnOnce() + Send>;
 const YIELDING_NICENESS: i32 = 10;
 
 pub struct Pool {
-    shared: Arc<Shared>,
+    job_queue: Arc<JobQueue>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Shared {
+struct JobQueue {
     queue: Mutex<Queue>,
     /// One for each worker.
     wakers: Vec<Condvar>,
@@ -34,7 +34,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Workers that rest, the one that worked last at the end.
+    /// Idle workers, the one that worked last at the end.
     resting: Vec<usize>,
     closed: bool,
 }
@@ -45,10 +45,10 @@ impl Pool {
         Self::start(threads, "orcas-io", || {})
     }
 
-    /// Workers that leave the processor to every other thread of this process.
+    /// Workers of low priority: every other thread of this process gets the processor first.
     pub fn yielding(threads: usize) -> std::io::Result<Self> {
         Self::start(threads, "orcas-body", || {
-            // Elsewhere niceness is the whole process's.
+            // On other systems niceness applies to the whole process.
             #[cfg(target_os = "linux")]
             let _ = rustix::process::nice(YIELDING_NICENESS);
         })
@@ -56,15 +56,15 @@ impl Pool {
 
     fn start(threads: usize, name: &str, prepare: fn()) -> std::io::Result<Self> {
         let wakers = (0..threads.max(1)).map(|_| Condvar::new()).collect();
-        let shared = Arc::new(Shared { queue: Mutex::default(), wakers });
-        let pool = Self { shared: Arc::clone(&shared), threads: Mutex::default() };
-        for number in 0..shared.wakers.len() {
-            let shared = Arc::clone(&shared);
+        let job_queue = Arc::new(JobQueue { queue: Mutex::default(), wakers });
+        let pool = Self { job_queue: Arc::clone(&job_queue), threads: Mutex::default() };
+        for number in 0..job_queue.wakers.len() {
+            let job_queue = Arc::clone(&job_queue);
             let work = move || {
                 prepare();
-                shared.work(number);
+                job_queue.work(number);
             };
-            // Should one not start, dropping the pool ends those that did.
+            // If one fails to start, dropping the pool ends those that did.
             pool.threads.lock().push(std::thread::Builder::new().name(format!("{name}-{number}")).spawn(work)?);
         }
         Ok(pool)
@@ -77,7 +77,7 @@ impl Pool {
 
     /// Queues `job`, or gives it back after `close`.
     pub fn try_spawn(&self, job: Job) -> Result<(), Job> {
-        let mut queue = self.shared.queue.lock();
+        let mut queue = self.job_queue.queue.lock();
         if queue.closed {
             return Err(job);
         }
@@ -85,18 +85,18 @@ impl Pool {
         let woken = queue.resting.pop();
         drop(queue);
         if let Some(number) = woken {
-            self.shared.wakers[number].notify_one();
+            self.job_queue.wakers[number].notify_one();
         }
         Ok(())
     }
 
     /// Runs what is queued, then ends the threads. A job, which may own the pool last, does not wait for its own thread.
     pub fn close(&self) {
-        let mut queue = self.shared.queue.lock();
+        let mut queue = self.job_queue.queue.lock();
         queue.closed = true;
         queue.resting.clear();
         drop(queue);
-        for waker in &self.shared.wakers {
+        for waker in &self.job_queue.wakers {
             waker.notify_one();
         }
         let threads = std::mem::take(&mut *self.threads.lock());
@@ -108,7 +108,7 @@ impl Pool {
     }
 }
 
-impl Shared {
+impl JobQueue {
     /// What worker `number` does until the pool is closed and nothing is queued.
     fn work(&self, number: usize) {
         let mut queue = self.queue.lock();
@@ -187,7 +187,7 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let mut threads = std::collections::HashSet::new();
         let all_rest = || {
-            while pool.shared.queue.lock().resting.len() < 4 {
+            while pool.job_queue.queue.lock().resting.len() < 4 {
                 std::thread::yield_now();
             }
         };

@@ -1,9 +1,8 @@
-//! Digests of the beginnings of bodies that came lately, so that what is uploaded again is not hashed again for its
-//! entity tag and its payload hash.
+//! Digests of the prefixes of recent bodies, so that content that is uploaded again is not hashed again for its entity
+//! tag and payload hash.
 //!
-//! A beginning is named by the keyed fingerprints of its chunks, in order. A digest that is taken from here is therefore
-//! the one that was computed over the very same bytes: each time they come they are identified anew, and other bytes
-//! have other fingerprints. In memory only, and bounded.
+//! A prefix is named by the keyed fingerprints of its chunks, in order. The fingerprints are computed each time, so a
+//! digest from here was computed over the same bytes. In memory only, and bounded.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -13,15 +12,15 @@ use sha2::Sha256;
 use orcas_checksum::Md5Hasher;
 use orcas_record::Fingerprint;
 
-/// Some 5 MiB; beginnings of 64 GiB of bodies in chunks of the usual size.
+/// Entries: about 5 MiB of memory, for 64 GiB of bodies in chunks of the default size.
 const ENTRIES_MAX: usize = 16 * 1024;
 
-/// Names a beginning of a body that ends where a chunk ends.
+/// The name of a prefix that ends where a chunk ends.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PrefixName([u8; 32]);
 
 impl PrefixName {
-    /// The name of this beginning and one more chunk.
+    /// The name of this prefix extended by one chunk.
     #[must_use]
     pub fn and(self, chunk: &Fingerprint) -> Self {
         let mut hasher = blake3::Hasher::new();
@@ -30,7 +29,7 @@ impl PrefixName {
     }
 }
 
-/// Hashers that have seen a beginning and nothing else.
+/// The states of the hash functions after a prefix.
 #[derive(Clone)]
 pub struct Prefix {
     pub md5: Md5Hasher,

@@ -1,14 +1,14 @@
-//! Every way in which a request can fail, folded into one S3 error: the only map from signatures, refusals and engine
-//! errors to S3 codes. The matches have no wildcard, so that a new variant cannot lack its answer.
+//! The only map from errors of signatures, decisions and the engine to S3 errors. The matches have no wildcard, so a new
+//! variant without an S3 code does not compile.
 //!
-//! What the engine's failures say goes to the log, never to the client.
+//! The messages of the engine's failures go to the log, never to the client.
 
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Refusal};
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::SignatureError;
 
-/// An answer that is an error, and what the operator must learn of it.
+/// An S3 error, and what the log says about it.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub error: S3Error,

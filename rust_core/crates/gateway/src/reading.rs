@@ -1,12 +1,12 @@
-//! The head of a request whose sender is known, as operations read it: bucket, key, and what several of them take from
-//! headers and query.
+//! The head of an authenticated request, as operations parse it: bucket, key, and the headers and parameters that
+//! several of them use.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::body_plan::BodyPlan;
-use super::intake::Promise;
+use super::intake::DeclaredBody;
 use super::lane::Lane;
 use super::problem::Problem;
 use super::upload_ids::parse_upload_id;
@@ -23,7 +23,7 @@ pub struct Reading<'a> {
     pub head: &'a RequestHead<'a>,
     pub target: &'a Target,
     pub query: Query,
-    /// The id of who asks.
+    /// The owner id of the sender.
     pub caller: String,
     pub payload: &'a PayloadMode,
     /// A body follows the head.
@@ -39,7 +39,9 @@ impl Reading<'_> {
     pub fn bucket_name(&self) -> Result<&str, Problem> {
         match self.target {
             Target::Bucket(name) => Ok(name),
-            Target::Service | Target::Object { .. } | Target::ObjectLambda => Err(self.operation.unbuilt().into()),
+            Target::Service | Target::Object { .. } | Target::ObjectLambda => {
+                Err(self.operation.not_implemented().into())
+            }
         }
     }
 
@@ -51,7 +53,7 @@ impl Reading<'_> {
     pub fn object(&self) -> Result<(Arc<Bucket>, Bytes), Problem> {
         match self.target {
             Target::Object { bucket, key } => Ok((self.find(bucket)?, Bytes::copy_from_slice(key))),
-            Target::Service | Target::Bucket(_) | Target::ObjectLambda => Err(self.operation.unbuilt().into()),
+            Target::Service | Target::Bucket(_) | Target::ObjectLambda => Err(self.operation.not_implemented().into()),
         }
     }
 
@@ -74,7 +76,7 @@ impl Reading<'_> {
         Ok(parse_upload_id(&query::upload_id(&self.query)?)?)
     }
 
-    /// Refuses a write whose condition fails already, before its body travels. The decision asks again.
+    /// Refuses a write whose condition fails already, before its body is sent. The engine checks the condition again.
     pub fn check_early(&self, condition: &WriteCondition, bucket: &Bucket, key: &Bytes) -> Result<(), Problem> {
         if *condition == WriteCondition::Always {
             return Ok(());
@@ -90,8 +92,8 @@ impl Reading<'_> {
 
     /// A body that becomes content of the store.
     pub fn content(&self, keep_sha256: bool) -> Result<BodyPlan, Problem> {
-        let promise = Box::new(Promise::parse(self.headers(), self.payload)?.keeping_sha256(keep_sha256));
-        let whole = promise.length <= self.lane.options.whole_body_max;
-        Ok(if whole { BodyPlan::Whole(promise) } else { BodyPlan::Stream(promise) })
+        let declared = Box::new(DeclaredBody::parse(self.headers(), self.payload)?.keeping_sha256(keep_sha256));
+        let whole = declared.length <= self.lane.options.whole_body_max;
+        Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
 }

@@ -1,7 +1,7 @@
-//! Orders to the operator's tools that were taken already: a captured one does not take effect again.
+//! Requests to the admin API that were accepted before, so that a captured one has no effect when it is sent again.
 //!
-//! The signature of an order is remembered until its date is too old for it to be accepted. Before the server started
-//! nothing was remembered, so nothing signed before that is taken.
+//! A signature is remembered until its date is too old to be accepted. Nothing is known about the time before the server
+//! started, so requests that were signed before are refused.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use orcas_sigv4::{SKEW_MAX_MS, Stamp};
 
-/// Orders remembered at a time, 40 bytes each. Only root makes them.
+/// Requests remembered at a time, 40 bytes each. Only root makes them.
 const ORDERS_MAX: usize = 16_384;
 
 pub struct Replays(Mutex<Taken>);
@@ -18,11 +18,11 @@ pub struct Replays(Mutex<Taken>);
 struct Taken {
     /// In the order of their dates.
     orders: BTreeSet<Stamp>,
-    /// What is dated before this is not known any more.
+    /// Requests dated before this are refused: their signatures are not remembered.
     known_since_ms: i64,
 }
 
-/// Why an order is not taken.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAdmitted {
     #[error("This very request was taken before; sign it anew, with another x-amz-orcas-nonce within the same second.")]
@@ -39,7 +39,7 @@ impl Replays {
         Self(Mutex::new(Taken { orders: BTreeSet::new(), known_since_ms: now_ms - now_ms.rem_euclid(1000) }))
     }
 
-    /// Takes an order whose signature holds, once.
+    /// Accepts a request with a valid signature, once.
     pub fn admit(&self, stamp: Stamp, now_ms: i64) -> Result<(), NotAdmitted> {
         let mut taken = self.0.lock();
         taken.forget(now_ms.saturating_sub(SKEW_MAX_MS));
@@ -58,7 +58,7 @@ impl Replays {
 }
 
 impl Taken {
-    /// Drops what is dated before `oldest_ms`. It stays refused even if the clock is set back.
+    /// Forgets requests dated before `oldest_ms`. They stay refused even if the clock is set back.
     fn forget(&mut self, oldest_ms: i64) {
         if self.orders.first().is_none_or(|first| first.signed_at_ms >= oldest_ms) {
             return;

@@ -1,15 +1,15 @@
-//! How a request that is not answered at once gets its answer: what the event loop finds in its queue, and the promise
-//! to put something there. Knows requests as `Pending` only.
+//! How a request that is not answered at once gets its answer: the events of the event loop's queue, and `Reply`, which
+//! makes sure that exactly one arrives. Knows requests as `Pending` only.
 
 use std::sync::Arc;
 
-use super::answer::Answer;
 use super::intake::Digests;
 use super::problem::Problem;
+use super::response::Response;
 use orcas_base::buffers::Buffer;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 
-/// What the event loop finds in the queue, for the slot it gave.
+/// An event in the queue of the event loop, for the slot of a request.
 pub struct Completion {
     pub slot: u32,
     pub event: Event,
@@ -18,14 +18,14 @@ pub struct Completion {
 pub enum Event {
     /// The engine is done; the answer is made on the loop, away from the committing thread.
     Committed(Arc<dyn Pending>, Result<Outcome, Failure>),
-    Answered(Answer),
+    Answered(Response),
     /// A piece of a download.
     Piece(Result<Buffer, Problem>),
-    /// There is room for the body now, or it is over: ask again.
+    /// The body has its share of the budget now, or has ended: ask again.
     Resume,
 }
 
-/// A request under way, as those know it who do a part of it elsewhere.
+/// A request in progress, as the code on other threads knows it.
 pub trait Pending: Send + Sync {
     /// Puts `event` into the queue of the event loop.
     fn complete(&self, slot: u32, event: Event);
@@ -34,16 +34,17 @@ pub trait Pending: Send + Sync {
     fn submit(self: Arc<Self>, intent: Intent, slot: u32);
 
     /// The answer to a mutation that the engine has decided.
-    fn committed(&self, result: Result<Outcome, Failure>) -> Answer;
+    fn committed(&self, result: Result<Outcome, Failure>) -> Response;
 
     /// The intent of an upload whose content is stored. Fails for requests that upload nothing.
     fn stored(&self, size: u64, digests: &Digests, body: Body) -> Result<Intent, Problem>;
 
-    /// Fit to be sent. Ends the connection after an answer that leaves a body unread.
-    fn sealed(&self, result: Result<Answer, Problem>) -> Answer;
+    /// Makes the response ready to be sent. If it leaves a body unread, the connection ends after it.
+    fn sealed(&self, result: Result<Response, Problem>) -> Response;
 }
 
-/// A promise to answer one slot. Dropped unkept (a worker panicked or the pool is closed), it answers for itself.
+/// The obligation to answer one slot. If it is dropped without an answer, because a worker panicked or the pool is
+/// closed, it answers with an internal error.
 pub struct Reply<R: Pending + ?Sized = dyn Pending> {
     request: Arc<R>,
     slot: u32,
@@ -59,16 +60,16 @@ impl<R: Pending + ?Sized> Reply<R> {
         &self.request
     }
 
-    pub fn result(mut self, result: Result<Answer, Problem>) {
+    pub fn result(mut self, result: Result<Response, Problem>) {
         self.kept = true;
         self.send(result);
     }
 
-    fn send(&self, result: Result<Answer, Problem>) {
+    fn send(&self, result: Result<Response, Problem>) {
         self.request.complete(self.slot, Event::Answered(self.request.sealed(result)));
     }
 
-    /// Somebody else has promised to answer.
+    /// Drops the obligation, because other code answers.
     pub fn leave(mut self) {
         self.kept = true;
     }
@@ -83,7 +84,7 @@ impl<R: Pending + ?Sized> Reply<R> {
 impl<R: Pending + ?Sized> Drop for Reply<R> {
     fn drop(&mut self) {
         if !self.kept {
-            self.send(Err(Problem::internal("a worker ended before it had an answer")));
+            self.send(Err(Problem::internal("a worker ended without an answer")));
         }
     }
 }

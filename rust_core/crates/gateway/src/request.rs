@@ -1,4 +1,4 @@
-//! A verified request: the input of its operation, what its body must be, and how it is carried out.
+//! A verified request: the input of its operation, what its body must be, and how the operation is performed.
 //!
 //! `Operation` is what the files in `operations` implement; `Request` is what a server sees of a request, whatever its
 //! operation. `start` answers at once when nothing can block; otherwise exactly one completion for the slot follows.
@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::answer::{Answer, Envelope};
 use super::body_plan::BodyPlan;
 use super::budget::Permit;
-use super::intake::{Digests, Promise};
+use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::reply::{Completion, Event, Pending, Reply};
+use super::response::{Envelope, Response};
 use super::store_body::{StoreBody, UploadStream};
 use super::stream::BodyStream;
 use orcas_decide::{Body, Failure, Intent, Outcome};
@@ -25,12 +25,12 @@ use orcas_record::Bucket;
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
 
-/// Hashing up to this many bytes happens on the event loop; waking a worker costs about as much.
+/// Bytes of the largest body that is hashed on the event loop: waking a worker costs about as much time.
 const INLINE_HASH_MAX: usize = 8 * 1024;
 
-/// What one operation does with its requests. The type that implements it is the input of one of them.
+/// An operation. The type that implements it is the input of one request.
 pub trait Operation: Sized + Send + Sync + 'static {
-    /// What its requests may ask for and those of other operations may not.
+    /// Which headers and parameters its requests may have that other operations refuse.
     const UNDERSTOOD: Understood = Understood::NOTHING;
 
     /// Reads the input from the head.
@@ -55,16 +55,16 @@ pub trait Operation: Sized + Send + Sync + 'static {
                 let body = call.lane.engine.small_body(upload.bucket(), content);
                 Ok(call.submit(upload.intent(size, digests, body), slot))
             }
-            None => Err(Problem::internal("an operation without a body was given one")),
+            None => Err(Problem::internal("an operation without a body got one")),
         }
     }
 
-    /// The answer to what the engine has decided.
-    fn answer(_call: &Call<Self>, _outcome: Outcome) -> Result<Answer, Problem> {
-        Err(another_question())
+    /// The response to the outcome of the engine's decision.
+    fn answer(_call: &Call<Self>, _outcome: Outcome) -> Result<Response, Problem> {
+        Err(wrong_outcome())
     }
 
-    /// Itself, if its body becomes content of the store.
+    /// The operation itself, if its body becomes content of the store.
     fn upload(&self) -> Option<&dyn Upload> {
         None
     }
@@ -78,21 +78,21 @@ pub trait Upload {
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent;
 }
 
-/// The engine's outcome is none of the operation that was submitted.
-pub fn another_question() -> Problem {
-    Problem::internal("the engine answered another question")
+/// The error for an outcome that belongs to another operation than the one submitted.
+pub fn wrong_outcome() -> Problem {
+    Problem::internal("the engine returned the outcome of another operation")
 }
 
-/// What a step of an operation came to.
+/// The result of a step of an operation.
 pub enum Step {
-    Answer(Answer),
+    Response(Response),
     /// A completion for the slot will come.
     Later,
 }
 
-impl From<Answer> for Step {
-    fn from(answer: Answer) -> Self {
-        Self::Answer(answer)
+impl From<Response> for Step {
+    fn from(answer: Response) -> Self {
+        Self::Response(answer)
     }
 }
 
@@ -104,19 +104,19 @@ pub trait Request: Pending {
 
     fn body(&self) -> &BodyPlan;
 
-    /// Takes budget for a body to be collected. False: not now, a `Resume` for `slot` follows when it was taken.
+    /// Takes memory of the budget for a body that is collected. False: not yet; a `Resume` for `slot` follows then.
     fn admit(self: Arc<Self>, slot: u32) -> bool;
 
     /// The body was received to its end.
     fn body_read(&self);
 
-    /// Begins to take a streamed body in; `None` when the request has no such body. `host` is the client's address.
+    /// Starts receiving a streamed body; `None` if the request has no such body. `host` is the client's address.
     fn open_body(&self, host: &str) -> Option<UploadStream>;
 
     /// Begins the operation with its collected body, which is empty when there is none.
     ///
     /// `Some` is the answer; after `None` one completion for `slot` follows.
-    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Answer>;
+    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response>;
 }
 
 /// One request of an operation.
@@ -159,9 +159,9 @@ impl<O: Operation> Call<O> {
     pub fn later(
         self: &Arc<Self>,
         slot: u32,
-        job: impl FnOnce(&Self) -> Result<Answer, Problem> + Send + 'static,
+        job: impl FnOnce(&Self) -> Result<Response, Problem> + Send + 'static,
     ) -> Step {
-        self.on_worker(slot, |call| job(call).map(Step::Answer))
+        self.on_worker(slot, |call| job(call).map(Step::Response))
     }
 
     /// Runs `job` on a worker, which answers the slot unless the job has arranged for that.
@@ -172,15 +172,15 @@ impl<O: Operation> Call<O> {
     ) -> Step {
         let reply = Reply::new(Arc::clone(self), slot);
         self.lane.pool.spawn(move || match job(reply.request()) {
-            Ok(Step::Answer(answer)) => reply.result(Ok(answer)),
+            Ok(Step::Response(answer)) => reply.result(Ok(answer)),
             Ok(Step::Later) => reply.leave(),
             Err(problem) => reply.result(Err(problem)),
         });
         Step::Later
     }
 
-    fn take(self: &Arc<Self>, promise: &Promise, body: Bytes, slot: u32) -> Result<Step, Problem> {
-        let (content, digests) = promise.verify(body, &self.lane.buffers)?;
+    fn take(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
+        let (content, digests) = declared.verify(body, &self.lane.buffers)?;
         O::take(self, content, &digests, slot)
     }
 }
@@ -218,22 +218,22 @@ impl<O: Operation> Request for Call<O> {
     }
 
     fn open_body(&self, host: &str) -> Option<UploadStream> {
-        let (BodyPlan::Stream(promise), Some(upload)) = (&self.body, self.input.upload()) else { return None };
+        let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
         let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
-        let consumer = StoreBody::new(engine.clone(), Arc::clone(upload.bucket()), promise, Arc::clone(prefixes));
-        let crew = Arc::clone(if promise.hashes_sha256() { intake_sha256 } else { intake });
-        Some(BodyStream::new(crew, budget.client(host), Arc::clone(buffers), promise.wire, consumer))
+        let consumer = StoreBody::new(engine.clone(), Arc::clone(upload.bucket()), declared, Arc::clone(prefixes));
+        let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
+        Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
     }
 
-    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Answer> {
+    fn start(self: Arc<Self>, body: &[u8], slot: u32) -> Option<Response> {
         let step = match &self.body {
-            BodyPlan::Whole(promise) => {
+            BodyPlan::Whole(declared) => {
                 let body = self.lane.buffers.copy(body);
                 if body.len() <= INLINE_HASH_MAX {
-                    self.take(promise, body, slot)
+                    self.take(declared, body, slot)
                 } else {
                     Ok(self.on_worker(slot, move |call| match &call.body {
-                        BodyPlan::Whole(promise) => call.take(promise, body, slot),
+                        BodyPlan::Whole(declared) => call.take(declared, body, slot),
                         BodyPlan::None | BodyPlan::Stream(_) => O::begin(call, slot),
                     }))
                 }
@@ -241,7 +241,7 @@ impl<O: Operation> Request for Call<O> {
             BodyPlan::None | BodyPlan::Stream(_) => O::begin(&self, slot),
         };
         match step {
-            Ok(Step::Answer(answer)) => Some(self.sealed(Ok(answer))),
+            Ok(Step::Response(answer)) => Some(self.sealed(Ok(answer))),
             Ok(Step::Later) => None,
             Err(problem) => Some(self.sealed(Err(problem))),
         }
@@ -257,24 +257,24 @@ impl<O: Operation> Pending for Call<O> {
         Self::submit(&self, intent, slot);
     }
 
-    fn committed(&self, result: Result<Outcome, Failure>) -> Answer {
+    fn committed(&self, result: Result<Outcome, Failure>) -> Response {
         self.sealed(result.map_err(Problem::from).and_then(|outcome| O::answer(self, outcome)))
     }
 
     fn stored(&self, size: u64, digests: &Digests, body: Body) -> Result<Intent, Problem> {
         let upload = self.input.upload();
-        let upload = upload.ok_or_else(|| Problem::internal("a streamed body belongs to no upload"))?;
+        let upload = upload.ok_or_else(|| Problem::internal("a streamed body does not belong to an upload"))?;
         Ok(upload.intent(size, digests, body))
     }
 
-    fn sealed(&self, result: Result<Answer, Problem>) -> Answer {
+    fn sealed(&self, result: Result<Response, Problem>) -> Response {
         let answer = result.unwrap_or_else(|problem| self.envelope.problem(problem));
         let answer = self.envelope.checked(answer);
         if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }
     }
 }
 
-/// Brings the engine's verdict on a request back to the loop.
+/// Sends the engine's decision on a request to the event loop.
 struct Commit<O>(Arc<Call<O>>);
 
 impl<O: Operation> CompletionSink for Commit<O> {

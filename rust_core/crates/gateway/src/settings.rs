@@ -1,7 +1,7 @@
-//! What a bucket has for itself instead of the store's settings: given with CreateBucket, shown by HeadBucket, changed
-//! by PutBucketSettings, an extension. A change replaces only what it names.
+//! The settings of a bucket, which replace those of the store: set by CreateBucket, shown by HeadBucket, changed by the
+//! extension PutBucketSettings. A change replaces only the settings that it names.
 
-use super::answer::HeaderBlock;
+use super::response::HeaderBlock;
 use orcas_http::Headers;
 use orcas_record::{BucketSettings, Chunking, Durability, RefLevel};
 use orcas_s3::S3Error;
@@ -11,10 +11,10 @@ use orcas_s3::extensions::{CHUNK_SIZE, CHUNKING, DURABILITY, KEEP_SHA256, REF_LE
 /// may.
 const CHUNK_SIZES: std::ops::RangeInclusive<u32> = 64 * 1024..=64 * 1024 * 1024;
 
-/// The value that takes a setting away from a bucket.
+/// The value that removes a setting from a bucket.
 const DEFAULT: &str = "default";
 
-/// For each setting: not named, back to the store's default, or a value.
+/// For each setting: unchanged, removed, or a new value.
 type Change<T> = Option<Option<T>>;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl SettingsChange {
         })
     }
 
-    /// Settings with this change made.
+    /// `settings` with this change applied.
     pub fn applied_to(&self, settings: BucketSettings) -> BucketSettings {
         BucketSettings {
             chunk_size: self.chunk_size.unwrap_or(settings.chunk_size),
@@ -77,7 +77,7 @@ fn boolean(text: &str) -> Option<bool> {
     text.parse().ok()
 }
 
-/// Appends what the bucket has for itself.
+/// Appends the headers of the bucket's own settings.
 pub fn show(settings: &BucketSettings, headers: &mut HeaderBlock) {
     if let Some(size) = settings.chunk_size {
         headers.push_number(CHUNK_SIZE, u64::from(size));

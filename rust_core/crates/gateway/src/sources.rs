@@ -1,5 +1,5 @@
-//! Where copies and moves read. The source and its conditions are looked at here for the right answer, and again when
-//! the copy is decided.
+//! The sources of copies and moves. The source and its conditions are checked here, to answer with the right error, and
+//! again when the engine decides.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ impl Source {
     }
 }
 
-/// An object under way to another name.
+/// The rename or move of an object.
 pub struct Moving {
     source: Source,
     bucket: Arc<Bucket>,

@@ -1,11 +1,11 @@
-//! A large body on its way into the store: verified as it comes, written chunk by chunk, submitted when it is whole.
+//! Storing a large body: it is verified as it arrives, written chunk by chunk, and submitted when it is complete.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::body_md5::BodyMd5;
-use super::intake::{Paid, Promise, Verifier};
+use super::intake::{DeclaredBody, Md5Hashing, Verifier};
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::reply::Reply;
@@ -27,9 +27,9 @@ pub struct StoreBody {
 pub type UploadStream = BodyStream<StoreBody>;
 
 impl StoreBody {
-    /// Takes in what keeps `promise`.
-    pub fn new(engine: Handle, bucket: Arc<Bucket>, promise: &Promise, prefixes: Arc<Prefixes>) -> Self {
-        Self { engine, bucket, verifier: promise.verifier(prefixes), size: promise.length, writer: None }
+    /// Stores the body that the request declared.
+    pub fn new(engine: Handle, bucket: Arc<Bucket>, declared: &DeclaredBody, prefixes: Arc<Prefixes>) -> Self {
+        Self { engine, bucket, verifier: declared.verifier(prefixes), size: declared.length, writer: None }
     }
 
     fn stored(self, reply: &Reply) -> Result<Intent, Problem> {
@@ -44,17 +44,17 @@ impl Consumer for StoreBody {
     type Error = Problem;
     type Reply = Reply;
 
-    fn consume(&mut self, piece: &Bytes, in_company: bool) -> Result<(), Problem> {
+    fn consume(&mut self, piece: &Bytes, batched: bool) -> Result<(), Problem> {
         let writer = match &mut self.writer {
             Some(writer) => writer,
             empty => empty.insert(self.engine.body_writer(&self.bucket, self.size)),
         };
-        let md5 = if in_company { Paid::Later } else { Paid::Now };
+        let md5 = if batched { Md5Hashing::Deferred } else { Md5Hashing::Immediate };
         self.verifier.push(piece, md5, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
     }
 
-    fn settle(company: &mut [&mut Self]) {
-        BodyMd5::settle_all(&mut company.iter_mut().map(|body| body.verifier.md5()).collect::<Vec<_>>());
+    fn settle(bodies: &mut [&mut Self]) {
+        BodyMd5::settle_all(&mut bodies.iter_mut().map(|body| body.verifier.md5()).collect::<Vec<_>>());
     }
 
     fn finish(self: Box<Self>, reply: Reply) {

@@ -1,24 +1,24 @@
-//! A request body on its way in, processed in order by one worker at a time, with back-pressure.
+//! An arriving request body, processed in order by one worker at a time, with back-pressure.
 //!
-//! The event loop brings bytes, either as pieces, which are copied, or by having the socket read into memory that it
-//! borrows here. A worker of the crew consumes them; hashing and disk writes overlap with receiving. Bytes held here are
-//! covered by a permit of the process-wide budget, taken when they have come: a sender that stalls holds nothing. Only
-//! one short read may be held without one. What the bytes mean is the consumer's business.
+//! The event loop passes bytes on, either as pieces, which are copied, or by reading the socket into memory that is lent
+//! here. A worker of the group processes them, so hashing and disk writes overlap with receiving. All bytes held here
+//! have a permit of the process-wide budget, taken when they have arrived, except for one short read. So a stalled
+//! sender holds nothing. Only the consumer knows what the bytes mean.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::budget::{Client, Permit};
-use super::crew::Crew;
-use super::incoming::{BUFFER_MAX, Content, Incoming, Piece, STREAM_WINDOW, State};
+use super::incoming::{BUFFER_MAX, BodyState, Content, Incoming, Piece, STREAM_WINDOW};
 pub use super::incoming::{Consumer, PIECE_MAX, Resume};
+use super::worker_group::WorkerGroup;
 use orcas_base::buffers::{Buffers, Room};
 
 /// The least memory that is lent for a read, unless less is to come.
 const READ_MIN: usize = 16 * 1024;
-/// What is lent when the budget has nothing: as much as a connection may hold without it in any case.
-const UNPAID_MAX: usize = 64 * 1024;
+/// Bytes lent while the budget is exhausted: as much as a connection may hold without a permit in any case.
+const UNCOVERED_MAX: usize = 64 * 1024;
 
 /// What the sender of pieces does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,16 +33,22 @@ pub enum Flow {
 
 pub struct BodyStream<C: Consumer> {
     incoming: Arc<Incoming<C>>,
-    crew: Arc<Crew<C>>,
+    group: Arc<WorkerGroup<C>>,
 }
 
 impl<C: Consumer> BodyStream<C> {
     /// `announced`: bytes of the whole body on the wire, if known.
-    pub fn new(crew: Arc<Crew<C>>, budget: Client, buffers: Arc<Buffers>, announced: Option<u64>, consumer: C) -> Self {
-        Self { incoming: Arc::new(Incoming::new(budget, buffers, announced, consumer)), crew }
+    pub fn new(
+        group: Arc<WorkerGroup<C>>,
+        budget: Client,
+        buffers: Arc<Buffers>,
+        announced: Option<u64>,
+        consumer: C,
+    ) -> Self {
+        Self { incoming: Arc::new(Incoming::new(budget, buffers, announced, consumer)), group }
     }
 
-    /// Asks for room for a piece that has come, at most `PIECE_MAX` bytes; to be called before it is pushed.
+    /// Asks for a permit for a piece that has arrived, of at most `PIECE_MAX` bytes. Call it before `push`.
     pub fn admit(&self, resume: Resume) -> Flow {
         let room = {
             let mut state = self.incoming.state.lock();
@@ -74,7 +80,7 @@ impl<C: Consumer> BodyStream<C> {
 
     /// Asks whether the socket may be read on, before the first read and after `fill` said no.
     pub fn ready(&self, resume: Resume) -> Flow {
-        let owed = {
+        let length = {
             let mut state = self.incoming.state.lock();
             if state.refused.is_some() || state.ended {
                 return Flow::Stop;
@@ -83,34 +89,34 @@ impl<C: Consumer> BodyStream<C> {
                 state.resume = Some(resume);
                 return Flow::Wait;
             }
-            match &state.unpaid {
+            match &state.uncovered {
                 Some(read) => read.len() as u64,
                 None => return Flow::More,
             }
         };
-        let (incoming, crew) = (Arc::clone(&self.incoming), Arc::clone(&self.crew));
+        let (incoming, group) = (Arc::clone(&self.incoming), Arc::clone(&self.group));
         let granted = move |permit| {
-            if incoming.pay(permit) {
-                crew.wait(incoming);
+            if incoming.cover(permit) {
+                group.wait(incoming);
             }
             resume();
         };
-        match self.incoming.budget.take_or_wait(owed, granted) {
+        match self.incoming.budget.take_or_wait(length, granted) {
             Some(permit) => {
-                self.pay(permit);
+                self.cover(permit);
                 Flow::More
             }
             None => Flow::Wait,
         }
     }
 
-    /// Takes one received piece, under the grant that `admit` got.
+    /// Takes one received piece, under the permit that `admit` got.
     pub fn push(&self, bytes: &[u8]) {
         self.take_in(bytes.len(), bytes.len(), |incoming, state, permit| incoming.append(state, bytes, permit));
     }
 
-    /// Memory for a read of at most `limit` bytes, when there is something to read; `None` for a read of nothing. What is
-    /// read of a body that was refused since then is forgotten by `fill`.
+    /// Memory for a read of at most `limit` bytes; `None` if nothing can be read. Call it when the socket is readable. If
+    /// the body is refused meanwhile, `fill` discards what was read.
     pub fn lend(&self, limit: u64) -> Option<Room> {
         let (wanted, granted) = {
             let state = self.incoming.state.lock();
@@ -129,20 +135,20 @@ impl<C: Consumer> BodyStream<C> {
                     self.incoming.keep_grant(permit);
                     wanted
                 }
-                None => wanted.min(UNPAID_MAX as u64),
+                None => wanted.min(UNCOVERED_MAX as u64),
             },
         } as usize;
         Some(Room::new(self.incoming.buffers.take(size), size))
     }
 
-    /// Takes what was read into memory lent for `lent` bytes. True: the socket may be read on, else `ready` says when.
+    /// Takes what was read into lent memory of `lent` bytes. True: read on; false: ask `ready` when.
     pub fn fill(&self, read: Bytes, lent: usize) -> bool {
         let count = read.len();
         let granted = self.incoming.state.lock().grant.is_some();
-        // Not worth so much memory for as long as it waits.
+        // Too few bytes to keep so much memory while they wait.
         let sparse = count < lent / 2;
         if !granted {
-            self.owe(if sparse { self.incoming.buffers.copy(&read) } else { read });
+            self.hold(if sparse { self.incoming.buffers.copy(&read) } else { read });
         } else if sparse {
             self.push(&read);
         } else {
@@ -156,31 +162,31 @@ impl<C: Consumer> BodyStream<C> {
         granted && state.refused.is_none() && !state.ended && state.waiting_bytes < STREAM_WINDOW
     }
 
-    /// Gives back what a read was granted that brought nothing.
+    /// Returns the permit of a read that brought nothing.
     pub fn rest(&self) {
         let grant = self.incoming.state.lock().grant.take();
         // Outside the lock: giving back may resume another stream.
         drop(grant);
     }
 
-    /// Holds what was read without a grant.
-    fn owe(&self, read: Bytes) {
+    /// Holds what was read without a permit.
+    fn hold(&self, read: Bytes) {
         let mut state = self.incoming.state.lock();
         if !read.is_empty() && state.refused.is_none() && !state.ended {
             state.received += read.len() as u64;
-            state.unpaid = Some(read);
+            state.uncovered = Some(read);
         }
     }
 
-    /// Hands what was owed to the crew, under `permit`.
-    fn pay(&self, permit: Permit) {
-        if self.incoming.pay(permit) {
-            self.crew.wait(Arc::clone(&self.incoming));
+    /// Queues what `hold` holds, under `permit`.
+    fn cover(&self, permit: Permit) {
+        if self.incoming.cover(permit) {
+            self.group.wait(Arc::clone(&self.incoming));
         }
     }
 
-    /// Puts `length` bytes, which hold on to `held` bytes of memory, where `keep` puts them, under the grant.
-    fn take_in(&self, length: usize, held: usize, keep: impl FnOnce(&Incoming<C>, &mut State<C>, Permit)) {
+    /// Lets `keep` store `length` bytes, which occupy `held` bytes of memory, under the permit.
+    fn take_in(&self, length: usize, held: usize, keep: impl FnOnce(&Incoming<C>, &mut BodyState<C>, Permit)) {
         let Some(mut permit) = self.incoming.state.lock().grant.take() else { return };
         if length == 0 {
             return;
@@ -197,14 +203,14 @@ impl<C: Consumer> BodyStream<C> {
         let waits = state.begin_to_wait();
         drop(state);
         if waits {
-            self.crew.wait(Arc::clone(&self.incoming));
+            self.group.wait(Arc::clone(&self.incoming));
         }
     }
 
-    /// No further piece comes; `reply` learns the outcome on a worker thread.
+    /// Ends the body. `reply` gets the outcome on a worker thread.
     pub fn finish(&self, reply: C::Reply) {
-        // What is owed at the end is consumed at once, and is little.
-        self.pay(self.incoming.budget.nothing());
+        // What was read without a permit is short and is processed at once.
+        self.cover(self.incoming.budget.nothing());
         let mut state = self.incoming.state.lock();
         state.ended = true;
         let grant = state.grant.take();
@@ -216,14 +222,14 @@ impl<C: Consumer> BodyStream<C> {
             let waits = state.begin_to_wait();
             drop(state);
             if waits {
-                self.crew.wait(Arc::clone(&self.incoming));
+                self.group.wait(Arc::clone(&self.incoming));
             }
         }
         // Outside the lock: giving back may resume another stream.
         drop(grant);
     }
 
-    /// Forgets the body: nothing is stored. Without effect after `finish`.
+    /// Drops the body, so that nothing is stored. Without effect after `finish`.
     pub fn abort(&self) {
         let (resume, dropped) = {
             let mut state = self.incoming.state.lock();
@@ -232,7 +238,7 @@ impl<C: Consumer> BodyStream<C> {
             }
             state.ended = true;
             state.waiting_bytes = 0;
-            state.unpaid = None;
+            state.uncovered = None;
             (state.resume.take(), (state.consumer.take(), std::mem::take(&mut state.pieces), state.grant.take()))
         };
         drop(dropped);

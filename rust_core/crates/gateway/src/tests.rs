@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::lane::now_ms;
 use crate::stream::Flow;
-use crate::{AccessKey, Answer, AnswerBody, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request};
+use crate::{AccessKey, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
@@ -103,7 +103,7 @@ impl Fixture {
         target: &str,
         extra: &[(&str, &str)],
         body: &[u8],
-    ) -> Result<Arc<dyn Request>, Answer> {
+    ) -> Result<Arc<dyn Request>, Response> {
         self.accept_as(&self.signer, method, target, extra, body)
     }
 
@@ -114,7 +114,7 @@ impl Fixture {
         target: &str,
         extra: &[(&str, &str)],
         body: &[u8],
-    ) -> Result<Arc<dyn Request>, Answer> {
+    ) -> Result<Arc<dyn Request>, Response> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let length = body.len().to_string();
         let mut list: Vec<(&str, &str)> = vec![("host", "localhost:9000"), ("content-length", &length)];
@@ -156,7 +156,7 @@ impl Fixture {
         panic!("no completion came");
     }
 
-    fn wait_answer(&self) -> Answer {
+    fn wait_answer(&self) -> Response {
         match self.wait() {
             Event::Committed(request, result) => request.committed(result),
             Event::Answered(answer) => answer,
@@ -165,7 +165,7 @@ impl Fixture {
     }
 
     /// Sends `sent` as the body of an accepted request.
-    fn carry_out(&self, request: &Arc<dyn Request>, sent: &[u8]) -> Answer {
+    fn carry_out(&self, request: &Arc<dyn Request>, sent: &[u8]) -> Response {
         if let BodyPlan::Stream(_) = request.body() {
             let stream = request.open_body("127.0.0.1").unwrap();
             for piece in sent.chunks(100_000) {
@@ -184,7 +184,7 @@ impl Fixture {
         Arc::clone(request).start(sent, 0).unwrap_or_else(|| self.wait_answer())
     }
 
-    fn call(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Answer {
+    fn call(&self, method: &str, target: &str, extra: &[(&str, &str)], body: &[u8]) -> Response {
         match self.accept(method, target, extra, body) {
             Ok(request) => self.carry_out(&request, body),
             Err(answer) => answer,
@@ -192,11 +192,11 @@ impl Fixture {
     }
 
     /// The content of an answer, or why it broke off.
-    fn content(&self, answer: Answer) -> Result<Vec<u8>, String> {
+    fn content(&self, answer: Response) -> Result<Vec<u8>, String> {
         match answer.body {
-            AnswerBody::Empty => Ok(Vec::new()),
-            AnswerBody::Bytes(bytes) => Ok(bytes.to_vec()),
-            AnswerBody::Pieces(download) => {
+            ResponseBody::Empty => Ok(Vec::new()),
+            ResponseBody::Bytes(bytes) => Ok(bytes.to_vec()),
+            ResponseBody::Pieces(download) => {
                 let mut out = Vec::new();
                 while (out.len() as u64) < download.length() {
                     let lane = Arc::clone(&self.lane);
@@ -223,13 +223,13 @@ impl Fixture {
     }
 }
 
-fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
+fn header<'a>(answer: &'a Response, name: &str) -> Option<&'a str> {
     let found = answer.headers.iter().find(|(known, _)| *known == name);
     found.map(|(_, value)| std::str::from_utf8(value).unwrap())
 }
 
-fn code(answer: &Answer) -> String {
-    let AnswerBody::Bytes(document) = &answer.body else { return String::new() };
+fn code(answer: &Response) -> String {
+    let ResponseBody::Bytes(document) = &answer.body else { return String::new() };
     let text = String::from_utf8_lossy(document);
     let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     code.map_or_else(String::new, |(code, _)| code.to_owned())
@@ -255,26 +255,26 @@ fn bodies_of_every_size_come_back() {
         assert_eq!(fixture.content(got).unwrap(), content);
         let head = fixture.call("HEAD", "/bucket/k", &[], b"");
         assert_eq!(header(&head, "content-length"), Some(size.to_string().as_str()));
-        assert!(matches!(head.body, AnswerBody::Empty));
+        assert!(matches!(head.body, ResponseBody::Empty));
     }
 }
 
 #[test]
-fn a_body_that_breaks_its_promise_stores_nothing() {
+fn a_body_unlike_its_declaration_stores_nothing() {
     let fixture = Fixture::new();
     fixture.call("PUT", "/bucket", &[], b"");
     for size in [100, 9_000, 200_000] {
-        let promised = noise(size);
-        let mut other = promised.clone();
+        let declared = noise(size);
+        let mut other = declared.clone();
         other[size / 2] ^= 1;
-        for (sent, expected) in [(&other[..], "XAmzContentSHA256Mismatch"), (&promised[..size - 1], "IncompleteBody")] {
-            let request = fixture.accept("PUT", "/bucket/k", &[], &promised).map_err(|a| code(&a)).unwrap();
+        for (sent, expected) in [(&other[..], "XAmzContentSHA256Mismatch"), (&declared[..size - 1], "IncompleteBody")] {
+            let request = fixture.accept("PUT", "/bucket/k", &[], &declared).map_err(|a| code(&a)).unwrap();
             let answer = fixture.carry_out(&request, sent);
             assert_eq!(code(&answer), expected, "{size}");
             assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
         }
         let md5 = [("content-md5", "AAAAAAAAAAAAAAAAAAAAAA==")];
-        assert_eq!(code(&fixture.call("PUT", "/bucket/k", &md5, &promised)), "BadDigest");
+        assert_eq!(code(&fixture.call("PUT", "/bucket/k", &md5, &declared)), "BadDigest");
         assert_eq!(code(&fixture.call("GET", "/bucket/k", &[], b"")), "NoSuchKey");
     }
 }
@@ -291,14 +291,14 @@ fn bodies_that_begin_alike_have_digests_of_their_own() {
         let body = body.concat();
         let md5 = Md5Hasher::digest(&body);
         let etag = Etag::simple(md5).to_string();
-        let promised = base64_encode(&md5);
+        let declared = base64_encode(&md5);
         let unsigned = ("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
         let sha256 = base64_encode(Hasher::digest(ChecksumAlgorithm::Sha256, &body).as_bytes());
         let crc = Hasher::digest(ChecksumAlgorithm::Crc64Nvme, &body).to_base64();
         // Without a SHA-256 first, so that it is known later than the MD5.
         for extra in [
-            &[unsigned, ("content-md5", &promised)][..],
-            &[("content-md5", &promised)],
+            &[unsigned, ("content-md5", &declared)][..],
+            &[("content-md5", &declared)],
             &[unsigned, ("x-amz-checksum-sha256", &sha256)],
             &[unsigned, ("x-amz-checksum-crc64nvme", &crc)],
         ] {
@@ -310,7 +310,7 @@ fn bodies_that_begin_alike_have_digests_of_their_own() {
         *other.last_mut().unwrap() ^= 1;
         let request = fixture.accept("PUT", "/bucket/k", &[], &body).map_err(|a| code(&a)).unwrap();
         assert_eq!(code(&fixture.carry_out(&request, &other)), "XAmzContentSHA256Mismatch");
-        let wrong = [unsigned, ("content-md5", &*promised)];
+        let wrong = [unsigned, ("content-md5", &*declared)];
         let request = fixture.accept("PUT", "/bucket/k", &wrong, &body).map_err(|a| code(&a)).unwrap();
         assert_eq!(code(&fixture.carry_out(&request, &other)), "BadDigest");
         let got = fixture.call("GET", "/bucket/k", &[], b"");
@@ -383,7 +383,7 @@ fn every_answer_names_its_request() {
         let id = header(&answer, "x-amz-request-id").unwrap().to_owned();
         assert!(id.len() == 16 && id.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase()), "{id}");
         assert!(header(&answer, "x-amz-id-2").is_some());
-        if let AnswerBody::Bytes(document) = &answer.body {
+        if let ResponseBody::Bytes(document) = &answer.body {
             let text = String::from_utf8_lossy(document);
             assert!(answer.status == 200 || text.contains(&format!("<RequestId>{id}</RequestId>")), "{text}");
         }

@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn an_object_shows_what_is_asked_for_and_what_it_has() {
         let checksum = Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789");
-        let plain =
-            ObjectAttributes { etag: Etag { md5: [0xab; 16], parts: 0 }, size: 9, checksum: None, parts: &[] };
+        let plain = ObjectAttributes { etag: Etag { md5: [0xab; 16], parts: 0 }, size: 9, checksum: None, parts: &[] };
         let all = parse(&[(HEADER, "ETag,Checksum,ObjectParts,StorageClass,ObjectSize")]).unwrap();
         let etag = format!("<ETag>{}</ETag>", "ab".repeat(16));
         let rest = "<StorageClass>STANDARD</StorageClass><ObjectSize>9</ObjectSize>";
         assert_eq!(document(all, &plain), format!("{etag}{rest}"));
         let checked = ObjectAttributes { checksum: Some(ObjectChecksum::full(checksum)), ..plain };
-        let shown = "<Checksum><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32><ChecksumType>FULL_OBJECT</ChecksumType></Checksum>";
+        let shown =
+            "<Checksum><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32><ChecksumType>FULL_OBJECT</ChecksumType></Checksum>";
         assert_eq!(document(all, &checked), format!("{etag}{shown}{rest}"));
         assert_eq!(document(parse(&[(HEADER, "ObjectParts")]).unwrap(), &checked), "");
     }
@@ -184,9 +184,9 @@ mod tests {
     #[test]
     fn parts_come_in_pages_and_one_by_one_only_with_checksums() {
         let checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789"));
-        let parts: Vec<PartAttributes> =
-            [2, 3, 7].map(|number| PartAttributes { number, size: 5, checksum }).into();
-        let object = ObjectAttributes { etag: Etag { md5: [0; 16], parts: 3 }, size: 15, checksum: None, parts: &parts };
+        let parts: Vec<PartAttributes> = [2, 3, 7].map(|number| PartAttributes { number, size: 5, checksum }).into();
+        let object =
+            ObjectAttributes { etag: Etag { md5: [0; 16], parts: 3 }, size: 15, checksum: None, parts: &parts };
         let page = parse(&[(HEADER, "ObjectParts"), ("x-amz-max-parts", "1"), ("x-amz-part-number-marker", "2")]);
         assert_eq!(
             document(page.unwrap(), &object),

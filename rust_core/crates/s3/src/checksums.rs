@@ -1,12 +1,12 @@
 //! What a request says about checksums: values in headers, values announced as trailers, algorithms and types of
-//! uploads. Owns which combinations are legal; computing is `orcas_checksum`'s.
+//! uploads. Decides which combinations are legal; `orcas_checksum` computes.
 
 use super::errors::{ErrorCode, S3Error};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType};
 use orcas_http::Headers;
 
-/// Algorithms of the API that are not built, by the ending of their header.
-const UNBUILT: [&str; 5] = ["sha512", "md5", "xxhash64", "xxhash3", "xxhash128"];
+/// Algorithms of the API that are not implemented, by the ending of their header.
+const UNIMPLEMENTED: [&str; 5] = ["sha512", "md5", "xxhash64", "xxhash3", "xxhash128"];
 
 const VALUE_PREFIX: &[u8] = b"x-amz-checksum-";
 
@@ -17,7 +17,7 @@ const NOT_VALUES: [&str; 3] = ["x-amz-checksum-algorithm", "x-amz-checksum-type"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeclaredChecksum {
     None,
-    /// The value stands in a header.
+    /// The value is in a header.
     Value(Checksum),
     /// The value follows the body as a trailer.
     Trailer(ChecksumAlgorithm),
@@ -71,7 +71,7 @@ pub fn mismatch(algorithm: ChecksumAlgorithm) -> S3Error {
     S3Error::with(ErrorCode::BadDigest, message)
 }
 
-/// The algorithm and type that an upload's parts are held to.
+/// The algorithm and type that all parts of an upload must use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UploadChecksum {
     pub algorithm: ChecksumAlgorithm,
@@ -189,14 +189,14 @@ fn trailer_header(headers: &Headers<'_>) -> Result<Option<ChecksumAlgorithm>, S3
     known_algorithm(&name.to_ascii_lowercase()).map(Some)
 }
 
-/// The algorithm of the value header `name`; unbuilt and unknown ones are refused by name.
+/// The algorithm of the value header `name`. The error for another one names it.
 fn known_algorithm(name: &[u8]) -> Result<ChecksumAlgorithm, S3Error> {
     if let Some(algorithm) = ChecksumAlgorithm::from_header(name) {
         return Ok(algorithm);
     }
     let ending = name.strip_prefix(VALUE_PREFIX).unwrap_or(name);
-    Err(if is_unbuilt(ending) {
-        S3Error::unbuilt_header(name)
+    Err(if is_unimplemented(ending) {
+        S3Error::header_not_implemented(name)
     } else {
         let shown = String::from_utf8_lossy(name);
         S3Error::with(ErrorCode::InvalidRequest, format!("The checksum header or trailer {shown} is not supported"))
@@ -207,7 +207,7 @@ fn algorithm_header(headers: &Headers<'_>, header: &str) -> Result<Option<Checks
     let Some(name) = headers.get(header).map(<[u8]>::trim_ascii) else { return Ok(None) };
     match ChecksumAlgorithm::from_name(name) {
         Some(algorithm) => Ok(Some(algorithm)),
-        None if is_unbuilt(name) => {
+        None if is_unimplemented(name) => {
             let message = format!("The checksum algorithm {} is not implemented", String::from_utf8_lossy(name));
             Err(S3Error::with(ErrorCode::NotImplemented, message))
         }
@@ -225,8 +225,8 @@ fn type_header(headers: &Headers<'_>) -> Result<Option<ChecksumType>, S3Error> {
     ChecksumType::from_name(name).ok_or_else(refuse).map(Some)
 }
 
-fn is_unbuilt(name: &[u8]) -> bool {
-    UNBUILT.iter().any(|unbuilt| name.eq_ignore_ascii_case(unbuilt.as_bytes()))
+fn is_unimplemented(name: &[u8]) -> bool {
+    UNIMPLEMENTED.iter().any(|unimplemented| name.eq_ignore_ascii_case(unimplemented.as_bytes()))
 }
 
 fn more_than_one() -> S3Error {
@@ -275,8 +275,10 @@ mod tests {
         ] {
             assert_eq!(read(&bad), Err(ErrorCode::InvalidRequest), "{bad:?}");
         }
-        for unbuilt in [("x-amz-checksum-xxhash3", "AAAA"), ("x-amz-trailer", "x-amz-checksum-md5"), named("SHA512")] {
-            assert_eq!(read(&[unbuilt]), Err(ErrorCode::NotImplemented), "{unbuilt:?}");
+        for unimplemented in
+            [("x-amz-checksum-xxhash3", "AAAA"), ("x-amz-trailer", "x-amz-checksum-md5"), named("SHA512")]
+        {
+            assert_eq!(read(&[unimplemented]), Err(ErrorCode::NotImplemented), "{unimplemented:?}");
         }
     }
 

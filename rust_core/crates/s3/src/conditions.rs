@@ -1,7 +1,7 @@
 //! Preconditions: reading the `If-*` headers of a read, a copy source and a write, and judging them.
 //!
-//! Reads follow the order of RFC 9110, section 13.2.2. A write's condition is only read here: judging it belongs to
-//! the step that orders writes.
+//! Reads follow the order of RFC 9110, section 13.2.2. A write's condition is parsed here, and judged where writes are
+//! ordered.
 
 use super::errors::{ErrorCode, S3Error};
 use orcas_checksum::Etag;
@@ -182,23 +182,23 @@ impl WriteCondition {
     pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
         for time in [READ.if_modified_since, READ.if_unmodified_since] {
             if headers.get(time).is_some() {
-                return Err(S3Error::unbuilt_header(time.as_bytes()));
+                return Err(S3Error::header_not_implemented(time.as_bytes()));
             }
         }
         let mut all = headers.get_all(READ.if_match).chain(headers.get_all(READ.if_none_match));
         let Some(value) = all.next().map(<[u8]>::trim_ascii) else { return Ok(Self::Always) };
         if all.next().is_some() {
-            return Err(S3Error::unbuilt_header(READ.if_none_match.as_bytes()));
+            return Err(S3Error::header_not_implemented(READ.if_none_match.as_bytes()));
         }
         if headers.get(READ.if_none_match).is_some() {
             return match value {
                 b"*" => Ok(Self::Absent),
-                _ => Err(S3Error::unbuilt_header(READ.if_none_match.as_bytes())),
+                _ => Err(S3Error::header_not_implemented(READ.if_none_match.as_bytes())),
             };
         }
         match value {
             b"*" => Ok(Self::Present),
-            _ if value.contains(&b',') => Err(S3Error::unbuilt_header(READ.if_match.as_bytes())),
+            _ if value.contains(&b',') => Err(S3Error::header_not_implemented(READ.if_match.as_bytes())),
             _ => Ok(Self::of_tag(value)),
         }
     }

@@ -2,7 +2,7 @@
 //! what is so anyway.
 //!
 //! Codes, messages and documents are those of S3 for a new bucket, whose owner alone may use it: ACLs are disabled
-//! (BucketOwnerEnforced) and public access is blocked. A write that would change any of it is not built, and never
+//! (BucketOwnerEnforced) and public access is blocked. A write that would change any of it is not implemented, and never
 //! answered as if it were.
 
 use super::errors::{ErrorCode, S3Error};
@@ -57,7 +57,7 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
         }
         Operation::ListBucketInventoryConfigurations => Ok(empty_list("ListInventoryConfigurationsResult")),
         Operation::ListBucketMetricsConfigurations => Ok(empty_list("ListMetricsConfigurationsResult")),
-        other => Err(other.unbuilt()),
+        other => Err(other.not_implemented()),
     }
 }
 
@@ -69,7 +69,7 @@ pub fn of_object(operation: Operation, owner: &Owner<'_>) -> Result<Vec<u8>, S3E
             Err(S3Error::with(ErrorCode::InvalidRequest, "Bucket is missing Object Lock Configuration"))
         }
         Operation::GetObjectTagging => Ok(document("Tagging", |xml| xml.empty("TagSet"))),
-        other => Err(other.unbuilt()),
+        other => Err(other.not_implemented()),
     }
 }
 
@@ -95,14 +95,16 @@ pub fn check_unchanged(
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
         Operation::PutBucketLogging => documents::is_empty_document(body, "BucketLoggingStatus")?,
-        Operation::PutBucketNotificationConfiguration => documents::is_empty_document(body, "NotificationConfiguration")?,
+        Operation::PutBucketNotificationConfiguration => {
+            documents::is_empty_document(body, "NotificationConfiguration")?
+        }
         Operation::PutBucketOwnershipControls => documents::ownership(body)? == "BucketOwnerEnforced",
         Operation::PutBucketRequestPayment => documents::payer(body)? == "BucketOwner",
         Operation::PutObjectTagging => documents::writes_no_tags(body)?,
         Operation::PutPublicAccessBlock => documents::is_block_public_access(body, &PUBLIC_ACCESS_BLOCKS)?,
-        other => return Err(other.unbuilt()),
+        other => return Err(other.not_implemented()),
     };
-    if agrees { Ok(()) } else { Err(operation.unbuilt()) }
+    if agrees { Ok(()) } else { Err(operation.not_implemented()) }
 }
 
 /// The settings of a public access block, in the order of S3's document.
@@ -214,19 +216,19 @@ mod tests {
 
     #[test]
     fn what_would_change_something_is_refused() {
-        let unbuilt = Err(ErrorCode::NotImplemented);
-        assert_eq!(write(Operation::PutBucketAbac, "<AbacStatus><Status>Enabled</Status></AbacStatus>"), unbuilt);
+        let refused = Err(ErrorCode::NotImplemented);
+        assert_eq!(write(Operation::PutBucketAbac, "<AbacStatus><Status>Enabled</Status></AbacStatus>"), refused);
         let payer = "<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>";
-        assert_eq!(write(Operation::PutBucketRequestPayment, payer), unbuilt);
+        assert_eq!(write(Operation::PutBucketRequestPayment, payer), refused);
         let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
-        assert_eq!(write(Operation::PutObjectTagging, tags), unbuilt);
+        assert_eq!(write(Operation::PutObjectTagging, tags), refused);
         let three = "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>\
                      <IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy>\
                      </PublicAccessBlockConfiguration>";
-        assert_eq!(write(Operation::PutPublicAccessBlock, three), unbuilt);
+        assert_eq!(write(Operation::PutPublicAccessBlock, three), refused);
         let other = read(Operation::GetBucketAcl).unwrap().replace("FULL_CONTROL", "READ");
         assert_eq!(write(Operation::PutBucketAcl, &other), Err(ErrorCode::AccessControlListNotSupported));
         assert_eq!(write(Operation::PutBucketAcl, ""), Err(ErrorCode::MissingSecurityHeader));
-        assert_eq!(write(Operation::PutBucketCors, "<CORSConfiguration/>"), unbuilt);
+        assert_eq!(write(Operation::PutBucketCors, "<CORSConfiguration/>"), refused);
     }
 }

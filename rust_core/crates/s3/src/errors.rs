@@ -26,7 +26,7 @@ macro_rules! catalogue {
                 match self { $(ErrorCode::$code => $status,)+ }
             }
 
-            /// The message used when the caller has nothing better to say.
+            /// The message if the caller gives none.
             pub fn default_message(self) -> &'static str {
                 match self { $(ErrorCode::$code => $message,)+ }
             }
@@ -144,8 +144,8 @@ impl S3Error {
         Self::with(ErrorCode::InvalidArgument, message).field("ArgumentName", name).field("ArgumentValue", value)
     }
 
-    /// `NotImplemented` naming the header whose meaning is not built.
-    pub fn unbuilt_header(name: &[u8]) -> Self {
+    /// `NotImplemented`, naming the header.
+    pub fn header_not_implemented(name: &[u8]) -> Self {
         let shown = String::from_utf8_lossy(name).into_owned();
         let message = format!("The request header {shown} implies functionality that is not implemented");
         Self::with(ErrorCode::NotImplemented, message).field("Header", name)
@@ -163,8 +163,8 @@ impl S3Error {
 
     /// The XML document of the answer. `resource` is the path as it stood in the request line.
     ///
-    /// Characters that XML 1.0 forbids, and bytes that are not UTF-8, become U+FFFD: nothing a client sent may make
-    /// the document unreadable.
+    /// Characters that XML 1.0 forbids, and bytes that are not UTF-8, become U+FFFD: nothing that a client
+    /// sent can make the document unreadable.
     pub fn document(&self, resource: &[u8], request_id: &str, host_id: &str) -> Vec<u8> {
         let mut xml = XmlWriter::document(256 + self.message.len() + resource.len());
         xml.open("Error");

@@ -1,21 +1,18 @@
-//! What Orcas adds to the S3 API: the names of its headers, by the operations that give them a meaning.
+//! The headers of the extensions of Orcas, by the operations that implement them.
 //!
-//! All begin with `x-amz-`, so that a signature has to cover them. With any other operation they are refused, never
-//! ignored.
+//! All begin with `x-amz-`, so that a signature has to cover them. Every other operation refuses them.
 
 use super::errors::S3Error;
 use orcas_http::Headers;
 
-pub const PREFIX: &str = "x-amz-orcas-";
-
-/// What a bucket has for itself instead of the store's settings.
+/// Settings of a bucket, which replace those of the store.
 pub const CHUNK_SIZE: &str = "x-amz-orcas-chunk-size";
 pub const DURABILITY: &str = "x-amz-orcas-durability";
 pub const REF_LEVEL: &str = "x-amz-orcas-ref-level";
 pub const CHUNKING: &str = "x-amz-orcas-chunking";
 pub const KEEP_SHA256: &str = "x-amz-orcas-keep-sha256";
 
-/// What an instant upload says of the content that it does not send.
+/// The size and hash of the content of an instant upload.
 pub const INSTANT_SIZE: &str = "x-amz-orcas-instant-size";
 pub const INSTANT_SHA256: &str = "x-amz-orcas-instant-sha256";
 /// The token of a challenge, and its answer.
@@ -30,7 +27,7 @@ pub fn single<'a>(headers: &Headers<'a>, name: &'static str) -> Result<Option<&'
     let mut values = headers.get_all(name);
     let value = values.next().map(<[u8]>::trim_ascii);
     match values.next() {
-        Some(other) => Err(S3Error::argument("The header may stand only once", name, other)),
+        Some(other) => Err(S3Error::argument("The header may occur only once", name, other)),
         None => Ok(value),
     }
 }

@@ -1,7 +1,7 @@
-//! Header values written by hand: entity tags, lengths, ranges and dates, appended to a caller's buffer.
+//! Formatting of header values (entity tags, lengths, ranges, dates), which are appended to a caller's buffer.
 //!
-//! No `format!`, and no allocation while the buffer has the room that each function names. Digits come eight at a time
-//! out of one word of arithmetic; days come out of a table that all threads share.
+//! Nothing is allocated while the buffer has the room that each function names. Eight digits are computed at a time in
+//! one word. The text of recent days is kept in a table that all threads share.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
@@ -152,8 +152,8 @@ fn clock_text(second: u64) -> u64 {
 /// Days whose text is remembered: almost three years of objects, each second of which is a hit.
 pub const DAYS_MAX: usize = 1024;
 
-/// One remembered day. The low half of `state` is the day plus one, 0 while there is none; above it stand a count of the
-/// days that stood here, and `BUSY` while one is being written. Readers never wait: what changed meanwhile is a miss.
+/// One entry of the table. The low half of `state` is the day plus one, or 0 if the entry is empty. The high half counts
+/// the days that were stored here, and has `BUSY` set during a write. A reader that sees a change takes it for a miss.
 #[repr(align(32))]
 struct Slot {
     state: AtomicU64,
@@ -186,7 +186,7 @@ fn day_text(day: u64) -> (u64, u64) {
 fn remember_day(slot: &Slot, state: u64, day: u64) -> (u64, u64) {
     let text = write_day(day);
     let count = ((state >> 32) + 1) << 32 & !BUSY;
-    // Whoever comes while another writes goes without: there is no order in which two could wait.
+    // If another thread is writing the entry, this one does not store its own: nobody waits.
     let taken = state & BUSY == 0
         && slot.state.compare_exchange(state, count | BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok();
     if taken {

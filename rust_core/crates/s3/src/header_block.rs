@@ -1,7 +1,7 @@
 //! The headers of a response in one buffer, as they go on the wire: `name: value\r\n` each, names in lower case.
 //!
-//! No line of a block can hold the end of another: a value that could end its line never enters, and the block says
-//! that it is flawed. Knows the length that it promises. Where headers come from is the caller's.
+//! A value with a line end is never added; the block is then flawed instead. A block also knows the value of its
+//! Content-Length. The caller decides which headers there are.
 
 use super::format::{
     format_content_length, format_content_range, format_decimal, format_etag, format_last_modified,
@@ -31,12 +31,12 @@ impl HeaderBlock {
         Self::default()
     }
 
-    /// A block that takes `more` bytes beside the usual without growing.
+    /// A block with room for `more` bytes in addition to the usual headers.
     pub fn with_room(more: usize) -> Self {
         Self { lines: Vec::with_capacity(ROOM + more), content_length: None, flawed: false }
     }
 
-    /// Begins anew in the same memory.
+    /// Empties the block and keeps its memory.
     pub fn clear(&mut self) {
         self.lines.clear();
         (self.content_length, self.flawed) = (None, false);
@@ -86,7 +86,7 @@ impl HeaderBlock {
         self.lines.extend_from_slice(b"\r\n");
     }
 
-    /// Promises `length` bytes.
+    /// Sets Content-Length, in bytes.
     pub fn set_content_length(&mut self, length: u64) {
         self.lines.extend_from_slice(b"content-length: ");
         format_content_length(&mut self.lines, length);
@@ -139,7 +139,7 @@ impl HeaderBlock {
         }
     }
 
-    /// A line whose name ends in bytes that a client chose; they are held to the same as its value.
+    /// A line whose name ends in bytes that a client chose; they are checked like the value.
     pub fn push_prefixed(&mut self, prefix: &'static str, name: &[u8], value: &[u8]) {
         if self.admits(name) && self.admits(value) {
             for piece in [prefix.as_bytes(), name, b": ", value, b"\r\n"] {
@@ -148,7 +148,7 @@ impl HeaderBlock {
         }
     }
 
-    /// Whether these bytes may stand inside a line.
+    /// Whether a line may contain these bytes.
     fn admits(&mut self, bytes: &[u8]) -> bool {
         let admitted = !has_controls(bytes) || !bytes.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0));
         self.flawed |= !admitted;
@@ -160,7 +160,7 @@ impl HeaderBlock {
         &self.lines
     }
 
-    /// Bytes that Content-Length promises.
+    /// The value of Content-Length, in bytes.
     pub fn content_length(&self) -> Option<u64> {
         self.content_length
     }

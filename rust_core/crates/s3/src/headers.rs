@@ -10,7 +10,7 @@ use super::metadata::{USER_PREFIX, reflectable};
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_http::Query;
 
-/// `response-*` of the query: headers of the answer in place of the stored ones.
+/// The `response-*` parameters of the query, which replace stored headers in the response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     content_type: Option<Vec<u8>>,
@@ -44,7 +44,7 @@ impl Overrides {
     }
 }
 
-/// The stored headers of an object, where they stand.
+/// The stored headers of an object, borrowed from its record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StoredHeaders<'a> {
     pub content_type: Option<&'a [u8]>,
@@ -68,7 +68,7 @@ pub struct ObjectAnswer<'a> {
     pub overrides: &'a Overrides,
     /// First and last byte of a 206.
     pub range: Option<(u64, u64)>,
-    /// To show only when the client asked and it covers what is sent: SDKs verify the body against it.
+    /// Set only if the client asked for it and it covers exactly what is sent, because SDKs verify the body with it.
     pub checksum: Option<&'a ObjectChecksum>,
     /// Of a multipart object; S3 shows it when a part number was asked for.
     pub parts_count: Option<u16>,
@@ -119,7 +119,7 @@ impl ObjectAnswer<'_> {
         block
     }
 
-    /// What governs caches.
+    /// The headers that govern caches.
     fn caching(&self, block: &mut HeaderBlock) {
         let (stored, over) = (&self.stored, self.overrides);
         if let Some(value) = over.cache_control.as_deref().or(stored.cache_control) {

@@ -1,7 +1,7 @@
-//! What S3 says: operations, errors, names, request headers and parameters, response headers, XML documents.
+//! The protocol of S3: operations, errors, names, request headers and parameters, response headers, XML documents.
 //!
 //! Pure: bytes in, typed values or bytes out. Knows nothing of the engine, of I/O or of Python. Every header name,
-//! query parameter, limit and message of the S3 API has its one home below.
+//! query parameter, limit and message of the S3 API is defined here, once.
 #![forbid(unsafe_code)]
 
 pub mod attributes;

@@ -9,13 +9,13 @@ use orcas_http::Headers;
 /// Bytes of all user metadata names and values together: the limit of S3.
 pub const USER_METADATA_LEN_MAX: usize = 2048;
 
-/// Bytes of all stored system headers together; bounds a version record against heads full of metadata.
+/// Bytes of all stored system headers together. It bounds the size of a version record.
 pub const SYSTEM_METADATA_LEN_MAX: usize = 8192;
 
 /// Bytes of the largest body of one PutObject or UploadPart.
 pub const UPLOAD_LEN_MAX: u64 = 5 << 30;
 
-/// What stands before the name of user metadata in a header.
+/// The prefix of headers with user metadata.
 pub const USER_PREFIX: &str = "x-amz-meta-";
 
 /// User metadata: names and values as bytes.
@@ -93,7 +93,7 @@ fn joined(headers: &Headers<'_>, name: &'static str) -> Result<Option<Vec<u8>>, 
 /// Refuses a value that would end a header line when it is sent back.
 pub fn reflectable<'v>(value: &'v [u8], name: &'static str) -> Result<&'v [u8], S3Error> {
     if value.iter().any(|b| matches!(b, b'\r' | b'\n' | 0)) {
-        return Err(S3Error::argument("The value holds a character that a header cannot hold", name, value));
+        return Err(S3Error::argument("The value contains a character that a header cannot have", name, value));
     }
     Ok(value)
 }
@@ -127,7 +127,7 @@ impl MetadataDirective {
     }
 }
 
-/// The MD5 that Content-MD5 promises; anything but base64 of 16 bytes is `InvalidDigest`.
+/// The MD5 in Content-MD5; anything but base64 of 16 bytes is `InvalidDigest`.
 pub fn content_md5(headers: &Headers<'_>) -> Result<Option<[u8; 16]>, S3Error> {
     let Some(value) = headers.get("content-md5").map(<[u8]>::trim_ascii) else { return Ok(None) };
     match base64_decode(value).and_then(|digest| digest.try_into().ok()) {
@@ -139,9 +139,9 @@ pub fn content_md5(headers: &Headers<'_>) -> Result<Option<[u8; 16]>, S3Error> {
 /// Lengths in bytes that a request declares for its body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyLength {
-    /// Content-Length: what travels.
+    /// Content-Length: bytes on the wire.
     pub wire: Option<u64>,
-    /// `x-amz-decoded-content-length`: what is inside aws-chunked framing.
+    /// `x-amz-decoded-content-length`: bytes of content inside aws-chunked framing.
     pub decoded: Option<u64>,
 }
 
@@ -176,7 +176,7 @@ fn length(headers: &Headers<'_>, name: &'static str) -> Result<Option<u64>, S3Er
     let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
     match digits.and_then(|text| text.parse().ok()) {
         Some(length) if values.next().is_none() => Ok(Some(length)),
-        _ => Err(S3Error::argument("The length is not one number of bytes", name, value)),
+        _ => Err(S3Error::argument("The length must be a single number of bytes", name, value)),
     }
 }
 

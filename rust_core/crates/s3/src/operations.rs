@@ -1,6 +1,6 @@
 //! The operations of the S3 API by name, whether this server has them or not.
 //!
-//! Which of them a request is, `resolve` finds out; which are built, the table of whoever carries them out says.
+//! `resolve` finds the operation of a request. The caller has the table of those that are implemented.
 
 use super::errors::{ErrorCode, S3Error};
 
@@ -63,8 +63,8 @@ operations! {
 }
 
 impl Operation {
-    /// The answer to an operation that is not built.
-    pub fn unbuilt(self) -> S3Error {
+    /// The error for an operation that is not implemented.
+    pub fn not_implemented(self) -> S3Error {
         S3Error::with(ErrorCode::NotImplemented, format!("The operation {} is not implemented", self.name()))
     }
 }

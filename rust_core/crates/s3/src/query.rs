@@ -56,8 +56,8 @@ fn is_checksum(name: &[u8]) -> bool {
 /// Whether a signature of version 2 covers the query parameter `name`: sub-resources, what addresses a part or a version,
 /// and the overrides of response headers.
 ///
-/// Of the parameters that decide what a request does none is left out, also where AWS's list is older than the
-/// sub-resource: what is not signed could be added by whoever holds a presigned address.
+/// It covers every parameter that decides what a request does, also sub-resources that AWS's list lacks. Otherwise anyone
+/// who has a presigned URL could add such a parameter.
 pub fn is_resource_parameter(name: &[u8]) -> bool {
     // Each by its full name: a prefix such as `response-` would let one name hold the parameters behind it.
     const OTHERS: [&str; 14] = [

@@ -1,6 +1,6 @@
 //! Which operation of the S3 API a request is.
 //!
-//! Resolution sees method, target, query and headers only; it decides before anything is authorised. A query that
+//! Resolution sees method, target, query and headers only; nothing is looked up. A query that
 //! names a sub-resource never falls through to an operation on the object or bucket itself.
 
 use super::errors::{ErrorCode, S3Error};
@@ -75,7 +75,7 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
         return Err(S3Error::with(ErrorCode::InvalidRequest, "A source header is only valid with PUT"));
     }
     if renames || (copies && moves) {
-        let message = "The source headers do not fit together or to the query";
+        let message = "The source headers contradict each other or the query";
         return Err(S3Error::with(ErrorCode::InvalidRequest, message));
     }
     match (verb, query.has("uploadId"), query.has("partNumber")) {

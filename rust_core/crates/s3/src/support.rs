@@ -1,18 +1,52 @@
-//! What requests ask for beyond what is built: headers and versions that must be refused, never ignored.
+//! Which `x-amz-*` headers and versions a request may name.
 //!
-//! A header whose meaning is not built and that changes what is stored answers `NotImplemented` by name.
+//! A header that S3 defines and Orcas does not implement answers `NotImplemented` with its name, and so does a header
+//! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
 use super::errors::{ErrorCode, S3Error};
-use super::extensions;
 use super::target::check_version_id;
 use orcas_http::{Headers, Query};
 
-/// Headers that no operation here gives a meaning to, by exact name.
-const UNBUILT: [&str; 3] = ["x-amz-website-redirect-location", "x-amz-write-offset-bytes", "x-amz-object-if-match"];
+/// Whether the header `x-amz-{name}` is implemented: the operations that it concerns read it.
+fn is_implemented(name: &[u8]) -> bool {
+    matches!(
+        name,
+        // The signature and the body.
+        b"date" | b"content-sha256" | b"security-token" | b"decoded-content-length" | b"trailer"
+        // Checksums.
+        | b"checksum-mode" | b"checksum-crc32" | b"checksum-crc32c" | b"checksum-crc64nvme" | b"checksum-sha1"
+        | b"checksum-sha256" | b"sdk-checksum-algorithm" | b"checksum-algorithm" | b"checksum-type"
+        | b"mp-object-size"
+        // GetObjectAttributes.
+        | b"object-attributes" | b"max-parts" | b"part-number-marker"
+        // Owners.
+        | b"expected-bucket-owner" | b"source-expected-bucket-owner"
+        // Copies, moves and renames.
+        | b"metadata-directive" | b"copy-source" | b"copy-source-range" | b"copy-source-if-match"
+        | b"copy-source-if-none-match" | b"copy-source-if-modified-since" | b"copy-source-if-unmodified-since"
+        | b"move-source" | b"rename-source" | b"rename-source-if-match" | b"rename-source-if-none-match"
+        | b"rename-source-if-modified-since" | b"rename-source-if-unmodified-since"
+    )
+}
 
-/// Headers that no operation here gives a meaning to, by prefix.
-const UNBUILT_PREFIXES: [&str; 4] =
-    ["x-amz-server-side-encryption", "x-amz-copy-source-server-side-encryption", "x-amz-object-lock-", "x-amz-grant-"];
+/// Whether the header `x-amz-{name}` changes neither what is stored nor what is allowed.
+///
+/// These are headers with which clients and proxies describe themselves and number their requests; `te`, which offers to
+/// read a body followed by its MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because
+/// no object is archived; and `client-token`, with which S3 answers a repeated rename as it answered the first.
+fn has_no_effect(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"user-agent"
+            | b"te"
+            | b"request-payer"
+            | b"optional-object-attributes"
+            | b"client-token"
+            | b"id-2"
+            | b"request-id"
+    ) || name.starts_with(b"sdk-")
+        || name.starts_with(b"cf-")
+}
 
 const ACLS: [&str; 7] = [
     "private",
@@ -42,23 +76,25 @@ const STORAGE_CLASSES: [&str; 15] = [
     "AWS_BACKUP_LOW_COST_WARM",
 ];
 
-/// What an operation gives a meaning to, and others refuse.
+/// The headers and parameters that only some operations accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Understood {
     /// `versionId` in the query.
     pub version_id: bool,
     /// Headers of extensions.
     pub extensions: &'static [&'static str],
-    /// It reads what is stored, in clear: headers of encryption do not apply to that.
+    /// The operation reads an object. Nothing is encrypted, so headers of encryption are an error of their own.
     pub reads_clear: bool,
+    /// Headers that other operations implement and that would change what this one stores.
+    pub refused: &'static [&'static str],
 }
 
 impl Understood {
-    /// Nothing but what all operations understand.
-    pub const NOTHING: Self = Self { version_id: false, extensions: &[], reads_clear: false };
+    /// Nothing but what all operations accept.
+    pub const NOTHING: Self = Self { version_id: false, extensions: &[], reads_clear: false, refused: &[] };
 }
 
-/// Refuses headers and versions that are not built. Call it once the request is authenticated.
+/// Refuses headers and versions that are not implemented. Call it once the request is authenticated.
 pub fn check_supported(understood: &Understood, query: &Query, headers: &Headers<'_>) -> Result<(), S3Error> {
     if let Some(version) = query.get("versionId") {
         if !understood.version_id {
@@ -79,43 +115,42 @@ pub fn check_expected_owner(headers: &Headers<'_>, name: &str, owner: &str) -> R
 
 fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<(), S3Error> {
     let Some(rest) = name.strip_prefix(b"x-amz-") else { return Ok(()) };
-    let refuse = || Err(S3Error::unbuilt_header(name));
-    if understood.reads_clear && rest.starts_with(b"server-side-encryption") {
-        let message = "The encryption parameters are not applicable to this object.";
-        return Err(S3Error::with(ErrorCode::InvalidRequest, message));
-    }
-    if UNBUILT.iter().any(|known| known.as_bytes() == name)
-        || UNBUILT_PREFIXES.iter().any(|prefix| name.starts_with(prefix.as_bytes()))
-    {
-        return refuse();
-    }
-    if name.starts_with(extensions::PREFIX.as_bytes()) {
-        let known = understood.extensions.iter().any(|known| known.as_bytes() == name);
-        return if known { Ok(()) } else { refuse() };
+    let named_in = |list: &[&str]| list.iter().any(|known| known.as_bytes() == name);
+    let refuse_unless = |passes: bool| if passes { Ok(()) } else { Err(S3Error::header_not_implemented(name)) };
+    if rest.starts_with(b"meta-") || is_implemented(rest) {
+        return refuse_unless(!named_in(understood.refused));
     }
     let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
     match rest {
-        b"acl" if one_of(&["private", "bucket-owner-full-control"]) => Ok(()),
-        b"acl" if one_of(&ACLS) => refuse(),
-        b"acl" => Err(S3Error::argument("The canned ACL is unknown", "x-amz-acl", value)),
-        b"storage-class" if one_of(&["STANDARD"]) => Ok(()),
-        b"storage-class" if one_of(&STORAGE_CLASSES) => refuse(),
-        b"storage-class" => Err(S3Error::new(ErrorCode::InvalidStorageClass).field("StorageClassRequested", value)),
-        b"tagging" if !value.is_empty() => refuse(),
-        b"tagging-directive" if !one_of(&["COPY", "REPLACE"]) => {
-            Err(S3Error::argument("Unknown tagging directive.", "x-amz-tagging-directive", value))
+        b"acl" if !one_of(&ACLS) => Err(S3Error::argument("The canned ACL is unknown", "x-amz-acl", value)),
+        b"acl" => refuse_unless(one_of(&["private", "bucket-owner-full-control"])),
+        b"storage-class" if !one_of(&STORAGE_CLASSES) => {
+            Err(S3Error::new(ErrorCode::InvalidStorageClass).field("StorageClassRequested", value))
         }
-        b"bucket-object-lock-enabled" if !value.eq_ignore_ascii_case(b"false") => refuse(),
-        b"object-ownership" if !one_of(&["BucketOwnerEnforced"]) => refuse(),
-        b"bucket-namespace" if !one_of(&["global"]) => refuse(),
-        b"if-match-size" | b"if-match-last-modified-time" | b"if-match-initiated-time" => refuse(),
-        _ => Ok(()),
+        b"storage-class" => refuse_unless(one_of(&["STANDARD"])),
+        b"tagging" => refuse_unless(value.is_empty()),
+        // No object has tags, so both directives mean the same.
+        b"tagging-directive" if one_of(&["COPY", "REPLACE"]) => Ok(()),
+        b"tagging-directive" => Err(S3Error::argument("Unknown tagging directive.", "x-amz-tagging-directive", value)),
+        b"bucket-object-lock-enabled" | b"bypass-governance-retention" => {
+            refuse_unless(value.eq_ignore_ascii_case(b"false"))
+        }
+        b"object-ownership" => refuse_unless(one_of(&["BucketOwnerEnforced"])),
+        b"bucket-namespace" => refuse_unless(one_of(&["global"])),
+        // S3 itself refuses to copy annotations where it has none.
+        b"object-annotation-directive" => refuse_unless(one_of(&["EXCLUDE"])),
+        _ if understood.reads_clear && rest.starts_with(b"server-side-encryption") => {
+            let message = "The encryption parameters are not applicable to this object.";
+            Err(S3Error::with(ErrorCode::InvalidRequest, message))
+        }
+        _ => refuse_unless(has_no_effect(rest) || named_in(understood.extensions)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extensions;
 
     const VERSIONS: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
@@ -126,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn unbuilt_headers_are_refused_by_name() {
+    fn headers_that_are_not_implemented_are_refused_by_name() {
         for (name, value) in [
             ("x-amz-server-side-encryption", "AES256"),
             ("x-amz-server-side-encryption-customer-key", "k"),
@@ -136,6 +171,15 @@ mod tests {
             ("x-amz-grant-read", "id=x"),
             ("x-amz-website-redirect-location", "/x"),
             ("x-amz-write-offset-bytes", "0"),
+            ("x-amz-bypass-governance-retention", "true"),
+            ("x-amz-mfa", "serial 123456"),
+            ("x-amz-if-match-size", "1"),
+            ("x-amz-object-annotation-directive", "COPY"),
+            ("x-amz-checksum-xxhash3", "AAAA"),
+            ("x-amz-no-such-header", ""),
+            ("x-amz-", ""),
+            ("x-amz-meta", "a"),
+            ("x-amz-dates", "20260101T000000Z"),
             ("x-amz-tagging", "a=b"),
             ("x-amz-acl", "public-read"),
             ("x-amz-storage-class", "GLACIER"),
@@ -165,6 +209,13 @@ mod tests {
     }
 
     #[test]
+    fn an_operation_refuses_what_only_others_implement() {
+        let refused = Understood { refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
+        assert_eq!(check(refused, "", "x-amz-copy-source-range", "bytes=0-1"), Err(ErrorCode::NotImplemented));
+        assert_eq!(check(refused, "", "x-amz-copy-source", "/b/k"), Ok(()));
+    }
+
+    #[test]
     fn headers_of_encryption_do_not_apply_to_reads() {
         let reads = Understood { reads_clear: true, ..Understood::NOTHING };
         let of_the_source = "x-amz-copy-source-server-side-encryption-customer-key";
@@ -179,7 +230,15 @@ mod tests {
             ("x-amz-acl", "bucket-owner-full-control"),
             ("x-amz-storage-class", "STANDARD"),
             ("x-amz-bucket-object-lock-enabled", "false"),
+            ("x-amz-bypass-governance-retention", "False"),
             ("x-amz-tagging", ""),
+            ("x-amz-object-annotation-directive", "EXCLUDE"),
+            ("x-amz-user-agent", "aws-sdk-js/3.729.0"),
+            ("x-amz-te", "append-md5"),
+            ("x-amz-cf-id", "abc"),
+            ("x-amz-sdk-request", "attempt=1"),
+            ("x-amz-request-payer", "requester"),
+            ("x-amz-client-token", "1"),
             ("x-amz-meta-x-amz-acl", "public-read"),
             ("x-amz-date", "20260101T000000Z"),
         ] {

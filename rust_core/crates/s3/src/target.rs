@@ -6,7 +6,7 @@
 use super::errors::{ErrorCode, S3Error};
 use orcas_http::{form_decode, percent_decode};
 
-/// The longest key in bytes; bounds what one name can cost in records, index and listings.
+/// Bytes of the longest key.
 pub const KEY_LEN_MAX: usize = 1024;
 
 /// What a request addresses.
@@ -77,8 +77,8 @@ fn split_once(raw: &[u8]) -> (&[u8], &[u8]) {
 /// The bucket that a Host header names: what stands before the longest domain that ends it, in lower case and unchecked.
 /// `None` for path style.
 ///
-/// The only judge of what a virtual host is. The control plane asks it too, so that a key under `_orcas/` of a bucket in
-/// the host is never taken for a path of its own.
+/// Nothing else decides what a virtual host is. The control plane asks this function too, so it never takes a key under
+/// `_orcas/` of a bucket in the host for a path of its own.
 pub fn hosted_bucket(host: &[u8], domains: &[String]) -> Option<String> {
     let host = std::str::from_utf8(host.trim_ascii()).ok()?.to_ascii_lowercase();
     let name = host

@@ -1,18 +1,20 @@
 //! The canonical request and the string to sign. S3 rules: the path is not normalised (`//`, `.` and `..` are bytes of
-//! a key), and every part is the strict encoding of what the raw bytes decode to, once.
+//! a key), and every part is decoded once and strictly encoded again.
 //!
-//! Invariant: two raw requests with one canonical form decode to the same path, query and headers; what separates
-//! the lines of a canonical request cannot occur inside one.
+//! Invariant: two raw requests with the same canonical form decode to the same path, query and headers. No line of a
+//! canonical request contains a line end.
 
 use std::cmp::Ordering;
 
 use sha2::{Digest, Sha256};
 
 use super::date::Timestamp;
-use super::keys::push_scope;
 use orcas_http::{Headers, hex_value, percent_encode_into};
 
-/// A part of the request line holds a broken `%` escape.
+/// The service that every scope here names.
+pub(super) const SERVICE: &str = "s3";
+
+/// A part of the request line has a malformed `%` escape.
 #[derive(Debug)]
 pub(super) struct BadEscape;
 
@@ -44,7 +46,7 @@ pub(super) fn canonical_path(raw: &[u8]) -> Result<Vec<u8>, BadEscape> {
     Ok(out)
 }
 
-/// May stand as sent in a canonical request: nothing that could pass for a line end.
+/// Whether the bytes can be used as sent in a canonical request, because none could be taken for a line end.
 pub(super) fn is_graphic(raw: &[u8]) -> bool {
     raw.iter().all(u8::is_ascii_graphic)
 }
@@ -70,8 +72,8 @@ impl CanonicalQuery {
         Self::build(raw, |out, part| encode_decoded_into(out, part, true))
     }
 
-    /// Each name and value as it stands on the wire: botocore signs a ready URL in this form. Sound beside the strict
-    /// form, since it is accepted only for the very bytes that were signed.
+    /// Each name and value as on the wire: botocore signs a ready URL in this form. Accepting it as well is safe, because
+    /// it is accepted only for the very bytes that were signed.
     pub(super) fn as_sent(raw: &[u8]) -> Self {
         let copied = Self::build(raw, |out, part| {
             out.extend_from_slice(part);
@@ -115,7 +117,7 @@ impl CanonicalQuery {
         self.text == other.text
     }
 
-    /// Whether a name stands twice. Sorting hides the order of its values from the signature.
+    /// Whether a name occurs twice. Because of the sorting, the signature does not cover the order of its values.
     pub(super) fn has_duplicate_name(&self) -> bool {
         let name = |pair: &Pair| &self.text[pair.start..pair.equals];
         self.pairs.windows(2).any(|two| name(&two[0]) == name(&two[1]))
@@ -204,6 +206,16 @@ pub(super) fn string_to_sign(timestamp: &Timestamp, region: &str, service: &str,
     out.push(b'\n');
     push_hex(&mut out, &Sha256::digest(canonical).into());
     out
+}
+
+/// Appends `20130524/us-east-1/s3/aws4_request`.
+pub(super) fn push_scope(out: &mut Vec<u8>, day: &[u8; 8], region: &str, service: &str) {
+    out.extend_from_slice(day);
+    out.push(b'/');
+    out.extend_from_slice(region.as_bytes());
+    out.push(b'/');
+    out.extend_from_slice(service.as_bytes());
+    out.extend_from_slice(b"/aws4_request");
 }
 
 /// Appends 32 bytes as 64 lower-case hexadecimal digits.

@@ -1,22 +1,22 @@
-//! The incremental decoder of `aws-chunked` bodies, signed or not, with or without trailers. It owns the framing, the
-//! chain of chunk signatures and the declared decoded length; checksums in trailers are the caller's to compare.
+//! The incremental decoder of `aws-chunked` bodies, signed or not, with or without trailers. It checks the
+//! framing, the chain of chunk signatures and the declared length. The caller compares checksums in trailers.
 //!
 //! Invariants: memory is bounded whatever arrives; the result does not depend on how the input is cut; a failure is
-//! final. Decoded bytes of a signed chunk are handed out before its signature is known: the caller must make nothing
-//! of them visible until `finish` has succeeded.
+//! final. Decoded bytes of a signed chunk are passed on before its signature is verified: the caller must not make
+//! them visible until `finish` has succeeded.
 
 use sha2::{Digest, Sha256};
 
 use super::canonical::{parse_hex, push_trimmed};
 use super::error::SignatureError;
 use super::keys::ChunkContext;
-use super::verify::PayloadMode;
+use super::payload::PayloadMode;
 use orcas_http::{Headers, hex_value};
 
 /// A chunk header is at most 16 digits and 82 bytes of signature: a longer line is no header.
 const CHUNK_LINE_BYTES_MAX: usize = 256;
 
-/// Against memory exhaustion by trailers; AWS itself sends one checksum and one signature.
+/// Bounds the memory that trailers take. Clients send one checksum and one signature.
 const TRAILER_BYTES_MAX: usize = 4096;
 const TRAILERS_MAX: usize = 16;
 
@@ -62,7 +62,7 @@ pub fn decoded_length(headers: &Headers<'_>) -> Result<u64, SignatureError> {
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum DecoderState {
     /// Collecting `size[;chunk-signature=…]` up to its CR LF.
     ChunkLine,
     /// Bytes of the current chunk still to come.
@@ -81,7 +81,7 @@ enum State {
 /// Decodes one body. Feed it with `push`, then ask `finish`.
 pub struct ChunkedDecoder {
     mode: ChunkMode,
-    state: State,
+    state: DecoderState,
     line: Vec<u8>,
     /// Decoded bytes that the request declared and that no chunk has claimed yet.
     unclaimed: u64,
@@ -103,7 +103,7 @@ impl ChunkedDecoder {
         Self {
             previous: mode.context().map_or([0; 32], |context| context.seed),
             mode,
-            state: State::ChunkLine,
+            state: DecoderState::ChunkLine,
             line: Vec::new(),
             unclaimed: decoded_length,
             hash: Sha256::new(),
@@ -122,7 +122,7 @@ impl ChunkedDecoder {
             match self.step(input, sink) {
                 Ok(used) => input = &input[used..],
                 Err(error) => {
-                    self.state = State::Failed(error.clone());
+                    self.state = DecoderState::Failed(error.clone());
                     return Err(error);
                 }
             }
@@ -133,52 +133,52 @@ impl ChunkedDecoder {
     /// Succeeds only if the body was complete: the last chunk, its signature, the trailers, nothing missing.
     pub fn finish(self) -> Result<Trailers, SignatureError> {
         match self.state {
-            State::End(0 | 2) => Ok(self.trailers),
-            State::Failed(error) => Err(error),
-            State::ChunkLine
-            | State::Data(_)
-            | State::AfterData(_)
-            | State::Last(_)
-            | State::TrailerLine
-            | State::End(_) => Err(SignatureError::IncompleteBody),
+            DecoderState::End(0 | 2) => Ok(self.trailers),
+            DecoderState::Failed(error) => Err(error),
+            DecoderState::ChunkLine
+            | DecoderState::Data(_)
+            | DecoderState::AfterData(_)
+            | DecoderState::Last(_)
+            | DecoderState::TrailerLine
+            | DecoderState::End(_) => Err(SignatureError::IncompleteBody),
         }
     }
 
     /// Consumes at least one byte of `input`, which is not empty.
     fn step(&mut self, input: &[u8], sink: &mut dyn FnMut(&[u8])) -> Result<usize, SignatureError> {
         match &self.state {
-            State::ChunkLine => {
+            DecoderState::ChunkLine => {
                 self.collect(input, CHUNK_LINE_BYTES_MAX, SignatureError::MalformedChunk, Self::chunk_line)
             }
-            State::TrailerLine => {
+            DecoderState::TrailerLine => {
                 let room = TRAILER_BYTES_MAX - self.trailer_bytes;
                 self.collect(input, room, SignatureError::MalformedTrailer, Self::trailer_line)
             }
-            &State::Data(left) => {
+            &DecoderState::Data(left) => {
                 let take = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
                 self.data(&input[..take], left - take as u64, sink);
                 Ok(take)
             }
-            &State::AfterData(seen) => {
+            &DecoderState::AfterData(seen) => {
                 expect_crlf(seen, input[0])?;
                 if seen == 1 {
                     let chunk = self.hash.finalize_reset().into();
                     self.verify_chunk(&chunk)?;
                 }
-                self.state = if seen == 1 { State::ChunkLine } else { State::AfterData(1) };
+                self.state = if seen == 1 { DecoderState::ChunkLine } else { DecoderState::AfterData(1) };
                 Ok(1)
             }
-            &State::Last(seen) => {
+            &DecoderState::Last(seen) => {
                 expect_crlf(seen, input[0])?;
-                self.state = if seen == 1 { State::End(2) } else { State::Last(1) };
+                self.state = if seen == 1 { DecoderState::End(2) } else { DecoderState::Last(1) };
                 Ok(1)
             }
-            &State::End(seen) => {
+            &DecoderState::End(seen) => {
                 expect_crlf(seen, input[0])?;
-                self.state = State::End(seen + 1);
+                self.state = DecoderState::End(seen + 1);
                 Ok(1)
             }
-            State::Failed(error) => Err(error.clone()),
+            DecoderState::Failed(error) => Err(error.clone()),
         }
     }
 
@@ -219,14 +219,14 @@ impl ChunkedDecoder {
         };
         self.unclaimed = self.unclaimed.checked_sub(size).ok_or(SignatureError::IncompleteBody)?;
         self.state = if size > 0 {
-            State::Data(size)
+            DecoderState::Data(size)
         } else if self.unclaimed > 0 {
             return Err(SignatureError::IncompleteBody);
         } else {
             self.verify_chunk(&Sha256::digest(b"").into())?;
             match &self.mode {
-                ChunkMode::Signed(_) => State::Last(0),
-                ChunkMode::SignedTrailer(_) | ChunkMode::Unsigned => State::TrailerLine,
+                ChunkMode::Signed(_) => DecoderState::Last(0),
+                ChunkMode::SignedTrailer(_) | ChunkMode::Unsigned => DecoderState::TrailerLine,
             }
         };
         Ok(())
@@ -237,7 +237,7 @@ impl ChunkedDecoder {
             self.hash.update(data);
         }
         sink(data);
-        self.state = if left == 0 { State::AfterData(0) } else { State::Data(left) };
+        self.state = if left == 0 { DecoderState::AfterData(0) } else { DecoderState::Data(left) };
     }
 
     /// Verifies the chunk in progress, whose data hash to `chunk`, and makes it the predecessor of the next.
@@ -303,7 +303,7 @@ impl ChunkedDecoder {
                 return Err(SignatureError::SignatureDoesNotMatch);
             }
         }
-        self.state = State::End(0);
+        self.state = DecoderState::End(0);
         Ok(())
     }
 }

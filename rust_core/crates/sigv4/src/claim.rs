@@ -1,20 +1,19 @@
-//! What a request claims about itself: who signed it, when, over what. Parsed strictly from the `Authorization` header
-//! or the `X-Amz-*` query parameters; nothing here is trusted until the signature has been verified.
+//! What a request claims about its signature: who signed what, and when. Parsed strictly from the `Authorization` header
+//! or the `X-Amz-*` query parameters. Nothing here is trusted until the signature is verified.
 
 use std::borrow::Cow;
 
 use super::PRESIGN_EXPIRES_S_MAX;
-use super::canonical::{CanonicalQuery, parse_hex};
+use super::authentication::Authentication;
+use super::canonical::{CanonicalQuery, SERVICE, parse_hex};
 use super::date::Timestamp;
 use super::error::SignatureError;
-use super::verify::Authentication;
 use orcas_http::{Headers, percent_decode};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
-const SERVICE: &str = "s3";
 
-/// Bounds of what is later compared, cached and searched, against quadratic work on hostile heads.
+/// Bounds of what is compared, cached and searched later, against quadratic work on hostile heads.
 pub(super) const ACCESS_KEY_BYTES_MAX: usize = 128;
 const REGION_BYTES_MAX: usize = 64;
 const SIGNED_HEADERS_MAX: usize = 128;
@@ -38,7 +37,7 @@ pub(super) struct Claim<'a> {
 pub(super) enum Claimed<'a> {
     Nobody,
     VersionFour(Claim<'a>),
-    /// In the query; what it claims is read elsewhere.
+    /// In the query; `version_two` parses it.
     VersionTwo,
 }
 
@@ -229,7 +228,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// Refuses a query in which a name stands twice: one signature would cover two readings of it. No parameter of S3 may be
+/// Refuses a query that repeats a name: one signature would cover two interpretations of it. No parameter of S3 may be
 /// repeated.
 fn check_names(query: &CanonicalQuery) -> Result<(), SignatureError> {
     if query.has_duplicate_name() { Err(DUPLICATE_PARAMETER) } else { Ok(()) }
@@ -238,7 +237,7 @@ fn check_names(query: &CanonicalQuery) -> Result<(), SignatureError> {
 pub(super) const DUPLICATE_PARAMETER: SignatureError =
     SignatureError::InvalidArgument("A query parameter of a signed request occurs twice");
 
-/// The only value of a header; an error when it stands twice.
+/// The only value of a header; an error if there are two.
 pub(super) fn single<'a>(headers: &Headers<'a>, name: &str) -> Result<Option<&'a [u8]>, ()> {
     let mut values = headers.get_all(name);
     let first = values.next().map(<[u8]>::trim_ascii);
@@ -258,7 +257,7 @@ fn header_date(headers: &Headers<'_>) -> Result<Timestamp, SignatureError> {
     date.ok_or(SignatureError::MissingDate)
 }
 
-/// Lower case, strictly ascending, bounded: one set of headers has one spelling.
+/// Lower case, strictly ascending, bounded: a set of headers can be written in one way only.
 fn check_signed_names(signed: &str) -> Result<(), &'static str> {
     let mut previous = "";
     for (count, name) in signed.split(';').enumerate() {

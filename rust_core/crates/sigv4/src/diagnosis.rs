@@ -2,16 +2,17 @@
 //! the cause by trying what usually happens to requests on their way (another Host, another spelling of the path, another
 //! region …) and asking whether the signature would then be right.
 //!
-//! Invariants: nothing here accepts a request; the work is bounded; a signature is compared and never shown. Whoever sees
-//! a cause learns which change makes a signature right, so causes are for operators and for development mode.
+//! Invariants: nothing here accepts a request; the work is bounded; no expected signature is shown. A cause reveals which
+//! change makes a signature right, so it is shown only to operators and in development mode.
 
 use std::borrow::Cow;
 
 use super::SignatureError;
-use super::canonical::{CanonicalQuery, canonical_path, string_to_sign};
+use super::authentication::{Authentication, Requirements};
+use super::canonical::{CanonicalQuery, SERVICE, canonical_path, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::keys::{Credential, SigningKey};
-use super::verify::{Authentication, Policy, SERVICE, canonical_request, matches_as_sent};
+use super::verify::{canonical_request, matches_as_sent};
 use orcas_http::{Headers, RequestHead, percent_decode, percent_encode_into};
 
 /// The texts that a client needs in order to find its mistake; they hold no secret.
@@ -29,7 +30,7 @@ pub struct Diagnosis {
     pub explanation: Option<Explanation>,
 }
 
-/// What the server is called and where it is.
+/// The region and the domains of the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     pub region: &'a str,
@@ -62,18 +63,18 @@ pub fn claimed_access_key(head: &RequestHead<'_>) -> Option<String> {
     }
 }
 
-/// What is behind `error`, with which `head` was refused; `None` where the error says all there is to say.
+/// The cause of `error`, with which `head` was refused; `None` if the error itself says everything.
 pub fn diagnose(
     head: &RequestHead<'_>,
     error: &SignatureError,
-    policy: &Policy<'_>,
+    requirements: &Requirements<'_>,
     place: &Place<'_>,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Option<Diagnosis> {
     if head_bytes(head) > HEAD_BYTES_MAX {
         return None;
     }
-    let cause = cause_of(head, error, policy, place, credential);
+    let cause = cause_of(head, error, requirements, place, credential);
     let explanation = explain(head);
     (cause.is_some() || explanation.is_some()).then_some(Diagnosis { cause, explanation })
 }
@@ -86,7 +87,7 @@ fn head_bytes(head: &RequestHead<'_>) -> usize {
 fn cause_of(
     head: &RequestHead<'_>,
     error: &SignatureError,
-    policy: &Policy<'_>,
+    requirements: &Requirements<'_>,
     place: &Place<'_>,
     credential: &dyn Fn(&str) -> Option<Credential>,
 ) -> Option<String> {
@@ -94,7 +95,7 @@ fn cause_of(
     let query = CanonicalQuery::strict(head.query).ok()?;
     let claim = Claim::parse(&head.headers, &query);
     let cause = match error {
-        E::RequestTimeTooSkewed | E::RequestNotYetValid | E::RequestExpired => clock(&claim.ok()??, policy),
+        E::RequestTimeTooSkewed | E::RequestNotYetValid | E::RequestExpired => clock(&claim.ok()??, requirements),
         E::InvalidAccessKeyId => "unknown access key: the client uses the keys of another store or service".to_owned(),
         E::WrongRegionInHeader { given, expected } | E::WrongRegionInQuery { given, expected } => format!(
             "region: the client signs for '{given}' and this server takes signatures for '{expected}' only; set the \
@@ -113,8 +114,8 @@ fn cause_of(
 }
 
 /// How far the client's clock is off, as far as it is the clock.
-fn clock(claim: &Claim<'_>, policy: &Policy<'_>) -> String {
-    let age_s = policy.now_unix_ms.saturating_sub(claim.timestamp.unix_ms()) / 1000;
+fn clock(claim: &Claim<'_>, requirements: &Requirements<'_>) -> String {
+    let age_s = requirements.now_unix_ms.saturating_sub(claim.timestamp.unix_ms()) / 1000;
     let date = String::from_utf8_lossy(claim.timestamp.as_bytes());
     match (claim.how, claim.expires_s) {
         (Authentication::Presigned, Some(expires_s)) if age_s > 0 => format!(
@@ -295,7 +296,7 @@ impl<'a> Trial<'a> {
         Some(format!("method: the request was signed as {signed} and arrived as {sent}"))
     }
 
-    /// Headers that proxies and HTTP libraries are known to change behind the signer's back.
+    /// Headers that proxies and HTTP libraries are known to change after signing.
     fn headers(&self, key: &SigningKey) -> Option<String> {
         let bare = self.head.headers.get("content-type").and_then(|value| value.split(|&byte| byte == b';').next());
         let cases: [(&str, Option<&[u8]>); 8] = [

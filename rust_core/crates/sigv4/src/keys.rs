@@ -1,5 +1,5 @@
 //! Signing keys: their derivation from a secret, and a bounded cache, so that a request costs two HMACs and not six.
-//! Only keys that have verified a signature are kept: a stranger cannot push others out of the cache.
+//! Only keys that have verified a signature are kept, so nobody without a key can evict those of others.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-use super::canonical::push_hex;
+use super::canonical::{push_hex, push_scope};
 use super::date::Timestamp;
 
 /// What the credential store knows of an access key. `generation` changes whenever the secret does.
@@ -24,7 +24,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// A derived key for one day, region and service, held as the HMAC states after the key block: a use costs no key set-up.
+/// A derived key for one day, region and service, kept as the HMAC state after the key block, which saves its set-up.
 #[derive(Clone)]
 pub(super) struct SigningKey(Hmac<Sha256>);
 
@@ -56,7 +56,7 @@ fn mac(keyed: Hmac<Sha256>, message: &[u8]) -> [u8; 32] {
     keyed.chain_update(message).finalize().into_bytes().into()
 }
 
-/// Entries of the cache. One per access key, region and day in use; more users than this cost three HMACs each.
+/// Entries of the cache: one per access key, region and day in use. Beyond that, requests derive their keys.
 const ENTRIES_MAX: usize = 64;
 
 struct Entry {
@@ -74,7 +74,7 @@ struct Entries {
     clock: u64,
 }
 
-/// The derived keys of those who signed recently. Shared by all threads; the lock is held for one short scan.
+/// The derived keys of recent signers. Shared by all threads; the lock is held for one short scan.
 #[derive(Default)]
 pub struct SigningKeys {
     entries: Mutex<Entries>,
@@ -180,14 +180,4 @@ impl fmt::Debug for ChunkContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ChunkContext").finish_non_exhaustive()
     }
-}
-
-/// Appends `20130524/us-east-1/s3/aws4_request`.
-pub(super) fn push_scope(out: &mut Vec<u8>, day: &[u8; 8], region: &str, service: &str) {
-    out.extend_from_slice(day);
-    out.push(b'/');
-    out.extend_from_slice(region.as_bytes());
-    out.push(b'/');
-    out.extend_from_slice(service.as_bytes());
-    out.extend_from_slice(b"/aws4_request");
 }

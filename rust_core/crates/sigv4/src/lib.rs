@@ -1,12 +1,12 @@
-//! AWS Signature Version 4 as S3 reads it: header and presigned authentication, the `aws-chunked` body decoder, and
-//! the signer that clients of this crate use; and version 2 of presigned requests. Pure: no I/O, no clock, no knowledge
-//! of operations or access rules.
+//! AWS Signature Version 4 as S3 verifies it: in headers, in presigned URLs, and in `aws-chunked` bodies; the signer for
+//! clients; and Version 2 of presigned URLs. Pure: no I/O, no clock, no knowledge of operations or access rules.
 //!
-//! Invariants: every `x-amz-*` header is covered by the signature, `host` too or the bucket that it names; a signed name means the same object
-//! however it was spelled; an expected signature never leaves this module. Rules are those of
+//! Invariants: the signature covers every `x-amz-*` header, and `host` or the bucket that it names; a signed name means
+//! the same object however it was spelled; an expected signature never leaves this crate. The rules are those of
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-authenticating-requests.html>.
 #![forbid(unsafe_code)]
 
+mod authentication;
 mod canonical;
 mod chunked;
 mod claim;
@@ -14,21 +14,21 @@ mod date;
 mod diagnosis;
 mod error;
 mod keys;
+mod payload;
 mod sign;
 #[cfg(test)]
 mod tests;
 mod verify;
 mod version_two;
 
+pub use authentication::{Authenticated, Authentication, Requirements, Stamp, VersionTwo};
 pub use chunked::{ChunkMode, ChunkedDecoder, Trailers, decoded_length};
 pub use diagnosis::{Diagnosis, Explanation, Place, claimed_access_key, diagnose, explain};
 pub use error::SignatureError;
 pub use keys::{ChunkContext, Credential, SigningKeys};
+pub use payload::{PayloadMode, verify_payload_hash};
 pub use sign::{ChunkSigner, Signer, sha256_hex};
-pub use verify::{
-    Authentication, Authorized, PayloadMode, Policy, Stamp, authorize, claims_nobody, verify_payload_hash,
-};
-pub use version_two::VersionTwo;
+pub use verify::{authenticate, claims_nobody};
 
 /// How far a request's date may lie from the server's clock: the window in which a captured request can be replayed.
 pub const SKEW_MAX_MS: i64 = 15 * 60 * 1000;

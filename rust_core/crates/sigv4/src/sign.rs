@@ -1,11 +1,11 @@
-//! The signing side: what the load generator and the tests send. It shares the canonical forms with the verifier, so
-//! published vectors, not these two agreeing with each other, are what shows that both are right.
+//! The signer, which the load generator and the tests use. It shares the canonical forms with the verifier. Therefore
+//! published test vectors check both: that they agree with each other proves nothing.
 
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use super::canonical::{CanonicalQuery, CanonicalRequest, canonical_path, push_hex, string_to_sign};
+use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, push_hex, string_to_sign};
 use super::date::Timestamp;
 use super::error::SignatureError;
 use super::keys::{ChunkContext, SigningKey};
@@ -18,8 +18,6 @@ pub struct Signer {
     timestamp: Timestamp,
     key: Arc<SigningKey>,
 }
-
-const SERVICE: &str = "s3";
 
 impl Signer {
     /// `now_unix_s` in seconds since 1970; `None` beyond the year 9999.

@@ -1,95 +1,37 @@
-//! The verdict on a request head: whose it is, and how its body will prove itself. Everything that depends on the head
-//! alone is checked before a secret is touched, and the signature last, in constant time.
+//! The verification of a request head: who signed it, and how its body is to be verified. Everything that depends on the
+//! head alone is checked before a secret is used, and the signature last, in constant time.
 
-use std::borrow::Cow;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use super::canonical::{CanonicalQuery, CanonicalRequest, canonical_path, is_graphic, parse_hex, string_to_sign};
+use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, Stamp};
+use super::canonical::{CanonicalQuery, CanonicalRequest, SERVICE, canonical_path, is_graphic, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::error::SignatureError;
 use super::keys::{ChunkContext, Credential, SigningKey, SigningKeys};
-use super::version_two::{self, VersionTwo};
+use super::payload::{PayloadClaim, unsigned_payload};
+use super::version_two;
 use orcas_http::{Headers, RequestHead};
 
-/// What the server demands of a signature at this moment.
-#[derive(Clone, Copy, Debug)]
-pub struct Policy<'a> {
-    /// The only region accepted; `None` accepts the region that the request names.
-    pub region: Option<&'a str>,
-    /// Milliseconds since 1970.
-    pub now_unix_ms: i64,
-    /// The largest distance of the request's date from now; normally `SKEW_MAX_MS`.
-    pub skew_max_ms: i64,
-    /// How presigned requests of version 2 are read; `None` refuses them.
-    pub version_two: Option<VersionTwo<'a>>,
-}
-
-/// How a request proved who sent it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Authentication {
-    Header,
-    Presigned,
-    PresignedVersionTwo,
-    /// It claims nobody: there is no access key, and the caller decides whether strangers may ask.
-    Anonymous,
-}
-
-/// How the body proves itself.
-#[derive(Clone, Debug)]
-pub enum PayloadMode {
-    /// The SHA-256 of the whole body.
-    Hash([u8; 32]),
-    Unsigned,
-    StreamingSigned(ChunkContext),
-    StreamingSignedTrailer(ChunkContext),
-    StreamingUnsignedTrailer,
-}
-
-/// A request whose signature holds, or one that claims none.
-#[derive(Clone, Debug)]
-pub struct Authorized {
-    /// Empty for an anonymous request.
-    pub access_key: String,
-    pub how: Authentication,
-    pub payload: PayloadMode,
-    /// Of a request that is signed in its headers.
-    pub stamp: Option<Stamp>,
-}
-
-/// What tells a signed request from any other: two have one stamp only if they are the same request, signed for the same
-/// second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
-    /// Milliseconds since 1970, a whole second.
-    pub signed_at_ms: i64,
-    pub signature: [u8; 32],
-}
-
-pub(super) const SERVICE: &str = "s3";
-
-/// Signs for access keys that do not exist, so that their refusal costs the work of a wrong signature.
-pub(super) const NOBODY: &[u8] = b"no such access key: this secret signs for nobody";
-
 /// Verifies the signature of `head`. `credential` looks an access key up; `keys` outlives requests.
-pub fn authorize(
+pub fn authenticate(
     head: &RequestHead<'_>,
-    policy: &Policy<'_>,
+    requirements: &Requirements<'_>,
     keys: &SigningKeys,
     credential: &dyn Fn(&str) -> Option<Credential>,
-) -> Result<Authorized, SignatureError> {
+) -> Result<Authenticated, SignatureError> {
     let query = CanonicalQuery::strict(head.query).map_err(|_| SignatureError::InvalidUri)?;
     let claim = match Claimed::parse(&head.headers, &query)? {
         Claimed::Nobody => return anonymous(&head.headers),
-        // Such a signature is good for every region, so a server that insists on its own takes none.
-        Claimed::VersionTwo => match policy.version_two.filter(|_| policy.region.is_none()) {
-            Some(rules) => return version_two::authorize(head, policy, &rules, credential),
+        // Such a signature is valid in every region, so a server that accepts only its own refuses it.
+        Claimed::VersionTwo => match requirements.version_two.filter(|_| requirements.region.is_none()) {
+            Some(rules) => return version_two::authenticate(head, requirements, &rules, credential),
             None => return Err(SignatureError::UnsupportedMechanism),
         },
         Claimed::VersionFour(claim) => claim,
     };
-    check_date(&claim, policy)?;
-    check_region(&claim, policy)?;
+    check_date(&claim, requirements)?;
+    check_region(&claim, requirements)?;
     check_coverage(&claim, head)?;
     let payload = PayloadClaim::parse(&claim.payload)?;
     if claim.how == Authentication::Presigned && payload.is_signed_stream() {
@@ -97,7 +39,7 @@ pub fn authorize(
     }
     let key = verify_signature(&claim, head, &query, keys, credential)?;
     let context = || ChunkContext::new(key, &claim.timestamp, &claim.region, SERVICE, claim.signature);
-    Ok(Authorized {
+    Ok(Authenticated {
         payload: payload.into_mode(context),
         how: claim.how,
         access_key: claim.access_key.into_owned(),
@@ -106,51 +48,30 @@ pub fn authorize(
     })
 }
 
-/// Compares the hash of a received body with the one that `PayloadMode::Hash` announced.
-pub fn verify_payload_hash(announced: &[u8; 32], computed: &[u8; 32]) -> Result<(), SignatureError> {
-    if announced == computed { Ok(()) } else { Err(SignatureError::ContentSha256Mismatch) }
-}
-
 /// Whether nothing in a request head says that it is signed.
 pub fn claims_nobody(head: &RequestHead<'_>) -> bool {
     let query = CanonicalQuery::strict(head.query);
     query.is_ok_and(|query| matches!(Claimed::parse(&head.headers, &query), Ok(Claimed::Nobody)))
 }
 
-/// The body of a request without a signature may still announce its hash, but no chain of signatures.
-fn anonymous(headers: &Headers<'_>) -> Result<Authorized, SignatureError> {
+/// A request without a signature may declare the hash of its body, but no signed chunks.
+fn anonymous(headers: &Headers<'_>) -> Result<Authenticated, SignatureError> {
     let payload = unsigned_payload(headers)?;
-    Ok(Authorized { access_key: String::new(), how: Authentication::Anonymous, payload, stamp: None })
+    Ok(Authenticated { access_key: String::new(), how: Authentication::Anonymous, payload, stamp: None })
 }
 
-/// What a body proves that no chain of signatures goes with.
-pub(super) fn unsigned_payload(headers: &Headers<'_>) -> Result<PayloadMode, SignatureError> {
-    let payload = match headers.get("x-amz-content-sha256") {
-        Some(text) => PayloadClaim::parse(text.trim_ascii())?,
-        None => PayloadClaim::Unsigned,
-    };
-    match payload {
-        PayloadClaim::Hash(hash) => Ok(PayloadMode::Hash(hash)),
-        PayloadClaim::Unsigned => Ok(PayloadMode::Unsigned),
-        PayloadClaim::StreamingUnsignedTrailer => Ok(PayloadMode::StreamingUnsignedTrailer),
-        PayloadClaim::StreamingSigned | PayloadClaim::StreamingSignedTrailer => {
-            Err(SignatureError::InvalidContentSha256)
-        }
-    }
-}
-
-fn check_date(claim: &Claim<'_>, policy: &Policy<'_>) -> Result<(), SignatureError> {
-    let age_ms = policy.now_unix_ms.saturating_sub(claim.timestamp.unix_ms());
+fn check_date(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
+    let age_ms = requirements.now_unix_ms.saturating_sub(claim.timestamp.unix_ms());
     match claim.expires_s {
-        Some(_) if age_ms < -policy.skew_max_ms => Err(SignatureError::RequestNotYetValid),
+        Some(_) if age_ms < -requirements.skew_max_ms => Err(SignatureError::RequestNotYetValid),
         Some(expires_s) if age_ms > expires_s * 1000 => Err(SignatureError::RequestExpired),
-        None if age_ms.saturating_abs() > policy.skew_max_ms => Err(SignatureError::RequestTimeTooSkewed),
+        None if age_ms.saturating_abs() > requirements.skew_max_ms => Err(SignatureError::RequestTimeTooSkewed),
         Some(_) | None => Ok(()),
     }
 }
 
-fn check_region(claim: &Claim<'_>, policy: &Policy<'_>) -> Result<(), SignatureError> {
-    match policy.region {
+fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
+    match requirements.region {
         Some(expected) if *expected != *claim.region => {
             let (given, expected) = (claim.region.to_string(), expected.to_owned());
             Err(match claim.how {
@@ -221,8 +142,8 @@ fn verify_signature(
     };
     let verified = matches(&strict_path, query) || matches_as_sent(head, &strict_path, query, &matches);
     if !verified && is_cached {
-        // Every refusal derives a key: one that a known access key was spared until now is made up for here, or the time
-        // of the answer would tell an access key that was used lately from one that does not exist.
+        // Every refusal derives a key, also if the key was cached. Otherwise the response time would tell an access key
+        // that was used recently from one that does not exist.
         black_box(SigningKey::derive(secret, &day, &claim.region, SERVICE));
     }
     let Some(credential) = found else {
@@ -237,8 +158,8 @@ fn verify_signature(
     Ok(key)
 }
 
-/// Clients that sign a ready URL sign its bytes, not the strict encoding of them. Accepting both is sound: a strict
-/// form and the bytes it came from decode to the same name.
+/// Clients that sign a ready URL sign its bytes, not their strict encoding. Accepting both is safe, because both decode
+/// to the same name.
 pub(super) fn matches_as_sent(
     head: &RequestHead<'_>,
     strict_path: &[u8],
@@ -251,50 +172,4 @@ pub(super) fn matches_as_sent(
     sent_path.is_some_and(|path| matches(path, strict_query))
         || sent_query
             .is_some_and(|query| matches(strict_path, &query) || sent_path.is_some_and(|path| matches(path, &query)))
-}
-
-/// The meaning of `x-amz-content-sha256`.
-enum PayloadClaim {
-    Hash([u8; 32]),
-    Unsigned,
-    StreamingSigned,
-    StreamingSignedTrailer,
-    StreamingUnsignedTrailer,
-}
-
-impl PayloadClaim {
-    fn parse(text: &[u8]) -> Result<Self, SignatureError> {
-        match text {
-            b"UNSIGNED-PAYLOAD" => Ok(Self::Unsigned),
-            b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD" => Ok(Self::StreamingSigned),
-            b"STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER" => Ok(Self::StreamingSignedTrailer),
-            b"STREAMING-UNSIGNED-PAYLOAD-TRAILER" => Ok(Self::StreamingUnsignedTrailer),
-            _ if text.starts_with(b"STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD") => {
-                Err(SignatureError::AsymmetricNotImplemented)
-            }
-            _ => parse_hex(&hex_lower(text)).map(Self::Hash).ok_or(SignatureError::InvalidContentSha256),
-        }
-    }
-
-    fn is_signed_stream(&self) -> bool {
-        match self {
-            Self::StreamingSigned | Self::StreamingSignedTrailer => true,
-            Self::Hash(_) | Self::Unsigned | Self::StreamingUnsignedTrailer => false,
-        }
-    }
-
-    fn into_mode(self, context: impl FnOnce() -> ChunkContext) -> PayloadMode {
-        match self {
-            Self::Hash(hash) => PayloadMode::Hash(hash),
-            Self::Unsigned => PayloadMode::Unsigned,
-            Self::StreamingSigned => PayloadMode::StreamingSigned(context()),
-            Self::StreamingSignedTrailer => PayloadMode::StreamingSignedTrailer(context()),
-            Self::StreamingUnsignedTrailer => PayloadMode::StreamingUnsignedTrailer,
-        }
-    }
-}
-
-/// A payload hash may be written in either case; it is signed as written.
-fn hex_lower(text: &[u8]) -> Cow<'_, [u8]> {
-    if text.iter().any(u8::is_ascii_uppercase) { Cow::Owned(text.to_ascii_lowercase()) } else { Cow::Borrowed(text) }
 }

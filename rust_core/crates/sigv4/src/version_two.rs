@@ -1,9 +1,8 @@
-//! Presigned requests of Signature Version 2, which boto3 and the AWS command line make for us-east-1 unless they are
-//! told otherwise. Rules of <https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html>.
+//! Presigned requests of Signature Version 2, which boto3 and the AWS command line make for us-east-1 by default. Rules of <https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html>.
 //!
 //! The signature covers method, path, bucket, expiry, Content-MD5, Content-Type, every `x-amz-*` header and the parameters
-//! that name a resource. Headers may stand in the query, as botocore puts them. What was signed is not encoded, so
-//! everything is refused that could be cut in two ways.
+//! that name a resource. Headers may stand in the query, as botocore puts them. The signed text is not encoded, so
+//! every request is refused whose text could be parsed in two ways.
 
 use std::collections::BTreeMap;
 
@@ -11,38 +10,28 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
 use super::PRESIGN_EXPIRES_S_MAX;
+use super::authentication::{Authenticated, Authentication, NOBODY, Requirements, VersionTwo};
 use super::canonical::is_graphic;
 use super::claim::{ACCESS_KEY_BYTES_MAX, DUPLICATE_PARAMETER, single};
 use super::error::SignatureError;
 use super::keys::Credential;
-use super::verify::{Authentication, Authorized, NOBODY, Policy, unsigned_payload};
+use super::payload::unsigned_payload;
 use orcas_checksum::base64_decode;
 use orcas_http::{RequestHead, form_decode};
-
-/// What of a request the caller knows and the signature covers.
-#[derive(Clone, Copy, Debug)]
-pub struct VersionTwo<'a> {
-    /// The names under which buckets are hosts.
-    pub domains: &'a [String],
-    /// The bucket that a Host header names.
-    pub hosted_bucket: fn(&[u8], &[String]) -> Option<String>,
-    /// Whether a query parameter is part of the resource.
-    pub is_resource: fn(&[u8]) -> bool,
-}
 
 const CONFLICT: SignatureError =
     SignatureError::InvalidArgument("A header and a query parameter of the presigned request contradict each other");
 
 /// Verifies a request that claims such a signature.
-pub(super) fn authorize(
+pub(super) fn authenticate(
     head: &RequestHead<'_>,
-    policy: &Policy<'_>,
+    requirements: &Requirements<'_>,
     rules: &VersionTwo<'_>,
     credential: &dyn Fn(&str) -> Option<Credential>,
-) -> Result<Authorized, SignatureError> {
+) -> Result<Authenticated, SignatureError> {
     let parameters = Parameters::parse(head.query)?;
     let claim = Claim::parse(&parameters)?;
-    claim.check_expiry(policy)?;
+    claim.check_expiry(requirements)?;
     let texts = strings_to_sign(head, &parameters, &claim, rules)?;
     let found = credential(&claim.access_key);
     let secret = found.as_ref().map_or(NOBODY, |it| &it.secret[..]);
@@ -56,7 +45,7 @@ pub(super) fn authorize(
     if verified == 0 {
         return Err(SignatureError::SignatureDoesNotMatch);
     }
-    Ok(Authorized {
+    Ok(Authenticated {
         access_key: claim.access_key,
         how: Authentication::PresignedVersionTwo,
         payload: unsigned_payload(&head.headers)?,
@@ -134,12 +123,12 @@ impl Claim {
         })
     }
 
-    /// S3 sets no bound; here a request of version 2 may expire as far ahead as one of version 4, or the signer's clock.
-    fn check_expiry(&self, policy: &Policy<'_>) -> Result<(), SignatureError> {
-        let left_ms = self.expires_s.saturating_mul(1000).saturating_sub(policy.now_unix_ms);
+    /// S3 has no limit. Here, the expiry may be as far ahead as with version 4, plus the allowed clock skew.
+    fn check_expiry(&self, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
+        let left_ms = self.expires_s.saturating_mul(1000).saturating_sub(requirements.now_unix_ms);
         if left_ms < 0 {
             Err(SignatureError::RequestExpired)
-        } else if left_ms > PRESIGN_EXPIRES_S_MAX * 1000 + policy.skew_max_ms {
+        } else if left_ms > PRESIGN_EXPIRES_S_MAX * 1000 + requirements.skew_max_ms {
             Err(SignatureError::AuthorizationQueryParameters(
                 "Expires must lie less than a week (604800 seconds) ahead of the server's clock",
             ))
@@ -149,7 +138,7 @@ impl Claim {
     }
 }
 
-/// What may have been signed. More than one text only where a parameter without a value can be written in two ways.
+/// The texts that may have been signed: two if a parameter without a value can be written in two ways.
 fn strings_to_sign(
     head: &RequestHead<'_>,
     parameters: &Parameters,
@@ -228,7 +217,7 @@ fn standard_header<'a>(
     }
 }
 
-/// A decoded value without line ends, which would separate what was signed anew.
+/// A decoded value without line ends, which would change how the signed text is parsed.
 fn one_line(value: &[u8]) -> Result<&[u8], SignatureError> {
     if value.iter().any(u8::is_ascii_control) {
         Err(SignatureError::SignatureDoesNotMatch)

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, UploadId};
 
@@ -28,8 +28,8 @@ impl Operation for AbortMultipartUpload {
         Ok(call.submit(Intent::AbortUpload { bucket: bucket.id, key: key.clone(), upload: *upload }, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Done = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(204, HeaderBlock::new()))
     }
 }

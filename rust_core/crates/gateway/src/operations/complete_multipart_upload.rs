@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
-use crate::intake::{Digests, Promise};
+use crate::intake::{DeclaredBody, Digests};
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, ObjectChecksum};
 use orcas_decide::{Complete, CompletePart, Intent, Outcome};
 use orcas_record::{Bucket, UploadId};
@@ -50,15 +50,15 @@ impl Operation for CompleteMultipartUpload {
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(Promise::of_part_list(reading.headers(), reading.payload)?)
+        BodyPlan::document(DeclaredBody::of_part_list(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
         Ok(call.submit(call.input.intent(&content)?, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Completed(completed) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Completed(completed) = outcome else { return Err(wrong_outcome()) };
         let Self { bucket, key, location, .. } = &call.input;
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
         let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::body_plan::BodyPlan;
-use crate::intake::{Digests, Promise};
+use crate::intake::{DeclaredBody, Digests};
 use crate::pages::owner_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step};
+use crate::response::{HeaderBlock, Response};
 use orcas_record::Bucket;
 use orcas_s3::configurations::check_unchanged;
 use orcas_s3::support::Understood;
@@ -31,11 +31,8 @@ impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
     const UNDERSTOOD: Understood = Understood { version_id: OBJECT, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = if OBJECT {
-            reading.object().map(|(bucket, key)| (bucket, Some(key)))?
-        } else {
-            (reading.bucket()?, None)
-        };
+        let (bucket, key) =
+            if OBJECT { reading.object().map(|(bucket, key)| (bucket, Some(key)))? } else { (reading.bucket()?, None) };
         let canned_acl = reading.headers().get("x-amz-acl").map(<[u8]>::to_vec);
         Ok(Self { bucket, key, canned_acl, removes: reading.head.method == b"DELETE" })
     }
@@ -44,7 +41,7 @@ impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
         if self.removes {
             return Ok(BodyPlan::None);
         }
-        BodyPlan::document(Promise::of_document(reading.headers(), reading.payload)?)
+        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -57,7 +54,7 @@ impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
 }
 
 impl<const OBJECT: bool> Call<ConfirmConfiguration<OBJECT>> {
-    fn confirm(&self, body: &[u8]) -> Result<Answer, Problem> {
+    fn confirm(&self, body: &[u8]) -> Result<Response, Problem> {
         let ConfirmConfiguration { bucket, key, canned_acl, removes } = &self.input;
         if let Some(key) = key
             && self.lane.engine.object(bucket.id, key)?.is_none()

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::conditions::{precondition, source_conditions};
 use crate::metadata::stored;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use crate::sources::{Source, modified};
 use orcas_checksum::ChecksumAlgorithm;
 use orcas_decide::{Copy, Outcome};
@@ -18,6 +18,7 @@ use orcas_record::{Bucket, ObjectHeaders};
 use orcas_s3::checksums::copy_algorithm;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent};
+use orcas_s3::support::Understood;
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -32,6 +33,9 @@ pub struct CopyObject {
 }
 
 impl Operation for CopyObject {
+    /// Only parts can be copied from a range.
+    const UNDERSTOOD: Understood = Understood { refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let sent = reading.headers();
@@ -55,8 +59,8 @@ impl Operation for CopyObject {
         Ok(call.later(slot, |call| Self::answer(call, call.copy()?)))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Put(put) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
         Ok(call.envelope.document(200, HeaderBlock::new(), document))
     }

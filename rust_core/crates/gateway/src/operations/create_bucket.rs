@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::body_plan::BodyPlan;
-use crate::intake::{Digests, Promise};
+use crate::intake::{DeclaredBody, Digests};
 use crate::lane::Lane;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use crate::settings::SettingsChange;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::BucketSettings;
@@ -51,15 +51,15 @@ impl Operation for CreateBucket {
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        BodyPlan::document(Promise::of_document(reading.headers(), reading.payload)?)
+        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
         Ok(call.submit(call.input.intent(&call.lane, &content)?, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Bucket(_) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         headers.push("location", format!("/{}", call.input.name).as_bytes());
         Ok(call.envelope.empty(200, headers))

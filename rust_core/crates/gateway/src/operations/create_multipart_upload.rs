@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::metadata::stored;
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::upload_id_text;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, ObjectHeaders};
@@ -42,8 +42,8 @@ impl Operation for CreateMultipartUpload {
         Ok(call.submit(intent, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Upload(id) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Upload(id) = outcome else { return Err(wrong_outcome()) };
         let Self { bucket, key, checksum, .. } = &call.input;
         let mut headers = HeaderBlock::new();
         if let Some(chosen) = checksum {

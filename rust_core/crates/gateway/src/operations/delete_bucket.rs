@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use orcas_decide::{Intent, Outcome};
 use orcas_record::Bucket;
 
@@ -20,8 +20,8 @@ impl Operation for DeleteBucket {
         Ok(call.submit(Intent::DeleteBucket { bucket: call.input.0.id }, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Done = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(204, HeaderBlock::new()))
     }
 }

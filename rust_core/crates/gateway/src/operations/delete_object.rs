@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::conditions::precondition;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use orcas_decide::{Intent, Outcome};
 use orcas_record::Bucket;
 use orcas_s3::conditions::WriteCondition;
@@ -34,8 +34,8 @@ impl Operation for DeleteObject {
         Ok(call.submit(Intent::DeleteObject { bucket: bucket.id, key: key.clone(), precondition }, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Done = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(204, HeaderBlock::new()))
     }
 }

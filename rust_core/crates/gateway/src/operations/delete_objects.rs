@@ -1,16 +1,16 @@
-//! DeleteObjects: what of the document is sound goes to the engine; the rest is reported entry by entry, as S3 does.
+//! DeleteObjects: valid entries go to the engine, and the others are reported one by one, as on S3.
 
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
-use crate::intake::{Digests, Promise};
+use crate::intake::{DeclaredBody, Digests};
 use crate::problem::{Problem, refused};
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use orcas_decide::{DeleteEntry, Intent, Outcome};
 use orcas_record::Bucket;
 use orcas_s3::target::{check_version_id, checked_key};
@@ -42,9 +42,9 @@ impl Operation for DeleteObjects {
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        let promise = Promise::of_document(reading.headers(), reading.payload)?;
-        let vouched = promise.has_integrity_header();
-        let plan = BodyPlan::document(promise)?;
+        let declared = DeclaredBody::of_document(reading.headers(), reading.payload)?;
+        let vouched = declared.has_integrity_header();
+        let plan = BodyPlan::document(declared)?;
         if !vouched {
             let message = "Missing required header for this request: Content-MD5 or x-amz-checksum-";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
@@ -71,11 +71,11 @@ impl Operation for DeleteObjects {
         Ok(call.submit(Intent::DeleteObjects { bucket: call.input.bucket.id, entries }, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         // Of the entries that reached the engine, in order.
-        let Outcome::Deleted(results) = outcome else { return Err(another_question()) };
+        let Outcome::Deleted(results) = outcome else { return Err(wrong_outcome()) };
         let plan = call.input.plan.get();
-        let plan = plan.ok_or_else(|| Problem::internal("an answer came before its question"))?;
+        let plan = plan.ok_or_else(|| Problem::internal("an outcome arrived before the document was parsed"))?;
         let mut document = DeleteResult::begin(plan.quiet);
         let mut results = results.iter();
         for entry in &plan.entries {

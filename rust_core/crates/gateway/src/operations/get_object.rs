@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, AnswerBody, HeaderBlock};
 use crate::download::{Download, Source};
 use crate::metadata::shown;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
+use crate::response::{HeaderBlock, Response, ResponseBody};
 use orcas_base::buffers::Buffer;
 use orcas_checksum::ObjectChecksum;
 use orcas_engine::Found;
@@ -95,7 +95,7 @@ impl Call<GetObject> {
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
         Ok(self.later(slot, move |call| {
             let content = call.read_whole(&found, first, length)?;
-            Ok(Answer { body: AnswerBody::Bytes(content), ..answer })
+            Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         }))
     }
 
@@ -104,7 +104,7 @@ impl Call<GetObject> {
         &self,
         found: Option<Found>,
         whole: impl FnOnce(&Found, u64, usize) -> Result<Buffer, Problem>,
-    ) -> Result<Answer, Problem> {
+    ) -> Result<Response, Problem> {
         let read = &self.input;
         let Some(found) = found else {
             return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", read.key.to_vec()).into());
@@ -140,17 +140,17 @@ impl Call<GetObject> {
             None => (0, version.size),
         };
         let body = if self.envelope.headless || length == 0 {
-            AnswerBody::Empty
+            ResponseBody::Empty
         } else if length <= WHOLE_MAX {
-            AnswerBody::Bytes(whole(&found, first, length as usize)?)
+            ResponseBody::Bytes(whole(&found, first, length as usize)?)
         } else {
             let source = self.source(&found, first, length);
-            AnswerBody::Pieces(Download::start(&self.lane.downloads, length, source))
+            ResponseBody::Pieces(Download::start(&self.lane.downloads, length, source))
         };
         Ok(self.envelope.complete(status, headers, body))
     }
 
-    fn unsatisfiable(&self, error: S3Error, size: u64) -> Answer {
+    fn unsatisfiable(&self, error: S3Error, size: u64) -> Response {
         let mut headers = HeaderBlock::new();
         if error.code == ErrorCode::InvalidRange {
             headers.set_unsatisfied_range(size);
@@ -166,7 +166,7 @@ impl Call<GetObject> {
         let mut at = 0;
         while at < length {
             match reader.read(&mut content[at..])? {
-                0 => return Err(Problem::internal("an object has not the length that its record says")),
+                0 => return Err(Problem::internal("an object is shorter than its record says")),
                 read => at += read,
             }
         }
@@ -182,7 +182,7 @@ impl Call<GetObject> {
             let mut at = 0;
             while at < wanted {
                 match reader.read(&mut piece[at..])? {
-                    0 => return Err(Problem::internal("an object has not the length that its record says")),
+                    0 => return Err(Problem::internal("an object is shorter than its record says")),
                     read => at += read,
                 }
             }

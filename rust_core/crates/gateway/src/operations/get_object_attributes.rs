@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::pages::time;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
+use crate::response::{HeaderBlock, Response};
 use orcas_record::Bucket;
 use orcas_s3::attributes::{AttributesRequest, ObjectAttributes, PartAttributes};
 use orcas_s3::support::Understood;
@@ -34,7 +34,7 @@ impl Operation for GetObjectAttributes {
 }
 
 impl Call<GetObjectAttributes> {
-    fn attributes(&self) -> Result<Answer, Problem> {
+    fn attributes(&self) -> Result<Response, Problem> {
         let GetObjectAttributes { bucket, key, request } = &self.input;
         let Some(found) = self.lane.engine.object(bucket.id, key)? else {
             return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());

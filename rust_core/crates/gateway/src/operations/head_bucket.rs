@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::answer::HeaderBlock;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
+use crate::response::HeaderBlock;
 use crate::settings::show;
 use orcas_record::Bucket;
 

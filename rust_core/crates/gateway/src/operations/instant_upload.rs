@@ -1,14 +1,13 @@
 //! InstantUpload, an extension: an object made of bytes that the bucket's owner has stored already, named by their
 //! SHA-256. The client proves that it has them by answering a challenge; the server copies no bytes.
 //!
-//! Only within one owner's scope, so that nobody learns what others have stored. Whatever stands in the way that is no
-//! refusal of the request itself answers `send`: the client then uploads as usual.
+//! Only within one owner's scope, so that nobody learns what others have stored. If the request is valid but cannot be served
+//! this way, the answer is `send`, and the client uploads the content as usual.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::challenge::{Challenge, Claim, Rejected};
 use crate::conditions::precondition;
 use crate::intake::refuse_body;
@@ -16,7 +15,8 @@ use crate::lane::{Lane, now_ms};
 use crate::metadata::stored;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
 use orcas_decide::{Copy, Failure, Intent, Outcome, Refusal, SourceConditions};
 use orcas_engine::Found;
@@ -74,8 +74,8 @@ impl Operation for InstantUpload {
     }
 
     /// As PutObject answers.
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Put(put) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false)))
     }
 }
@@ -89,7 +89,7 @@ impl InstantUpload {
             (Some(token), Some(answer)) => Some(Proof { token: token.to_vec(), answer: answer.to_vec() }),
             (None, None) => None,
             _ => {
-                let message = "A challenge and its answer belong together";
+                let message = "The challenge and its answer must be sent together";
                 return Err(S3Error::with(ErrorCode::InvalidRequest, message));
             }
         };
@@ -150,7 +150,7 @@ fn size(headers: &Headers<'_>) -> Result<u64, S3Error> {
     match digits.and_then(|text| text.parse().ok()) {
         Some(size) if size <= UPLOAD_LEN_MAX => Ok(size),
         Some(_) => Err(S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", value)),
-        None => Err(S3Error::argument("The size is no number of bytes", INSTANT_SIZE, value)),
+        None => Err(S3Error::argument("The size is not a number of bytes", INSTANT_SIZE, value)),
     }
 }
 
@@ -160,7 +160,7 @@ fn sha256(headers: &Headers<'_>) -> Result<[u8; 32], S3Error> {
 }
 
 fn missing(name: &'static str) -> S3Error {
-    S3Error::argument("An instant upload names the size and the SHA-256 of its content", name, b"")
+    S3Error::argument("An instant upload needs the size and the SHA-256 of its content", name, b"")
 }
 
 /// Refuses digests that would have to be compared with bytes.
@@ -184,11 +184,11 @@ fn denied(message: &'static str) -> Problem {
 }
 
 impl Call<InstantUpload> {
-    fn send(&self) -> Answer {
+    fn send(&self) -> Response {
         self.envelope.document(200, HeaderBlock::new(), results::instant_send())
     }
 
-    fn challenge(&self) -> Result<Answer, Problem> {
+    fn challenge(&self) -> Result<Response, Problem> {
         let upload = &self.input;
         if upload.source(&self.lane)?.is_none() {
             return Ok(self.send());
@@ -201,7 +201,7 @@ impl Call<InstantUpload> {
     }
 
     /// Checks the token before anything stored is looked at, then the answer, then submits the copy.
-    fn prove(&self, proof: &Proof) -> Result<Answer, Problem> {
+    fn prove(&self, proof: &Proof) -> Result<Response, Problem> {
         let (lane, upload) = (&self.lane, &self.input);
         let challenge = lane.challenger.open(&proof.token, &upload.claim(), now_ms());
         let challenge = challenge.map_err(|rejected| match rejected {
@@ -238,7 +238,7 @@ impl Call<InstantUpload> {
             let mut at = 0;
             while at < bytes.len() {
                 match reader.read(&mut bytes[at..])? {
-                    0 => return Err(Problem::internal("an object has not the length that its record says")),
+                    0 => return Err(Problem::internal("an object is shorter than its record says")),
                     read => at += read,
                 }
             }

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::answer::HeaderBlock;
 use crate::pages::{name_of, owner, time};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
+use crate::response::HeaderBlock;
 use orcas_s3::query::ListBucketsQuery;
 use orcas_s3::xml::lists::BucketList;
 

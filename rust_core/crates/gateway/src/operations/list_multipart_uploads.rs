@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
+use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::{parse_upload_id, upload_id_text};
 use orcas_engine::ListUploads;
 use orcas_record::Bucket;
@@ -32,7 +32,7 @@ impl Operation for ListMultipartUploads {
 }
 
 impl Call<ListMultipartUploads> {
-    fn list_uploads(&self) -> Result<Answer, Problem> {
+    fn list_uploads(&self) -> Result<Response, Problem> {
         let ListMultipartUploads { bucket, query } = &self.input;
         let page = self.lane.engine.list_uploads(&ListUploads {
             bucket: bucket.id,

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
+use crate::response::{HeaderBlock, Response};
 use orcas_engine::{self as engine, Listed, PageSink};
 use orcas_record::Bucket;
 use orcas_s3::query::{KeySelection, ListObjectsQuery, ListObjectsV2Query, ListVersionsQuery};
@@ -140,7 +140,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
 }
 
 impl<L: Listing> Call<L> {
-    fn list_objects(&self) -> Result<Answer, Problem> {
+    fn list_objects(&self) -> Result<Response, Problem> {
         let input = &self.input;
         let (keys, after) = input.selection();
         let list = engine::ListObjects {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::pages::{name_of, owner_of, time};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
+use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::parse_upload_id;
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_engine as engine;
@@ -40,7 +40,7 @@ impl Operation for ListParts {
 }
 
 impl Call<ListParts> {
-    fn list_parts(&self) -> Result<Answer, Problem> {
+    fn list_parts(&self) -> Result<Response, Problem> {
         let (handle, ListParts { bucket, key, upload: id, query }) = (&self.lane.engine, &self.input);
         let upload = handle.upload(bucket.id, key, *id)?.ok_or(ErrorCode::NoSuchUpload)?;
         let page = handle.list_parts(engine::ListParts {

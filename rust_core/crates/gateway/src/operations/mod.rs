@@ -1,7 +1,7 @@
-//! The operations that are built: a file for each, which reads its requests, carries them out and answers them, and a
-//! row for each in the one table. What is not in the table answers `NotImplemented`.
+//! The operations that are implemented. Each has a file, which parses, performs and answers its requests, and a row in
+//! the table below. Any other operation is answered with `NotImplemented`.
 //!
-//! Operations that share all of their code share a file. What several need stands outside and knows no operation.
+//! Operations that share all of their code share a file. Code that several operations need is outside this folder.
 
 mod abort_multipart_upload;
 mod complete_multipart_upload;
@@ -37,7 +37,7 @@ use super::request::{Call, Operation, Request};
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
 
-/// What is to be known of an operation in order to read its request.
+/// What is needed to parse the requests of an operation.
 #[derive(Clone, Copy)]
 pub struct Row {
     name: Name,
@@ -140,8 +140,8 @@ static TABLE: [Option<Row>; Name::ALL.len()] = {
     table
 };
 
-/// The row of an operation; `None` if it is not built.
-pub fn built(name: Name) -> Option<&'static Row> {
+/// The row of an operation; `None` if it is not implemented.
+pub fn implemented(name: Name) -> Option<&'static Row> {
     TABLE[name as usize].as_ref()
 }
 
@@ -153,9 +153,9 @@ mod tests {
     fn every_row_is_found_under_its_name_and_nothing_else_is() {
         for name in Name::ALL {
             let expected = ROWS.iter().any(|row| row.name == *name);
-            assert_eq!(built(*name).map(|row| row.name), expected.then_some(*name));
+            assert_eq!(implemented(*name).map(|row| row.name), expected.then_some(*name));
         }
-        assert!(built(Name::PutObject).is_some() && built(Name::PostObject).is_none());
+        assert!(implemented(Name::PutObject).is_some() && implemented(Name::PostObject).is_none());
     }
 
     #[test]

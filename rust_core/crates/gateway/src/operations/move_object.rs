@@ -2,18 +2,25 @@
 
 use std::sync::Arc;
 
-use crate::answer::Answer;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::Response;
 use crate::sources::{Moving, Source, modified};
 use orcas_decide::Outcome;
 use orcas_s3::headers::uploaded;
+use orcas_s3::support::Understood;
 use orcas_s3::xml::results;
 
 pub struct MoveObject(Moving);
 
 impl Operation for MoveObject {
+    /// A move changes nothing of the object but its name.
+    const UNDERSTOOD: Understood = Understood {
+        refused: &["x-amz-copy-source-range", "x-amz-metadata-directive", "x-amz-checksum-algorithm"],
+        ..Understood::NOTHING
+    };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         Moving::to(reading, Source::named_by("x-amz-move-source", reading)?, bucket, key).map(Self)
@@ -24,8 +31,8 @@ impl Operation for MoveObject {
     }
 
     /// As a copy answers, so that clients can send it as one.
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Put(put) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
         headers.set_last_modified(modified(&put));
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());

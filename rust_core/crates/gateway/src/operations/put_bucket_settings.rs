@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::intake::refuse_body;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use crate::settings::{SettingsChange, show};
 use orcas_decide::{Intent, Outcome};
 use orcas_record::Bucket;
@@ -37,8 +37,8 @@ impl Operation for PutBucketSettings {
         Ok(call.later(slot, |call| Self::answer(call, call.change_settings()?)))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Bucket(bucket) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Bucket(bucket) = outcome else { return Err(wrong_outcome()) };
         let mut headers = HeaderBlock::new();
         show(&bucket.settings, &mut headers);
         Ok(call.envelope.empty(200, headers))

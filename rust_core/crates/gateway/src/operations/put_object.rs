@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::Answer;
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
 use crate::intake::Digests;
 use crate::metadata::stored;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Upload, another_question};
+use crate::request::{Call, Operation, Upload, wrong_outcome};
+use crate::response::Response;
 use orcas_decide::{self as decide, Body, Intent, Outcome};
 use orcas_record::{Bucket, ObjectHeaders};
 use orcas_s3::conditions::WriteCondition;
@@ -42,8 +42,8 @@ impl Operation for PutObject {
         Some(self)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Put(put) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false)))
     }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::pages::{name_of, owner_of};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step};
+use crate::response::{HeaderBlock, Response};
 use orcas_record::Bucket;
 use orcas_s3::configurations;
 use orcas_s3::support::Understood;
@@ -48,7 +48,7 @@ impl Operation for ReadObjectConfiguration {
 }
 
 impl Call<ReadObjectConfiguration> {
-    fn read(&self) -> Result<Answer, Problem> {
+    fn read(&self) -> Result<Response, Problem> {
         let ReadObjectConfiguration { bucket, key } = &self.input;
         if self.lane.engine.object(bucket.id, key)?.is_none() {
             return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());

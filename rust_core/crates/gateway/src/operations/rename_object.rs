@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use crate::sources::{Moving, Source};
 use orcas_decide::Outcome;
 use orcas_s3::conditions::ReadConditions;
@@ -27,8 +27,8 @@ impl Operation for RenameObject {
         Ok(call.submit(call.input.0.intent(&call.lane)?, slot))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Put(_) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Put(_) = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(200, HeaderBlock::new()))
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::Answer;
 use crate::body_plan::BodyPlan;
 use crate::intake::Digests;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Upload, another_question};
+use crate::request::{Call, Operation, Upload, wrong_outcome};
+use crate::response::Response;
 use orcas_decide::{Body, Intent, Outcome, PutPart};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::headers::uploaded;
@@ -36,8 +36,8 @@ impl Operation for UploadPart {
         Some(self)
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Part(put) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), true)))
     }
 }

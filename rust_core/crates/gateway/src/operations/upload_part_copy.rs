@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::answer::{Answer, HeaderBlock};
 use crate::conditions::source_conditions;
 use crate::problem::Problem;
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, another_question};
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
 use crate::sources::{Source, modified};
 use orcas_checksum::Etag;
 use orcas_decide::Outcome;
@@ -40,8 +40,8 @@ impl Operation for UploadPartCopy {
         Ok(call.later(slot, |call| Self::answer(call, call.copy_part()?)))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Answer, Problem> {
-        let Outcome::Part(put) = outcome else { return Err(another_question()) };
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());
         Ok(call.envelope.document(200, HeaderBlock::new(), document))
     }

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::budget::Budget;
-use crate::crew::LONE_TURN;
 use crate::incoming::BUFFER_MIN;
 use crate::pool::Pool;
+use crate::worker_group::SINGLE_TURN;
 use proptest::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Consumer for Collect {
     type Error = &'static str;
     type Reply = Told;
 
-    fn consume(&mut self, piece: &Bytes, in_company: bool) -> Result<(), Self::Error> {
+    fn consume(&mut self, piece: &Bytes, batched: bool) -> Result<(), Self::Error> {
         if let Some(gate) = &self.gate {
             gate.recv().unwrap();
         }
@@ -51,7 +51,7 @@ impl Consumer for Collect {
         if piece.contains(&b'!') {
             return Err("refused");
         }
-        if in_company {
+        if batched {
             self.unsettled.push(piece.clone());
         } else {
             self.seen.extend_from_slice(piece);
@@ -59,8 +59,8 @@ impl Consumer for Collect {
         Ok(())
     }
 
-    fn settle(company: &mut [&mut Self]) {
-        for body in company {
+    fn settle(bodies: &mut [&mut Self]) {
+        for body in bodies {
             let pieces = std::mem::take(&mut body.unsettled);
             assert!(!pieces.iter().any(|piece| piece.contains(&b'%')), "expected by this test");
             pieces.iter().for_each(|piece| body.seen.extend_from_slice(piece));
@@ -77,18 +77,22 @@ impl Consumer for Collect {
     }
 }
 
-fn crew(workers: usize) -> Arc<Crew<Collect>> {
-    Crew::new(Arc::new(Pool::new(2).unwrap()), workers)
+fn group(workers: usize) -> Arc<WorkerGroup<Collect>> {
+    WorkerGroup::new(Arc::new(Pool::new(2).unwrap()), workers)
 }
 
-fn stream_of(crew: &Arc<Crew<Collect>>, budget: &Arc<Budget>, gate: Option<Receiver<()>>) -> BodyStream<Collect> {
+fn stream_of(
+    group: &Arc<WorkerGroup<Collect>>,
+    budget: &Arc<Budget>,
+    gate: Option<Receiver<()>>,
+) -> BodyStream<Collect> {
     let consumer = Collect { gate, ..Collect::default() };
-    BodyStream::new(Arc::clone(crew), budget.client("one"), Buffers::new(true), None, consumer)
+    BodyStream::new(Arc::clone(group), budget.client("one"), Buffers::new(true), None, consumer)
 }
 
 fn stream(budget: u64, gate: Option<Receiver<()>>) -> (BodyStream<Collect>, Arc<Budget>) {
     let budget = Budget::new(budget);
-    (stream_of(&crew(1), &budget, gate), budget)
+    (stream_of(&group(1), &budget, gate), budget)
 }
 
 /// Whether all of a budget is free, at once or a little later.
@@ -165,32 +169,32 @@ fn push_all(stream: &BodyStream<Collect>, pieces: &[&[u8]]) {
 #[test]
 fn a_long_body_lets_others_go_first() {
     let (open, gate) = channel();
-    let (crew, budget) = (crew(1), Budget::new(1 << 30));
-    let long = stream_of(&crew, &budget, Some(gate));
+    let (group, budget) = (group(1), Budget::new(1 << 30));
+    let long = stream_of(&group, &budget, Some(gate));
     let piece = vec![b'x'; PIECE_MAX as usize];
-    let pieces = 3 * LONE_TURN / PIECE_MAX;
+    let pieces = 3 * SINGLE_TURN / PIECE_MAX;
     push_all(&long, &vec![piece.as_slice(); pieces as usize]);
-    let other = stream_of(&crew, &budget, None);
+    let other = stream_of(&group, &budget, None);
     let (told, receiver) = channel();
     push_all(&other, &[b"short"]);
     other.finish(Told(Some(told)));
-    // Enough for one turn alone and one in company, not for the whole body: the other one must not need more.
-    (0..LONE_TURN / PIECE_MAX + 2).for_each(|_| open.send(()).unwrap());
+    // Enough for one turn alone and one with another body, not for the whole body: the other must not need more.
+    (0..SINGLE_TURN / PIECE_MAX + 2).for_each(|_| open.send(()).unwrap());
     assert_eq!(receiver.recv_timeout(Duration::from_secs(10)).unwrap(), Ok(b"short".to_vec()));
     (0..pieces).for_each(|_| open.send(()).unwrap());
     assert_eq!(send(&long, &[]).unwrap().len(), piece.len() * pieces as usize);
 }
 
-/// Bodies that wait behind a first one, so that they are each other's company, and what their replies are told.
-fn in_company(bodies: &[&[&[u8]]]) -> Vec<Result<Vec<u8>, &'static str>> {
+/// Bodies that wait behind a first one, so that one turn processes them together, and what their replies get.
+fn batched(bodies: &[&[&[u8]]]) -> Vec<Result<Vec<u8>, &'static str>> {
     let (open, gate) = sync_channel(0);
-    let (crew, budget) = (crew(1), Budget::new(1 << 30));
-    let first = stream_of(&crew, &budget, Some(gate));
+    let (group, budget) = (group(1), Budget::new(1 << 30));
+    let first = stream_of(&group, &budget, Some(gate));
     let long = vec![b'x'; BUFFER_MAX];
     push_all(&first, &[&long, b"x"]);
     // Now it has one piece, alone, and another one to come.
     open.send(()).unwrap();
-    let streams: Vec<_> = bodies.iter().map(|_| stream_of(&crew, &budget, None)).collect();
+    let streams: Vec<_> = bodies.iter().map(|_| stream_of(&group, &budget, None)).collect();
     let mut told = Vec::new();
     for (stream, pieces) in streams.iter().zip(bodies) {
         let (sender, receiver) = channel();
@@ -206,20 +210,20 @@ fn in_company(bodies: &[&[&[u8]]]) -> Vec<Result<Vec<u8>, &'static str>> {
 }
 
 #[test]
-fn bodies_in_company_are_settled() {
-    let told = in_company(&[&[b"ab", b"c"], &[], &[b"d"]]);
+fn bodies_of_one_turn_are_settled() {
+    let told = batched(&[&[b"ab", b"c"], &[], &[b"d"]]);
     assert_eq!(told, [Ok(b"abc".to_vec()), Ok(Vec::new()), Ok(b"d".to_vec())]);
 }
 
 #[test]
 fn a_body_fails_alone() {
-    let told = in_company(&[&[b"ab"], &[b"no!"], &[b"what?"], &[b"cd"]]);
+    let told = batched(&[&[b"ab"], &[b"no!"], &[b"what?"], &[b"cd"]]);
     assert_eq!(told, [Ok(b"ab".to_vec()), Err("refused"), Err("dropped"), Ok(b"cd".to_vec())]);
 }
 
 #[test]
-fn those_whose_company_could_not_be_settled_are_told() {
-    assert_eq!(in_company(&[&[b"ab"], &[b"c%d"]]), [Err("dropped"), Err("dropped")]);
+fn a_failure_to_settle_is_reported_to_all_bodies_of_the_turn() {
+    assert_eq!(batched(&[&[b"ab"], &[b"c%d"]]), [Err("dropped"), Err("dropped")]);
 }
 
 proptest! {
@@ -231,10 +235,10 @@ proptest! {
         ),
         workers in 1..4usize,
     ) {
-        let (crew, budget) = (crew(workers), Budget::new(4 * PIECE_MAX));
+        let (group, budget) = (group(workers), Budget::new(4 * PIECE_MAX));
         std::thread::scope(|scope| {
             for (pieces, fate) in bodies {
-                let stream = stream_of(&crew, &budget, None);
+                let stream = stream_of(&group, &budget, None);
                 scope.spawn(move || {
                     let mut pieces: Vec<Vec<u8>> =
                         pieces.iter().map(|(byte, length)| vec![byte | 128; *length]).collect();
@@ -267,14 +271,14 @@ proptest! {
 #[test]
 fn a_body_that_comes_after_the_close_is_told() {
     let pool = Arc::new(Pool::new(2).unwrap());
-    let (crew, budget) = (Crew::new(Arc::clone(&pool), 1), Budget::new(PIECE_MAX));
-    let early = stream_of(&crew, &budget, None);
+    let (group, budget) = (WorkerGroup::new(Arc::clone(&pool), 1), Budget::new(PIECE_MAX));
+    let early = stream_of(&group, &budget, None);
     push_all(&early, &[b"ab"]);
     pool.close();
     let (sender, told) = channel();
     early.finish(Told(Some(sender)));
     assert_eq!(told.recv_timeout(Duration::from_secs(10)).unwrap(), Err("dropped"));
-    let late = stream_of(&crew, &budget, None);
+    let late = stream_of(&group, &budget, None);
     push_all(&late, &[b"cd"]);
     assert_eq!(late.admit(Box::new(|| ())), Flow::Stop);
     assert!(comes_back(&budget, PIECE_MAX));
@@ -285,16 +289,16 @@ fn a_body_that_comes_after_the_close_is_told() {
 fn an_end_that_waits_for_the_disk_holds_up_nobody() {
     let (open, gate) = channel();
     let pool = Arc::new(Pool::new(2).unwrap());
-    let (crew, budget) = (Crew::new(pool, 1), Budget::new(1 << 30));
+    let (group, budget) = (WorkerGroup::new(pool, 1), Budget::new(1 << 30));
     let slow = Collect { end_gate: Some(gate), ..Collect::default() };
-    let slow = BodyStream::new(Arc::clone(&crew), budget.client("one"), Buffers::new(true), None, slow);
+    let slow = BodyStream::new(Arc::clone(&group), budget.client("one"), Buffers::new(true), None, slow);
     let (sender, slow_told) = channel();
     push_all(&slow, &[b"ab"]);
     slow.finish(Told(Some(sender)));
-    let quick = stream_of(&crew, &budget, None);
+    let quick = stream_of(&group, &budget, None);
     let (sender, told) = channel();
     push_all(&quick, &[b"cd"]);
-    // The end of this one needs the second thread as well: only its pieces need the crew.
+    // The end of this one needs the second thread as well: only its pieces need the group.
     assert!(comes_back(&budget, 1 << 30));
     quick.finish(Told(Some(sender)));
     open.send(()).unwrap();
@@ -346,7 +350,7 @@ fn waiting_pieces_take_at_most_twice_their_bytes() {
         let (open, gate) = channel();
         let (budget, buffers) = (Budget::new(1 << 30), Buffers::new(true));
         let consumer = Collect { gate: Some(gate), ..Collect::default() };
-        let stream = BodyStream::new(crew(1), budget.client("one"), Arc::clone(&buffers), None, consumer);
+        let stream = BodyStream::new(group(1), budget.client("one"), Arc::clone(&buffers), None, consumer);
         let (content, mut sent) = (vec![b'x'; piece], 0);
         while sent < STREAM_WINDOW && sent < 2_000 * piece as u64 {
             assert_eq!(stream.admit(Box::new(|| ())), Flow::More);

@@ -9,7 +9,7 @@ use crate::store_body::UploadStream;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Whole,
-    /// Its promised digest is another's.
+    /// Its declared digest is another's.
     Wrong,
     /// It is shorter than announced.
     Short,
@@ -54,8 +54,8 @@ impl Upload {
         if !plan.common {
             content.iter_mut().step_by(1000).for_each(|byte| *byte = byte.wrapping_add(number as u8 + 1));
         }
-        let promised = if plan.end == End::Wrong { b"others' content" } else { &content[..] };
-        let md5 = base64_encode(&Md5Hasher::digest(promised));
+        let declared = if plan.end == End::Wrong { b"others' content" } else { &content[..] };
+        let md5 = base64_encode(&Md5Hasher::digest(declared));
         let wire = plan.framed.map_or_else(|| content.clone(), |frame| framed(&content, frame));
         let length = content.len().to_string();
         let payload = if plan.framed.is_some() { "STREAMING-UNSIGNED-PAYLOAD-TRAILER" } else { "UNSIGNED-PAYLOAD" };
@@ -121,7 +121,7 @@ fn framed(content: &[u8], frame: usize) -> Vec<u8> {
 }
 
 /// Drives all uploads in turn until each has its answer, and returns the answers by number.
-fn drive(fixture: &Fixture, uploads: &mut [Upload]) -> HashMap<usize, Answer> {
+fn drive(fixture: &Fixture, uploads: &mut [Upload]) -> HashMap<usize, Response> {
     let expected = uploads.iter().filter(|upload| upload.plan.end != End::Aborted).count();
     let mut answers = HashMap::new();
     let mut waiting = vec![false; uploads.len()];

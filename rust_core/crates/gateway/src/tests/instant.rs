@@ -14,10 +14,10 @@ const SHA256: &str = "x-amz-orcas-instant-sha256";
 const CHALLENGE: &str = "x-amz-orcas-instant-challenge";
 const ANSWER: &str = "x-amz-orcas-instant-answer";
 
-fn text(answer: &Answer) -> String {
+fn text(answer: &Response) -> String {
     match &answer.body {
-        AnswerBody::Bytes(document) => String::from_utf8(document.to_vec()).unwrap(),
-        AnswerBody::Empty | AnswerBody::Pieces(_) => String::new(),
+        ResponseBody::Bytes(document) => String::from_utf8(document.to_vec()).unwrap(),
+        ResponseBody::Empty | ResponseBody::Pieces(_) => String::new(),
     }
 }
 
@@ -46,7 +46,7 @@ fn solve(document: &str, content: &[u8]) -> String {
 }
 
 impl Fixture {
-    fn instant(&self, key: &str, content: &[u8], extra: &[(&str, &str)]) -> Answer {
+    fn instant(&self, key: &str, content: &[u8], extra: &[(&str, &str)]) -> Response {
         let (size, sha256) = (content.len().to_string(), sha256_hex(content));
         let list = [&[(SIZE, size.as_str()), (SHA256, sha256.as_str())], extra].concat();
         self.call("POST", &format!("/{key}?instant"), &list, b"")

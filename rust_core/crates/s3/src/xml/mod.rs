@@ -1,7 +1,7 @@
 //! XML as S3 writes and reads it: one small writer, the documents of answers, the parsers of request bodies.
 //!
-//! Values are bytes that a caller vouches to be UTF-8 (keys, names); anything else is written lossily. Knows nothing
-//! of the engine: callers hand over plain values.
+//! Keys and names are bytes that are known to be UTF-8; other bytes are written lossily. Knows nothing of the engine:
+//! callers pass plain values.
 
 pub mod configurations;
 pub mod lists;

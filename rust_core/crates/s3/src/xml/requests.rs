@@ -1,6 +1,6 @@
 //! The documents that requests carry: Delete, CompleteMultipartUpload, CreateBucketConfiguration.
 //!
-//! Anything that is not of the published schema is `MalformedXML`; what is of it but not built is `NotImplemented`.
+//! Anything that is not of the published schema is `MalformedXML`; what is part of it and not implemented is `NotImplemented`.
 
 use super::parse::{Element, document, malformed};
 use crate::conditions::WriteCondition;

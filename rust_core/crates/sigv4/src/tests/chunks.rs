@@ -31,7 +31,7 @@ impl Upload {
             Kind::Unsigned => "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
         };
         let request = Request::new("PUT", "/b/k", &[("host", "h")]).signed(payload, MAY_24_2013);
-        let mode = ChunkMode::of(&request.authorize().expect("valid").payload).expect("chunked");
+        let mode = ChunkMode::of(&request.authenticate().expect("valid").payload).expect("chunked");
         let mut signatures = signer(MAY_24_2013).chunks(&request.header("authorization")).expect("a signature");
         let mut chunks = Vec::new();
         for data in parts.iter().copied().chain([&b""[..]]) {

@@ -9,7 +9,9 @@ mod version_two;
 
 use std::sync::Arc;
 
-use super::{Authorized, Credential, Policy, SKEW_MAX_MS, SignatureError, Signer, SigningKeys, authorize, sha256_hex};
+use super::{
+    Authenticated, Credential, Requirements, SKEW_MAX_MS, SignatureError, Signer, SigningKeys, authenticate, sha256_hex,
+};
 use orcas_http::{Headers, RequestHead};
 
 /// The example credentials and date of the S3 documentation.
@@ -74,23 +76,23 @@ impl Request {
         self
     }
 
-    fn authorize_at(&self, now_unix_ms: i64) -> Result<Authorized, SignatureError> {
-        self.authorize_with(&SigningKeys::new(), None, now_unix_ms)
+    fn authenticate_at(&self, now_unix_ms: i64) -> Result<Authenticated, SignatureError> {
+        self.authenticate_with(&SigningKeys::new(), None, now_unix_ms)
     }
 
-    fn authorize_with(
+    fn authenticate_with(
         &self,
         keys: &SigningKeys,
         region: Option<&str>,
         now_unix_ms: i64,
-    ) -> Result<Authorized, SignatureError> {
-        let policy = Policy { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, version_two: None };
-        self.with_head(|head| authorize(head, &policy, keys, &lookup))
+    ) -> Result<Authenticated, SignatureError> {
+        let requirements = Requirements { region, now_unix_ms, skew_max_ms: SKEW_MAX_MS, version_two: None };
+        self.with_head(|head| authenticate(head, &requirements, keys, &lookup))
     }
 
     /// At the moment of the S3 documentation's examples.
-    fn authorize(&self) -> Result<Authorized, SignatureError> {
-        self.authorize_at(MAY_24_2013 * 1000)
+    fn authenticate(&self) -> Result<Authenticated, SignatureError> {
+        self.authenticate_at(MAY_24_2013 * 1000)
     }
 }
 

@@ -21,24 +21,24 @@ fn replaced(from: &str, to: &str) -> Request {
 fn a_presigned_request_lives_as_long_as_it_says() {
     let at_ms = MAY_24_2013 * 1000;
     for (expires_s, live_ms) in [(1, 1000), (60, 60_000), (604_800, 604_800_000)] {
-        presigned(expires_s).authorize_at(at_ms).expect("alive");
-        presigned(expires_s).authorize_at(at_ms + live_ms).expect("in its last moment");
-        let late = presigned(expires_s).authorize_at(at_ms + live_ms + 1).expect_err("expired");
+        presigned(expires_s).authenticate_at(at_ms).expect("alive");
+        presigned(expires_s).authenticate_at(at_ms + live_ms).expect("in its last moment");
+        let late = presigned(expires_s).authenticate_at(at_ms + live_ms + 1).expect_err("expired");
         assert_eq!((late.code(), late.to_string().as_str()), ("AccessDenied", "Request has expired"));
     }
-    presigned(60).authorize_at(at_ms - SKEW_MAX_MS).expect("a clock may be slow");
-    let early = presigned(60).authorize_at(at_ms - SKEW_MAX_MS - 1).expect_err("signed in the future");
+    presigned(60).authenticate_at(at_ms - SKEW_MAX_MS).expect("a clock may be slow");
+    let early = presigned(60).authenticate_at(at_ms - SKEW_MAX_MS - 1).expect_err("signed in the future");
     assert_eq!((early.code(), early.to_string().as_str()), ("AccessDenied", "Request is not valid yet"));
 }
 
 #[test]
 fn lives_out_of_bounds_are_refused_however_well_signed() {
     for expires_s in [0, -1, 604_801, i64::MAX, i64::MIN] {
-        let error = presigned(expires_s).authorize().expect_err("out of bounds");
+        let error = presigned(expires_s).authenticate().expect_err("out of bounds");
         assert_eq!((error.code(), error.status()), ("AuthorizationQueryParametersError", 400), "{expires_s}");
     }
     for text in ["", "+60", "6e1", "60%20", "0x3c", "99999999999999999999"] {
-        let error = replaced("X-Amz-Expires=60", &format!("X-Amz-Expires={text}")).authorize().expect_err(text);
+        let error = replaced("X-Amz-Expires=60", &format!("X-Amz-Expires={text}")).authenticate().expect_err(text);
         assert_eq!(error.code(), "AuthorizationQueryParametersError", "{text}");
     }
 }
@@ -72,30 +72,30 @@ fn broken_parameters() {
         ("versionId=1", "versionId=%1", "InvalidURI"),
     ];
     for (from, to, expected) in cases {
-        let error = replaced(from, to).authorize().expect_err(to);
+        let error = replaced(from, to).authenticate().expect_err(to);
         assert_eq!(error.code(), expected, "{from} -> {to}");
     }
-    let strict = presigned(60).authorize_with(&SigningKeys::new(), Some("eu-west-1"), MAY_24_2013 * 1000);
+    let strict = presigned(60).authenticate_with(&SigningKeys::new(), Some("eu-west-1"), MAY_24_2013 * 1000);
     assert!(matches!(strict.expect_err("another region"), SignatureError::WrongRegionInQuery { .. }));
-    replaced("X-Amz-Expires", "X%2DAmz%2DExpires").authorize().expect("one spelling of the same name");
+    replaced("X-Amz-Expires", "X%2DAmz%2DExpires").authenticate().expect("one spelling of the same name");
 }
 
 #[test]
 fn another_method_or_header_is_refused() {
     let mut other_method = presigned(60);
     other_method.method = b"DELETE".to_vec();
-    assert_eq!(other_method.authorize().expect_err("method").code(), "SignatureDoesNotMatch");
+    assert_eq!(other_method.authenticate().expect_err("method").code(), "SignatureDoesNotMatch");
     for name in ["x-amz-acl", "x-amz-meta-a", "x-amz-content-sha256", "x-amz-date", "x-amz-copy-source"] {
         let mut added = presigned(60);
         added.add(name, "UNSIGNED-PAYLOAD");
-        assert_eq!(added.authorize().expect_err(name).code(), "AccessDenied", "{name}");
+        assert_eq!(added.authenticate().expect_err(name).code(), "AccessDenied", "{name}");
     }
     let mut other_host = presigned(60);
     other_host.set("host", "other");
-    assert_eq!(other_host.authorize().expect_err("host").code(), "SignatureDoesNotMatch");
+    assert_eq!(other_host.authenticate().expect_err("host").code(), "SignatureDoesNotMatch");
     let mut mixed = presigned(60);
     mixed.add("authorization", "AWS4-HMAC-SHA256 x");
-    assert_eq!(mixed.authorize().expect_err("two mechanisms").code(), "InvalidArgument");
+    assert_eq!(mixed.authenticate().expect_err("two mechanisms").code(), "InvalidArgument");
 }
 
 /// The SDKs that sign the payload of a presigned request put its hash into the query.
@@ -108,10 +108,10 @@ fn the_payload_hash_may_stand_in_the_query() {
     assert!(explained.canonical_request.ends_with(hash.as_bytes()), "the hash stands for the payload");
     let mut conflicting = request;
     conflicting.add("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
-    assert_eq!(conflicting.authorize().expect_err("conflict"), SignatureError::InvalidContentSha256);
+    assert_eq!(conflicting.authenticate().expect_err("conflict"), SignatureError::InvalidContentSha256);
     let named = Request::new("PUT", "/b/k", &[("host", "h"), ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")]);
-    let authorized = named.presigned(60, MAY_24_2013).authorize().expect("signed header");
-    assert!(matches!(authorized.payload, PayloadMode::Unsigned));
+    let authenticated = named.presigned(60, MAY_24_2013).authenticate().expect("signed header");
+    assert!(matches!(authenticated.payload, PayloadMode::Unsigned));
 }
 
 proptest! {
@@ -128,12 +128,12 @@ proptest! {
             query.push_str(&format!("&X-Amz-{name}={value}"));
         }
         let request = Request::new("GET", &format!("/b/k?{query}"), &[("host", "h")]);
-        prop_assert!(request.authorize().is_err());
+        prop_assert!(request.authenticate().is_err());
         let mut changed = presigned(60);
         let at = at % changed.query.len();
         // Escapes may be written in either case.
         prop_assume!(!changed.query[at].eq_ignore_ascii_case(&byte));
         changed.query[at] = byte;
-        prop_assert!(changed.authorize().is_err());
+        prop_assert!(changed.authenticate().is_err());
     }
 }

@@ -6,12 +6,13 @@ use proptest::prelude::*;
 
 use super::super::keys::SigningKey;
 use super::super::{
-    Authentication, Credential, PayloadMode, Policy, SKEW_MAX_MS, SignatureError, SigningKeys, authorize, explain,
+    Authentication, Credential, PayloadMode, Requirements, SKEW_MAX_MS, SignatureError, SigningKeys, authenticate,
+    explain,
 };
 use super::diagnosis::judged;
 use super::{ACCESS_KEY, MAY_24_2013, Request, SECRET, lookup, signed_put};
 
-fn code(result: Result<super::Authorized, SignatureError>) -> &'static str {
+fn code(result: Result<super::Authenticated, SignatureError>) -> &'static str {
     match result {
         Ok(_) => "accepted",
         Err(error) => error.code(),
@@ -22,12 +23,12 @@ fn code(result: Result<super::Authorized, SignatureError>) -> &'static str {
 fn the_date_may_lie_fifteen_minutes_off_and_no_more() {
     let (request, at_ms) = (signed_put(), MAY_24_2013 * 1000);
     for off_ms in [0, SKEW_MAX_MS, -SKEW_MAX_MS, SKEW_MAX_MS - 1000, 1000 - SKEW_MAX_MS] {
-        request.authorize_at(at_ms + off_ms).expect("within the window");
+        request.authenticate_at(at_ms + off_ms).expect("within the window");
     }
     for off_ms in
         [SKEW_MAX_MS + 1, -SKEW_MAX_MS - 1, SKEW_MAX_MS + 1000, -SKEW_MAX_MS - 1000, i64::MAX - at_ms, i64::MIN]
     {
-        let refused = request.authorize_at(at_ms.saturating_add(off_ms));
+        let refused = request.authenticate_at(at_ms.saturating_add(off_ms));
         assert_eq!(refused.expect_err("outside"), SignatureError::RequestTimeTooSkewed);
     }
 }
@@ -38,7 +39,7 @@ fn dates() {
     let with = |change: &dyn Fn(&mut Request)| {
         let mut changed = request.clone();
         change(&mut changed);
-        code(changed.authorize())
+        code(changed.authenticate())
     };
     assert_eq!(with(&|r| r.headers.retain(|(name, _)| name != b"x-amz-date")), "AccessDenied");
     assert_eq!(with(&|r| _ = r.add("x-amz-date", "20130524T000000Z")), "AccessDenied");
@@ -80,7 +81,7 @@ fn the_date_header_stands_in() {
                  SignedHeaders=date;host;x-amz-content-sha256,Signature={hex}"
             ),
         );
-        request.authorize().expect(date);
+        request.authenticate().expect(date);
     }
 }
 
@@ -88,21 +89,21 @@ fn the_date_header_stands_in() {
 fn every_amz_header_and_the_host_are_signed() {
     let mut added = signed_put();
     added.add("x-amz-acl", "public-read");
-    let error = added.authorize().expect_err("unsigned");
+    let error = added.authenticate().expect_err("unsigned");
     assert_eq!(error, SignatureError::UnsignedHeader { name: "x-amz-acl".to_owned() });
     assert_eq!((error.code(), error.status()), ("AccessDenied", 403));
 
     let without_host = Request::new("GET", "/b", &[]).signed("UNSIGNED-PAYLOAD", MAY_24_2013);
-    let error = without_host.authorize().expect_err("unsigned");
+    let error = without_host.authenticate().expect_err("unsigned");
     assert_eq!(error, SignatureError::UnsignedHeader { name: "host".to_owned() });
 
     let mut removed = signed_put();
     removed.headers.retain(|(name, _)| name != b"content-type");
-    assert_eq!(removed.authorize().expect_err("a signed header is gone"), SignatureError::SignatureDoesNotMatch);
+    assert_eq!(removed.authenticate().expect_err("a signed header is gone"), SignatureError::SignatureDoesNotMatch);
 
     let mut unsigned_extra = signed_put();
     unsigned_extra.add("user-agent", "anything").add("expect", "100-continue");
-    unsigned_extra.authorize().expect("other headers need no signature");
+    unsigned_extra.authenticate().expect("other headers need no signature");
 }
 
 #[test]
@@ -137,23 +138,23 @@ fn malformed_authorization_headers() {
     for (authorization, expected) in cases {
         let mut changed = request.clone();
         changed.set("authorization", &authorization);
-        assert_eq!(code(changed.authorize()), expected, "{authorization}");
+        assert_eq!(code(changed.authenticate()), expected, "{authorization}");
     }
     let mut compact = request.clone();
     compact.set("authorization", &good.replace(", ", ","));
-    compact.authorize().expect("spaces are optional");
+    compact.authenticate().expect("spaces are optional");
     let mut twice = request.clone();
     twice.add("authorization", &good);
-    assert_eq!(code(twice.authorize()), "InvalidArgument");
+    assert_eq!(code(twice.authenticate()), "InvalidArgument");
     let mut mixed = request;
     mixed.query.extend_from_slice(b"&X-Amz-Signature=0");
-    assert_eq!(code(mixed.authorize()), "InvalidArgument");
+    assert_eq!(code(mixed.authenticate()), "InvalidArgument");
 }
 
 #[test]
 fn payload_declarations() {
     let unsigned = Request::new("PUT", "/b/k", &[("host", "h")]);
-    let outcome = |payload: &str| unsigned.clone().signed(payload, MAY_24_2013).authorize();
+    let outcome = |payload: &str| unsigned.clone().signed(payload, MAY_24_2013).authenticate();
     assert!(matches!(outcome("UNSIGNED-PAYLOAD").expect("valid").payload, PayloadMode::Unsigned));
     let streaming = outcome("STREAMING-AWS4-HMAC-SHA256-PAYLOAD").expect("valid").payload;
     assert!(matches!(streaming, PayloadMode::StreamingSigned(_)));
@@ -167,34 +168,34 @@ fn payload_declarations() {
     }
     let mut absent = signed_put();
     absent.headers.retain(|(name, _)| name != b"x-amz-content-sha256");
-    assert_eq!(absent.authorize().expect_err("absent"), SignatureError::MissingContentSha256);
+    assert_eq!(absent.authenticate().expect_err("absent"), SignatureError::MissingContentSha256);
     let mut twice = signed_put();
     twice.add("x-amz-content-sha256", "UNSIGNED-PAYLOAD");
-    assert_eq!(twice.authorize().expect_err("twice"), SignatureError::InvalidContentSha256);
+    assert_eq!(twice.authenticate().expect_err("twice"), SignatureError::InvalidContentSha256);
     let token = Request::new("GET", "/b", &[("host", "h"), ("x-amz-security-token", "t")]);
-    assert_eq!(code(token.signed("UNSIGNED-PAYLOAD", MAY_24_2013).authorize()), "InvalidToken");
+    assert_eq!(code(token.signed("UNSIGNED-PAYLOAD", MAY_24_2013).authenticate()), "InvalidToken");
 }
 
 #[test]
 fn a_strict_region_is_named_in_the_refusal() {
-    let refused = signed_put().authorize_with(&SigningKeys::new(), Some("eu-west-1"), MAY_24_2013 * 1000);
+    let refused = signed_put().authenticate_with(&SigningKeys::new(), Some("eu-west-1"), MAY_24_2013 * 1000);
     let error = refused.expect_err("another region");
     assert_eq!(
         error.to_string(),
         "The authorization header is malformed; the region 'us-east-1' is wrong; expecting 'eu-west-1'"
     );
-    signed_put().authorize_with(&SigningKeys::new(), Some("us-east-1"), MAY_24_2013 * 1000).expect("this region");
+    signed_put().authenticate_with(&SigningKeys::new(), Some("us-east-1"), MAY_24_2013 * 1000).expect("this region");
 }
 
 #[test]
 fn requests_without_a_claim_are_anonymous() {
     let request = Request::new("GET", "/b/k?prefix=x", &[("host", "h")]);
-    let anonymous = request.authorize().expect("claims nobody");
+    let anonymous = request.authenticate().expect("claims nobody");
     assert_eq!((anonymous.how, anonymous.access_key.as_str()), (Authentication::Anonymous, ""));
     let chained = Request::new("PUT", "/b/k", &[("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD")]);
-    assert_eq!(code(chained.authorize()), "InvalidArgument");
+    assert_eq!(code(chained.authenticate()), "InvalidArgument");
     let version_two = Request::new("GET", "/b/k?AWSAccessKeyId=x&Signature=y&Expires=1", &[("host", "h")]);
-    assert_eq!(version_two.authorize().expect_err("version two"), SignatureError::UnsupportedMechanism);
+    assert_eq!(version_two.authenticate().expect_err("version two"), SignatureError::UnsupportedMechanism);
 }
 
 #[test]
@@ -202,10 +203,10 @@ fn a_name_that_stands_twice_in_the_query_is_refused_however_well_signed() {
     for query in ["uploadId=a&uploadId=b", "prefix=a&prefix=a", "prefix=a&pre%66ix=b", "acl&x=1&acl", "=&="] {
         let headers = [("host", "h")];
         let signed = Request::new("GET", &format!("/b?{query}"), &headers).signed("UNSIGNED-PAYLOAD", MAY_24_2013);
-        assert_eq!(code(signed.authorize()), "InvalidArgument", "{query}");
+        assert_eq!(code(signed.authenticate()), "InvalidArgument", "{query}");
     }
     let distinct = Request::new("GET", "/b?prefix=a&Prefix=a", &[("host", "h")]);
-    distinct.signed("UNSIGNED-PAYLOAD", MAY_24_2013).authorize().expect("names are told apart by case");
+    distinct.signed("UNSIGNED-PAYLOAD", MAY_24_2013).authenticate().expect("names are told apart by case");
 }
 
 /// Derived keys outlive requests, but neither a changed secret nor a stranger.
@@ -213,20 +214,20 @@ fn a_name_that_stands_twice_in_the_query_is_refused_however_well_signed() {
 fn the_key_cache_follows_the_secret_and_stays_bounded() {
     let (keys, now_ms) = (SigningKeys::new(), MAY_24_2013 * 1000);
     for _ in 0..3 {
-        signed_put().authorize_with(&keys, None, now_ms).expect("valid");
+        signed_put().authenticate_with(&keys, None, now_ms).expect("valid");
     }
     assert_eq!(keys.len(), 1);
     let mut forged = signed_put();
     let good = forged.header("authorization");
     forged
         .set("authorization", &good.replace("/us-east-1/", "/us-east-2/"))
-        .authorize_with(&keys, None, now_ms)
+        .authenticate_with(&keys, None, now_ms)
         .expect_err("forged");
     assert_eq!(keys.len(), 1);
 
-    let policy = Policy { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two: None };
+    let requirements = Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two: None };
     let rotated = |_: &str| Some(Credential { secret: Arc::from(&b"another"[..]), generation: 2 });
-    let refused = signed_put().with_head(|head| authorize(head, &policy, &keys, &rotated));
+    let refused = signed_put().with_head(|head| authenticate(head, &requirements, &keys, &rotated));
     assert_eq!(refused.expect_err("the old secret"), SignatureError::SignatureDoesNotMatch);
 
     for region in 0..200 {
@@ -242,7 +243,7 @@ fn the_key_cache_follows_the_secret_and_stays_bounded() {
 #[test]
 fn every_single_byte_matters() {
     let request = signed_put();
-    request.authorize().expect("valid before it is changed");
+    request.authenticate().expect("valid before it is changed");
     let mut tried = 0;
     let mut refuse = |changed: Request, what: &str| {
         tried += 1;
@@ -251,7 +252,7 @@ fn every_single_byte_matters() {
         {
             panic!("{what}: the change is not a change: {changed:?}");
         }
-        assert!(changed.authorize().is_err(), "{what} {changed:?}");
+        assert!(changed.authenticate().is_err(), "{what} {changed:?}");
     };
     for flip in [1u8, 2, 4, 16, 64] {
         for at in 0..request.method.len() {
@@ -289,7 +290,7 @@ proptest! {
         let signed = signed_put();
         let mut changed = signed.clone();
         (changed.path, changed.query) = (path.into(), query.into());
-        prop_assert!(changed.authorize().is_err());
+        prop_assert!(changed.authenticate().is_err());
     }
 
     #[test]
@@ -307,13 +308,13 @@ proptest! {
         }
         let is_signed = !fields.is_empty();
         request.add("authorization", &fields);
-        let outcome = request.authorize();
+        let outcome = request.authenticate();
         prop_assert!(outcome.is_err() || !is_signed);
         if is_signed {
             judged(&request, MAY_24_2013 * 1000, None);
         }
-        let policy = Policy { region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, version_two: None };
-        prop_assert!(request.with_head(|head| authorize(head, &policy, &SigningKeys::new(), &lookup)).is_err());
+        let requirements = Requirements { region: None, now_unix_ms: i64::MIN, skew_max_ms: SKEW_MAX_MS, version_two: None };
+        prop_assert!(request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup)).is_err());
     }
 
     /// A broken part of an otherwise valid request gets further than noise does.
@@ -328,7 +329,7 @@ proptest! {
             v.split(|b| b.is_ascii_whitespace() || *b == 0x0b).filter(|w| !w.is_empty()).map(<[u8]>::to_vec).collect::<Vec<_>>()
         }).collect::<Vec<_>>();
         prop_assume!(same_words(&request) != same_words(&good));
-        prop_assert!(request.authorize().is_err());
+        prop_assert!(request.authenticate().is_err());
         for now_ms in [MAY_24_2013 * 1000, i64::MIN, i64::MAX] {
             judged(&request, now_ms, Some("eu-west-1"));
         }

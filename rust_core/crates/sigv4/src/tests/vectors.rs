@@ -45,9 +45,9 @@ fn s3_documentation_single_chunk() {
     for (method, target, headers, body, signature) in cases {
         let request = Request::new(method, target, headers).signed(&sha256_hex(body), MAY_24_2013);
         assert!(request.header("authorization").ends_with(&format!("Signature={signature}")), "{target}");
-        let authorized = request.authorize().expect(target);
-        assert_eq!((authorized.access_key.as_str(), authorized.how), (ACCESS_KEY, Authentication::Header));
-        assert!(matches!(authorized.payload, PayloadMode::Hash(hash) if sha256_hex(body) == hex(&hash)));
+        let authenticated = request.authenticate().expect(target);
+        assert_eq!((authenticated.access_key.as_str(), authenticated.how), (ACCESS_KEY, Authentication::Header));
+        assert!(matches!(authenticated.payload, PayloadMode::Hash(hash) if sha256_hex(body) == hex(&hash)));
     }
 }
 
@@ -62,9 +62,9 @@ fn s3_documentation_presigned() {
          aws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host&X-Amz-Signature=\
          aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404"
     );
-    let authorized = request.authorize().expect("presigned");
-    assert_eq!(authorized.how, Authentication::Presigned);
-    assert!(matches!(authorized.payload, PayloadMode::Unsigned));
+    let authenticated = request.authenticate().expect("presigned");
+    assert_eq!(authenticated.how, Authentication::Presigned);
+    assert!(matches!(authenticated.payload, PayloadMode::Unsigned));
 }
 
 const CHUNKED_HEADERS: [(&str, &str); 4] = [
@@ -144,8 +144,8 @@ fn s3_documentation_chunked_with_trailer() {
 }
 
 fn decode(request: &Request, announced: &[u8], body: &[u8]) -> Vec<u8> {
-    let authorized = request.authorize().expect("authorized");
-    let mode = ChunkMode::of(&authorized.payload).expect("a chunked body");
+    let authenticated = request.authenticate().expect("authenticated");
+    let mode = ChunkMode::of(&authenticated.payload).expect("a chunked body");
     let length = request.with_head(|head| decoded_length(&head.headers)).expect("a length");
     let mut decoder = ChunkedDecoder::new(mode, length, announced);
     let mut decoded = Vec::new();
@@ -204,10 +204,10 @@ fn botocore_requests_are_accepted() {
         let (request, body) = parse_request(text);
         let body = body.trim_end_matches('\n').replace("\\r\\n", "\r\n");
         let keys = SigningKeys::new();
-        let authorized = request.authorize_with(&keys, Some("eu-central-1"), signed_at_ms).expect(name);
+        let authenticated = request.authenticate_with(&keys, Some("eu-central-1"), signed_at_ms).expect(name);
         let expected = if name.contains("presigned") { Authentication::Presigned } else { Authentication::Header };
-        assert_eq!(authorized.how, expected, "{name}");
-        match authorized.payload {
+        assert_eq!(authenticated.how, expected, "{name}");
+        match authenticated.payload {
             PayloadMode::Hash(hash) => {
                 let computed = super::super::canonical::parse_hex(sha256_hex(body.as_bytes()).as_bytes());
                 verify_payload_hash(&hash, &computed.expect("64 digits")).expect(name);
@@ -218,7 +218,7 @@ fn botocore_requests_are_accepted() {
                 decoder.push(body.as_bytes(), &mut |_| {}).expect(name);
                 assert_eq!(decoder.finish().expect(name).len(), 1, "{name}");
             }
-            PayloadMode::Unsigned => assert_eq!(authorized.how, Authentication::Presigned),
+            PayloadMode::Unsigned => assert_eq!(authenticated.how, Authentication::Presigned),
             PayloadMode::StreamingSigned(_) | PayloadMode::StreamingSignedTrailer(_) => panic!("{name}"),
         }
     }
@@ -234,7 +234,7 @@ fn the_path_may_be_signed_encoded_or_as_sent() {
     {
         let mut sent = encoded.clone();
         (sent.path, sent.query) = (path.into(), query.into());
-        sent.authorize().expect(path);
+        sent.authenticate().expect(path);
     }
     let as_sent = Request::new("GET", "/b/year=2024/a%2fb?x=a+b&marker=a/b", &[S3_HOST]);
     let mut as_sent_signed = as_sent.clone().signed("UNSIGNED-PAYLOAD", MAY_24_2013);
@@ -253,12 +253,12 @@ fn the_path_may_be_signed_encoded_or_as_sent() {
         let authorization = as_sent_signed.header("authorization");
         let (start, _) = authorization.rsplit_once('=').expect("a signature");
         as_sent_signed.set("authorization", &format!("{start}={}", hex(&signature)));
-        as_sent_signed.authorize().expect(path);
+        as_sent_signed.authenticate().expect(path);
     }
     // A signed plus sign is not a space: had it been accepted so, a signature for one name would open another.
     let mut plus = Request::new("GET", "/b?prefix=a%2Bb", &[S3_HOST]).signed("UNSIGNED-PAYLOAD", MAY_24_2013);
     plus.query = b"prefix=a+b".to_vec();
-    plus.authorize().expect_err("another prefix");
+    plus.authenticate().expect_err("another prefix");
 }
 
 fn parse_request(text: &str) -> (Request, &str) {

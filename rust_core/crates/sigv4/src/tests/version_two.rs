@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use sha1::Sha1;
 
 use super::super::{
-    Authentication, Authorized, Credential, PRESIGN_EXPIRES_S_MAX, PayloadMode, Policy, SKEW_MAX_MS, SignatureError,
-    SigningKeys, VersionTwo, authorize,
+    Authenticated, Authentication, Credential, PRESIGN_EXPIRES_S_MAX, PayloadMode, Requirements, SKEW_MAX_MS,
+    SignatureError, SigningKeys, VersionTwo, authenticate,
 };
 use super::{ACCESS_KEY, MAY_24_2013, Request, SECRET, lookup};
 use orcas_checksum::base64_encode;
@@ -23,14 +23,14 @@ fn is_resource(name: &[u8]) -> bool {
     name.starts_with(b"response-") || [&b"uploads"[..], b"uploadId", b"partNumber", b"versionId"].contains(&name)
 }
 
-fn authorize_at(request: &Request, now_ms: i64, region: Option<&str>) -> Result<Authorized, SignatureError> {
+fn authenticate_at(request: &Request, now_ms: i64, region: Option<&str>) -> Result<Authenticated, SignatureError> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket: hosted, is_resource });
-    let policy = Policy { region, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two };
-    request.with_head(|head| authorize(head, &policy, &SigningKeys::new(), &lookup))
+    let requirements = Requirements { region, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two };
+    request.with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), &lookup))
 }
 
-fn verdict(request: &Request) -> Result<Authorized, SignatureError> {
-    authorize_at(request, MAY_24_2013 * 1000, None)
+fn verdict(request: &Request) -> Result<Authenticated, SignatureError> {
+    authenticate_at(request, MAY_24_2013 * 1000, None)
 }
 
 fn code(request: &Request) -> &'static str {
@@ -64,10 +64,13 @@ fn s3_documentation() {
     let target = "/photos/puppy.jpg?AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Expires=1175139620\
                   &Signature=NpgCjnDzrM%2BWFzoENXmpNDUsSn8%3D";
     let request = Request::new("GET", target, &[("host", "johnsmith.s3")]);
-    let authorized = authorize_at(&request, 1_175_139_620_000, None).expect("as published");
-    assert_eq!((authorized.access_key.as_str(), authorized.how), (ACCESS_KEY, Authentication::PresignedVersionTwo));
-    assert!(matches!(authorized.payload, PayloadMode::Unsigned) && authorized.stamp.is_none());
-    let late = authorize_at(&request, 1_175_139_620_001, None).expect_err("late");
+    let authenticated = authenticate_at(&request, 1_175_139_620_000, None).expect("as published");
+    assert_eq!(
+        (authenticated.access_key.as_str(), authenticated.how),
+        (ACCESS_KEY, Authentication::PresignedVersionTwo)
+    );
+    assert!(matches!(authenticated.payload, PayloadMode::Unsigned) && authenticated.stamp.is_none());
+    let late = authenticate_at(&request, 1_175_139_620_001, None).expect_err("late");
     assert_eq!((late.code(), late.status(), late.to_string().as_str()), ("AccessDenied", 403, "Request has expired"));
 }
 
@@ -163,7 +166,7 @@ fn the_parameters_of_the_signature() {
     wrong.query = signature(b"another secret", &EXPIRES.to_string(), &text).into();
     assert_eq!(code(&wrong), "SignatureDoesNotMatch");
     assert_eq!(
-        authorize_at(&get(), MAY_24_2013 * 1000, Some("us-east-1")).expect_err("strict").code(),
+        authenticate_at(&get(), MAY_24_2013 * 1000, Some("us-east-1")).expect_err("strict").code(),
         "InvalidRequest"
     );
 }
@@ -213,9 +216,10 @@ fn nothing_can_be_cut_in_another_place() {
 
 #[test]
 fn a_server_may_take_none() {
-    let policy = Policy { region: None, now_unix_ms: MAY_24_2013 * 1000, skew_max_ms: SKEW_MAX_MS, version_two: None };
+    let requirements =
+        Requirements { region: None, now_unix_ms: MAY_24_2013 * 1000, skew_max_ms: SKEW_MAX_MS, version_two: None };
     let nobody: &dyn Fn(&str) -> Option<Credential> = &|_| panic!("no key is looked up");
-    let refused = get().with_head(|head| authorize(head, &policy, &SigningKeys::new(), nobody)).map(|_| ());
+    let refused = get().with_head(|head| authenticate(head, &requirements, &SigningKeys::new(), nobody)).map(|_| ());
     assert_eq!(refused, Err(SignatureError::UnsupportedMechanism));
 }
 

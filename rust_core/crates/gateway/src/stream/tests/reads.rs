@@ -15,7 +15,7 @@ fn readable(stream: &BodyStream<Collect>) -> bool {
 }
 
 /// Sends `pieces` as a socket that is read into what the stream lends, each in reads as long as there is room.
-fn pour(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
+fn send_all(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'static str> {
     let mut go_on = false;
     for piece in pieces {
         let mut left = &piece[..];
@@ -33,7 +33,7 @@ fn pour(stream: &BodyStream<Collect>, pieces: &[Vec<u8>]) -> Result<Vec<u8>, &'s
 fn reads_of_every_size_arrive_in_order_and_the_budget_comes_back() {
     let (stream, budget) = stream(PIECE_MAX, None);
     let pieces: Vec<Vec<u8>> = (0..200u32).map(|n| vec![128 | n as u8; 1 + 1997 * n as usize]).collect();
-    assert_eq!(pour(&stream, &pieces).unwrap(), pieces.concat());
+    assert_eq!(send_all(&stream, &pieces).unwrap(), pieces.concat());
     assert!(comes_back(&budget, PIECE_MAX));
 }
 
@@ -73,7 +73,7 @@ fn what_is_read_without_a_grant_waits_for_it_and_is_little() {
     let (stream, budget) = stream(PIECE_MAX, None);
     let all = budget.try_take(PIECE_MAX).unwrap();
     let lent = stream.lend(u64::MAX).unwrap().length();
-    assert_eq!(lent, UNPAID_MAX);
+    assert_eq!(lent, UNCOVERED_MAX);
     assert!(!stream.fill(vec![b'x'; lent].into(), lent));
     let (resumed, wait) = channel();
     assert_eq!(stream.ready(Box::new(move || resumed.send(()).unwrap())), Flow::Wait);
@@ -100,7 +100,7 @@ fn a_body_refused_between_two_reads_stops_the_sender() {
     assert!(!stream.fill(b"more".to_vec().into(), room.length()));
     assert_eq!(stream.ready(Box::new(|| {})), Flow::Stop);
     assert_eq!(stream.admit(Box::new(|| {})), Flow::Stop);
-    assert_eq!(pour(&stream, &[b"even more".to_vec()]), Err("refused"));
+    assert_eq!(send_all(&stream, &[b"even more".to_vec()]), Err("refused"));
     assert!(comes_back(&budget, PIECE_MAX));
 }
 
@@ -117,7 +117,7 @@ fn a_slow_consumer_stops_the_reads_at_the_window() {
         }
     }
     // What the consumer has taken no longer waits.
-    assert!((STREAM_WINDOW..STREAM_WINDOW + LONE_TURN + PIECE_MAX).contains(&read), "{read}");
+    assert!((STREAM_WINDOW..STREAM_WINDOW + SINGLE_TURN + PIECE_MAX).contains(&read), "{read}");
     let (resumed, wait) = channel();
     assert_eq!(stream.ready(Box::new(move || resumed.send(()).unwrap())), Flow::Wait);
     for _ in 0..2 * STREAM_WINDOW / READ_MIN as u64 {

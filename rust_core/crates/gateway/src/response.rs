@@ -14,37 +14,37 @@ use orcas_sigv4::Diagnosis;
 /// Bytes of each further element of an error that go to the log.
 const EXTRA_LEN_MAX: usize = 256;
 
-pub struct Answer {
+pub struct Response {
     pub status: u16,
     pub headers: HeaderBlock,
-    pub body: AnswerBody,
-    /// The connection ends behind it.
+    pub body: ResponseBody,
+    /// The connection ends after it.
     pub closes: bool,
-    /// For the log, if this is an error that has to stand there.
+    /// For the log, if this is an error that is logged.
     pub error: Option<Box<ErrorNote>>,
 }
 
-/// What the log says about an error. None is made of what clients ask as a matter of course: whether an object is there,
-/// and whether it has changed.
+/// What the log says about an error. There is none for the ordinary questions of clients: whether an object exists, and
+/// whether it has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorNote {
     pub request_id: [u8; 16],
     pub code: ErrorCode,
     pub cause: String,
-    /// Of a signature that was refused, where that was looked for.
+    /// Why a signature was refused, if a diagnosis was made.
     pub likely_cause: Option<String>,
-    /// Whether the server is, not the client.
+    /// Whether the server is at fault, and not the client.
     pub at_fault: bool,
 }
 
-pub enum AnswerBody {
+pub enum ResponseBody {
     /// Also the body of every HEAD, whatever Content-Length says.
     Empty,
     Bytes(Buffer),
     Pieces(Arc<Download>),
 }
 
-impl Answer {
+impl Response {
     /// Ends the connection after this answer, because it leaves a body unread.
     #[must_use]
     pub fn closing(mut self) -> Self {
@@ -56,15 +56,15 @@ impl Answer {
     /// been two, or a body without its length. Either is a mistake of this program.
     fn flaw(&self, headless: bool) -> Option<&'static str> {
         let length = match &self.body {
-            AnswerBody::Empty => 0,
-            AnswerBody::Bytes(bytes) => bytes.len() as u64,
-            AnswerBody::Pieces(download) => download.length(),
+            ResponseBody::Empty => 0,
+            ResponseBody::Bytes(bytes) => bytes.len() as u64,
+            ResponseBody::Pieces(download) => download.length(),
         };
         let framed = match self.headers.content_length() {
             _ if headless => length == 0,
             // RFC 9110, section 8.6.
             None => length == 0 && matches!(self.status, 204 | 304),
-            Some(promised) => length == promised,
+            Some(declared) => length == declared,
         };
         if self.headers.is_flawed() {
             Some("a response header has a line end or a NUL in it")
@@ -76,7 +76,7 @@ impl Answer {
     }
 }
 
-/// What every answer to one request needs to know of it.
+/// What every response to one request needs to know of the request.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     /// 16 hexadecimal digits in upper case.
@@ -94,29 +94,29 @@ impl Envelope {
     }
 
     /// An answer without a body.
-    pub fn empty(&self, status: u16, mut headers: HeaderBlock) -> Answer {
-        // RFC 9110, section 8.6: neither a 204 nor a 304 carries one here, and a HEAD would promise a GET's.
+    pub fn empty(&self, status: u16, mut headers: HeaderBlock) -> Response {
+        // RFC 9110, section 8.6: neither a 204 nor a 304 carries one here, and a HEAD would show that of a GET.
         if status != 204 && status != 304 && !self.headless {
             headers.set_content_length(0);
         }
-        self.complete(status, headers, AnswerBody::Empty)
+        self.complete(status, headers, ResponseBody::Empty)
     }
 
     /// An answer that is an XML document.
-    pub fn document(&self, status: u16, mut headers: HeaderBlock, document: impl Into<Buffer>) -> Answer {
+    pub fn document(&self, status: u16, mut headers: HeaderBlock, document: impl Into<Buffer>) -> Response {
         let document = document.into();
         headers.push("content-type", b"application/xml");
         headers.set_content_length(document.len() as u64);
-        self.complete(status, headers, AnswerBody::Bytes(document))
+        self.complete(status, headers, ResponseBody::Bytes(document))
     }
 
     /// The error document, or the bare status of a HEAD.
-    pub fn problem(&self, problem: Problem) -> Answer {
+    pub fn problem(&self, problem: Problem) -> Response {
         self.problem_with(problem, HeaderBlock::new())
     }
 
     /// As `problem`, with headers that go with the error.
-    pub fn problem_with(&self, problem: Problem, headers: HeaderBlock) -> Answer {
+    pub fn problem_with(&self, problem: Problem, headers: HeaderBlock) -> Response {
         let error = &problem.error;
         let status = error.code.status();
         let mut answer = if self.headless {
@@ -130,7 +130,7 @@ impl Envelope {
     }
 
     /// As `problem`, with what a client needs in order to find out what is wrong with its signature.
-    pub fn explained(&self, problem: Problem, diagnosis: Diagnosis) -> Answer {
+    pub fn explained(&self, problem: Problem, diagnosis: Diagnosis) -> Response {
         let note = self.note(problem.clone());
         let Diagnosis { cause, explanation } = diagnosis;
         let mut error = problem.error;
@@ -167,14 +167,14 @@ impl Envelope {
     }
 
     /// Names the request and joins the parts.
-    pub fn complete(&self, status: u16, mut headers: HeaderBlock, body: AnswerBody) -> Answer {
+    pub fn complete(&self, status: u16, mut headers: HeaderBlock, body: ResponseBody) -> Response {
         headers.push("x-amz-request-id", &self.request_id);
         headers.push("x-amz-id-2", self.host_id.as_bytes());
-        Answer { status, headers, body, closes: false, error: None }
+        Response { status, headers, body, closes: false, error: None }
     }
 
-    /// The answer, or the one of a server at fault where it is not fit to be sent.
-    pub fn checked(&self, answer: Answer) -> Answer {
+    /// The response, or an internal error if it cannot be sent as it is.
+    pub fn checked(&self, answer: Response) -> Response {
         match answer.flaw(self.headless) {
             None => answer,
             Some(flaw) => self.problem(Problem::internal(flaw)),
@@ -200,7 +200,7 @@ mod tests {
         Envelope { request_id: *b"0123456789ABCDEF", host_id: "host".into(), resource: b"/b/k".to_vec(), headless }
     }
 
-    fn promising(length: u64) -> HeaderBlock {
+    fn declaring(length: u64) -> HeaderBlock {
         let mut block = HeaderBlock::new();
         block.set_content_length(length);
         block
@@ -208,25 +208,25 @@ mod tests {
 
     #[test]
     fn answers_are_as_long_as_they_say() {
-        let bytes = |length: usize| AnswerBody::Bytes(vec![0; length].into());
-        for (status, headless, promised, body, fit) in [
+        let bytes = |length: usize| ResponseBody::Bytes(vec![0; length].into());
+        for (status, headless, declared, body, fit) in [
             (200, false, Some(3), bytes(3), true),
             (200, false, Some(3), bytes(2), false),
-            (200, false, Some(3), AnswerBody::Empty, false),
-            (200, false, Some(0), AnswerBody::Empty, true),
-            (200, false, None, AnswerBody::Empty, false),
+            (200, false, Some(3), ResponseBody::Empty, false),
+            (200, false, Some(0), ResponseBody::Empty, true),
+            (200, false, None, ResponseBody::Empty, false),
             (200, false, None, bytes(1), false),
-            (304, false, None, AnswerBody::Empty, true),
-            (204, false, None, AnswerBody::Empty, true),
+            (304, false, None, ResponseBody::Empty, true),
+            (204, false, None, ResponseBody::Empty, true),
             (204, false, None, bytes(1), false),
-            (200, true, Some(3), AnswerBody::Empty, true),
-            (404, true, None, AnswerBody::Empty, true),
+            (200, true, Some(3), ResponseBody::Empty, true),
+            (404, true, None, ResponseBody::Empty, true),
             (200, true, Some(3), bytes(3), false),
         ] {
             let envelope = envelope(headless);
-            let headers = promised.map_or_else(HeaderBlock::new, promising);
+            let headers = declared.map_or_else(HeaderBlock::new, declaring);
             let answer = envelope.checked(envelope.complete(status, headers, body));
-            assert_eq!(answer.status, if fit { status } else { 500 }, "{status} {headless} {promised:?}");
+            assert_eq!(answer.status, if fit { status } else { 500 }, "{status} {headless} {declared:?}");
             assert_eq!(answer.error.is_none(), fit);
             assert_eq!(answer.flaw(headless), None);
         }
@@ -248,9 +248,9 @@ mod tests {
     #[test]
     fn a_header_that_would_be_two_is_a_failure_and_not_sent() {
         let envelope = envelope(false);
-        let mut headers = promising(0);
+        let mut headers = declaring(0);
         headers.push("location", b"/b\r\nx-evil: 1");
-        let answer = envelope.checked(envelope.complete(200, headers, AnswerBody::Empty));
+        let answer = envelope.checked(envelope.complete(200, headers, ResponseBody::Empty));
         assert_eq!(answer.status, 500);
         assert!(answer.headers.iter().all(|(name, _)| name != "x-evil" && name != "location"));
     }

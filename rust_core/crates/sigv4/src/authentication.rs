@@ -1,0 +1,60 @@
+//! What both versions of signatures share: the requirements of the server, and the result of a verification.
+
+use super::payload::PayloadMode;
+
+/// What the server requires of a signature at this moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Requirements<'a> {
+    /// The only region accepted; `None` accepts the region that the request names.
+    pub region: Option<&'a str>,
+    /// Milliseconds since 1970.
+    pub now_unix_ms: i64,
+    /// The largest distance of the request's date from now; normally `SKEW_MAX_MS`.
+    pub skew_max_ms: i64,
+    /// How presigned requests of version 2 are read; `None` refuses them.
+    pub version_two: Option<VersionTwo<'a>>,
+}
+
+/// What the caller knows about the address of a request, which a signature of version 2 covers.
+#[derive(Clone, Copy, Debug)]
+pub struct VersionTwo<'a> {
+    /// The domains of virtual-hosted buckets.
+    pub domains: &'a [String],
+    /// The bucket that a Host header names.
+    pub hosted_bucket: fn(&[u8], &[String]) -> Option<String>,
+    /// Whether a query parameter is part of the resource.
+    pub is_resource: fn(&[u8]) -> bool,
+}
+
+/// How a request is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    Header,
+    Presigned,
+    PresignedVersionTwo,
+    /// It has no signature and no access key. The caller decides whether to serve it.
+    Anonymous,
+}
+
+/// A request whose signature is valid, or one without a signature.
+#[derive(Clone, Debug)]
+pub struct Authenticated {
+    /// Empty for an anonymous request.
+    pub access_key: String,
+    pub how: Authentication,
+    pub payload: PayloadMode,
+    /// Set for a request that is signed in its headers.
+    pub stamp: Option<Stamp>,
+}
+
+/// Identifies a signed request: two requests have the same stamp only if they are the same one, signed in the same
+/// second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// Milliseconds since 1970, a whole second.
+    pub signed_at_ms: i64,
+    pub signature: [u8; 32],
+}
+
+/// The secret for access keys that do not exist, so that refusing them takes as long as refusing a wrong signature.
+pub(super) const NOBODY: &[u8] = b"no such access key: this secret signs for nobody";

@@ -1,0 +1,106 @@
+//! The settings of the engine and of the request lane, as the control plane hands them over, and the machine they run on.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+use orcas_engine::{EngineOptions, Environment, IndexPlace, SystemClock};
+use orcas_fs::real::{RealFileSystem, SystemRandom};
+use orcas_gateway::LaneOptions;
+use orcas_record::{Durability, RefLevel};
+
+/// Settings of the engine and the lane, as the control plane hands them over.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Options {
+    data: PathBuf,
+    batch_write_enabled: bool,
+    max_batch_write_file_size: u64,
+    write_buffer_window_sec: f64,
+    max_write_buffer_size: u64,
+    max_write_buffer_count: u32,
+    chunk_size: u32,
+    durability: String,
+    ref_level: String,
+    sync_interval_ms: u64,
+    db_max_open_conns: u32,
+    db_max_idle_conns: u32,
+    db_conn_max_lifetime_sec: u64,
+    log_file_size: u64,
+    pack_size: u64,
+    reclaim_bytes_per_sec: u64,
+    scrub_bytes_per_sec: u64,
+    reserve: u64,
+    ballast: u64,
+    pooling_enabled: bool,
+    region: String,
+    strict_region: bool,
+    presign_v2: bool,
+    domains: Vec<String>,
+    body_budget: u64,
+    workers: usize,
+    explain_signatures: bool,
+}
+
+impl Options {
+    pub fn engine(&self) -> PyResult<EngineOptions> {
+        Ok(EngineOptions {
+            data: self.data.clone(),
+            batch_write_enabled: self.batch_write_enabled,
+            write_buffer_window: Duration::from_secs_f64(self.write_buffer_window_sec),
+            max_write_buffer_size: self.max_write_buffer_size,
+            max_write_buffer_count: self.max_write_buffer_count,
+            chunk_size: self.chunk_size,
+            durability: durability(&self.durability)?,
+            ref_level: ref_level(&self.ref_level)?,
+            sync_interval: Duration::from_millis(self.sync_interval_ms),
+            db_max_open: self.db_max_open_conns,
+            db_max_idle: self.db_max_idle_conns,
+            db_lifetime: Duration::from_secs(self.db_conn_max_lifetime_sec),
+            log_file_size: self.log_file_size,
+            pack_size: self.pack_size,
+            reclaim_rate: self.reclaim_bytes_per_sec,
+            scrub_rate: self.scrub_bytes_per_sec,
+            reserve: self.reserve,
+            ballast: self.ballast,
+            pooling_enabled: self.pooling_enabled,
+        })
+    }
+
+    pub fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {
+        LaneOptions {
+            instant_upload: ref_level != RefLevel::Off,
+            salvage,
+            region: self.region,
+            strict_region: self.strict_region,
+            presign_v2: self.presign_v2,
+            domains: self.domains,
+            whole_body_max: self.max_batch_write_file_size,
+            body_budget: self.body_budget,
+            workers: self.workers,
+            explains: self.explain_signatures,
+        }
+    }
+}
+
+/// The file system, clock and randomness of the machine.
+pub fn environment() -> Environment {
+    Environment {
+        fs: Arc::new(RealFileSystem),
+        clock: Arc::new(SystemClock::new()),
+        random: Arc::new(SystemRandom),
+        index: IndexPlace::File,
+    }
+}
+
+fn durability(name: &str) -> PyResult<Durability> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown durability {name}"));
+    Durability::from_name(name).ok_or_else(unknown)
+}
+
+fn ref_level(name: &str) -> PyResult<RefLevel> {
+    let unknown = || pyo3::exceptions::PyValueError::new_err(format!("unknown reference level {name}"));
+    RefLevel::from_name(name).ok_or_else(unknown)
+}

@@ -1,0 +1,175 @@
+"""Every `x-amz-*` header of a request is implemented, without effect, or refused by name; none is passed over.
+
+The service model of botocore says which headers an operation takes. A header of the model that is not in the tables
+below must be refused, and so must one that a newer model adds, until it is implemented and listed here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+import botocore.session
+import pytest
+from tests.fixtures.operations import EXTENSIONS, IMPLEMENTED, Call, Scene, make_scene, send
+from tests.fixtures.wire import Answer, Wire
+
+pytestmark = pytest.mark.conformance
+
+_CONDITIONS: Final = {
+    "if-match": "x",
+    "if-none-match": "*",
+    "if-modified-since": "Fri, 01 Jan 2100 00:00:00 GMT",
+    "if-unmodified-since": "Fri, 01 Jan 1971 00:00:00 GMT",
+}
+# Headers that Orcas implements, each with a value that its operations must not accept.
+IMPLEMENTED_HEADERS: Final = {
+    **{f"x-amz-checksum-{name}": "x" for name in ("algorithm", "type")},
+    **{f"x-amz-checksum-{name}": "x" for name in ("crc32", "crc32c", "crc64nvme", "sha1", "sha256")},
+    **{f"x-amz-copy-source-{name}": value for name, value in _CONDITIONS.items()},
+    **{f"x-amz-rename-source-{name}": value for name, value in _CONDITIONS.items()},
+    "x-amz-copy-source": "x",
+    "x-amz-copy-source-range": "x",
+    "x-amz-expected-bucket-owner": "x",
+    "x-amz-max-parts": "x",
+    "x-amz-metadata-directive": "x",
+    "x-amz-mp-object-size": "1",
+    "x-amz-object-attributes": "x",
+    "x-amz-part-number-marker": "x",
+    "x-amz-rename-source": "",
+    "x-amz-sdk-checksum-algorithm": "x",
+    "x-amz-source-expected-bucket-owner": "x",
+    "x-amz-tagging-directive": "x",
+}
+# Headers whose every value is accepted.
+FREE: Final = {
+    "x-amz-checksum-mode",
+    "x-amz-client-token",
+    "x-amz-meta-",
+    "x-amz-optional-object-attributes",
+    "x-amz-request-payer",
+}
+# Headers of which some values are implemented: one of these, and one that is refused.
+VALUES: Final = {
+    "x-amz-acl": ("private", "public-read"),
+    "x-amz-bucket-namespace": ("global", "account-regional"),
+    "x-amz-bucket-object-lock-enabled": ("false", "true"),
+    "x-amz-bypass-governance-retention": ("false", "true"),
+    "x-amz-object-annotation-directive": ("EXCLUDE", "COPY"),
+    "x-amz-object-ownership": ("BucketOwnerEnforced", "ObjectWriter"),
+    "x-amz-storage-class": ("STANDARD", "GLACIER"),
+    "x-amz-tagging": ("", "a=b"),
+}
+# Operations that answer headers of encryption as S3 does where nothing is encrypted with a key of the client.
+ENCRYPTION_400: Final = {"GetObject", "GetObjectAttributes", "HeadObject", "ListParts"}
+# Of clients and proxies, in no model.
+HARMLESS: Final = ("x-amz-user-agent", "x-amz-te", "x-amz-cf-id", "x-amz-id-2", "x-amz-request-id", "x-amz-sdk-request")
+UNKNOWN: Final = ("x-amz-unheard-of", "x-amz-mfa-2", "x-amz-meta", "x-amz-checksum-crc33")
+MODELLED: Final = [name for name in IMPLEMENTED if name not in EXTENSIONS]
+
+
+def headers_of(operation: str) -> list[str]:
+    """The `x-amz-*` headers that the service model gives an operation, in lower case."""
+    shape = botocore.session.get_session().get_service_model("s3").operation_model(operation).input_shape
+    members = [] if shape is None else [member.serialization for member in shape.members.values()]
+    names = [at["name"].lower() for at in members if at.get("location") in {"header", "headers"}]
+    return sorted(name for name in names if name.startswith("x-amz-"))
+
+
+def cases() -> list[tuple[str, str]]:
+    return [(operation, header) for operation in MODELLED for header in headers_of(operation)]
+
+
+class Asker:
+    """Sends the call of an operation with further headers, into a new scene each time."""
+
+    def __init__(self, wire: Wire, s3: Any) -> None:
+        self.wire = wire
+        self.s3 = s3
+
+    def scene(self) -> Scene:
+        bucket = f"t-{uuid.uuid4().hex}"
+        self.s3.create_bucket(Bucket=bucket)
+        return make_scene(self.s3, bucket)
+
+    def __call__(self, operation: str, headers: dict[str, str], scene: Scene | None = None) -> Answer:
+        call = IMPLEMENTED[operation]
+        more = Call(call.method, call.path, call.query, call.headers | headers, call.body)
+        answer = send(self.wire, scene or self.scene(), more)
+        assert isinstance(answer, Answer)
+        return answer
+
+
+@pytest.fixture
+def ask(wire: Wire, s3: Any) -> Asker:
+    return Asker(wire, s3)
+
+
+def is_refused(answer: Answer, operation: str, header: str) -> bool:
+    """Whether the answer is that the header is not implemented, by its name."""
+    if answer.status != 501:
+        return False
+    return IMPLEMENTED[operation].method == "HEAD" or header in answer.error["Message"]
+
+
+def test_the_tables_name_each_header_of_the_model_once() -> None:
+    model = {name for operation in MODELLED for name in headers_of(operation)}
+    listed = [*IMPLEMENTED_HEADERS, *FREE, *VALUES]
+    assert set(listed) <= model
+    assert len(listed) == len(set(listed))
+
+
+@pytest.mark.parametrize(("operation", "header"), cases())
+def test_headers_of_the_service_model(ask: Asker, operation: str, header: str) -> None:
+    succeeds = IMPLEMENTED[operation].succeeds
+    if header in IMPLEMENTED_HEADERS:
+        answer = ask(operation, {header: IMPLEMENTED_HEADERS[header]})
+        assert 400 <= answer.status < 500, answer.body
+    elif header in FREE:
+        name = header + "x" if header.endswith("-") else header
+        assert ask(operation, {name: "1"}).status == succeeds
+    elif header in VALUES:
+        accepted, refused = VALUES[header]
+        assert ask(operation, {header: accepted}).status == succeeds
+        assert is_refused(ask(operation, {header: refused}), operation, header)
+    elif header.startswith("x-amz-server-side-encryption") and operation in ENCRYPTION_400:
+        assert ask(operation, {header: "1"}).status == 400
+    else:
+        assert is_refused(ask(operation, {header: "1"}), operation, header)
+
+
+@pytest.mark.parametrize("operation", IMPLEMENTED)
+def test_headers_of_no_model(ask: Asker, operation: str) -> None:
+    scene = ask.scene()
+    before = scene.state()
+    for header in UNKNOWN:
+        assert is_refused(ask(operation, {header: "1"}, scene), operation, header), header
+    assert scene.state() == before
+    assert ask(operation, dict.fromkeys(HARMLESS, "1"), scene).status == IMPLEMENTED[operation].succeeds
+
+
+def test_a_copy_of_a_range_and_a_move_that_changes_metadata_are_refused(ask: Asker) -> None:
+    for operation, header, value in (
+        ("CopyObject", "x-amz-copy-source-range", "bytes=0-1"),
+        ("MoveObject", "x-amz-copy-source-range", "bytes=0-1"),
+        ("MoveObject", "x-amz-metadata-directive", "REPLACE"),
+        ("MoveObject", "x-amz-checksum-algorithm", "SHA256"),
+    ):
+        assert is_refused(ask(operation, {header: value}), operation, header), (operation, header)
+
+
+@pytest.mark.parametrize("version", ["presign", "presign_version_two"])
+def test_a_presigned_query_is_held_to_the_same(wire: Wire, s3: Any, bucket: str, version: str) -> None:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"kept")
+    for header, value, status in (
+        ("x-amz-bypass-governance-retention", "true", 501),
+        ("X-Amz-Mfa", "serial 123456", 501),
+        ("x-amz-unheard-of", "1", 501),
+        ("x-amz-user-agent", "1", 204),
+    ):
+        name = header if version == "presign" else header.lower()
+        if version == "presign":
+            url = wire.presign("DELETE", f"/{bucket}/k", f"{name}={value.replace(' ', '%20')}")
+        else:
+            url = wire.presign_version_two("DELETE", f"/{bucket}/k", headers={name: value})
+        assert wire.send("DELETE", url, {"Host": wire.netloc}).status == status, header

@@ -98,8 +98,10 @@ impl Ballast {
         if self.held() == 0 {
             return false;
         }
-        let removed = self.fs.remove(&self.path()).is_ok();
+        let removed = self.fs.remove(&self.path());
+        let removed = removed.inspect_err(|error| tracing::error!(%error, "The ballast could not be removed")).is_ok();
         if removed {
+            tracing::warn!("The disk is full: the ballast was removed to make room");
             self.held.store(0, Ordering::Release);
             // Some file systems give blocks out again only when it is durable that they are free.
             let _ = self.fs.sync_dir(&self.data);
@@ -156,7 +158,12 @@ impl Shared {
     pub(super) fn make_spare(&self) -> Result<()> {
         match self.spares.make() {
             Err(Error::StorageFull) if self.ballast.give_up() => self.spares.make(),
-            made => made,
+            // Health reports a full disk.
+            made @ (Ok(()) | Err(Error::StorageFull)) => made,
+            Err(error) => {
+                tracing::warn!(%error, "The next log file could not be prepared: the next full one will wait for it");
+                Err(error)
+            }
         }
     }
 

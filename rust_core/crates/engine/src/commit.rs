@@ -361,9 +361,10 @@ impl Committer {
         if self.log.needs_fail_over() || self.log.position() != self.durable {
             return;
         }
-        match self.log.roll().and_then(|()| self.log.sync()) {
+        let sealed = self.log.roll().and_then(|()| self.log.sync());
+        match sealed.inspect_err(|error| tracing::warn!(%error, "The log file could not be sealed")) {
             Ok(()) => self.durable = self.log.position(),
-            Err(_) if self.log.needs_fail_over() && self.log.fail_over(&self.durable).is_err() => {
+            Err(_) if self.log.needs_fail_over() && self.fail_over().is_err() => {
                 self.stop("writing the log failed and no new file could be made");
             }
             Err(_) => {}
@@ -445,6 +446,7 @@ impl Committer {
             *answer = Err(Failure::Engine(error.clone()));
         }
         self.failures += 1;
+        tracing::warn!(%error, failures = self.failures, "A batch failed: none of its writes took effect");
         let promised = std::mem::take(&mut self.promised);
         self.batch.clear();
         self.records.clear();
@@ -469,10 +471,16 @@ impl Committer {
             if self.failures >= FAILURES_MAX {
                 return self.stop("writing the log failed twice in a row");
             }
-            if self.log.fail_over(&self.durable).is_err() {
+            if self.fail_over().is_err() {
                 self.stop("writing the log failed and no new file could be made");
             }
         }
+    }
+
+    /// Goes on in a new log file.
+    fn fail_over(&mut self) -> Result<()> {
+        let continued = self.log.fail_over(&self.durable);
+        continued.inspect_err(|error| tracing::error!(%error, "No new log file could be made"))
     }
 
     fn stop(&self, reason: &'static str) {

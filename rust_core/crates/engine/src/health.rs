@@ -106,7 +106,10 @@ impl Shared {
 
     /// Something that was stored is damaged. Changes nothing but what `health` says.
     pub(super) fn note_damage(&self, part: Part, cause: Cause) {
-        self.troubles.damage.lock().entry(part).or_insert(cause);
+        let known = self.troubles.damage.lock().entry(part).or_insert_with(|| cause.clone()).clone();
+        if known != cause {
+            tracing::error!(part = ?part, %cause, "There is more damage: `orcas fsck` tells what is affected");
+        }
     }
 
     /// The part is whole again.

@@ -43,7 +43,8 @@ impl StoreKeys {
         let lost = |read: &Result<Self>| matches!(read, Err(Error::Missing { .. }));
         let established = !lost(&copies[0].1);
         if let Some(keys) = copies.iter().find_map(|(_, read)| read.as_ref().ok()).cloned() {
-            if copies[1].1.is_err() {
+            if let Err(error) = &copies[1].1 {
+                tracing::warn!(%error, "A copy of the keys was lost and is written again");
                 keys.write(fs, dir, &copies[1].0)?;
             }
             return Ok(Self { established, ..keys });

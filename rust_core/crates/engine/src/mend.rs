@@ -111,14 +111,19 @@ pub(super) fn run(shared: &Arc<Shared>, logs: &LogFiles) {
             return give_up(shared, Cause::new(TOO_OFTEN, reason));
         }
         // Should it fail, whoever comes upon the damage after a restart asks again.
-        let _ = mark(&*shared.fs, &shared.options.data);
-        tell(shared, Cause::new(UNDER_WAY, reason));
+        let marked = mark(&*shared.fs, &shared.options.data);
+        let _ = marked.inspect_err(|error| tracing::warn!(%error, "The damaged index could not be marked"));
+        tell(shared, Cause::new(UNDER_WAY, Arc::clone(&reason)));
         let rebuilt = match rebuild(shared, logs) {
             Err(Error::StorageFull) if shared.make_room() => rebuild(shared, logs),
             done => done,
         };
         match rebuilt {
-            Ok(()) => built.push_back(now),
+            Ok(()) => {
+                let seconds = shared.clock.monotonic().saturating_sub(now).as_secs_f64();
+                tracing::warn!(%reason, seconds, "The index was damaged and has been rebuilt from the log");
+                built.push_back(now);
+            }
             Err(Error::Closed) => return,
             Err(Error::StorageFull) => {
                 tell(shared, NO_ROOM.into());
@@ -211,7 +216,8 @@ fn take_over(shared: &Shared, mut follower: Follower<'_>, index: Index, path: &P
     // What was asked for meanwhile was about the old one.
     shared.mending.state.lock().wanted = shared.index.damage();
     // If it stays, the next start builds the index once more.
-    let _ = unmark(&*shared.fs, &shared.options.data);
+    let unmarked = unmark(&*shared.fs, &shared.options.data);
+    let _ = unmarked.inspect_err(|error| tracing::warn!(%error, "The next start will rebuild the index once more"));
     shared.note_mended(Part::Index);
     // From the old one the filter may not have been filled.
     shared.request(Task::Heads);

@@ -174,7 +174,8 @@ impl Engine {
             let _ = maintenance.join();
             // Without it the next start replays nothing either: the index is complete. With it everything stands in one file,
             // whose pages a start can look at.
-            let _ = shared.index.truncate_wal();
+            let emptied = shared.index.truncate_wal();
+            let _ = emptied.inspect_err(|error| tracing::warn!(%error, "The index was closed with a write-ahead log"));
             // From what the log has just given back: the next start may find nothing else.
             shared.ballast.fill(0);
         }
@@ -192,7 +193,11 @@ impl Drop for Engine {
 fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean: bool) {
     if unclean {
         // What is found is told to whoever builds it anew.
-        let _ = shared.index.quick_check();
+        if let Err(error) = shared.index.quick_check()
+            && !matches!(error, Error::IndexDamaged { .. })
+        {
+            tracing::warn!(%error, "The index could not be checked after a crash: `orcas fsck` does it");
+        }
     }
     for task in tasks {
         match task {
@@ -200,9 +205,13 @@ fn maintain(shared: &Shared, tasks: &crossbeam_channel::Receiver<Task>, unclean:
             Task::Spare => drop(shared.make_spare()),
             Task::Ballast => shared.fill_ballast(),
             // A later one will do as well; meanwhile the WAL grows.
-            Task::Checkpoint => drop(shared.index.checkpoint()),
+            Task::Checkpoint => drop(shared.index.checkpoint().inspect_err(
+                |error| tracing::warn!(%error, "A checkpoint of the index failed: its write-ahead log grows"),
+            )),
             // Without the filter everything counts as maybe known.
-            Task::Heads => drop(fill(shared)),
+            Task::Heads => drop(fill(shared).inspect_err(
+                |error| tracing::warn!(%error, "The filter of known content could not be filled: uploads cost more"),
+            )),
             Task::Stop => return,
         }
     }

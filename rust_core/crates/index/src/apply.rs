@@ -50,7 +50,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // An open bulk transaction must not stay behind on a connection that others use.
         if self.bulk.as_ref().is_some_and(|bulk| bulk.pending > 0) {
-            let _ = with(&self.shared, self.conn.as_ref(), |conn| Ok(conn.execute_batch("ROLLBACK")?));
+            let undone = with(&self.shared, self.conn.as_ref(), |conn| Ok(conn.execute_batch("ROLLBACK")?));
+            let _ = undone.inspect_err(|error| tracing::warn!(%error, "A transaction of the index stayed open"));
         }
         self.shared.writer_out.store(false, Ordering::Release);
     }

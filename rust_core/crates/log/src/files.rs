@@ -303,14 +303,17 @@ impl LogFiles {
     pub(super) fn abandoned(&self, number: u64, sealed: bool) {
         if !sealed {
             // Void, whether or not it goes now: the next start removes it.
-            let _ = self.shared.place.fs.remove(&self.path(number));
+            let removed = self.shared.place.fs.remove(&self.path(number));
+            let _ =
+                removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
             return self.released(number);
         }
         if let Some(claim) = self.shared.state.lock().claims.get_mut(&number) {
             claim.state = ClaimState::Abandoned;
         }
         // If it cannot go now, the claim stays and the next compaction of these files tries again.
-        let _ = self.remove(number);
+        let removed = self.remove(number);
+        let _ = removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
     }
 
     /// A compaction ends without having made a file.

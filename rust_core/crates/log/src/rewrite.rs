@@ -111,7 +111,9 @@ impl Drop for LogRewrite {
     fn drop(&mut self) {
         if !self.in_force {
             // A leftover is void: it has no header.
-            let _ = self.fs.remove(&file_path(&self.options.dir, self.header.number));
+            let removed = self.fs.remove(&file_path(&self.options.dir, self.header.number));
+            let _ =
+                removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
         }
     }
 }

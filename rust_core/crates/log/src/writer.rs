@@ -396,6 +396,7 @@ impl Log {
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
         self.current = Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header };
         self.failed = None;
+        tracing::debug!(file = self.position.file, "The log continues in a new file");
         Ok(())
     }
 

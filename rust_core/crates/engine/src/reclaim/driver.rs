@@ -15,6 +15,8 @@ use orcas_log::{LogFiles, size_at};
 const REST: Duration = Duration::from_secs(2);
 /// Between two looks for memory that lies unused.
 const TIDY_AFTER: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 0 } else { 4 });
+/// Between two lines of the log about what it does by itself.
+const TOLD_AFTER: Duration = Duration::from_secs(60);
 /// Between two looks at a commit, the index or a reader that is waited for.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// The longest one step may be paid for, so that a request is noticed.
@@ -61,6 +63,10 @@ impl Reclaimed {
             log_files: self.log_files - before.log_files,
             packs: self.packs - before.packs,
         }
+    }
+
+    fn freed(self) -> bool {
+        self.punched_bytes > 0 || self.log_files > 0 || self.packs > 0
     }
 }
 
@@ -165,6 +171,7 @@ impl Handle {
 pub(crate) fn run(shared: &Arc<Shared>, logs: LogFiles) {
     let mut reclaimer = Reclaimer::new(Arc::clone(shared), logs, Arc::clone(&shared.reclaim.done));
     let mut tidied = shared.clock.monotonic();
+    let mut told = (Reclaimed::default(), tidied);
     loop {
         let now = shared.clock.monotonic();
         if now.saturating_sub(tidied) >= TIDY_AFTER {
@@ -175,6 +182,7 @@ pub(crate) fn run(shared: &Arc<Shared>, logs: LogFiles) {
             let answer = on_demand(shared, &mut reclaimer, request.effort);
             reclaimer.unlimited();
             shared.reclaim.waiting.lock().busy = false;
+            tell(shared, &mut told.0);
             // Who asked may have gone.
             let _ = request.answer.send(answer);
         }
@@ -182,6 +190,10 @@ pub(crate) fn run(shared: &Arc<Shared>, logs: LogFiles) {
         let pause = match reclaimer.step(&policy) {
             Ok(Step::Idle) => {
                 shared.reclaim.waiting.lock().failed = None;
+                if now.saturating_sub(told.1) >= TOLD_AFTER {
+                    told.1 = now;
+                    tell(shared, &mut told.0);
+                }
                 REST
             }
             Ok(Step::Waiting) => PATIENCE * 5,
@@ -189,13 +201,26 @@ pub(crate) fn run(shared: &Arc<Shared>, logs: LogFiles) {
             // What found no room is tried again with more.
             Err(Error::StorageFull) if shared.make_room() => PATIENCE,
             Err(error) => {
-                shared.reclaim.waiting.lock().failed = Some(error.to_string().into());
+                let before = shared.reclaim.waiting.lock().failed.replace(error.to_string().into());
+                if before.is_none() {
+                    tracing::warn!(%error, "Reclamation failed and is tried again: run `orcas fsck` if it goes on");
+                }
                 REST * 5
             }
         };
         if !pause.is_zero() && shared.reclaim.rest(pause, true) || shared.reclaim.waiting.lock().stopped {
-            return;
+            return tell(shared, &mut told.0);
         }
+    }
+}
+
+/// Says in the log what was freed since `told`.
+fn tell(shared: &Shared, told: &mut Reclaimed) {
+    let total = *shared.reclaim.done.lock();
+    let Reclaimed { blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs } = total.since(*told);
+    if total.since(*told).freed() {
+        *told = total;
+        tracing::info!(blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs, "Space was reclaimed");
     }
 }
 

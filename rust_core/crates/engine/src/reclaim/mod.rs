@@ -227,8 +227,14 @@ impl Reclaimer {
         }
         // What cannot be removed is not tried again: it may be gone already, and the next start removes it.
         match self.graves.swap_remove(at).1 {
-            Grave::Log(file) => self.logs.remove(file)?,
-            Grave::Pack(pack) => self.shared.packs.retire(pack)?,
+            Grave::Log(file) => {
+                self.logs.remove(file)?;
+                tracing::debug!(file, "A log file was reclaimed");
+            }
+            Grave::Pack(pack) => {
+                self.shared.packs.retire(pack)?;
+                tracing::debug!(pack, "A pack was reclaimed");
+            }
             Grave::Blobs(blobs) => self.shared.pins.forget(&blobs),
             Grave::Moved(_) => {}
         }

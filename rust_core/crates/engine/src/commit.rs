@@ -361,13 +361,12 @@ impl Committer {
         if self.log.needs_fail_over() || self.log.position() != self.durable {
             return;
         }
-        let sealed = self.log.roll().and_then(|()| self.log.sync());
-        match sealed.inspect_err(|error| tracing::warn!(%error, "The log file could not be sealed")) {
+        match self.log.roll().and_then(|()| self.log.sync()) {
             Ok(()) => self.durable = self.log.position(),
-            Err(_) if self.log.needs_fail_over() && self.fail_over().is_err() => {
+            Err(_) if self.log.needs_fail_over() && self.log.fail_over(&self.durable).is_err() => {
                 self.stop("writing the log failed and no new file could be made");
             }
-            Err(_) => {}
+            Err(error) => tracing::warn!(%error, "The log file could not be sealed"),
         }
     }
 
@@ -452,8 +451,7 @@ impl Committer {
         self.records.clear();
         self.unsynced.clear();
         self.births.clear();
-        self.unsynced_bytes = 0;
-        self.unsynced_objects = 0;
+        (self.unsynced_bytes, self.unsynced_objects) = (0, 0);
         self.fresh.clear();
         self.objects = 0;
         self.deadline = None;
@@ -471,16 +469,10 @@ impl Committer {
             if self.failures >= FAILURES_MAX {
                 return self.stop("writing the log failed twice in a row");
             }
-            if self.fail_over().is_err() {
+            if self.log.fail_over(&self.durable).is_err() {
                 self.stop("writing the log failed and no new file could be made");
             }
         }
-    }
-
-    /// Goes on in a new log file.
-    fn fail_over(&mut self) -> Result<()> {
-        let continued = self.log.fail_over(&self.durable);
-        continued.inspect_err(|error| tracing::error!(%error, "No new log file could be made"))
     }
 
     fn stop(&self, reason: &'static str) {

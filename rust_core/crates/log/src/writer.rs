@@ -297,7 +297,8 @@ impl Log {
     /// header becomes durable with the first sync in it; until then a restart finds the old file in force.
     pub fn fail_over(&mut self, end: &LogPosition) -> Result<()> {
         debug_assert!(end.sequence <= self.position.sequence);
-        self.continue_after(end.clone())
+        let continued = self.continue_after(end.clone());
+        continued.inspect_err(|error| tracing::error!(%error, "No new log file could be made"))
     }
 
     /// Makes every batch appended so far durable and continues in a new file, so that the present one is sealed;

@@ -19,6 +19,7 @@ from orcas.config import child_environment
 CONTENT = b"some bytes that are easy to find in a file. " * 200
 LARGE = b"other bytes that are easy to find as well. " * 20_000
 PATIENCE_SECONDS = 20
+PAGE = 4096
 SCRUB = {"ORCAS_SCRUB_BYTES_PER_SEC": "1000000000"}
 
 
@@ -44,10 +45,12 @@ def damage(store: Path, content: bytes) -> Path:
     raise AssertionError("the content is not on disk")
 
 
-def garble_index(store: Path) -> None:
-    """Overwrite the first pages of the index."""
-    with (store / "index.db").open("r+b") as file:
-        file.write(b"garbage!" * 2048)
+def garble_index(store: Path, begin: int = 0) -> None:
+    """Overwrite the index, from this byte on."""
+    path = store / "index.db"
+    with path.open("r+b") as file:
+        file.seek(begin)
+        file.write(b"garbage!" * ((path.stat().st_size - begin) // 8))
 
 
 def awaited(lines: Callable[[], list[Any]]) -> list[Any]:
@@ -62,7 +65,7 @@ def no_secrets(running: Running, store: Path) -> None:
     """Neither the root key nor a key of the store has been logged, in any form."""
     text = running.text()
     assert SECRET_KEY not in text
-    for path in store.glob("*.key*"):
+    for path in [store / "store.keys", store / "store.keys.copy"]:
         key = path.read_bytes()
         for begin in range(0, len(key) - 16, 8):
             piece = key[begin : begin + 16]
@@ -125,6 +128,26 @@ def test_a_start_says_why_it_rebuilt_the_index_and_that_before_it_is_ready(store
         assert line["reason"]
         assert messages.index(line["message"]) < messages.index("Ready")
         assert running.wire("GET", "/bucket/a%20key").body == CONTENT
+        assert running.stop() == 0
+        no_secrets(running, store)
+
+
+def test_an_index_that_is_rebuilt_while_it_serves_is_told(store: Path) -> None:
+    with serving(store.parent, level="info", form="json") as running:
+        for number in range(200):
+            assert running.wire("PUT", f"/bucket/{number:0300}").status == 200
+        assert running.stop() == 0
+    with serving(store.parent, level="info", form="json") as running:
+        garble_index(store, PAGE)
+
+        def told() -> list[dict[str, Any]]:
+            running.wire("GET", "/bucket")
+            return [line for line in running.lines() if line["logger"] == "orcas.engine"]
+
+        [line] = awaited(told)
+        assert line["message"] == "The index was damaged and has been rebuilt from the log"
+        assert (line["level"], line["thread"]) == ("warning", "orcas-mend")
+        assert running.wire("GET", "/bucket").status == 200
         assert running.stop() == 0
         no_secrets(running, store)
 

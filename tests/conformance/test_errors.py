@@ -27,7 +27,8 @@ def check_document(answer: Answer, path: str) -> None:
     [
         ("GET", "/{bucket}/none", "", 404, "NoSuchKey"),
         ("GET", "/{bucket}-none/k", "", 404, "NoSuchBucket"),
-        ("GET", "/{bucket}", "acl", 501, "NotImplemented"),
+        ("GET", "/{bucket}", "cors", 404, "NoSuchCORSConfiguration"),
+        ("GET", "/{bucket}/k", "torrent", 501, "NotImplemented"),
         ("GET", "/{bucket}", "bogus", 400, "InvalidArgument"),
         ("GET", "/{bucket}", "max-keys=x", 400, "InvalidArgument"),
         ("GET", "/{bucket}/k", "uploadId=none", 404, "NoSuchUpload"),

@@ -150,17 +150,11 @@ fn compare_list(bucket: BucketId, keys: Vec<(Bytes, String)>, wanted: &State, se
 }
 
 fn compare_uploads(lines: Vec<(Bytes, String)>, wanted: &State, seen: &mut Seen) {
-    let mut expected = wanted.uploads.iter();
-    for upload in lines {
-        loop {
-            match expected.next() {
-                Some(due) if *due == upload => break,
-                Some((key, _)) => seen.absent.push(String::from_utf8_lossy(key).into_owned()),
-                None => return seen.wrong(|| format!("upload {upload:?}")),
-            }
-        }
+    let absent = wanted.uploads.iter().filter(|due| !lines.contains(due));
+    seen.absent.extend(absent.map(|(key, _)| String::from_utf8_lossy(key).into_owned()));
+    for upload in lines.iter().filter(|upload| !wanted.uploads.contains(upload)) {
+        seen.wrong(|| format!("upload {upload:?}"));
     }
-    seen.absent.extend(expected.map(|(key, _)| String::from_utf8_lossy(key).into_owned()));
 }
 
 fn compare_part(handle: &Handle, bucket: &Bucket, key: &Bytes, part: &Part, wanted: &State, seen: &mut Seen) {

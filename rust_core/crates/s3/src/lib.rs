@@ -4,8 +4,10 @@
 //! query parameter, limit and message of the S3 API has its one home below.
 #![forbid(unsafe_code)]
 
+pub mod attributes;
 pub mod checksums;
 pub mod conditions;
+pub mod configurations;
 pub mod errors;
 pub mod extensions;
 pub mod format;

@@ -5,6 +5,7 @@
 
 mod abort_multipart_upload;
 mod complete_multipart_upload;
+mod confirm_configuration;
 mod copy_object;
 mod create_bucket;
 mod create_multipart_upload;
@@ -13,6 +14,7 @@ mod delete_object;
 mod delete_objects;
 mod get_bucket_location;
 mod get_object;
+mod get_object_attributes;
 mod head_bucket;
 mod instant_upload;
 mod list_buckets;
@@ -22,6 +24,7 @@ mod list_parts;
 mod move_object;
 mod put_bucket_settings;
 mod put_object;
+mod read_configuration;
 mod rename_object;
 mod upload_part;
 mod upload_part_copy;
@@ -53,21 +56,72 @@ const ROWS: &[Row] = &[
     row::<create_bucket::CreateBucket>(Name::CreateBucket),
     row::<create_multipart_upload::CreateMultipartUpload>(Name::CreateMultipartUpload),
     row::<delete_bucket::DeleteBucket>(Name::DeleteBucket),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketCors),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketEncryption),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketLifecycle),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketPolicy),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketReplication),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketTagging),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketWebsite),
     row::<delete_object::DeleteObject>(Name::DeleteObject),
+    row::<confirm_configuration::ConfirmConfiguration<true>>(Name::DeleteObjectTagging),
     row::<delete_objects::DeleteObjects>(Name::DeleteObjects),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAbac),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAccelerateConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAcl),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAnalyticsConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketCors),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketEncryption),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketIntelligentTieringConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketInventoryConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketLifecycleConfiguration),
     row::<get_bucket_location::GetBucketLocation>(Name::GetBucketLocation),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketLogging),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetadataConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetadataTableConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetricsConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketNotificationConfiguration),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketOwnershipControls),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketPolicy),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketPolicyStatus),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketReplication),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketRequestPayment),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketTagging),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketVersioning),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketWebsite),
     row::<get_object::GetObject>(Name::GetObject),
-    row::<get_object::GetObject>(Name::HeadObject),
+    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectAcl),
+    row::<get_object_attributes::GetObjectAttributes>(Name::GetObjectAttributes),
+    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectLegalHold),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetObjectLockConfiguration),
+    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectRetention),
+    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectTagging),
+    row::<read_configuration::ReadBucketConfiguration>(Name::GetPublicAccessBlock),
     row::<head_bucket::HeadBucket>(Name::HeadBucket),
+    row::<get_object::GetObject>(Name::HeadObject),
     row::<instant_upload::InstantUpload>(Name::InstantUpload),
+    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketAnalyticsConfigurations),
+    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketIntelligentTieringConfigurations),
+    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketInventoryConfigurations),
+    row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketMetricsConfigurations),
     row::<list_buckets::ListBuckets>(Name::ListBuckets),
     row::<list_multipart_uploads::ListMultipartUploads>(Name::ListMultipartUploads),
+    row::<list_objects::ListObjectVersions>(Name::ListObjectVersions),
     row::<list_objects::ListObjects>(Name::ListObjects),
     row::<list_objects::ListObjectsV2>(Name::ListObjectsV2),
     row::<list_parts::ListParts>(Name::ListParts),
     row::<move_object::MoveObject>(Name::MoveObject),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAbac),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAcl),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketLogging),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketNotificationConfiguration),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketOwnershipControls),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketRequestPayment),
     row::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
     row::<put_object::PutObject>(Name::PutObject),
+    row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectAcl),
+    row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectTagging),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutPublicAccessBlock),
     row::<rename_object::RenameObject>(Name::RenameObject),
     row::<upload_part::UploadPart>(Name::UploadPart),
     row::<upload_part_copy::UploadPartCopy>(Name::UploadPartCopy),
@@ -105,8 +159,23 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_objects_and_single_deletions_take_a_version() {
+    fn what_is_about_one_object_and_overwrites_nothing_takes_a_version() {
         let takes: Vec<&str> = ROWS.iter().filter(|row| row.understood.version_id).map(|row| row.name.name()).collect();
-        assert_eq!(takes, ["DeleteObject", "GetObject", "HeadObject"]);
+        assert_eq!(
+            takes,
+            [
+                "DeleteObject",
+                "DeleteObjectTagging",
+                "GetObject",
+                "GetObjectAcl",
+                "GetObjectAttributes",
+                "GetObjectLegalHold",
+                "GetObjectRetention",
+                "GetObjectTagging",
+                "HeadObject",
+                "PutObjectAcl",
+                "PutObjectTagging",
+            ]
+        );
     }
 }

@@ -5,7 +5,7 @@
 use super::XmlWriter;
 use crate::query::{
     Continuation, KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery,
-    ListUploadsQuery,
+    ListUploadsQuery, ListVersionsQuery,
 };
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_http::percent_encode_into;
@@ -34,7 +34,8 @@ pub fn page_room(entries: u16) -> usize {
     512 + usize::from(entries) * ENTRY_LEN
 }
 
-fn owner(xml: &mut XmlWriter, element: &str, owner: &Owner<'_>) {
+/// Appends an owner as the element `element`.
+pub fn write_owner(xml: &mut XmlWriter, element: &str, owner: &Owner<'_>) {
     xml.open(element);
     xml.text("ID", owner.id.as_bytes());
     xml.text("DisplayName", owner.display_name.as_bytes());
@@ -106,18 +107,22 @@ impl Listing {
     }
 }
 
-/// Which of the two object listings is written.
-enum Version {
+/// Which of the three object listings is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
     One,
     Two,
+    Versions,
 }
 
-/// ListBucketResult of both versions: `v1` or `v2` with the memory to write in, then entries and prefixes in order,
-/// then `end`.
+/// ListBucketResult of both versions, and ListVersionsResult: `v1`, `v2` or `versions` with the memory to write in, then
+/// entries and prefixes in order, then `end`.
 pub struct ObjectList<'a> {
     listing: Listing,
-    version: Version,
+    kind: Kind,
     owner: Option<Owner<'a>>,
+    /// The last that was written is a common prefix.
+    ends_with_prefix: bool,
 }
 
 impl<'a> ObjectList<'a> {
@@ -126,7 +131,7 @@ impl<'a> ObjectList<'a> {
         let mut listing = Listing::begin(out, "ListBucketResult", ("Name", bucket), &query.keys);
         listing.name("Marker", query.marker.as_deref().unwrap_or_default());
         listing.xml.number("MaxKeys", u64::from(query.keys.max));
-        Self { listing, version: Version::One, owner: Some(owner) }
+        Self { listing, kind: Kind::One, owner: Some(owner), ends_with_prefix: false }
     }
 
     /// The second version shows the owner only when asked.
@@ -139,14 +144,29 @@ impl<'a> ObjectList<'a> {
             listing.name("StartAfter", start_after);
         }
         listing.xml.number("MaxKeys", u64::from(query.keys.max));
-        Self { listing, version: Version::Two, owner: query.fetch_owner.then_some(owner) }
+        Self { listing, kind: Kind::Two, owner: query.fetch_owner.then_some(owner), ends_with_prefix: false }
+    }
+
+    /// The versions of a bucket whose objects have one version each, the null version.
+    pub fn versions(out: Vec<u8>, bucket: &str, query: &ListVersionsQuery, owner: Owner<'a>) -> Self {
+        let mut listing = Listing::begin(out, "ListVersionsResult", ("Name", bucket), &query.keys);
+        listing.name("KeyMarker", query.key_marker.as_deref().unwrap_or_default());
+        listing.xml.text("VersionIdMarker", query.version_id_marker.as_deref().unwrap_or_default());
+        listing.xml.number("MaxKeys", u64::from(query.keys.max));
+        Self { listing, kind: Kind::Versions, owner: Some(owner), ends_with_prefix: false }
     }
 
     pub fn entry(&mut self, entry: &ObjectEntry<'_>) {
         let Listing { xml, names, count, .. } = &mut self.listing;
         *count += 1;
-        xml.open("Contents");
+        self.ends_with_prefix = false;
+        let element = if self.kind == Kind::Versions { "Version" } else { "Contents" };
+        xml.open(element);
         names.write(xml, "Key", entry.key);
+        if self.kind == Kind::Versions {
+            xml.plain("VersionId", "null");
+            xml.boolean("IsLatest", true);
+        }
         xml.time("LastModified", entry.modified_ms);
         xml.etag(&entry.etag);
         if let Some((algorithm, kind)) = entry.checksum {
@@ -155,23 +175,30 @@ impl<'a> ObjectList<'a> {
         }
         xml.number("Size", entry.size);
         if let Some(shown) = &self.owner {
-            owner(xml, "Owner", shown);
+            write_owner(xml, "Owner", shown);
         }
         xml.plain("StorageClass", "STANDARD");
-        xml.close("Contents");
+        xml.close(element);
     }
 
     pub fn prefix(&mut self, prefix: &[u8]) {
+        self.ends_with_prefix = true;
         self.listing.prefix(prefix);
     }
 
     /// Ends the page. `next` is the last key or prefix of a page that was cut; the first version names it to the
     /// client only when `delimited`, as S3 does.
     pub fn end(mut self, next: Option<&[u8]>, delimited: bool) -> Vec<u8> {
-        match (self.version, next) {
-            (Version::One, Some(last)) if delimited => self.listing.name("NextMarker", last),
-            (Version::One, _) => {}
-            (Version::Two, next) => {
+        match (self.kind, next) {
+            (Kind::One, Some(last)) if delimited => self.listing.name("NextMarker", last),
+            (Kind::One, _) | (Kind::Versions, None) => {}
+            (Kind::Versions, Some(last)) => {
+                self.listing.name("NextKeyMarker", last);
+                if !self.ends_with_prefix {
+                    self.listing.xml.plain("NextVersionIdMarker", "null");
+                }
+            }
+            (Kind::Two, next) => {
                 self.listing.xml.number("KeyCount", self.listing.count);
                 if let Some(last) = next {
                     self.listing.xml.plain("NextContinuationToken", &Continuation::token_after(last));
@@ -212,8 +239,8 @@ impl<'a> UploadList<'a> {
         xml.open("Upload");
         names.write(xml, "Key", entry.key);
         xml.text("UploadId", entry.upload_id.as_bytes());
-        owner(xml, "Initiator", &self.owner);
-        owner(xml, "Owner", &self.owner);
+        write_owner(xml, "Initiator", &self.owner);
+        write_owner(xml, "Owner", &self.owner);
         xml.plain("StorageClass", "STANDARD");
         xml.time("Initiated", entry.initiated_ms);
         if let Some((algorithm, kind)) = entry.checksum {
@@ -265,8 +292,8 @@ impl PartList {
         xml.text("Bucket", bucket.as_bytes());
         xml.text("Key", key);
         xml.text("UploadId", &query.upload_id);
-        owner(&mut xml, "Initiator", shown);
-        owner(&mut xml, "Owner", shown);
+        write_owner(&mut xml, "Initiator", shown);
+        write_owner(&mut xml, "Owner", shown);
         xml.plain("StorageClass", "STANDARD");
         if let Some((algorithm, kind)) = checksum {
             xml.plain("ChecksumAlgorithm", algorithm.name());
@@ -309,7 +336,7 @@ impl BucketList {
     pub fn begin(query: &ListBucketsQuery, shown: &Owner<'_>) -> Self {
         let mut xml = XmlWriter::document(512);
         xml.open_root("ListAllMyBucketsResult");
-        owner(&mut xml, "Owner", shown);
+        write_owner(&mut xml, "Owner", shown);
         xml.open("Buckets");
         let paged = query.max.is_some() || query.continuation.is_some() || query.region.is_some();
         let prefix = query.prefix.clone();

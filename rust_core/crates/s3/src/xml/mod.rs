@@ -3,6 +3,7 @@
 //! Values are bytes that a caller vouches to be UTF-8 (keys, names); anything else is written lossily. Knows nothing
 //! of the engine: callers hand over plain values.
 
+pub mod configurations;
 pub mod lists;
 mod parse;
 pub mod requests;
@@ -58,6 +59,13 @@ impl XmlWriter {
         self.out.extend_from_slice(name.as_bytes());
         self.out.extend_from_slice(b" xmlns=\"");
         self.out.extend_from_slice(NAMESPACE.as_bytes());
+        self.out.extend_from_slice(b"\">");
+    }
+
+    /// Opens the Grantee of an ACL. `kind` is its `xsi:type`.
+    pub fn open_grantee(&mut self, kind: &str) {
+        self.out.extend_from_slice(b"<Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"");
+        self.out.extend_from_slice(kind.as_bytes());
         self.out.extend_from_slice(b"\">");
     }
 

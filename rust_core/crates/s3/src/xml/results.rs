@@ -88,7 +88,8 @@ fn copied(root: &str, etag: &Etag, modified_ms: i64, checksum: Option<&ObjectChe
     xml.finish()
 }
 
-fn write_checksum(xml: &mut XmlWriter, checksum: Option<&ObjectChecksum>, show_type: bool) {
+/// Appends the checksum of an object or part, if there is one, in an element that names its algorithm.
+pub fn write_checksum(xml: &mut XmlWriter, checksum: Option<&ObjectChecksum>, show_type: bool) {
     if let Some(checksum) = checksum {
         xml.plain(checksum.checksum.algorithm().element(), &checksum.to_text());
         if show_type {

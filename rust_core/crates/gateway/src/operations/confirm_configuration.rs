@@ -1,0 +1,70 @@
+//! The operations that write a configuration, as far as they write what is so already: everything else is refused.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::body_plan::BodyPlan;
+use crate::intake::{Digests, Promise};
+use crate::pages::owner_of;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Request as _, Step};
+use orcas_record::Bucket;
+use orcas_s3::configurations::check_unchanged;
+use orcas_s3::support::Understood;
+use orcas_s3::{ErrorCode, S3Error};
+
+/// Of an object if `OBJECT`, else of a bucket.
+pub struct ConfirmConfiguration<const OBJECT: bool> {
+    bucket: Arc<Bucket>,
+    /// Of the object.
+    key: Option<Bytes>,
+    /// The value of `x-amz-acl`.
+    canned_acl: Option<Vec<u8>>,
+    /// A removal has no body, and answers 204.
+    removes: bool,
+}
+
+impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
+    const UNDERSTOOD: Understood = Understood { version_id: OBJECT, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = if OBJECT {
+            reading.object().map(|(bucket, key)| (bucket, Some(key)))?
+        } else {
+            (reading.bucket()?, None)
+        };
+        let canned_acl = reading.headers().get("x-amz-acl").map(<[u8]>::to_vec);
+        Ok(Self { bucket, key, canned_acl, removes: reading.head.method == b"DELETE" })
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        if self.removes {
+            return Ok(BodyPlan::None);
+        }
+        BodyPlan::document(Promise::of_document(reading.headers(), reading.payload)?)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, |call| call.confirm(&[])))
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, move |call| call.confirm(&content)))
+    }
+}
+
+impl<const OBJECT: bool> Call<ConfirmConfiguration<OBJECT>> {
+    fn confirm(&self, body: &[u8]) -> Result<Answer, Problem> {
+        let ConfirmConfiguration { bucket, key, canned_acl, removes } = &self.input;
+        if let Some(key) = key
+            && self.lane.engine.object(bucket.id, key)?.is_none()
+        {
+            return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());
+        }
+        check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket))?;
+        Ok(self.envelope.empty(if *removes { 204 } else { 200 }, HeaderBlock::new()))
+    }
+}

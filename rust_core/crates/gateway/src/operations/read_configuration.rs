@@ -1,0 +1,59 @@
+//! The operations that read a configuration of a bucket or of an object: none has one yet, and each answers what S3
+//! answers then.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::answer::{Answer, HeaderBlock};
+use crate::pages::{name_of, owner_of};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Request as _, Step};
+use orcas_record::Bucket;
+use orcas_s3::configurations;
+use orcas_s3::support::Understood;
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct ReadBucketConfiguration(Arc<Bucket>);
+
+impl Operation for ReadBucketConfiguration {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        reading.bucket().map(Self)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &call.input.0;
+        let document = configurations::of_bucket(call.operation(), name_of(bucket), &owner_of(bucket))?;
+        Ok(call.envelope.document(200, HeaderBlock::new(), document).into())
+    }
+}
+
+pub struct ReadObjectConfiguration {
+    bucket: Arc<Bucket>,
+    key: Bytes,
+}
+
+impl Operation for ReadObjectConfiguration {
+    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        Ok(Self { bucket, key })
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, Call::read))
+    }
+}
+
+impl Call<ReadObjectConfiguration> {
+    fn read(&self) -> Result<Answer, Problem> {
+        let ReadObjectConfiguration { bucket, key } = &self.input;
+        if self.lane.engine.object(bucket.id, key)?.is_none() {
+            return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());
+        }
+        let document = configurations::of_object(self.operation(), &owner_of(bucket))?;
+        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+    }
+}

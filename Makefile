@@ -1,6 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test thorough crash crash-long planted flips conformance bench bench-short instructions compare
-.PHONY: compare-short notebooks docs ci clean
+.PHONY: install run fmt lint test thorough fuzz fuzz-seeds crash crash-long planted flips conformance bench bench-short
+.PHONY: instructions compare compare-short notebooks docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -14,6 +14,10 @@ test:         ## all tests: Rust, then Python
 	bash .ci/run test
 thorough:     ## all tests, with every life and schedule: before a release
 	bash .ci/run thorough
+fuzz:         ## [FUZZ_SECONDS=1800] [FUZZ_TARGETS=names]: the fuzz targets with a new seed; findings in target/fuzz
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-1800} FUZZ_SEED=$${FUZZ_SEED:-0} bash .ci/run fuzz
+fuzz-seeds:   ## write the seeds in rust_core/fuzz/corpus anew
+	bash .ci/run fuzz-seeds
 crash:        ## only the tests that kill servers
 	bash .ci/run crash
 crash-long:   ## simulated power cuts and failing disks with new seeds, until Ctrl-C or CRASH_SECONDS

@@ -1,0 +1,191 @@
+//! Writes the seeds in `corpus`: what the encoders of this version write, and requests as clients send them.
+//!
+//! `make fuzz-seeds` runs it. Seeds that were written before are replaced; found inputs are kept elsewhere.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit, Mac};
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum, base64_encode};
+use orcas_fuzz::{ACCESS_KEY, NOW_S, Request, SECRET};
+use orcas_http::percent_encode_into;
+use orcas_record::*;
+use orcas_sigv4::Signer;
+use sha1::Sha1;
+
+#[path = "../../crates/record/src/samples.rs"]
+mod samples;
+
+/// Seeds by target and name.
+type Seeds = Vec<(&'static str, String, Vec<u8>)>;
+
+/// One record of every kind, the longest of several.
+fn records(seeds: &mut Seeds) {
+    let mut encoded: Vec<Vec<u8>> = Vec::new();
+    for record in samples::samples() {
+        let mut payload = vec![0];
+        payload[0] = encode(&record, &mut payload);
+        match encoded.iter_mut().find(|known| known[0] == payload[0]) {
+            Some(known) if known.len() < payload.len() => *known = payload,
+            Some(_) => {}
+            None => encoded.push(payload),
+        }
+    }
+    seeds.extend(encoded.into_iter().map(|payload| ("record", format!("kind-{:02}", payload[0]), payload)));
+}
+
+const GET: &str = "GET /photos/2026/a%20b.jpg?versionId=null&response-content-type=text%2Fplain\nhost: localhost:9000\n\
+                   range: bytes=0-99\nif-none-match: \"d41d8cd98f00b204e9800998ecf8427e\"\n\
+                   x-amz-checksum-mode: ENABLED\n";
+const PUT: &str = "PUT /photos/%C3%A9/k\nhost: localhost:9000\ncontent-length: 4\ncontent-type: text/plain\n\
+                   content-md5: hBotaJrYa9FhFEdFPCLG/g==\nx-amz-checksum-crc32c: yZRlqg==\nx-amz-meta-color: blue\n\
+                   if-match: *\n";
+const LIST: &str = "GET /?list-type=2&prefix=a%2F&delimiter=%2F&max-keys=7&encoding-type=url&fetch-owner=true&\
+                    continuation-token=AcmUZaph\nhost: photos.s3.example.com\n";
+const LIST_ONE: &str = "GET /photos?prefix=a&marker=b&max-keys=1000\nhost: localhost\n";
+const BUCKETS: &str = "GET /?max-buckets=20&prefix=p\nhost: s3.example.com:443\n";
+const UPLOADS: &str = "GET /photos?uploads&key-marker=a&upload-id-marker=b\nhost: localhost\n";
+const COPY: &str = "PUT /photos/to?partNumber=3&uploadId=0123456789abcdef\nhost: localhost\n\
+                    x-amz-copy-source: /photos/from%2Fhere+there?versionId=null\nx-amz-copy-source-range: bytes=5-9\n\
+                    x-amz-copy-source-if-match: \"d41d8cd98f00b204e9800998ecf8427e\"\n";
+const CREATE_UPLOAD: &str = "POST /photos/k?uploads\nhost: localhost\nx-amz-checksum-algorithm: CRC64NVME\n\
+                             x-amz-checksum-type: FULL_OBJECT\ncache-control: no-store\n";
+const COMPLETE: &str = "POST /photos/k?uploadId=0123456789abcdef\nhost: localhost\nx-amz-mp-object-size: 10485760\n\
+                        if-none-match: *\nx-amz-checksum-type: COMPOSITE\n";
+const RENAME: &str = "PUT /photos/new?renameObject\nhost: localhost\nx-amz-rename-source: old\n";
+
+fn requests(seeds: &mut Seeds) {
+    let all = [
+        ("get", GET),
+        ("put", PUT),
+        ("list", LIST),
+        ("list-one", LIST_ONE),
+        ("buckets", BUCKETS),
+        ("uploads", UPLOADS),
+        ("copy", COPY),
+        ("create-upload", CREATE_UPLOAD),
+        ("complete", COMPLETE),
+        ("rename", RENAME),
+    ];
+    seeds.extend(all.map(|(name, text)| ("request", name.to_owned(), text.into())));
+}
+
+fn documents(seeds: &mut Seeds) {
+    const TAG: &str = "d41d8cd98f00b204e9800998ecf8427e";
+    let all = [
+        (
+            "delete",
+            format!(
+                "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+                 <Object><Key> a&amp;b&#x1;&#10;</Key></Object><Object><Key>c</Key><VersionId>null</VersionId>\
+                 <ETag>\"{TAG}\"</ETag></Object><Quiet>true</Quiet></Delete>"
+            ),
+        ),
+        (
+            "complete",
+            format!(
+                "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{TAG}</ETag></Part><Part>\
+                 <ETag>&quot;{TAG}&quot;</ETag><PartNumber>10000</PartNumber><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>\
+                 </Part></CompleteMultipartUpload>"
+            ),
+        ),
+        (
+            "region",
+            "<x:CreateBucketConfiguration xmlns:x='u'><!-- c --><x:LocationConstraint> eu-west-1 <![CDATA[<]]>\
+             </x:LocationConstraint></x:CreateBucketConfiguration>"
+                .to_owned(),
+        ),
+    ];
+    seeds.extend(all.map(|(name, text)| ("documents", name.to_owned(), text.into_bytes())));
+}
+
+/// A request with the control bytes of the target in front: not to be signed, and no change.
+fn verified(name: &str, request: &Request) -> (&'static str, String, Vec<u8>) {
+    ("signature", name.to_owned(), [&[0, 0, 0, 0][..], &request.to_text()].concat())
+}
+
+/// Requests that are signed, in each of the three ways, and one to be signed by the target.
+fn signatures(seeds: &mut Seeds) {
+    let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", NOW_S).expect("a year of four digits");
+    let (get, put) = (Request::parse(GET.as_bytes()), Request::parse(PUT.as_bytes()));
+    let mut signed = put.clone();
+    let added = put.with_head(|head| signer.sign_request(head, "UNSIGNED-PAYLOAD")).expect("it can be signed");
+    signed.headers.extend(added.into_iter().map(|(name, value)| (name.into(), value.into())));
+    seeds.push(verified("header", &signed));
+
+    let mut presigned = get.clone();
+    presigned.query = get.with_head(|head| signer.presign(head, 600)).expect("it can be signed").into();
+    seeds.push(verified("presigned", &presigned));
+
+    let expires = NOW_S + 600;
+    let text = format!("GET\n\n\n{expires}\nx-amz-checksum-mode:ENABLED\n/photos/a?uploadId=x");
+    let mac = Hmac::<Sha1>::new_from_slice(SECRET).expect("a key of any length").chain_update(text).finalize();
+    let mut query = format!("uploadId=x&AWSAccessKeyId={ACCESS_KEY}&Expires={expires}&Signature=").into_bytes();
+    percent_encode_into(&mut query, base64_encode(&mac.into_bytes()).as_bytes(), false);
+    let mut two = Request::parse(b"GET /photos/a\nhost: localhost\nx-amz-checksum-mode: ENABLED\n");
+    two.query = query;
+    seeds.push(verified("version-two", &two));
+    for (how, name) in [(1, "to-sign"), (2, "to-presign")] {
+        seeds.push(("signature", name.to_owned(), [&[how, 1, 9, 32][..], GET.as_bytes()].concat()));
+    }
+}
+
+/// Bodies as clients frame them, without signatures, and content that the target frames and signs.
+fn bodies(seeds: &mut Seeds) {
+    let unsigned = b"\x00\x01\x05\x09\x03\x0a\x00a\r\n0123456789\r\n0\r\nx-amz-checksum-crc32:pmhBUw==\r\n\r\n";
+    let signed = b"\x03\x00\x05\x40\x03\x00\x00\x00\x10\x00\x01\x08twenty-three bytes long";
+    let trailed = b"\x03\x01\x05\x40\x03\x00\x00\x01\x80\x00\x20\x10twenty-three bytes long";
+    for (name, body) in [("unsigned", &unsigned[..]), ("signed", signed), ("signed-trailer", trailed)] {
+        seeds.push(("chunked", name.to_owned(), body.to_vec()));
+    }
+}
+
+/// What goes into the formats on disk: the targets build the files themselves, so that a few numbers do.
+fn files(seeds: &mut Seeds) {
+    for format in 0..6_u8 {
+        let bytes: Vec<u8> = [format].into_iter().chain((1..=200).map(|at: u8| at.wrapping_mul(37))).collect();
+        seeds.push(("frames", format!("format-{format}"), bytes));
+    }
+    // Magic and length behind an offset; class and length of a log frame behind its seal and offset.
+    let chunk = [&[2][..], &[0, 16, 0, 0, 0, 0, 0, 0], &[0; 4], b"CHNK", &[9, 0, 0, 0], &[7; 48], &[1, 2, 3]].concat();
+    seeds.push(("frames", "chunk".to_owned(), chunk));
+    let frame = [&[0][..], &[5; 40], &[0, 16, 0, 0, 0, 0, 0, 0], &[0; 4], &[7, 1, 0, 0, 44, 1, 0, 0], &[0; 4], &[3; 8]];
+    seeds.push(("frames", "frame".to_owned(), frame.concat()));
+
+    let changes: [(&str, &[u8]); 6] = [
+        ("none", &[0, 0]),
+        ("closed", &[1, 3]),
+        ("flip", &[0, 0, 1, 1, 0, 18, 4]),
+        ("cut", &[1, 0, 2, 0, 100, 20]),
+        ("resealed", &[0, 2, 1, 0, 9, 16, 1, 6, 0, 0, 0, 0]),
+        ("copied", &[0, 0, 3, 0, 0, 16, 1, 0, 16, 0, 32]),
+    ];
+    seeds.extend(changes.map(|(name, bytes)| ("log", name.to_owned(), bytes.to_vec())));
+    let copies: [(&str, &[u8]); 3] =
+        [("flipped", &[0b0011, 20, 1]), ("cut", &[0b1000, 100]), ("both", &[0b1111, 9, 1, 30, 2])];
+    seeds.extend(copies.map(|(name, bytes)| ("keys", name.to_owned(), bytes.to_vec())));
+    let logs: [(&str, &[u8]); 3] = [
+        ("damaged", &[0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 3, 1, 10, 2, 20, 3, 30, 4, 40, 15, 40, 16, 0, 0, 1]),
+        ("header", &[1, 0, 0, 0x37, 0x7f, 0x06, 0x82, 0, 0x2d, 0xe2, 0x18, 0, 0, 16, 0]),
+        ("remembered", &[2, 0, 1, 5, 3, 1, 5, 3, 1, 6, 1, 1, 7, 40, 3, 1, 9]),
+    ];
+    seeds.extend(logs.map(|(name, bytes)| ("wal", name.to_owned(), bytes.to_vec())));
+}
+
+fn main() -> std::io::Result<()> {
+    let mut seeds = Seeds::new();
+    for write in [records, requests, documents, signatures, bodies, files] {
+        write(&mut seeds);
+    }
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
+    if corpus.exists() {
+        std::fs::remove_dir_all(&corpus)?;
+    }
+    for (target, name, bytes) in &seeds {
+        let dir = corpus.join(target);
+        std::fs::create_dir_all(&dir)?;
+        std::fs::write(dir.join(name), bytes)?;
+    }
+    println!("{} seeds in {}", seeds.len(), corpus.display());
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! The XML documents of requests. What was read comes back when it is written as XML and read again, within the limits
+//! of the API and of memory.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use orcas_fuzz::bounded;
+use orcas_s3::xml::XmlWriter;
+use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket_region};
+
+/// Objects of one Delete document, and parts of one CompleteMultipartUpload.
+const DELETE_MAX: usize = 1000;
+const PARTS_MAX: usize = 10_000;
+
+/// Allocated bytes for each byte of a document: the shortest element, `<a/>`, becomes a node in vectors that double.
+const GROWTH_MAX: usize = 128;
+const ANY_MAX: usize = 16 * 1024;
+
+fn delete(body: &[u8]) {
+    let Ok(request) = DeleteRequest::parse(body) else { return };
+    assert!((1..=DELETE_MAX).contains(&request.entries.len()));
+    let mut out = XmlWriter::document(body.len());
+    out.open_root("Delete");
+    out.boolean("Quiet", request.quiet);
+    for entry in &request.entries {
+        assert!(!entry.key.is_empty() && std::str::from_utf8(&entry.key).is_ok());
+        out.open("Object");
+        out.text("Key", &entry.key);
+        if let Some(version) = &entry.version_id {
+            out.text("VersionId", version);
+        }
+        out.close("Object");
+    }
+    out.close("Delete");
+    let again = DeleteRequest::parse(&out.finish()).expect("what was written can be read");
+    assert_eq!(again.quiet, request.quiet);
+    assert_eq!(again.entries.len(), request.entries.len());
+    for (again, entry) in again.entries.iter().zip(&request.entries) {
+        assert_eq!((&again.key, &again.version_id), (&entry.key, &entry.version_id));
+    }
+}
+
+fn complete(body: &[u8]) {
+    let Ok(parts) = complete_multipart_upload(body) else { return };
+    assert!((1..=PARTS_MAX).contains(&parts.len()));
+    assert!(parts.iter().all(|part| (1..=PARTS_MAX).contains(&usize::from(part.number))));
+    assert!(parts.windows(2).all(|two| two[0].number < two[1].number));
+}
+
+fn region(body: &[u8]) {
+    let Ok(Some(region)) = create_bucket_region(body) else { return };
+    let mut out = XmlWriter::document(body.len());
+    out.open_root("CreateBucketConfiguration");
+    out.text("LocationConstraint", region.as_bytes());
+    out.close("CreateBucketConfiguration");
+    assert_eq!(create_bucket_region(&out.finish()), Ok(Some(region)));
+}
+
+fuzz_target!(|body: &[u8]| {
+    bounded(3 * (GROWTH_MAX * body.len() + ANY_MAX) + 3 * ANY_MAX, || {
+        delete(body);
+        complete(body);
+        region(body);
+    });
+});

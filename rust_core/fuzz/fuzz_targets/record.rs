@@ -1,0 +1,34 @@
+//! Payloads of log records: a kind, then the payload. What decodes encodes to the same bytes, and no length in a
+//! payload makes the decoder ask for memory that the payload does not account for.
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use orcas_fuzz::bounded;
+use orcas_record::{decode, decode_extents, encode, encode_extents, named_in};
+
+/// Allocated bytes for each byte of payload. User metadata is what grows most: an empty name with an empty value takes
+/// 4 bytes of payload and 64 of memory, in a vector that doubles.
+const GROWTH_MAX: usize = 64;
+const ANY_MAX: usize = 4096;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((kind, payload)) = data.split_first() else { return };
+    let payload = Bytes::copy_from_slice(payload);
+    let bytes_max = GROWTH_MAX * payload.len() + ANY_MAX;
+    if let Ok(record) = bounded(bytes_max, || decode(*kind, &payload)) {
+        let mut encoded = Vec::new();
+        assert_eq!(encode(&record, &mut encoded), *kind);
+        assert_eq!(encoded, payload, "{record:?}");
+        let length: usize = record.extents().len();
+        assert!(length <= payload.len());
+    }
+    if let Ok(extents) = bounded(bytes_max, || decode_extents(&payload)) {
+        let mut encoded = Vec::new();
+        encode_extents(&extents, &mut encoded);
+        assert_eq!(encoded, payload);
+    }
+    if let Some((_, key)) = named_in(*kind, &payload) {
+        assert!(payload.windows(key.len().max(1)).any(|window| window == key) || key.is_empty());
+    }
+});

@@ -36,7 +36,7 @@ SUITE_VARIABLES = {
     "ORCAS_SALVAGE_SEED", "ORCAS_SHARE",
 }  # fmt: skip
 
-CORE_USERS = {"edge.py", "store.py"}
+CORE_USERS = {"diagnostics.py", "edge.py", "store.py"}
 ENVIRONMENT_USERS = {"config.py", "clients.py"}
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|X" r"XX|HA" r"CK)\b")
 
@@ -90,7 +90,7 @@ def test_python_sole_users(path: Path) -> None:
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
         if any(name == "orcas._core" or name.startswith("orcas._core.") for name in names):
-            assert path.name in CORE_USERS, "only edge and store know the extension"
+            assert path.name in CORE_USERS, "only edge, store and diagnostics know the extension"
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv", "putenv"}:
             assert path.name in ENVIRONMENT_USERS, "settings come from orcas.config"
 
@@ -353,6 +353,11 @@ def logged_messages() -> dict[str, str]:
                 message = node.args[1] if node.func.attr == "log" else node.args[0]
                 texts = [part.value for part in ast.walk(message) if isinstance(part, ast.Constant)]
                 found |= {text: relative(path) for text in texts if isinstance(text, str)}
+    for path in RUST:
+        code = path.read_text(encoding="utf-8").split("\nmod tests {")[0]
+        found |= dict.fromkeys(
+            re.findall(r'tracing::(?:info|warn|error)!\([^;]*?"([^"]+)"\s*,?\s*\)', code), relative(path)
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""The data path of Orcas, in Rust. Only `orcas.edge` and `orcas.s3.store` import it."""
+"""The data path of Orcas, in Rust. Only `orcas.edge`, `orcas.s3.store` and `orcas.diagnostics` import it."""
 
 from os import PathLike
 from typing import Final, TypedDict, final, type_check_only
@@ -20,6 +20,8 @@ __all__ = [
     "Response",
     "StoreError",
     "check_store",
+    "collect_events",
+    "end_events",
     "format_content_length",
     "format_content_range",
     "format_etag",
@@ -30,6 +32,8 @@ __all__ = [
     "set_object_headers",
     "set_object_headers_with_content_type",
     "sign",
+    "take_events",
+    "wait_for_events",
 ]
 
 OPERATIONS: Final[list[str]]
@@ -38,6 +42,29 @@ OPERATIONS: Final[list[str]]
 FLOW_MORE: Final[int]
 FLOW_WAIT: Final[int]
 FLOW_STOP: Final[int]
+
+@type_check_only
+class Event(TypedDict):
+    """What a thread of the engine reports. `part` is its crate, `level` one of `logging`, `file` and `line` its source."""
+
+    part: str
+    level: int
+    file: str
+    line: int
+    message: str
+    fields: dict[str, str | int | float | bool]
+
+def collect_events(level: int) -> None:
+    """Collect events from this level of `logging` on, for `take_events`. Called again, it changes the level."""
+
+def wait_for_events() -> bool:
+    """Block until `take_events` has something. False after `end_events`."""
+
+def take_events() -> list[Event]:
+    """The events that nobody has taken yet, in order: at most 256, and lines that count what was left out."""
+
+def end_events() -> None:
+    """Free whoever blocks in `wait_for_events`. Events are collected as before."""
 
 class StoreError(Exception):
     """The store cannot be opened, read or closed in order. The message is one sentence."""

@@ -25,6 +25,7 @@ from orcas._core import (
     repair_store,
     sign,
 )
+from orcas.diagnostics import forwarded
 from orcas.errors import OrcasError, UnavailableError
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ _WORKERS_MIN: Final = 16
 _WORKERS_MAX: Final = 64
 
 
+@forwarded()
 def open_core(settings: Settings, snapshot: Snapshot) -> Core:
     """Open the store and start its threads. Blocks while the log is replayed.
 
@@ -100,6 +102,7 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
         raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None
 
 
+@forwarded()
 def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageReport]:
     """Open what is left of the store for reading, and say what is not whole. Blocks while everything is read.
 
@@ -145,6 +148,7 @@ def _options(settings: Settings) -> Options:
     }
 
 
+@forwarded()
 def check_closed(settings: Settings, progress: CheckProgress, order: CheckOrder) -> Report:
     """Check a store that nobody has open. Blocks; changes nothing.
 
@@ -157,6 +161,7 @@ def check_closed(settings: Settings, progress: CheckProgress, order: CheckOrder)
         raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None
 
 
+@forwarded()
 def repair_closed(settings: Settings, progress: CheckProgress, *, accept_loss: bool) -> Report:
     """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
 
@@ -169,6 +174,7 @@ def repair_closed(settings: Settings, progress: CheckProgress, *, accept_loss: b
         raise UnavailableError(f"The store in {settings.data} cannot be repaired: {error}.") from None
 
 
+@forwarded()
 def close_core(core: Core) -> None:
     """Finish what was submitted, flush, and give the store back. Blocks.
 

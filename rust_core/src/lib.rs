@@ -11,6 +11,7 @@ mod answer;
 mod checks;
 mod core;
 mod describe;
+mod diagnostics;
 mod digests;
 mod errors;
 mod format;
@@ -40,6 +41,10 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;
     module.add_function(wrap_pyfunction!(checks::repair_store, module)?)?;
     module.add_function(wrap_pyfunction!(tools::sign, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::collect_events, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::wait_for_events, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::take_events, module)?)?;
+    module.add_function(wrap_pyfunction!(diagnostics::end_events, module)?)?;
     module.add_function(wrap_pyfunction!(request::names_bucket, module)?)?;
     module.add_function(wrap_pyfunction!(digests::md5, module)?)?;
     module.add_function(wrap_pyfunction!(format::format_etag, module)?)?;

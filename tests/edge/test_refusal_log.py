@@ -2,89 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import os
 import signal
 import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from botocore.config import Config
 from botocore.exceptions import ClientError
-from tests.fixtures.signing import Identity, presigned_url, signed_headers
-from tests.fixtures.wire import Answer, Wire
-
-from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, child_environment
-
-ACCESS_KEY, SECRET_KEY = "operators-key", "a-secret-that-must-not-show"
-
-
-@dataclass
-class Running:
-    """`orcas serve` with its stderr in a file."""
-
-    process: subprocess.Popen[str]
-    url: str
-    stderr: Path
-    keys: tuple[str, str]
-
-    @property
-    def wire(self) -> Wire:
-        return Wire(self.url, Identity(*self.keys, "us-east-1"))
-
-    def client(self, **options: Any) -> Any:
-        """A boto3 client as users have it."""
-        access_key, secret_key = self.keys
-        settings = {"aws_access_key_id": access_key, "aws_secret_access_key": secret_key, "region_name": "us-east-1"}
-        config = Config(retries={"total_max_attempts": 1}, signature_version="s3v4", s3={"addressing_style": "path"})
-        return boto3.client("s3", endpoint_url=self.url, config=config, **(settings | options))
-
-    def text(self) -> str:
-        return self.stderr.read_text(encoding="utf-8")
-
-    def lines(self) -> list[dict[str, Any]]:
-        """Every line, each of which must be one JSON object."""
-        return [json.loads(line) for line in self.text().splitlines()]
-
-    def about(self, request_id: str) -> list[dict[str, Any]]:
-        """The lines about one request."""
-        return [line for line in self.lines() if line.get("request_id") == request_id]
-
-    def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(30)
-
-
-@contextlib.contextmanager
-def serving(directory: Path, *arguments: str, level: str, form: str) -> Iterator[Running]:
-    """A server of this test's own; its keys are the operator's, or those of `--dev`."""
-    keys = (DEV_ACCESS_KEY, DEV_SECRET_KEY) if "--dev" in arguments else (ACCESS_KEY, SECRET_KEY)
-    variables = {"ORCAS_LOG_LEVEL": level, "ORCAS_LOG_FORMAT": form, "ORCAS_DATA": str(directory / "store")}
-    if "--dev" not in arguments:
-        variables |= {"ORCAS_ROOT_ACCESS_KEY": keys[0], "ORCAS_ROOT_SECRET_KEY": keys[1]}
-    stderr = directory / f"stderr-{time.monotonic_ns()}"
-    with stderr.open("w") as out, subprocess.Popen(
-        [sys.executable, "-m", "orcas", "serve", "--port", "0", *arguments],
-        env=child_environment() | variables | {"HOME": str(directory)}, cwd=directory, stdout=subprocess.PIPE,
-        stderr=out, text=True,
-    ) as process:  # fmt: skip
-        try:
-            assert process.stdout is not None
-            ready = process.stdout.readline().split()
-            assert ready[:2] == ["orcas", "ready"], stderr.read_text()
-            yield Running(process, ready[2], stderr, keys)
-        finally:
-            process.kill()
-            process.wait()
+from tests.fixtures.serving import ACCESS_KEY, SECRET_KEY, Running, serving
+from tests.fixtures.signing import presigned_url, signed_headers
+from tests.fixtures.wire import Answer
 
 
 @pytest.fixture(scope="module")

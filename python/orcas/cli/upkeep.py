@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orcas import logs
 from orcas.cli.options import AsJson, Data
 from orcas.cli.output import print_json, print_table, progress, size
 from orcas.cli.report import show_report
@@ -27,8 +28,11 @@ Bucket = Annotated[str | None, typer.Option("--bucket", metavar="NAME", help="On
 
 
 def settings_of(data: str | None) -> Settings:
-    """The settings, with the data directory from the command line."""
-    return resolve({"data": data}).settings
+    """The settings, with the data directory from the command line. The log is set up as they say."""
+    settings = resolve({"data": data}).settings
+    # Commands print what they have done. Their log is for what went wrong.
+    logs.configure(settings.log_format, "warning" if settings.log_level == "info" else settings.log_level)
+    return settings
 
 
 def stats(data: Data = None, endpoint: Endpoint = None, bucket: Bucket = None, as_json: AsJson = False) -> None:

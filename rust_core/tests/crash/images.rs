@@ -18,7 +18,8 @@ pub const POLICIES: [CrashPolicy; 5] =
     [CrashPolicy::Drop, CrashPolicy::Keep, CrashPolicy::Prefix, CrashPolicy::Scatter, CrashPolicy::Scatter];
 
 /// Nearly everything is worth reclaiming; a log file costs more than a page in any case.
-pub const EAGER: ReclaimLimits = ReclaimLimits { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true, hurry: false };
+pub const EAGER: ReclaimLimits =
+    ReclaimLimits { live_max: 0.9, freed_min: 6_000, output_max: 1 << 40, compact: true, hurry: false };
 /// Steps after which reclamation of a store that nobody writes to must have ended.
 const RECLAIM_STEPS_MAX: usize = 5_000;
 

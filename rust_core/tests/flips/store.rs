@@ -26,7 +26,8 @@ pub use size::{LARGE, SMALL, Size, options};
 /// More than reclamation of such a store ever takes.
 const RECLAIM_STEPS_MAX: usize = 5_000;
 /// Everything that is dead goes, files are rewritten for little.
-const EAGER: ReclaimLimits = ReclaimLimits { live_max: 0.9, freed_min: 4_000, output_max: 1 << 40, compact: true, hurry: false };
+const EAGER: ReclaimLimits =
+    ReclaimLimits { live_max: 0.9, freed_min: 4_000, output_max: 1 << 40, compact: true, hurry: false };
 
 pub const INDEX: &str = "index.db";
 pub const WAL: &str = "index.db-wal";

@@ -25,7 +25,7 @@ use shuttle::thread;
 
 use client::{Client, delete, put};
 use scheduler::Schedules;
-use world::{Manifests, LIMITS, World, contents, environment};
+use world::{LIMITS, Manifests, World, contents, environment};
 
 const SCHEDULES: u64 = 50_000;
 const SEGMENTED_SCHEDULES: u64 = 2_000;

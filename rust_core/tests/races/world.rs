@@ -17,7 +17,8 @@ const TINY_CHUNKS: u64 = 66;
 pub const SMALL_MAX: usize = CHUNK;
 
 /// Everything that is worth anything is rewritten.
-pub const LIMITS: ReclaimLimits = ReclaimLimits { live_max: 0.97, freed_min: 1, output_max: 1 << 30, compact: true, hurry: false };
+pub const LIMITS: ReclaimLimits =
+    ReclaimLimits { live_max: 0.97, freed_min: 1, output_max: 1 << 30, compact: true, hurry: false };
 
 /// A millisecond passes whenever somebody looks.
 #[derive(Default)]

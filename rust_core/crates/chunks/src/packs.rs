@@ -95,6 +95,7 @@ impl Packs {
         }
         if !unborn.is_empty() {
             fs.sync_dir(&options.dir)?;
+            tracing::info!(packs = unborn.len(), "Packs of uploads that a crash has cut off were removed");
         }
         let highest = present.last().copied().max(live.iter().copied().max()).unwrap_or(0);
         let next_number = next_number.max(highest + 1);

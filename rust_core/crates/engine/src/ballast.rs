@@ -104,11 +104,13 @@ impl Ballast {
         if self.held() == 0 {
             return false;
         }
-        let removed = self.fs.remove(&self.path()).is_ok();
+        let removed = self.fs.remove(&self.path());
+        let removed = removed.inspect_err(|error| tracing::error!(%error, "The ballast could not be removed")).is_ok();
         if removed {
             self.held.store(0, Ordering::Release);
             // Some file systems give blocks out again only when it is durable that they are free.
             let _ = self.fs.sync_dir(&self.data);
+            tracing::warn!("The disk is full: the ballast was removed to make room");
         }
         removed
     }

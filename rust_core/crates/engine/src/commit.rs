@@ -360,7 +360,7 @@ impl Committer {
             Err(_) if self.log.needs_fail_over() && self.log.fail_over(&self.durable).is_err() => {
                 self.stop("writing the log failed and no new file could be made");
             }
-            Err(_) => {}
+            Err(error) => tracing::warn!(%error, "The log file could not be sealed"),
         }
     }
 
@@ -441,13 +441,13 @@ impl Committer {
         }
         self.maintained.iter_mut().for_each(|(_, answer)| *answer = Err(error.clone()));
         self.failures += 1;
+        tracing::warn!(%error, failures = self.failures, "A batch failed: none of its writes took effect");
         let promised = std::mem::take(&mut self.promised);
         self.batch.clear();
         self.records.clear();
         self.unsynced.clear();
         self.births.clear();
-        self.unsynced_bytes = 0;
-        self.unsynced_objects = 0;
+        (self.unsynced_bytes, self.unsynced_objects) = (0, 0);
         self.fresh.clear();
         self.objects = 0;
         self.deadline = None;

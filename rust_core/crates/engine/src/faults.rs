@@ -40,7 +40,10 @@ impl Faults {
 
     /// Something that was stored is damaged. Changes nothing but what `health` says.
     pub fn note_damage(&self, part: StorePart, cause: Cause) {
-        self.damage.lock().entry(part).or_insert(cause);
+        let known = self.damage.lock().entry(part).or_insert_with(|| cause.clone()).clone();
+        if known != cause {
+            tracing::error!(part = ?part, %cause, "There is more damage: `orcas fsck` tells what is affected");
+        }
     }
 
     /// The part is whole again.

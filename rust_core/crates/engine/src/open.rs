@@ -176,7 +176,8 @@ impl Engine {
             let _ = maintenance.join();
             // Without it the next start replays nothing either: the index is complete. With it everything stands in one
             // file, whose pages a start can look at.
-            let _ = shared.index.truncate_wal();
+            let emptied = shared.index.truncate_wal();
+            let _ = emptied.inspect_err(|error| tracing::warn!(%error, "The index was closed with a write-ahead log"));
             // From what the log has just given back: the next start may find nothing else.
             shared.ballast.fill(0);
         }
@@ -194,7 +195,11 @@ impl Drop for Engine {
 fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask>, unclean: bool) {
     if unclean {
         // Damage is reported to the thread that rebuilds the index.
-        let _ = shared.index.quick_check();
+        if let Err(error) = shared.index.quick_check()
+            && !matches!(error, Error::IndexDamaged { .. })
+        {
+            tracing::warn!(%error, "The index could not be checked after a crash: `orcas fsck` does it");
+        }
     }
     for task in tasks {
         match task {
@@ -202,9 +207,13 @@ fn maintain(shared: &EngineState, tasks: &crossbeam_channel::Receiver<UpkeepTask
             UpkeepTask::Spare => drop(shared.make_spare()),
             UpkeepTask::Ballast => shared.fill_ballast(),
             // A later one will do as well; meanwhile the WAL grows.
-            UpkeepTask::Checkpoint => drop(shared.index.checkpoint()),
+            UpkeepTask::Checkpoint => drop(shared.index.checkpoint().inspect_err(
+                |error| tracing::warn!(%error, "A checkpoint of the index failed: its write-ahead log grows"),
+            )),
             // Without the filter everything counts as maybe known.
-            UpkeepTask::Heads => drop(fill_head_filter(shared)),
+            UpkeepTask::Heads => drop(fill_head_filter(shared).inspect_err(
+                |error| tracing::warn!(%error, "The filter of known content could not be filled: uploads cost more"),
+            )),
             UpkeepTask::Stop => return,
         }
     }

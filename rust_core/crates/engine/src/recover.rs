@@ -102,23 +102,23 @@ pub(super) struct Recovery {
 
 /// Brings the index up to date with the log, or rebuilds it when it cannot be read or does not match the log.
 pub(super) fn recover_index(fs: &Arc<dyn FileSystem>, log: &LogOptions, opener: &IndexOpener<'_>) -> Result<Recovery> {
-    let mut damaged = false;
-    match opener.present(&**fs) {
+    let (damaged, reason) = match opener.present(&**fs) {
         Ok(index) => {
             let position = index.position()?.and_then(|position| LogPosition::decode(&position));
             match replay(fs, log, &index, position.as_ref()) {
                 Ok((writer, log, replayed)) => return Ok(Recovery { index, writer, log, replayed }),
-                Err(RecoverError::NoMatchingPosition) => {}
+                Err(RecoverError::NoMatchingPosition) => (false, "it does not fit the log".into()),
                 // An index that fell back to before a compaction meets records without what they refer to.
-                Err(RecoverError::Failed(Error::Index { .. })) => {}
-                Err(RecoverError::Failed(Error::IndexDamaged { .. })) => damaged = true,
+                Err(RecoverError::Failed(Error::Index { reason })) => (false, reason),
+                Err(RecoverError::Failed(Error::IndexDamaged { reason })) => (true, reason),
                 Err(RecoverError::Failed(error)) => return Err(error),
             }
         }
-        Err(Error::Index { .. }) => {}
-        Err(Error::IndexDamaged { .. }) => damaged = true,
+        Err(Error::Index { reason }) => (false, reason),
+        Err(Error::IndexDamaged { reason }) => (true, reason),
         Err(error) => return Err(error),
-    }
+    };
+    tracing::warn!(%reason, "The index cannot be used and is being rebuilt from the log");
     if !matches!(opener.place, IndexPlace::File) {
         let index = Index::open(index_options(opener.options, None), opener.store_id)?;
         let (writer, log, replayed) = rebuild(fs, log, &index)?;

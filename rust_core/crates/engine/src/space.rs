@@ -28,7 +28,12 @@ impl EngineState {
     pub(super) fn make_spare(&self) -> Result<()> {
         match self.spares.make() {
             Err(Error::StorageFull) if self.ballast.give_up() => self.spares.make(),
-            made => made,
+            // Health reports a full disk.
+            made @ (Ok(()) | Err(Error::StorageFull)) => made,
+            Err(error) => {
+                tracing::warn!(%error, "The next log file could not be prepared: the next full one will wait for it");
+                Err(error)
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
 
@@ -14,11 +15,22 @@ use super::PUNCH_ALIGN;
 use super::{File, FileSystem, Open, Random, is_punchable};
 use orcas_base::error::{Error, Result};
 
+/// From here on an operator hears of a sync: clients wait for it.
+const SLOW_SYNC: Duration = Duration::from_secs(1);
+
 pub struct RealFileSystem;
 
 struct RealFile {
     file: fs::File,
     path: PathBuf,
+}
+
+fn report_slow_sync(begun: Instant, path: &Path) {
+    let took = begun.elapsed();
+    if took >= SLOW_SYNC {
+        let (path, seconds) = (path.display(), took.as_secs_f64());
+        tracing::warn!(%path, seconds, "A sync took more than a second: the disk is slow or busy");
+    }
 }
 
 /// Salts from the operating system.
@@ -61,9 +73,10 @@ impl FileSystem for RealFileSystem {
     }
 
     fn sync_dir(&self, dir: &Path) -> Result<()> {
-        fs::File::open(dir)
-            .and_then(|opened| opened.sync_all())
-            .map_err(|error| Error::io("sync directory", dir, error))
+        let begun = Instant::now();
+        let synced = fs::File::open(dir).and_then(|opened| opened.sync_all());
+        report_slow_sync(begun, dir);
+        synced.map_err(|error| Error::io("sync directory", dir, error))
     }
 
     fn remove(&self, path: &Path) -> Result<()> {
@@ -159,7 +172,10 @@ impl File for RealFile {
     }
 
     fn sync_data(&self) -> Result<()> {
-        self.file.sync_data().map_err(|error| Error::io("sync", &self.path, error))
+        let begun = Instant::now();
+        let synced = self.file.sync_data();
+        report_slow_sync(begun, &self.path);
+        synced.map_err(|error| Error::io("sync", &self.path, error))
     }
 
     fn start_writeback(&self, offset: u64, length: u64) {

@@ -54,7 +54,8 @@ impl Drop for Writer {
     fn drop(&mut self) {
         // In memory others use this connection, so an open bulk transaction must end.
         if self.bulk.as_ref().is_some_and(|bulk| bulk.pending > 0) {
-            let _ = with(&self.database, self.conn.as_ref(), |conn| Ok(conn.execute_batch("ROLLBACK")?));
+            let undone = with(&self.database, self.conn.as_ref(), |conn| Ok(conn.execute_batch("ROLLBACK")?));
+            let _ = undone.inspect_err(|error| tracing::warn!(%error, "A transaction of the index stayed open"));
         }
         self.database.has_writer.store(false, Ordering::Release);
     }

@@ -262,14 +262,17 @@ impl LogFiles {
     pub(super) fn abandoned(&self, number: u64, sealed: bool) {
         if !sealed {
             // The file is void. If it cannot be removed now, the next start removes it.
-            let _ = self.inner.directory.fs.remove(&self.path(number));
+            let removed = self.inner.directory.fs.remove(&self.path(number));
+            let _ =
+                removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
             return self.released(number);
         }
         if let Some(claim) = self.inner.chain.lock().claims.get_mut(&number) {
             claim.state = ClaimState::Abandoned;
         }
         // If this fails, the claim stays, and the next compaction of these files tries again.
-        let _ = self.remove(number);
+        let removed = self.remove(number);
+        let _ = removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
     }
 
     /// A compaction ended without a file.

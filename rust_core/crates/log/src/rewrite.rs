@@ -109,7 +109,9 @@ impl Drop for LogRewrite {
     fn drop(&mut self) {
         if !self.in_force {
             // Without a header the file is void in any case.
-            let _ = self.directory.fs.remove(&self.directory.path(self.header.number));
+            let removed = self.directory.fs.remove(&self.directory.path(self.header.number));
+            let _ =
+                removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
         }
     }
 }

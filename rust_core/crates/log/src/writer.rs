@@ -187,7 +187,8 @@ impl Log {
     /// new file becomes durable with its first sync; until then the old file is in force.
     pub fn fail_over(&mut self, end: &LogPosition) -> Result<()> {
         debug_assert!(end.sequence <= self.position.sequence);
-        self.continue_after(end.clone())
+        let continued = self.continue_after(end.clone());
+        continued.inspect_err(|error| tracing::error!(%error, "No new log file could be made"))
     }
 
     /// Makes every batch appended so far durable and continues in a new file, so that the current one is sealed. Does
@@ -288,6 +289,7 @@ impl Log {
         self.position = LogPosition { file: spare.number, offset: FILE_HEADER, ..end };
         self.current = Current { file: spare.file, bytes: spare.bytes, seal: header.seal(), header };
         self.failed = None;
+        tracing::debug!(file = self.position.file, "The log continues in a new file");
         Ok(())
     }
 

@@ -46,14 +46,19 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             return give_up(shared, Cause::new(TOO_OFTEN, reason));
         }
         // If it fails, the damage is reported again when it is met after a restart.
-        let _ = mark(&*shared.fs, &shared.options.data);
-        tell(shared, Cause::new(UNDER_WAY, reason));
+        let marked = mark(&*shared.fs, &shared.options.data);
+        let _ = marked.inspect_err(|error| tracing::warn!(%error, "The damaged index could not be marked"));
+        tell(shared, Cause::new(UNDER_WAY, Arc::clone(&reason)));
         let rebuilt = match rebuild(shared, logs) {
             Err(Error::StorageFull) if shared.make_room() => rebuild(shared, logs),
             done => done,
         };
         match rebuilt {
-            Ok(()) => built.push_back(now),
+            Ok(()) => {
+                let seconds = shared.clock.monotonic().saturating_sub(now).as_secs_f64();
+                tracing::warn!(%reason, seconds, "The index was damaged and has been rebuilt from the log");
+                built.push_back(now);
+            }
             Err(Error::Closed) => return,
             Err(Error::StorageFull) => {
                 tell(shared, NO_ROOM.into());
@@ -123,7 +128,8 @@ fn take_over(shared: &EngineState, mut follower: Follower<'_>, index: Index, pat
     shared.index.replace(path)?;
     shared.mending.replaced(shared.index.damage());
     // If it stays, the next start builds the index once more.
-    let _ = unmark(&*shared.fs, &shared.options.data);
+    let unmarked = unmark(&*shared.fs, &shared.options.data);
+    let _ = unmarked.inspect_err(|error| tracing::warn!(%error, "The next start will rebuild the index once more"));
     shared.faults.note_mended(StorePart::Index);
     // From the old one the filter may not have been filled.
     shared.request(UpkeepTask::Heads);

@@ -16,6 +16,8 @@ use orcas_log::{LogFiles, size_at};
 const IDLE_PAUSE: Duration = Duration::from_secs(2);
 /// Between two looks for memory that lies unused.
 const TIDY_AFTER: Duration = Duration::from_secs(if cfg!(any(test, feature = "testing")) { 0 } else { 4 });
+/// Between two lines of the log about what it does by itself.
+const TOLD_AFTER: Duration = Duration::from_secs(60);
 /// Between two looks at a commit, the index or a reader that is waited for.
 const PATIENCE: Duration = Duration::from_millis(2);
 /// The longest one step may be paid for, so that a request is noticed.
@@ -47,6 +49,7 @@ impl Handle {
 pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
     let mut reclaimer = Reclaimer::new(Arc::clone(shared), logs, Arc::clone(&shared.reclaim.done));
     let mut tidied = shared.clock.monotonic();
+    let mut told = (Reclaimed::default(), tidied);
     loop {
         let now = shared.clock.monotonic();
         if now.saturating_sub(tidied) >= TIDY_AFTER {
@@ -57,6 +60,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             let answer = on_demand(shared, &mut reclaimer, request.effort);
             reclaimer.unlimited();
             shared.reclaim.done_with();
+            tell(shared, &mut told.0);
             // Whoever asked may have gone.
             let _ = request.answer.send(answer);
         }
@@ -64,6 +68,10 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
         let pause = match reclaimer.step(&limits) {
             Ok(Step::Idle) => {
                 shared.reclaim.note_failure(None);
+                if now.saturating_sub(told.1) >= TOLD_AFTER {
+                    told.1 = now;
+                    tell(shared, &mut told.0);
+                }
                 IDLE_PAUSE
             }
             Ok(Step::Waiting) => PATIENCE * 5,
@@ -71,13 +79,25 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: LogFiles) {
             // What found no room is tried again with more.
             Err(Error::StorageFull) if shared.make_room() => PATIENCE,
             Err(error) => {
-                shared.reclaim.note_failure(Some(error.to_string().into()));
+                if shared.reclaim.note_failure(Some(error.to_string().into())).is_none() {
+                    tracing::warn!(%error, "Reclamation failed and is tried again: run `orcas fsck` if it goes on");
+                }
                 IDLE_PAUSE * 5
             }
         };
         if !pause.is_zero() && shared.reclaim.sleep(pause, true) || shared.reclaim.is_stopped() {
-            return;
+            return tell(shared, &mut told.0);
         }
+    }
+}
+
+/// Says in the log what was freed since `told`.
+fn tell(shared: &EngineState, told: &mut Reclaimed) {
+    let total = *shared.reclaim.done.lock();
+    let Reclaimed { blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs } = total.since(*told);
+    if total.since(*told).freed() {
+        *told = total;
+        tracing::info!(blobs, condemned_bytes, punched_bytes, moved_bytes, log_files, packs, "Space was reclaimed");
     }
 }
 

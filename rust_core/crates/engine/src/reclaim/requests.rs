@@ -41,6 +41,10 @@ impl Reclaimed {
             packs: self.packs - before.packs,
         }
     }
+
+    pub fn freed(self) -> bool {
+        self.punched_bytes > 0 || self.log_files > 0 || self.packs > 0
+    }
 }
 
 /// How reclamation is.
@@ -114,9 +118,9 @@ impl ReclaimRequests {
         self.queue.lock().busy = false;
     }
 
-    /// What the last attempt ran into; `None` when it succeeded.
-    pub fn note_failure(&self, failed: Option<Arc<str>>) {
-        self.queue.lock().failed = failed;
+    /// What the last attempt ran into; `None` when it succeeded. Returns what was known before.
+    pub fn note_failure(&self, failed: Option<Arc<str>>) -> Option<Arc<str>> {
+        std::mem::replace(&mut self.queue.lock().failed, failed)
     }
 
     pub fn is_stopped(&self) -> bool {

@@ -84,8 +84,14 @@ impl Reclaimer {
         }
         // What cannot be removed is not tried again: it may be gone already, and the next start removes it.
         match self.removals.swap_remove(at).1 {
-            DeferredRemoval::Log(file) => self.logs.remove(file)?,
-            DeferredRemoval::Pack(pack) => self.shared.packs.retire(pack)?,
+            DeferredRemoval::Log(file) => {
+                self.logs.remove(file)?;
+                tracing::debug!(file, "A log file was reclaimed");
+            }
+            DeferredRemoval::Pack(pack) => {
+                self.shared.packs.retire(pack)?;
+                tracing::debug!(pack, "A pack was reclaimed");
+            }
             DeferredRemoval::Blobs(blobs) => self.shared.pins.forget(&blobs),
             DeferredRemoval::Moved(_) => {}
         }

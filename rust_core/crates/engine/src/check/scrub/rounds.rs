@@ -45,6 +45,7 @@ pub(crate) fn run(shared: &Arc<EngineState>, logs: &LogFiles) {
             return;
         }
         shared.scrub.end(&ended);
+        let ended = ended.inspect_err(|error| tracing::warn!(%error, "The scrub ended early and begins again later"));
         let pause = if ended.is_ok() { ROUND } else { AFTER_ERROR };
         loop {
             let left = pause.saturating_sub(shared.clock.monotonic().saturating_sub(begun));
@@ -271,6 +272,7 @@ impl<'a> Round<'a> {
         if let Some(blob) = blob {
             self.shared.pins.note_damage(blob);
         }
+        tracing::error!(place, detail, "The scrub found damage: `orcas fsck` tells what is affected");
         self.shared.scrub.note(ScrubDamage { place, detail, blob });
     }
 }

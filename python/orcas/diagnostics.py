@@ -1,0 +1,76 @@
+"""What threads of the engine report, in the log: `orcas.engine`, `orcas.log` and other loggers named after crates.
+
+A daemon thread waits in Rust, without the GIL, and logs what arrives; `flush` does so at once, before a process ends or
+says why. The engine never waits for either. Rates are limited in Rust, so that a flood costs Python nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from orcas._core import collect_events, end_events, take_events, wait_for_events
+
+if TYPE_CHECKING:
+    from orcas._core import Event
+
+# Reentrant: a handler may flush. Held while events are logged, so that `flush` returns after lines that another thread
+# has taken.
+_writing: Final = threading.RLock()
+_started = False
+
+
+@contextlib.contextmanager
+def forwarded() -> Iterator[None]:
+    """Log what the engine reports, from now on and until the process ends, at the level of the logger `orcas`.
+
+    Everything that was reported in the block is logged when it ends.
+    """
+    _start()
+    try:
+        yield
+    finally:
+        flush()
+
+
+def _start() -> None:
+    global _started
+    with _writing:
+        collect_events(logging.getLogger("orcas").getEffectiveLevel())
+        if not _started:
+            _started = True
+            thread = threading.Thread(target=_run, name="orcas-log", daemon=True)
+            thread.start()
+            # A thread in Rust must not come back to an interpreter that is gone.
+            atexit.register(_end, thread)
+
+
+def flush() -> None:
+    """Log what has been reported until now."""
+    with _writing:
+        log_events(take_events())
+
+
+def log_events(events: list[Event]) -> None:
+    """Log each event where it belongs: what a kind is, and what a rate applies to, is the place in the Rust source."""
+    for event in events:
+        log = logging.getLogger(f"orcas.{event['part']}")
+        if log.isEnabledFor(event["level"]):
+            extra = {"orcas": event["fields"]}
+            place = event["file"], event["line"]
+            log.handle(log.makeRecord(log.name, event["level"], *place, event["message"], (), None, extra=extra))
+
+
+def _run() -> None:
+    while wait_for_events():
+        flush()
+
+
+def _end(thread: threading.Thread) -> None:
+    end_events()
+    thread.join()
+    flush()

@@ -1,0 +1,70 @@
+"""Events of the engine become log records: where they belong, with their fields, and without secrets."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from orcas.diagnostics import log_events
+from orcas.logs import HumanFormatter, JsonFormatter, RateLimit
+
+if TYPE_CHECKING:
+    from orcas._core import Event
+
+
+def event(message: str = "The log file could not be sealed", level: int = logging.WARNING, line: int = 7) -> Event:
+    fields: dict[str, str | int | float | bool] = {"error": "secret_key=SECRET and more", "bytes": 9, "whole": False}
+    return {"part": "log", "level": level, "file": "log/src/x.rs", "line": line, "message": message, "fields": fields}
+
+
+@pytest.fixture
+def written() -> Iterator[tuple[logging.StreamHandler[io.StringIO], io.StringIO]]:
+    """A handler of the logger `orcas.log` with the limits of a server, and what it has written."""
+    text = io.StringIO()
+    handler = logging.StreamHandler(text)
+    handler.addFilter(RateLimit(burst=3))
+    log = logging.getLogger("orcas.log")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    yield handler, text
+    log.removeHandler(handler)
+    log.setLevel(logging.NOTSET)
+
+
+def test_a_json_line_has_the_fields_and_no_secret(
+    written: tuple[logging.StreamHandler[io.StringIO], io.StringIO],
+) -> None:
+    handler, text = written
+    handler.setFormatter(JsonFormatter())
+    log_events([event("100 % of secret_key=SECRET")])
+    line = json.loads(text.getvalue())
+    assert (line["level"], line["logger"], line["bytes"], line["whole"]) == ("warning", "orcas.log", 9, False)
+    assert line["message"] == "100 % of secret_key=***"
+    assert line["error"] == "secret_key=*** and more"
+
+
+def test_a_line_for_people_has_the_fields_and_no_secret(
+    written: tuple[logging.StreamHandler[io.StringIO], io.StringIO],
+) -> None:
+    handler, text = written
+    handler.setFormatter(HumanFormatter())
+    log_events([event()])
+    end = 'WARNING orcas.log: The log file could not be sealed error="secret_key=*** and more" bytes=9 whole=False\n'
+    assert text.getvalue().endswith(end)
+
+
+def test_the_level_of_the_logger_counts(written: tuple[logging.StreamHandler[io.StringIO], io.StringIO]) -> None:
+    log_events([event(level=logging.DEBUG), event(level=logging.INFO)])
+    assert written[1].getvalue().count("\n") == 1
+
+
+def test_places_in_the_source_are_limited_apart(
+    written: tuple[logging.StreamHandler[io.StringIO], io.StringIO],
+) -> None:
+    log_events([event(line=1)] * 5 + [event("another", line=2)])
+    assert written[1].getvalue().splitlines() == ["The log file could not be sealed"] * 3 + ["another"]

@@ -48,7 +48,7 @@ log = logging.getLogger("orcas.control")
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class OpenStore:
     """The open store as the application sees it: where S3 requests go, how it is, who is root, and the operator's tools."""
 
     dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
@@ -63,11 +63,11 @@ class Lane:
     salvage: SalvageReport | None = None
 
 
-OpenLane = Callable[[Settings], AbstractAsyncContextManager[Lane]]
+StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 
 @asynccontextmanager
-async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
+async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
     """Open control store and engine, and put the dispatcher on top. Closing flushes the engine before the lock goes.
 
     Raises:
@@ -78,8 +78,8 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         with salvaged_root(settings.data, *keys) as root:
             only = Snapshot((Credential(root.access_key, root.secret_key, root.owner),), root.owner)
             core, report = await asyncio.to_thread(salvage_core, settings, only)
-            async with _over(core, settings, root, {"recovery": "salvage"}, report) as lane:
-                yield lane
+            async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
+                yield store
         return
     async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
@@ -87,25 +87,25 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         began = time.monotonic()
         core = await asyncio.to_thread(open_core, settings, snapshot)
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _over(core, settings, control.root, opening) as lane:
-            yield lane
+        async with _assembled(core, settings, control.root, opening) as store:
+            yield store
 
 
 @asynccontextmanager
-async def _over(
+async def _assembled(
     core: Core,
     settings: Settings,
     root: Root,
     opening: Mapping[str, object],
     report: SalvageReport | None = None,
-) -> AsyncIterator[Lane]:
+) -> AsyncIterator[OpenStore]:
     """What stands on an open engine, which is closed at the end."""
     try:
         dispatcher = Dispatcher(core, settings.body_budget)
         tools = Tools(core)
         watch = asyncio.create_task(health.watch(core.health))
         try:
-            yield Lane(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
+            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
         finally:
             watch.cancel()
             await tools.cancel()
@@ -130,13 +130,13 @@ def _opening(core: Core, seconds: float) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def _open_embedded(settings: Settings) -> AsyncIterator[Lane]:
-    """`open_lane`, and before it what `orcas serve` does for a store in memory."""
+async def _open_embedded(settings: Settings) -> AsyncIterator[OpenStore]:
+    """`open_store`, and before it what `orcas serve` does for a store in memory."""
     with contextlib.ExitStack() as stack:
         if settings.memory:
             settings = dataclasses.replace(settings, data=stack.enter_context(private_directory(owned=True)))
-        async with open_lane(settings) as lane:
-            yield lane
+        async with open_store(settings) as store:
+            yield store
 
 
 def create_app(data: str | Path | None = None, *, memory: bool = False, **settings: object) -> Orcas:
@@ -173,9 +173,9 @@ def create_app(data: str | Path | None = None, *, memory: bool = False, **settin
 
 
 class Orcas(FastAPI):
-    """The server as an ASGI application. `lane` is set while the lifespan is open, and only then."""
+    """The server as an ASGI application. `store` is set while the lifespan is open, and only then."""
 
-    def __init__(self, settings: Settings, open_lane: OpenLane = open_lane) -> None:
+    def __init__(self, settings: Settings, open_store: StoreOpener = open_store) -> None:
         super().__init__(
             title="Orcas",
             version=orcas_version(),
@@ -187,8 +187,8 @@ class Orcas(FastAPI):
             openapi_url="/_orcas/openapi.json" if settings.dev else None,
         )
         self.settings = settings
-        self.lane: Lane | None = None
-        self._open_lane = open_lane
+        self.store: OpenStore | None = None
+        self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
@@ -206,9 +206,9 @@ class Orcas(FastAPI):
         elif RESPONSE not in scope.get("extensions", ()):
             await self._host(scope, receive, send)
         elif not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope):
-            if self.lane is None:
+            if self.store is None:
                 raise RuntimeError("the application's lifespan is not open")
-            await self.lane.dispatch(scope, receive, send)
+            await self.store.dispatch(scope, receive, send)
         else:
             await super().__call__(scope, receive, reporting(log, scope, send))
 
@@ -218,14 +218,14 @@ class Orcas(FastAPI):
         if exchange.scope["raw_path"].startswith(RESERVED, exchange.root) and not self._names_bucket(exchange.scope):
             await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
             return
-        if self.lane is None:
+        if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("the application's lifespan was opened on another event loop")
-        if exchange.root and self.lane.below is not None:
-            await exchange.run(self.lane.below(exchange.root))
+        if exchange.root and self.store.below is not None:
+            await exchange.run(self.store.below(exchange.root))
         else:
-            await exchange.run(self.lane.dispatch)
+            await exchange.run(self.store.dispatch)
 
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""
@@ -239,14 +239,14 @@ class Orcas(FastAPI):
         return HTMLResponse(docs.page(self.openapi()), headers={"content-security-policy": POLICY.decode()})
 
     def _health(self) -> health.StoreHealth:
-        if self.lane is None:
+        if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
-        return self.lane.health()
+        return self.store.health()
 
     def _tools(self) -> Tools:
-        if self.lane is None or self.lane.tools is None:
+        if self.store is None or self.store.tools is None:
             raise RuntimeError("the application's lifespan is not open")
-        return self.lane.tools
+        return self.store.tools
 
     @asynccontextmanager
     async def lifespan(self, _: object = None) -> AsyncIterator[None]:
@@ -255,9 +255,9 @@ class Orcas(FastAPI):
         Raises:
             UnavailableError: the store is locked or damaged.
         """
-        async with self._open_lane(self.settings) as lane:
-            self.lane, self._loop = lane, asyncio.get_running_loop()
+        async with self._open_store(self.settings) as store:
+            self.store, self._loop = store, asyncio.get_running_loop()
             try:
                 yield
             finally:
-                self.lane = None
+                self.store = None

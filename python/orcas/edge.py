@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPERATIONS",
-    "CheckOrder",
+    "CheckOptions",
     "CheckProgress",
     "Core",
     "Download",
@@ -62,7 +62,7 @@ __all__ = [
 log = logging.getLogger("orcas")
 
 
-class CheckOrder(TypedDict):
+class CheckOptions(TypedDict):
     """How a check is done: whether content is read, by how many threads, and how many bytes a second (0: no bound)."""
 
     read_content: bool
@@ -145,14 +145,16 @@ def _options(settings: Settings) -> Options:
     }
 
 
-def check_closed(settings: Settings, progress: CheckProgress, order: CheckOrder) -> Report:
+def check_closed(settings: Settings, progress: CheckProgress, options: CheckOptions) -> Report:
     """Check a store that nobody has open. Blocks; changes nothing.
 
     Raises:
         UnavailableError: it is locked or cannot be read, or the check was cancelled.
     """
     try:
-        return check_store(settings.data, progress, order["read_content"], order["threads"], order["bytes_per_sec"])
+        return check_store(
+            settings.data, progress, options["read_content"], options["threads"], options["bytes_per_sec"]
+        )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None
 

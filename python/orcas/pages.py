@@ -40,7 +40,7 @@ print(s3.list_buckets()["Buckets"])</code></pre>
 object that works in a browser.</p>
 </body></html>
 """.encode()
-_OWN: Final = (b"content-type", b"content-length")
+_REPLACED: Final = (b"content-type", b"content-length")
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -59,7 +59,7 @@ def welcome(refusal: bytes) -> tuple[Headers, bytes]:
     """Headers and body of the page, in place of a refusal that begins with its header lines."""
     lines = refusal.split(b"\r\n\r\n", 1)[0].split(b"\r\n")
     pairs = [line.partition(b": ") for line in lines if line]
-    headers = [(name, value) for name, _, value in pairs if name.lower() not in _OWN]
+    headers = [(name, value) for name, _, value in pairs if name.lower() not in _REPLACED]
     headers += [
         (b"content-type", b"text/html; charset=utf-8"),
         (b"content-length", b"%d" % len(_WELCOME)),

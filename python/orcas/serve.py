@@ -18,7 +18,7 @@ from typing import Final
 import uvicorn
 import uvloop
 
-from orcas.app import Lane, Orcas
+from orcas.app import OpenStore, Orcas
 from orcas.config import KIB, Settings
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
@@ -42,7 +42,7 @@ _UNSENT_BYTES: Final = 256 * KIB
 
 log = logging.getLogger("orcas")
 
-Announce = Callable[[str, Lane], None]
+Announce = Callable[[str, OpenStore], None]
 
 
 def run(app: Orcas, announce: Announce) -> None:
@@ -113,10 +113,10 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     async with app.router.lifespan_context(app):
-        if stopping.is_set() or app.lane is None:
+        if stopping.is_set() or app.store is None:
             log.info("Stopped before it was ready")
             return
-        lane = app.lane
+        store = app.store
         # What stands now stays, so no later collection stops the loop to look at it all again.
         gc.collect()
         gc.freeze()
@@ -129,8 +129,8 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
             except UnavailableError as error:
                 # On a full disk. It only helps commands to find this server.
                 log.warning("%s Commands that look after the store need --endpoint %s", error, url)
-            log.info("Ready", extra={"orcas": _start(app.settings, url, lane)})
-            announce(url, lane)
+            log.info("Ready", extra={"orcas": _start(app.settings, url, store)})
+            announce(url, store)
 
         server.ready = ready
         try:
@@ -143,11 +143,11 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
     log.info("Stopped")
 
 
-def _start(settings: Settings, url: str, lane: Lane) -> dict[str, object]:
+def _start(settings: Settings, url: str, store: OpenStore) -> dict[str, object]:
     """What the log says about this server."""
     place = "memory" if settings.memory else str(settings.data)
     return {
-        "version": orcas_version(), "url": url, "data": place, "durability": settings.durability, **lane.opening,
+        "version": orcas_version(), "url": url, "data": place, "durability": settings.durability, **store.opening,
     }  # fmt: skip
 
 

@@ -113,11 +113,11 @@ class Untouched:
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_nobody_but_root_gets_past_the_door(client: Client, method: str, path: str) -> None:
-    lane = client.app.lane
-    assert lane is not None
-    assert lane.tools is not None
-    core = lane.tools.core
-    lane.tools.core = Untouched(core)  # type: ignore[assignment]
+    store = client.app.store
+    assert store is not None
+    assert store.tools is not None
+    core = store.tools.core
+    store.tools.core = Untouched(core)  # type: ignore[assignment]
     target = f"{api.MOUNT}/{path}"
     url = URL + target
     good = signed_headers(ROOT, method, url, {})
@@ -145,7 +145,7 @@ async def test_nobody_but_root_gets_past_the_door(client: Client, method: str, p
     assert (await client.send(method, presigned, {}))[0] == 403
     # The head is right, the body is another.
     assert (await client.send(method, target, good, b"{}"))[0] == 403
-    lane.tools.core = core
+    store.tools.core = core
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # Bytes of the largest body: orders are a few words.
 BODY_MAX: Final = 64 * 1024
 # Of a signature that holds: the request was taken before, or too many were.
-_SAID_TO_ROOT: Final = frozenset((409, 503))
+_STATUSES_FOR_ROOT: Final = frozenset((409, 503))
 
 
 class Gatekeeper(Protocol):
@@ -49,7 +49,7 @@ class RootOnly:
         if isinstance(verdict, tuple):
             # Whoever is not root learns that, and not what would have been wrong with a better signature's request.
             status, code, message = verdict
-            await refuse(scope, send, status if status in _SAID_TO_ROOT else 403, code, message)
+            await refuse(scope, send, status if status in _STATUSES_FOR_ROOT else 403, code, message)
             return
         body = await _collect(receive)
         if body is None:
@@ -57,7 +57,7 @@ class RootOnly:
         elif not hmac.compare_digest(hashlib.sha256(body).digest(), verdict):
             await refuse(scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
         else:
-            await self._app(scope, _again(body, receive), send)
+            await self._app(scope, _replayed(body, receive), send)
 
 
 async def refuse(scope: Scope, send: Send, status: int, code: str, message: str) -> None:
@@ -83,7 +83,7 @@ async def _collect(receive: Receive) -> bytes | None:
             return body
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
+def _replayed(body: bytes, receive: Receive) -> Receive:
     """A `receive` that gives the body once more, then what else comes."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 

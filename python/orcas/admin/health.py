@@ -48,18 +48,18 @@ class StoreHealth(Protocol):
 
 
 async def watch(store: Callable[[], StoreHealth], seconds: float = _WATCH_SECONDS) -> None:
-    """Say in the log how the store is when that is not well, and whenever it changes. Until it is cancelled."""
-    said = "ok"
+    """Say in the log when the store is not healthy, and whenever it changes. Until it is cancelled."""
+    reported = "ok"
     while True:
         # Asking the store may look at the disk.
         health = await asyncio.to_thread(store)
-        if health.status != said:
-            said = health.status
-            if said == "ok":
+        if health.status != reported:
+            reported = health.status
+            if reported == "ok":
                 log.info("The store is well again: writes are taken")
             else:
-                level = logging.WARNING if said == "full" else logging.ERROR
-                log.log(level, "The store is %s: %s", said, health.detail)
+                level = logging.WARNING if reported == "full" else logging.ERROR
+                log.log(level, "The store is %s: %s", reported, health.detail)
         await asyncio.sleep(seconds)
 
 
@@ -67,13 +67,13 @@ def router(store: Callable[[], StoreHealth]) -> APIRouter:
     """The routes, over a store that is asked at each request."""
     routes = APIRouter(tags=["health"])
 
-    def answer(health: StoreHealth, response: Response, *, well: bool) -> dict[str, str | bool]:
-        response.status_code = HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE
+    def answer(health: StoreHealth, response: Response, *, healthy: bool) -> dict[str, str | bool]:
+        response.status_code = HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE
         response.headers["cache-control"] = "no-store"
-        told: dict[str, str | bool] = {"status": health.status}
+        document: dict[str, str | bool] = {"status": health.status}
         if health.reason is not None:
-            told["reason"] = health.reason
-        return told | {"writable": health.writable, "durability": health.durability}
+            document["reason"] = health.reason
+        return document | {"writable": health.writable, "durability": health.durability}
 
     @routes.get("/live")
     async def live() -> dict[str, str]:
@@ -85,12 +85,12 @@ def router(store: Callable[[], StoreHealth]) -> APIRouter:
     def ready(response: Response) -> dict[str, str | bool]:
         """Objects are read. `status` is `ok`, `full` or `read-only`, with 200, or `damaged`, with 503; `reason` says why."""
         health = store()
-        return answer(health, response, well=health.status in _READY)
+        return answer(health, response, healthy=health.status in _READY)
 
     @routes.get("/writable")
     def writable(response: Response) -> dict[str, str | bool]:
         """As `ready`, but 200 only while new content is taken."""
         health = store()
-        return answer(health, response, well=health.writable)
+        return answer(health, response, healthy=health.writable)
 
     return routes

@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Final
 
-from orcas.app import Lane
+from orcas.app import OpenStore
 from orcas.cli.serving import serve_with
 from orcas.config import resolve
 from orcas.errors import UnavailableError
@@ -38,8 +38,8 @@ def _serve() -> None:
     order = json.loads(line)
     threading.Thread(target=_watch, args=(order["parent"],), daemon=True).start()
 
-    def announce(url: str, lane: Lane) -> None:
-        line = {"url": url, "access_key": lane.root.access_key, "secret_key": lane.root.secret_key}
+    def announce(url: str, store: OpenStore) -> None:
+        line = {"url": url, "access_key": store.root.access_key, "secret_key": store.root.secret_key}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 

@@ -212,6 +212,6 @@ def _meaning(setting: Setting) -> str:
         text += f" One of {', '.join(setting.choices)}."
     elif setting.low is not None:
         text += f" From {setting.low} to {setting.high} {setting.unit}".rstrip() + "."
-    elif setting.says:
-        text += f" Must be {setting.says}."
+    elif setting.requirement:
+        text += f" Must be {setting.requirement}."
     return text

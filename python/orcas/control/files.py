@@ -21,11 +21,13 @@ DATABASE_NAME: Final = "control.db"
 ROOT_NAME: Final = "root.json"
 KEY_NAME: Final = "control.key"
 # Each of these is a store's, whole or begun. `log` and `chunks` are not: many directories have such names.
-_MARKS: Final = frozenset({LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy"})
+_STORE_FILES: Final = frozenset({LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy"})
 # What may lie in a directory that counts as empty: of the file system, of version control, and Orcas's own settings.
-_HARMLESS: Final = frozenset({"lost+found", ".snapshot", ".gitignore", ".gitkeep", ".keep", ".DS_Store", "orcas.toml"})
-_GLANCES_MAX: Final = 50
-_GLANCE_SECONDS: Final = 0.01
+_IGNORED_FILES: Final = frozenset(
+    {"lost+found", ".snapshot", ".gitignore", ".gitkeep", ".keep", ".DS_Store", "orcas.toml"}
+)
+_LOCK_ATTEMPTS_MAX: Final = 50
+_LOCK_RETRY_SECONDS: Final = 0.01
 
 
 class InUseError(UnavailableError):
@@ -46,10 +48,10 @@ def make_directory(path: Path) -> None:
         there = {entry.name for entry in path.iterdir()}
     except OSError as error:
         raise UnavailableError(f"The data directory {path} cannot be read: {error.strerror}.") from None
-    strangers = sorted(there - _HARMLESS)
-    if strangers and not there & _MARKS:
+    foreign = sorted(there - _IGNORED_FILES)
+    if foreign and not there & _STORE_FILES:
         raise UnavailableError(
-            f"{path} holds other files, such as {strangers[0]}, and no store: choose an empty or new directory."
+            f"{path} holds other files, such as {foreign[0]}, and no store: choose an empty or new directory."
         )
 
 
@@ -90,7 +92,7 @@ def is_locked(directory: Path) -> bool:
 
 def _lock(descriptor: int) -> bool:
     """Take the lock. `is_locked` holds it shared for a moment: that is waited for, and nothing else."""
-    for _ in range(_GLANCES_MAX):
+    for _ in range(_LOCK_ATTEMPTS_MAX):
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -99,7 +101,7 @@ def _lock(descriptor: int) -> bool:
         except OSError:
             return False
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-        time.sleep(_GLANCE_SECONDS)
+        time.sleep(_LOCK_RETRY_SECONDS)
     return False
 
 

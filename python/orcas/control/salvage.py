@@ -26,7 +26,7 @@ def salvaged_root(directory: Path, access_key: str | None, secret_key: str | Non
     Raises:
         InUseError: another process has the store.
     """
-    with _undisturbed(directory):
+    with _locked_if_present(directory):
         known = known_root(directory)
         owner = known.get("owner") or secrets.token_hex(32)
         if access_key is not None and secret_key is not None:
@@ -38,7 +38,7 @@ def salvaged_root(directory: Path, access_key: str | None, secret_key: str | Non
 
 
 @contextlib.contextmanager
-def _undisturbed(directory: Path) -> Iterator[None]:
+def _locked_if_present(directory: Path) -> Iterator[None]:
     """Hold the control lock where there is one; a process that has the store has made it."""
     try:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)

@@ -90,7 +90,7 @@ class Control:
 
     async def set_root(self) -> None:
         """Make the root identity's rows say what `self.root` says: one identity, one key."""
-        if await self._says_root():
+        if await self._stores_root():
             return
         try:
             await self._write_root()
@@ -101,7 +101,7 @@ class Control:
                 "The disk is full: the root key counts, and %s gets it at a start with more room", DATABASE_NAME
             )
 
-    async def _says_root(self) -> bool:
+    async def _stores_root(self) -> bool:
         root = self.root
         query = "SELECT access_key, nonce, secret FROM access_keys WHERE identity = ?"
         async with self._connection.execute(query, (root.owner,)) as rows:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from orcas.config import KIB, MIB
-from orcas.http.extensions import MORE, RESPONSE, client_of, taken_apart
+from orcas.http.extensions import MORE, RESPONSE, client_of, split_response
 from orcas.http.refusals import SLOW_DOWN
 from orcas.reports import address, new_request_id, report
 
@@ -125,13 +125,13 @@ class HostedExchange:
             await self._send(message)
 
     async def _respond(self, response: ReadyResponse) -> None:
-        headers, body = taken_apart(response)
+        headers, body = split_response(response)
         # HTTP/2 knows no such header: streams end by themselves.
         if response.closes and self.scope["http_version"].startswith("1"):
             headers.append((b"connection", b"close"))
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
         if response.download is None:
-            if response.closes and self._more_body and not self._awaits_consent():
+            if response.closes and self._more_body and not self._awaits_continue():
                 await self._drain()
             await self._send_body(body, more=False)
 
@@ -142,7 +142,7 @@ class HostedExchange:
             view = view[PIECE_MAX:]
         await self._send({"type": "http.response.body", "body": bytes(view), "more_body": more})
 
-    def _awaits_consent(self) -> bool:
+    def _awaits_continue(self) -> bool:
         """Whether the client sends its body only when told to, which it was not."""
         return not self._asked and any(name == b"expect" for name, _ in self.scope["headers"])
 

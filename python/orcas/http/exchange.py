@@ -1,6 +1,6 @@
 """One request and its response: the ASGI `receive` and `send` of one exchange on a connection.
 
-Invariants: at most one task waits in `receive` or `pour`; a body piece is handed over without a copy where the socket
+Invariants: at most one task waits in `receive` or `stream_into`; a body piece is handed over without a copy where the socket
 gave one piece; head and first body leave in one write; a response never ends short of its Content-Length without ending
 the connection. Responses come as ASGI says, or ready made (`orcas.http.extensions`): then only what the connection decides
 is put before them. Knows nothing of S3; `orcas.http.protocol` owns the connection and its limits.
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.flow_control import FlowControl
 
     from orcas.http.extensions import ReadyResponse
-    from orcas.http.inflow import Sink
     from orcas.http.refusals import Refusal
+    from orcas.http.streaming import Sink
 
 # Bytes of a body that wait for the application before its sender is told to wait: one socket read fits beside it.
 HIGH_WATER: Final = 64 * KIB
@@ -60,13 +60,13 @@ class Connection(Protocol):
     def refuse_body(self, exchange: Exchange, refusal: Refusal) -> None:
         """End the exchange, whose body has not come whole."""
 
-    def begin_inflow(self, exchange: Exchange, sink: Sink) -> None:
+    def begin_streaming(self, exchange: Exchange, sink: Sink) -> None:
         """Read what is left of the body into memory of `sink`."""
 
-    def end_inflow(self) -> None:
+    def end_streaming(self) -> None:
         """Read no more of it, unless it has come whole."""
 
-    def body_poured(self, exchange: Exchange) -> None:
+    def body_streamed(self, exchange: Exchange) -> None:
         """It has come whole."""
 
 
@@ -166,11 +166,11 @@ class Exchange:
         self.disconnected = True
         self.wake()
 
-    def poured(self, count: int, *, admitted: bool) -> None:
+    def bytes_streamed(self, count: int, *, admitted: bool) -> None:
         """So much of the body has gone past the parser; `admitted`: there is room for more."""
         self.received += count
         if not self.missing:
-            self.connection.body_poured(self)
+            self.connection.body_streamed(self)
         elif not admitted:
             self.connection.flow.pause_reading()
             self.wake()
@@ -204,7 +204,7 @@ class Exchange:
 
     async def receive(self) -> Message:
         """The ASGI callable."""
-        self._consent()
+        self._send_continue()
         while True:
             if self.disconnected or self.response_complete:
                 return _DISCONNECT
@@ -240,16 +240,16 @@ class Exchange:
         """Bytes of the body that have not come, as far as is known."""
         return 0 if self.length is None else self.length - self.received
 
-    async def pour(self, sink: Sink) -> bool:
-        """Let more of the body go straight into memory of `sink`, as in `Pourable`."""
+    async def stream_into(self, sink: Sink) -> bool:
+        """Let more of the body go straight into memory of `sink`, as in `RestOfBody`."""
         if self.more_body and not self.pieces and not self.disconnected:
             self.waiter = self.connection.loop.create_future()
-            self.connection.begin_inflow(self, sink)
+            self.connection.begin_streaming(self, sink)
             try:
                 await self.waiter
             finally:
                 self.waiter = None
-                self.connection.end_inflow()
+                self.connection.end_streaming()
         if self.disconnected:
             raise ConnectionError
         self.ended = not self.more_body and not self.pieces
@@ -260,7 +260,7 @@ class Exchange:
         self.size = 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _consent(self) -> None:
+    def _send_continue(self) -> None:
         """Send the 100 that the sender asked for, once.
 
         It is due even where the body is empty or already here: botocore takes a final answer instead of a 100 for the
@@ -285,7 +285,7 @@ class Exchange:
                 return
             if message["type"] != "http.response.start":
                 raise RuntimeError(f"expected http.response.start, not {message['type']}")
-            self._take_turn()
+            self._begin_response()
             self.head = self._make_head(message["status"], message.get("headers", ()))
             self.response_started = True
             return
@@ -293,16 +293,16 @@ class Exchange:
             raise RuntimeError(f"unexpected {message['type']}")
         self._write(message.get("body", b""), more=message.get("more_body", False))
 
-    def _take_turn(self) -> None:
+    def _begin_response(self) -> None:
         """A response begins: what does that mean for the rest of the request?"""
         if self.more_body:
             # What is left of the body will not be read, so it must not be taken for a request.
             self.keep_alive = False
         elif self.expects:
-            self._consent()
+            self._send_continue()
 
     def _send_ready(self, response: ReadyResponse) -> None:
-        self._take_turn()
+        self._begin_response()
         if response.closes:
             self.keep_alive = False
         start = self.connection.start_lines(response.status)
@@ -325,17 +325,17 @@ class Exchange:
     def _make_head(self, status: int, headers: Any) -> bytes:
         start = self.connection.start_lines(status)
         parts = [start]
-        said_close = False
+        has_close = False
         for name, value in headers:
             if name in _FRAMING:
                 if name == b"content-length":
                     self.remaining = int(value)
                 elif name == b"connection":
-                    said_close = said_close or b"close" in value.lower()
+                    has_close = has_close or b"close" in value.lower()
             parts += (name, b": ", value, b"\r\n")
         # Status and date, one for each header, and the empty one; `parts` holds four pieces for a header.
         lines = start.count(b"\n") + len(parts) // 4 + 1
-        if said_close:
+        if has_close:
             self.keep_alive = False
         self.bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
         if self.remaining is None and not self.bodiless:
@@ -345,7 +345,7 @@ class Exchange:
                 lines += 1
             else:
                 self.keep_alive = False
-        if not self.keep_alive and not said_close:
+        if not self.keep_alive and not has_close:
             parts.append(_CLOSE)
             lines += 1
         parts.append(b"\r\n")

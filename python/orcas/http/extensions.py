@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from orcas.http.inflow import Sink
+    from orcas.http.streaming import Sink
 
 # The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
 # body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
 RESPONSE: Final = "orcas.response"
-# In a message of `receive`: the `Pourable`, if what is left of the body is known to be long, so that it may be poured.
+# In a message of `receive`: the `RestOfBody`, if what is left of the body is known to be long.
 REST: Final = "orcas.rest"
 # In a message of `receive`: the `Sender`, if more of the body is to come.
 MORE: Final = "orcas.more"
@@ -67,14 +67,14 @@ class Sender(Protocol):
         """End the body, if it has not come whole: others need its memory. The client is told to try again."""
 
 
-class Pourable(Sender, Protocol):
+class RestOfBody(Sender, Protocol):
     """What is left of a long body."""
 
     @property
     def pieces(self) -> list[bytes]:
         """What has been received already: it comes first, by `receive`."""
 
-    async def pour(self, sink: Sink) -> bool:
+    async def stream_into(self, sink: Sink) -> bool:
         """Let more of the body go straight into memory of `sink`, which is ready for a read.
 
         Returns:
@@ -85,7 +85,7 @@ class Pourable(Sender, Protocol):
         """
 
 
-def taken_apart(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], memoryview]:
+def split_response(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], memoryview]:
     """Headers and body of a response; the body is empty where it comes in pieces."""
     rest = response.rest
     end = rest.index(b"\r\n\r\n")

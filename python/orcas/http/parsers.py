@@ -55,13 +55,13 @@ def new_parser(callbacks: Callbacks) -> httptools.HttpRequestParser:
 
 def parser_of_body(callbacks: Callbacks, length: int | None) -> httptools.HttpRequestParser:
     """One that expects a body of `length` bytes, or a chunked one, and then further requests."""
-    parser = new_parser(_BehindHead(callbacks))
+    parser = new_parser(_AfterFirstHead(callbacks))
     framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
     parser.feed_data(b"PUT / HTTP/1.1\r\n%b\r\n\r\n" % framing)
     return parser
 
 
-class _BehindHead:
+class _AfterFirstHead:
     """Passes on everything but the first head, which only stands in for another."""
 
     def __init__(self, callbacks: Callbacks) -> None:

@@ -25,9 +25,9 @@ from orcas.config import MIB, Settings
 from orcas.http import refusals
 from orcas.http.exchange import HIGH_WATER, Exchange
 from orcas.http.extensions import EXTENSIONS
-from orcas.http.inflow import Inflow, Sink
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
 from orcas.http.refusals import Refusal
+from orcas.http.streaming import Sink, StreamProtocol
 from orcas.reports import address, new_request_id, report
 
 TICK_SECONDS: Final = 1
@@ -68,7 +68,7 @@ class LimitedProtocol(HttpToolsProtocol):
         # Seconds, as ticks see them, since the present stage began.
         self.age = 0
         self.in_head = False
-        self.head_bytes = self.quiet_bytes = 0
+        self.head_bytes = self.framing_bytes = 0
         # The read that is being parsed, those that brought the request line, and the bytes of those that brought the head.
         self.head_bound = 0
         self.fed: bytes | memoryview = b""
@@ -80,11 +80,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.refusal: Refusal | None = None
         # The length of the body that follows, if the head says it.
         self.body_length: int | None = None
-        self.inflow: Inflow | None = None
+        self.stream: StreamProtocol | None = None
         # Bytes of a body that the parser will not see, though it waits for them.
         self.unparsed = 0
         # Set once parsing has ended, for good or while a body goes past the parser: what still comes is only counted.
-        self.deaf = False
+        self.ignores_input = False
         self.draining = False
         self.drained_bytes = 0
         self.write_pauses = self.write_pauses_seen = 0
@@ -101,7 +101,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.discard(self)
-        self.deaf = True
+        self.ignores_input = True
         self.queue.clear()
         self.backlog = b""
         for exchange in (self.running, self.reading):
@@ -118,7 +118,7 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.draining:
             self._drain(data)
             return
-        if self.deaf:
+        if self.ignores_input:
             return
         if self.backlog:
             # Reading is paused; what a transport had read already comes nevertheless.
@@ -131,7 +131,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _feed_pieces(self, data: bytes) -> None:
         """Parse `data` until enough requests wait, and keep what is left."""
         rest = memoryview(data)
-        while rest and not self.deaf and not self.draining:
+        while rest and not self.ignores_input and not self.draining:
             if len(self.queue) >= PIPELINE_MAX:
                 self.flow.pause_reading()
                 self.backlog = bytes(rest)
@@ -165,8 +165,8 @@ class LimitedProtocol(HttpToolsProtocol):
                     self._refuse(refusals.HEAD_TOO_LARGE)
             elif reading is not None and self.reading is reading:
                 # Chunk extensions and trailers: llhttp lets both grow.
-                self.quiet_bytes = max(0, self.quiet_bytes + len(data) - (reading.received - received))
-                if self.quiet_bytes > self.limits.max_head_size:
+                self.framing_bytes = max(0, self.framing_bytes + len(data) - (reading.received - received))
+                if self.framing_bytes > self.limits.max_head_size:
                     self._refuse(refusals.TRAILER_TOO_LARGE)
 
     # Parser callbacks.
@@ -190,7 +190,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head = False
-        self.quiet_bytes = 0
+        self.framing_bytes = 0
         # Trailers go where nobody reads them: they could only contradict the head that was signed.
         headers, self.headers = self.headers, []
         url = self.url
@@ -252,7 +252,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.queue.append(exchange)
 
     def on_chunk_header(self) -> None:
-        self.quiet_bytes -= CHUNK_FRAMING
+        self.framing_bytes -= CHUNK_FRAMING
 
     def on_body(self, body: bytes) -> None:
         if self.reading is not None and not self.draining and self.reading.feed(body):
@@ -281,30 +281,30 @@ class LimitedProtocol(HttpToolsProtocol):
 
     # Bodies past the parser.
 
-    def begin_inflow(self, exchange: Exchange, sink: Sink) -> None:
+    def begin_streaming(self, exchange: Exchange, sink: Sink) -> None:
         """Read what is left of the body of `exchange` into memory of `sink`."""
-        self.deaf = True
-        self.inflow = Inflow(self, exchange, sink)
-        self.transport.set_protocol(self.inflow)
+        self.ignores_input = True
+        self.stream = StreamProtocol(self, exchange, sink)
+        self.transport.set_protocol(self.stream)
         self.flow.resume_reading()
 
-    def end_inflow(self) -> None:
+    def end_streaming(self) -> None:
         """Read no more of the body, unless it has come whole."""
-        if self.inflow is not None:
+        if self.stream is not None:
             self.flow.pause_reading()
-            self._leave_inflow()
+            self._leave_streaming()
 
-    def body_poured(self, exchange: Exchange) -> None:
+    def body_streamed(self, exchange: Exchange) -> None:
         """The body has come whole, and what follows it is to be parsed again: by a parser that has not seen its head."""
-        self._leave_inflow()
+        self._leave_streaming()
         self.parser = new_parser(self)
-        self.deaf = not exchange.keep_alive
+        self.ignores_input = not exchange.keep_alive
         self.on_message_complete()
 
-    def _leave_inflow(self) -> None:
-        if self.inflow is not None:
-            self.unparsed = self.inflow.body.missing
-            self.inflow = None
+    def _leave_streaming(self) -> None:
+        if self.stream is not None:
+            self.unparsed = self.stream.body.missing
+            self.stream = None
             if not self.transport.is_closing():
                 self.transport.set_protocol(self)
 
@@ -399,8 +399,8 @@ class LimitedProtocol(HttpToolsProtocol):
     # Inside.
 
     def _tick_body(self, exchange: Exchange) -> None:
-        if self.inflow is not None and exchange.silent:
-            self.inflow.rest()
+        if self.stream is not None and exchange.silent:
+            self.stream.rest()
         if exchange.falls_behind(TICK_SECONDS, self.limits.body_timeout_sec):
             self._refuse(refusals.SLOW_BODY)
 
@@ -433,7 +433,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _refuse(self, refusal: Refusal) -> None:
         """Stop parsing, and answer `refusal` in its turn: never inside the response to an earlier request."""
-        self.deaf = True
+        self.ignores_input = True
         reading, self.reading = self.reading, None
         running = self.running
         if running is None:
@@ -452,7 +452,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _answer(self, refusal: Refusal, exchange: Exchange | None = None) -> None:
         method = exchange.scope["method"] if exchange is not None else ""
-        self.deaf = self.deaf or exchange is None
+        self.ignores_input = self.ignores_input or exchange is None
         request_id = new_request_id()
         fields = {
             "method": method or None, "path": exchange.scope["raw_path"] if exchange is not None else None,
@@ -472,7 +472,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         self.draining = True
         self.age = 0
-        self._leave_inflow()
+        self._leave_streaming()
         self.flow.resume_reading()
         # The client may have reset the connection, which nobody has been told yet.
         with contextlib.suppress(OSError):
@@ -482,7 +482,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.drained_bytes += len(data)
         if self.drained_bytes > DRAIN_BYTES_MAX or 0 < self.unparsed <= self.drained_bytes:
             self.transport.close()
-        elif not self.deaf:
+        elif not self.ignores_input:
             try:
                 self.parser.feed_data(data)
             except (httptools.HttpParserError, httptools.HttpParserUpgrade):

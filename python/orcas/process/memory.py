@@ -42,7 +42,7 @@ def private_directory(base: Path | None = None, *, owned: bool = False) -> Itera
         OSError: it cannot be created.
     """
     base = base or _base()
-    _reap(base)
+    _remove_abandoned(base)
     path = base / f"{_PREFIX}{os.getuid()}-{_OWNED if owned else ''}{secrets.token_hex(8)}"
     lock = path.with_name(path.name + _LOCK)
     with contextlib.ExitStack() as stack:
@@ -64,7 +64,7 @@ def private_directories() -> list[Path]:
     return sorted(path for path in found if not path.name.startswith(prefix + _OWNED))
 
 
-def _reap(base: Path) -> None:
+def _remove_abandoned(base: Path) -> None:
     for lock in base.glob(f"{_PREFIX}{os.getuid()}-*{_LOCK}"):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

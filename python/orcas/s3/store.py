@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
     from orcas._core import BodySink, Core, Download, Request, Response
-    from orcas.http.extensions import Pourable, Sender
+    from orcas.http.extensions import RestOfBody, Sender
 
 
 class ClientDisconnectedError(Exception):
@@ -49,7 +49,7 @@ class Store:
 
     async def run(self, request: Request, body: bytes = b"") -> Response:
         """Carry a request out, with its collected body if it has one."""
-        slot = self._take()
+        slot = self._take_slot()
         response = self._core.start(request, body, slot)
         if response is None:
             # As `_completion`, without a coroutine more.
@@ -72,7 +72,7 @@ class Store:
         else:
             body = await self._gather(request, message, receive)
         # Room is taken when all is here: whoever sends a part holds up nobody.
-        slot = self._take()
+        slot = self._take_slot()
         if request.admit(slot):
             self._free.append(slot)
         else:
@@ -114,7 +114,7 @@ class Store:
         sender: Sender | None = message.get(MORE)
         sink = request.open_body("" if sender is None else sender.client)
         try:
-            if await self._take_in(sink, message, receive):
+            if await self._stream_body(sink, message, receive):
                 request.body_read()
         except ConnectionError:
             sink.abort()
@@ -122,12 +122,12 @@ class Store:
         except BaseException:
             sink.abort()
             raise
-        slot = self._take()
+        slot = self._take_slot()
         sink.finish(slot)
         response: Response = await self._completion(slot)
         return response
 
-    async def _take_in(self, sink: BodySink, message: Message, receive: Receive) -> bool:
+    async def _stream_body(self, sink: BodySink, message: Message, receive: Receive) -> bool:
         """Hand a body over from `message` on: whether all of it was taken; if not, it is refused already.
 
         A piece waits for room, not the room for a piece: whoever stalls holds nothing.
@@ -135,24 +135,24 @@ class Store:
         while True:
             if message["type"] != "http.request":
                 raise ClientDisconnectedError
-            if not await self._granted(sink.admit):
+            if not await self._admitted(sink.admit):
                 return False
             sink.push(message["body"])
             if not message["more_body"]:
                 return True
-            rest: Pourable | None = message.get(REST)
+            rest: RestOfBody | None = message.get(REST)
             # What the parser has brought meanwhile comes first.
             while rest is not None and not rest.pieces:
-                if not await self._granted(sink.ready):
+                if not await self._admitted(sink.ready):
                     return False
-                if await rest.pour(sink):
+                if await rest.stream_into(sink):
                     return True
             message = await receive()
 
-    async def _granted(self, ask: Callable[[int], int]) -> bool:
+    async def _admitted(self, ask: Callable[[int], int]) -> bool:
         """Wait until a sink says yes; False: the body is refused already."""
         while True:
-            slot = self._take()
+            slot = self._take_slot()
             flow = ask(slot)
             if flow != FLOW_WAIT:
                 self._free.append(slot)
@@ -165,7 +165,7 @@ class Store:
         Raises:
             DamagedObjectError: it cannot be sent; neither can anything after it.
         """
-        slot = self._take()
+        slot = self._take_slot()
         piece = download.next(slot)
         if piece is None:
             piece = await self._completion(slot)
@@ -175,7 +175,7 @@ class Store:
             raise DamagedObjectError(piece)
         return piece
 
-    def _take(self) -> int:
+    def _take_slot(self) -> int:
         if self._free:
             return self._free.pop()
         self._waiting.append(None)

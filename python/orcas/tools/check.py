@@ -12,7 +12,7 @@ from typing import Any, Final
 from orcas.admin.api import readable
 from orcas.config import Settings
 from orcas.control.files import locked
-from orcas.edge import CheckOrder, CheckProgress, check_closed, repair_closed
+from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
 from orcas.errors import UnavailableError
 
 Advance = Callable[[str, int, int], None]
@@ -21,7 +21,7 @@ _LOOK_SECONDS: Final = 0.2
 
 
 def check_stopped(
-    settings: Settings, order: CheckOrder, advance: Advance, *, repair: bool, accept_loss: bool = False
+    settings: Settings, options: CheckOptions, advance: Advance, *, repair: bool, accept_loss: bool = False
 ) -> dict[str, Any]:
     """Check the store of `settings.data`; with `repair` its index is built from the log first where that is needed, and
     with `accept_loss` a damaged log is rewritten without what is lost.
@@ -40,7 +40,7 @@ def check_stopped(
         def run() -> Any:
             if repair:
                 return repair_closed(settings, progress, accept_loss=accept_loss)
-            return check_closed(settings, progress, order)
+            return check_closed(settings, progress, options)
 
         thread = threading.Thread(target=_run, args=(run, outcome), name="orcas-check")
         thread.start()

@@ -31,7 +31,7 @@ class Body(Protocol):
     def missing(self) -> int:
         """Bytes that have not come."""
 
-    def poured(self, count: int, *, admitted: bool) -> None:
+    def bytes_streamed(self, count: int, *, admitted: bool) -> None:
         """`count` bytes have come; `admitted`: the sink takes more at once."""
 
 
@@ -50,7 +50,7 @@ class Connection(Protocol):
         """It has room again."""
 
 
-class Inflow(asyncio.BufferedProtocol):
+class StreamProtocol(asyncio.BufferedProtocol):
     """The transport's protocol while a body comes in."""
 
     def __init__(self, connection: Connection, body: Body, sink: Sink) -> None:
@@ -80,4 +80,4 @@ class Inflow(asyncio.BufferedProtocol):
             # The transport tries to read on at once, and may find nothing.
             self._loop.call_soon(self.rest)
         self._lent = 0
-        self.body.poured(nbytes, admitted=self._sink.filled(nbytes))
+        self.body.bytes_streamed(nbytes, admitted=self._sink.filled(nbytes))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -24,7 +25,7 @@ from fastapi.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 
 from orcas.admin import docs, health
-from orcas.admin.api import MOUNT, Tools, admin_app
+from orcas.admin.tools import MOUNT, Tools
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
@@ -194,8 +195,7 @@ class Orcas(FastAPI):
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         # A path that is not there is not there with a slash either.
         self.router.redirect_slashes = False
-        self._admin = admin_app(self._tools)
-        self.mount(MOUNT, self._admin)
+        self.mount(MOUNT, self._serve_admin)
         if settings.dev:
             self.add_api_route("/_orcas/docs", self._docs, include_in_schema=False)
 
@@ -230,6 +230,19 @@ class Orcas(FastAPI):
     def _names_bucket(self, scope: Scope) -> bool:
         """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""
         return any(name == b"host" and names_bucket(value, self._domains) for name, value in scope["headers"])
+
+    @functools.cached_property
+    def _admin(self) -> FastAPI:
+        """The admin API: made when it is first asked for, because making it would take a tenth of the start."""
+        from orcas.admin.api import admin_app
+
+        return admin_app(self._tools)
+
+    async def _serve_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "_admin" not in vars(self):
+            # In a thread, so that S3 requests do not wait for the imports.
+            await asyncio.to_thread(getattr, self, "_admin")
+        await self._admin(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """The routes under `/_orcas/`, the operator's among them."""

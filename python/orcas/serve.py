@@ -117,9 +117,10 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
             log.info("Stopped before it was ready")
             return
         store = app.store
-        # What stands now stays, so no later collection stops the loop to look at it all again.
+        # What exists now stays, so no later collection stops the loop to look at it again.
         gc.collect()
         gc.freeze()
+        gc.enable()
 
         def ready() -> None:
             url = url_of(listener)

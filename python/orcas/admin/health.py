@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from fastapi import APIRouter, Response
 
@@ -21,6 +21,10 @@ log = logging.getLogger("orcas")
 
 # What reads are sent to. A damaged store answers too, but not every object: somebody has to look at it first.
 _READY: Final = frozenset({"ok", "full", "read-only"})
+# Given here, with `response_model=None`: to derive it, FastAPI would import pydantic's version 1 at every start.
+_DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
+    200: {"content": {"application/json": {"schema": {"type": "object"}}}},
+}
 
 
 class StoreHealth(Protocol):
@@ -75,19 +79,19 @@ def router(store: Callable[[], StoreHealth]) -> APIRouter:
             document["reason"] = health.reason
         return document | {"writable": health.writable, "durability": health.durability}
 
-    @routes.get("/live")
+    @routes.get("/live", response_model=None, responses=_DOCUMENT)
     async def live() -> dict[str, str]:
         """The process answers requests."""
         return {"status": "ok"}
 
     # Not coroutines: asking the store may look at the disk, so FastAPI does it in a thread.
-    @routes.get("/ready")
+    @routes.get("/ready", response_model=None, responses=_DOCUMENT)
     def ready(response: Response) -> dict[str, str | bool]:
         """Objects are read. `status` is `ok`, `full` or `read-only`, with 200, or `damaged`, with 503; `reason` says why."""
         health = store()
         return answer(health, response, healthy=health.status in _READY)
 
-    @routes.get("/writable")
+    @routes.get("/writable", response_model=None, responses=_DOCUMENT)
     def writable(response: Response) -> dict[str, str | bool]:
         """As `ready`, but 200 only while new content is taken."""
         health = store()

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from orcas.admin.api import readable
+from orcas.admin.tools import readable
 from orcas.config import Settings
 from orcas.control.files import locked
 from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed

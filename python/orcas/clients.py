@@ -54,6 +54,11 @@ def client_variables() -> ClientVariables:
     )
 
 
+def http_url(host: str, port: int) -> str:
+    """The URL of a server; an IPv6 address is put in brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def is_local(url: str) -> bool:
     """Whether the server at `url` is on this machine's loopback, where no proxy finds it."""
     return is_loopback(urlsplit(url).hostname or "")

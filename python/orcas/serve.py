@@ -19,6 +19,7 @@ import uvicorn
 import uvloop
 
 from orcas.app import OpenStore, Orcas
+from orcas.clients import http_url
 from orcas.config import KIB, Settings
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
@@ -90,7 +91,7 @@ def listeners(listener: socket.socket) -> list[socket.socket]:
 def url_of(listener: socket.socket) -> str:
     """The URL under which a bound socket is reached; an unspecified address is shown as it is."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return http_url(host, port)
 
 
 async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> None:

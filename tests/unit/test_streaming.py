@@ -24,7 +24,6 @@ class Sink:
     def __init__(self, room: int, reads: int) -> None:
         self.body = bytearray()
         self.left = reads
-        self.rested = 0
         self._room = room
         self._lent = bytearray()
 
@@ -36,7 +35,7 @@ class Sink:
         return memoryview(self._lent)
 
     def rest(self) -> None:
-        self.rested += 1
+        """Nothing was read: the memory stays."""
 
     def filled(self, count: int) -> bool:
         self.body += self._lent[:count]

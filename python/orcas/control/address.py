@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from orcas.clients import http_url
 from orcas.control.files import is_locked, read_secret_file, write_secret_file
 from orcas.errors import UnavailableError
 
@@ -39,8 +40,7 @@ def write_address(directory: Path, url: str, region: str) -> None:
         UnavailableError: the file cannot be written; there is none then.
     """
     parts = urlsplit(url)
-    host = reachable(parts.hostname or "")
-    reached = f"http://[{host}]:{parts.port}" if ":" in host else f"http://{host}:{parts.port}"
+    reached = http_url(reachable(parts.hostname or ""), parts.port or 0)
     content = json.dumps({"url": reached, "region": region, "pid": os.getpid()}).encode() + b"\n"
     try:
         write_secret_file(directory / FILE_NAME, content)

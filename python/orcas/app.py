@@ -1,9 +1,8 @@
 """The composition root: settings in, ASGI application out; the only module that wires everything.
 
-Every HTTP request outside `/_orcas/` goes straight to the S3 dispatcher, past FastAPI's middleware and router; the
-decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. Requests of another
-server than Orcas's own get there through `orcas.http.asgi`. The engine opens in the lifespan, never on import. Must not know
-S3 operations.
+Every HTTP request outside `/_orcas/` goes directly to the S3 dispatcher, without FastAPI's middleware and router. This is
+decided by the raw path and Host, because decoding a path loses details that S3 keys have. Requests from other ASGI servers
+pass through `orcas.http.asgi`. The store is opened in the lifespan, never on import. Must not know S3 operations.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from orcas.version import orcas_version
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport
 
-# Not a bucket name: those have no underscore. So nothing of a path-style client is shadowed.
+# Bucket names have no underscore, so this hides no bucket from path-style clients.
 RESERVED: Final = b"/_orcas/"
 
 log = logging.getLogger("orcas.control")
@@ -50,17 +49,17 @@ log = logging.getLogger("orcas.control")
 
 @dataclass(frozen=True, slots=True)
 class OpenStore:
-    """The open store as the application sees it: where S3 requests go, how it is, who is root, and the operator's tools."""
+    """What the application uses of an open store: the S3 dispatcher, health, the root identity, and the operator's tools."""
 
     dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
     health: Callable[[], health.StoreHealth]
     root: Root
-    # The same where somebody mounts the application: `Dispatcher.below`.
+    # The dispatcher of an application that is mounted under a path: `Dispatcher.below`.
     below: Callable[[int], Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None
     tools: Tools | None = None
-    # What opening the store took, for the log.
+    # What opening the store involved, for the log.
     opening: Mapping[str, object] = field(default_factory=dict)
-    # Of a store that is open for salvage.
+    # The findings, if the store is open for salvage.
     salvage: SalvageReport | None = None
 
 
@@ -69,7 +68,7 @@ StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
-    """Open control store and engine, and put the dispatcher on top. Closing flushes the engine before the lock goes.
+    """Open the control store and the engine, and create the dispatcher. On exit, flush the engine, then release the lock.
 
     Raises:
         UnavailableError: the store is locked or damaged.
@@ -84,7 +83,7 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
         return
     async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
-        # Recovery reads the log, so it may take seconds: the loop stays free for signals.
+        # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
         core = await asyncio.to_thread(open_core, settings, snapshot)
         opening = _opening(core, round(time.monotonic() - began, 3))
@@ -100,7 +99,7 @@ async def _assembled(
     opening: Mapping[str, object],
     report: SalvageReport | None = None,
 ) -> AsyncIterator[OpenStore]:
-    """What stands on an open engine, which is closed at the end."""
+    """Create what uses the engine. On exit, close it and then the engine."""
     try:
         dispatcher = Dispatcher(core, settings.body_budget)
         tools = Tools(core)
@@ -117,7 +116,7 @@ async def _assembled(
 
 
 def _opening(core: Core, seconds: float) -> dict[str, object]:
-    """What the start had to do; the numbers of a recovery only where there was one."""
+    """What the start had to do. The numbers of a recovery are included only if there was one."""
     recovery = core.recovery()
     done: dict[str, object] = {"recovery": "none", "opened_in_sec": seconds}
     if recovery["batches"] or recovery["torn_bytes"] or recovery["index_rebuilt"]:
@@ -132,7 +131,7 @@ def _opening(core: Core, seconds: float) -> dict[str, object]:
 
 @asynccontextmanager
 async def _open_embedded(settings: Settings) -> AsyncIterator[OpenStore]:
-    """`open_store`, and before it what `orcas serve` does for a store in memory."""
+    """As `open_store`; for a store in memory, first create its directory, as `orcas serve` does."""
     with contextlib.ExitStack() as stack:
         if settings.memory:
             settings = dataclasses.replace(settings, data=stack.enter_context(private_directory(owned=True)))
@@ -181,10 +180,10 @@ class Orcas(FastAPI):
             title="Orcas",
             version=orcas_version(),
             lifespan=self.lifespan,
-            # FastAPI's own page loads its scripts from elsewhere.
+            # FastAPI's own page would load its scripts from another host.
             docs_url=None,
             redoc_url=None,
-            # The documentation describes public code, but is nobody's business on a server in use.
+            # Only for development: a server in use does not publish its documentation.
             openapi_url="/_orcas/openapi.json" if settings.dev else None,
         )
         self.settings = settings
@@ -193,7 +192,7 @@ class Orcas(FastAPI):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
-        # A path that is not there is not there with a slash either.
+        # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
         self.mount(MOUNT, self._serve_admin)
         if settings.dev:
@@ -213,7 +212,7 @@ class Orcas(FastAPI):
             await super().__call__(scope, receive, reporting(log, scope, send))
 
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of another server."""
+        """Answer a request from another ASGI server."""
         exchange = HostedExchange(scope, receive, send)
         if exchange.scope["raw_path"].startswith(RESERVED, exchange.root) and not self._names_bucket(exchange.scope):
             await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
@@ -228,7 +227,7 @@ class Orcas(FastAPI):
             await exchange.run(self.store.dispatch)
 
     def _names_bucket(self, scope: Scope) -> bool:
-        """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""
+        """Whether Host is `BUCKET.DOMAIN`, so that `/_orcas/…` is a key of that bucket. Rust decides, as for S3."""
         return any(name == b"host" and names_bucket(value, self._domains) for name, value in scope["headers"])
 
     @functools.cached_property
@@ -245,7 +244,7 @@ class Orcas(FastAPI):
         await self._admin(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
-        """The routes under `/_orcas/`, the operator's among them."""
+        """The routes under `/_orcas/`, including the admin API."""
         return docs.joined(super().openapi(), self._admin.openapi(), MOUNT)
 
     def _docs(self) -> HTMLResponse:

@@ -175,7 +175,7 @@ def close_core(core: Core) -> None:
     """Finish everything submitted, flush, and close the store. Blocks.
 
     Raises:
-        OrcasError: the store had become read-only, or a write acknowledged in a weaker mode than `sync` could not be written.
+        OrcasError: the store had become read-only, or a write acknowledged in a mode other than `sync` was lost.
     """
     try:
         core.close()

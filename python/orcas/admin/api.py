@@ -1,7 +1,7 @@
 """The operator's tools over HTTP, under `/_orcas/admin/`: JSON in, JSON out, for the root identity alone.
 
-A FastAPI application of its own behind `RootOnly`, so that no spelling of a path leads around the door. Long work is a
-job: started here, polled by its id.
+A FastAPI application of its own within `RootOnly`, so that no spelling of a path avoids authentication. Long work is a job:
+started here, polled by its id.
 """
 
 from __future__ import annotations

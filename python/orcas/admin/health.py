@@ -1,7 +1,7 @@
-"""Health, for supervisors and load balancers, without credentials, and nothing in it that is anybody's secret.
+"""Health, for supervisors and load balancers: without credentials, and without secrets.
 
-A supervisor asks `live`, a load balancer `ready`; one that sends writes elsewhere than reads asks `writable` for those.
-A store that is full or read-only is ready: it reads, and a full one needs deletions to get out of it.
+`live` is for supervisors, `ready` for load balancers, and `writable` for those that route writes separately. A store that is
+full or read-only is ready: it serves reads, and a full one needs deletions to recover.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, Final, Protocol
 
 from fastapi import APIRouter, Response
 
-# Seconds between two looks at the store for the log.
+# Seconds between two checks of the store for the log.
 _WATCH_SECONDS: Final = 5
 
 log = logging.getLogger("orcas")
 
-# What reads are sent to. A damaged store answers too, but not every object: somebody has to look at it first.
+# A damaged store also serves reads, but not of every object, so it is not ready.
 _READY: Final = frozenset({"ok", "full", "read-only"})
 # Given here, with `response_model=None`: to derive it, FastAPI would import pydantic's version 1 at every start.
 _DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
@@ -28,11 +28,11 @@ _DOCUMENT: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class StoreHealth(Protocol):
-    """What is asked of the store."""
+    """The health of a store."""
 
     @property
     def status(self) -> str:
-        """`ok`, `full`, `read-only` or `damaged`: the worst that is known."""
+        """`ok`, `full`, `read-only` or `damaged`; the worst that applies."""
 
     @property
     def reason(self) -> str | None:
@@ -44,7 +44,7 @@ class StoreHealth(Protocol):
 
     @property
     def writable(self) -> bool:
-        """New content is taken now."""
+        """Whether new content is accepted now."""
 
     @property
     def durability(self) -> str:
@@ -55,7 +55,7 @@ async def watch(store: Callable[[], StoreHealth], seconds: float = _WATCH_SECOND
     """Say in the log when the store is not healthy, and whenever it changes. Until it is cancelled."""
     reported = "ok"
     while True:
-        # Asking the store may look at the disk.
+        # In a thread: this may wait for the disk.
         health = await asyncio.to_thread(store)
         if health.status != reported:
             reported = health.status
@@ -68,7 +68,7 @@ async def watch(store: Callable[[], StoreHealth], seconds: float = _WATCH_SECOND
 
 
 def router(store: Callable[[], StoreHealth]) -> APIRouter:
-    """The routes, over a store that is asked at each request."""
+    """The routes. `store` is called for each request."""
     routes = APIRouter(tags=["health"])
 
     def answer(health: StoreHealth, response: Response, *, healthy: bool) -> dict[str, str | bool]:
@@ -84,7 +84,7 @@ def router(store: Callable[[], StoreHealth]) -> APIRouter:
         """The process answers requests."""
         return {"status": "ok"}
 
-    # Not coroutines: asking the store may look at the disk, so FastAPI does it in a thread.
+    # Not coroutines, so that FastAPI runs them in threads: `store` may wait for the disk.
     @routes.get("/ready", response_model=None, responses=_DOCUMENT)
     def ready(response: Response) -> dict[str, str | bool]:
         """Objects are read. `status` is `ok`, `full` or `read-only`, with 200, or `damaged`, with 503; `reason` says why."""

@@ -34,23 +34,27 @@ class Tools:
         self.holds = Holds()
 
     async def cancel(self) -> None:
-        """Before the store is closed: nothing new begins, checks and holds end."""
+        """Called before the store is closed: no new work begins, checks and holds end."""
         self.holds.close()
         await asyncio.to_thread(self.jobs.cancel)
 
     async def join(self) -> None:
-        """After it: the rest has noticed."""
+        """Called after the store is closed: wait for the remaining jobs."""
         await asyncio.to_thread(self.jobs.join)
 
     def start(self, kind: str, work: Work) -> dict[str, Any]:
-        """Begin a job, or say that there are too many."""
+        """Begin a job.
+
+        Raises:
+            Refusal: there are too many.
+        """
         try:
             return self.jobs.start(kind, work).describe()
         except TooManyJobsError:
             raise Refusal(503, "TooManyJobs", "As many jobs run as may: wait for one, or delete it.") from None
 
     def reclaim(self, *, compact: bool) -> Work:
-        """The work of a reclamation. The thread in the background may have done most of it already."""
+        """The work of a reclamation. The background thread may have done most of it already."""
 
         def run() -> dict[str, Any]:
             done = dict(self.core.reclaim(compact))
@@ -69,12 +73,12 @@ class Tools:
 
 
 def describe(progress: CheckProgress) -> dict[str, Any]:
-    """How far a check is, for JSON."""
+    """The progress of a check, for JSON."""
     return {"phase": progress.phase, "done_bytes": progress.done_bytes, "total_bytes": progress.total_bytes}
 
 
 def readable(report: Any) -> dict[str, Any]:
-    """A report of a check for JSON: keys as text, and in base64 where they are none."""
+    """The report of a check for JSON: keys as text, and also in base64 if they are not UTF-8."""
     given_up = report.get("given_up")
     if given_up is not None:
         given_up = {**given_up, "losses": _readable(given_up["losses"])}

@@ -1,8 +1,8 @@
-"""Backups: a held moment of a store, copied file by file to a target, what is there already left alone.
+"""Backups: the files of one moment of a store, copied to a target unless they are there already.
 
-Invariants. The manifest is written when everything it names is durable; what the manifest before it names is neither
-written over nor removed until then, so an interruption at any point leaves the target with its last whole backup.
-A backup whose hold was lost is given up: files it had yet to read may be gone.
+Invariants. The manifest is written when everything it names is durable. Until then, nothing that the previous manifest names
+is overwritten or removed, so an interruption at any point leaves the previous backup intact. A backup is aborted if its
+hold is lost, because files that it has not read yet may have been deleted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from orcas.tools.targets import DirectoryTarget, S3Target
 from orcas.version import orcas_version
 
 RENEW_SECONDS: Final = 15.0
-# A file that changed just before it was looked at could change again without a new time.
+# A file that changed less than this ago could change again without a new timestamp.
 _STABLE_AGE_NS: Final = 2_000_000_000
 
 Advance = Callable[[str, int, int], None]
@@ -78,12 +78,12 @@ class _HeldFiles:
             self._session.admin("DELETE", self._path)
 
     def check(self) -> None:
-        """Raises UnavailableError when the hold is lost."""
+        """Raise UnavailableError if the hold is lost."""
         if self._lost is not None:
             raise UnavailableError(f"The backup was aborted because the hold on the store was lost: {self._lost}")
 
     def confirm(self) -> None:
-        """The hold was there until now, so everything read is of its moment."""
+        """Renew the hold once more: if it still exists, everything read belongs to its moment."""
         try:
             self._session.admin("PUT", self._path)
         except OrcasError as error:
@@ -115,7 +115,7 @@ class _Run:
     entries: list[Entry] = field(default_factory=list)
 
     def copy(self, name: str, path: Path, length: int, *, stable: bool = True) -> None:
-        """Bring one file to the target, as little of it as will do. `stable`: its times tell whether it changed."""
+        """Copy the parts of a file that the target lacks. `stable`: its timestamps show whether it has changed."""
         known = self.before.get(name)
         if known is not None and self.present.get(known.stored, -1) < known.length:
             known = None
@@ -176,7 +176,7 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         sources = _sources(directory, database, held)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
-        # What an interrupted backup left under this number is not in the way.
+        # An interrupted backup may have left files with this number.
         taken = [int(name.rpartition(".")[2]) for name in present if name.rpartition(".")[2].isdigit()]
         number = max([number, *(found + 1 for found in taken)])
         outcome = Outcome(
@@ -217,7 +217,7 @@ def _sources(directory: Path, database: Path, held: _HeldFiles) -> list[tuple[st
 
 
 def _stat(path: Path) -> Stat | None:
-    """How the file looks, if that can be relied on later."""
+    """The identity and timestamps of a file; None if it changed too recently to rely on them."""
     found = path.stat()
     if max(found.st_ctime_ns, found.st_mtime_ns) > time.time_ns() - _STABLE_AGE_NS:
         return None

@@ -1,6 +1,6 @@
-"""The check of a store that nobody has open, and its repair: straight from its files, without an engine.
+"""The check and the repair of a store that is not open: directly from its files, without an engine.
 
-A check changes nothing, so it can look at a store that does not open any more.
+A check changes nothing, and also works on a store that can no longer be opened.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def check_stopped(
         raise UnavailableError(f"There is no store in {settings.data}.")
     with locked(settings.data):
         progress = CheckProgress()
-        # In a thread of its own, so that this one sees Ctrl-C and can end it.
+        # In another thread, so that this one receives Ctrl-C and can cancel it.
         outcome: list[Any] = []
 
         def run() -> Any:
@@ -61,5 +61,5 @@ def check_stopped(
 def _run(run: Callable[[], Any], outcome: list[Any]) -> None:
     try:
         outcome.append(run())
-    except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+    except BaseException as error:  # noqa: BLE001 - raised again by the waiting thread
         outcome.append(error)

@@ -1,8 +1,8 @@
-"""Restoring a backup into a directory that has nothing yet.
+"""Restoring a backup into a new directory.
 
-Invariants. Every byte is compared with its digest before anything has the directory's name; a restore that is
-interrupted leaves `DIR.partial`, which the next one replaces. The store is opened once: that its log is whole and its
-index can be built from it is what a restore promises.
+Invariants. Every file is verified by its digest before the directory gets its name; an interrupted restore leaves
+`DIR.partial`, which the next one replaces. The store is opened once at the end, which proves that its log is complete and
+that its index can be built.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def restore(
         (partial / _UNFINISHED).unlink()
         for path in (partial / "log", partial / "chunks", partial):
             sync_directory(path)
-        # An empty directory of that name gives way; anything in it makes this fail.
+        # This replaces an empty directory, and fails if it is not empty.
         partial.rename(directory)
         sync_directory(directory.parent)
     except OSError as error:

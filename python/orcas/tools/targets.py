@@ -1,7 +1,7 @@
 """Where backups are kept: a directory, or a prefix of a bucket of any S3 server.
 
-Both keep files under `files/` and the manifest beside them. What was stored is durable when `make_durable` has returned; the
-manifest is durable when it is written. Must not know what the files are.
+Both keep files under `files/`, next to the manifest. Stored files are durable when `make_durable` has returned, the manifest
+when it is written. Must not know what the files are.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
-from orcas.app import Lane, Orcas
+from orcas.app import OpenStore, Orcas
 from orcas.config import resolve
 from orcas.edge import Request
 from orcas.http.extensions import RESPONSE
@@ -182,20 +182,20 @@ def main() -> None:
     ways: dict[str, Any] = {}
 
     async def choose(way: str) -> None:
-        lane = app.lane
-        assert lane is not None
+        store = app.store
+        assert store is not None
         if not ways:
-            dispatcher = lane.dispatch
+            dispatcher = store.dispatch
             assert isinstance(dispatcher, Dispatcher)
             ways["rust"] = dispatcher
             ways["python"] = PlainDispatcher(dispatcher, fields=False)
             ways["python-fields"] = PlainDispatcher(dispatcher, fields=True)
-        app.lane = dataclasses.replace(lane, dispatch=ways[way])
+        app.store = dataclasses.replace(store, dispatch=ways[way])
 
     # Under `/_orcas/`, which the application tells apart before it comes to S3: no request pays for the choice.
     app.add_api_route("/_orcas/benchmark/{way}", choose, methods=["POST"])
 
-    def announce(url: str, _: Lane) -> None:
+    def announce(url: str, _: OpenStore) -> None:
         sys.stdout.write(f"ways ready {url}\n")
         sys.stdout.flush()
 

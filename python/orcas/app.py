@@ -1,9 +1,8 @@
 """The composition root: settings in, ASGI application out; the only module that wires everything.
 
-Every HTTP request outside `/_orcas/` goes straight to the S3 dispatcher, past FastAPI's middleware and router; the
-decision looks at the raw path and at Host, never at the decoded path, which loses what S3 keys keep. Requests of another
-server than Orcas's own get there through `orcas.http.asgi`. The engine opens in the lifespan, never on import. Must not know
-S3 operations.
+Every HTTP request outside `/_orcas/` goes directly to the S3 dispatcher, without FastAPI's middleware and router. This is
+decided by the raw path and Host, because decoding a path loses details that S3 keys have. Requests from other ASGI servers
+pass through `orcas.http.asgi`. The store is opened in the lifespan, never on import. Must not know S3 operations.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -24,7 +24,7 @@ from fastapi.responses import HTMLResponse
 from starlette.types import Receive, Scope, Send
 
 from orcas.admin import docs, health
-from orcas.admin.api import MOUNT, Tools, admin_app
+from orcas.admin.tools import MOUNT, Tools
 from orcas.config import Settings, resolve
 from orcas.control import Credential, Snapshot, open_control, salvaged_root
 from orcas.control.root import Root
@@ -41,34 +41,34 @@ from orcas.version import orcas_version
 if TYPE_CHECKING:
     from orcas.edge import SalvageReport
 
-# Not a bucket name: those have no underscore. So nothing of a path-style client is shadowed.
+# Bucket names have no underscore, so this hides no bucket from path-style clients.
 RESERVED: Final = b"/_orcas/"
 
 log = logging.getLogger("orcas.control")
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """The open store as the application sees it: where S3 requests go, how it is, who is root, and the operator's tools."""
+class OpenStore:
+    """What the application uses of an open store: the S3 dispatcher, health, the root identity, and the operator's tools."""
 
     dispatch: Callable[[Scope, Receive, Send], Awaitable[None]]
     health: Callable[[], health.StoreHealth]
     root: Root
-    # The same where somebody mounts the application: `Dispatcher.below`.
+    # The dispatcher of an application that is mounted under a path: `Dispatcher.below`.
     below: Callable[[int], Callable[[Scope, Receive, Send], Awaitable[None]]] | None = None
     tools: Tools | None = None
-    # What opening the store took, for the log.
+    # What opening the store involved, for the log.
     opening: Mapping[str, object] = field(default_factory=dict)
-    # Of a store that is open for salvage.
+    # The findings, if the store is open for salvage.
     salvage: SalvageReport | None = None
 
 
-OpenLane = Callable[[Settings], AbstractAsyncContextManager[Lane]]
+StoreOpener = Callable[[Settings], AbstractAsyncContextManager[OpenStore]]
 
 
 @asynccontextmanager
-async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
-    """Open control store and engine, and put the dispatcher on top. Closing flushes the engine before the lock goes.
+async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
+    """Open the control store and the engine, and create the dispatcher. On exit, flush the engine, then release the lock.
 
     Raises:
         UnavailableError: the store is locked or damaged.
@@ -78,34 +78,34 @@ async def open_lane(settings: Settings) -> AsyncIterator[Lane]:
         with salvaged_root(settings.data, *keys) as root:
             only = Snapshot((Credential(root.access_key, root.secret_key, root.owner),), root.owner)
             core, report = await asyncio.to_thread(salvage_core, settings, only)
-            async with _over(core, settings, root, {"recovery": "salvage"}, report) as lane:
-                yield lane
+            async with _assembled(core, settings, root, {"recovery": "salvage"}, report) as store:
+                yield store
         return
     async with open_control(settings.data, *keys) as control:
         snapshot = await control.load_snapshot()
-        # Recovery reads the log, so it may take seconds: the loop stays free for signals.
+        # In a thread: recovery reads the log and may take seconds, and the loop must handle signals.
         began = time.monotonic()
         core = await asyncio.to_thread(open_core, settings, snapshot)
         opening = _opening(core, round(time.monotonic() - began, 3))
-        async with _over(core, settings, control.root, opening) as lane:
-            yield lane
+        async with _assembled(core, settings, control.root, opening) as store:
+            yield store
 
 
 @asynccontextmanager
-async def _over(
+async def _assembled(
     core: Core,
     settings: Settings,
     root: Root,
     opening: Mapping[str, object],
     report: SalvageReport | None = None,
-) -> AsyncIterator[Lane]:
-    """What stands on an open engine, which is closed at the end."""
+) -> AsyncIterator[OpenStore]:
+    """Create what uses the engine. On exit, close it and then the engine."""
     try:
         dispatcher = Dispatcher(core, settings.body_budget)
         tools = Tools(core)
         watch = asyncio.create_task(health.watch(core.health))
         try:
-            yield Lane(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
+            yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report)
         finally:
             watch.cancel()
             await tools.cancel()
@@ -116,7 +116,7 @@ async def _over(
 
 
 def _opening(core: Core, seconds: float) -> dict[str, object]:
-    """What the start had to do; the numbers of a recovery only where there was one."""
+    """What the start had to do. The numbers of a recovery are included only if there was one."""
     recovery = core.recovery()
     done: dict[str, object] = {"recovery": "none", "opened_in_sec": seconds}
     if recovery["batches"] or recovery["torn_bytes"] or recovery["index_rebuilt"]:
@@ -130,13 +130,13 @@ def _opening(core: Core, seconds: float) -> dict[str, object]:
 
 
 @asynccontextmanager
-async def _open_embedded(settings: Settings) -> AsyncIterator[Lane]:
-    """`open_lane`, and before it what `orcas serve` does for a store in memory."""
+async def _open_embedded(settings: Settings) -> AsyncIterator[OpenStore]:
+    """As `open_store`; for a store in memory, first create its directory, as `orcas serve` does."""
     with contextlib.ExitStack() as stack:
         if settings.memory:
             settings = dataclasses.replace(settings, data=stack.enter_context(private_directory(owned=True)))
-        async with open_lane(settings) as lane:
-            yield lane
+        async with open_store(settings) as store:
+            yield store
 
 
 def create_app(data: str | Path | None = None, *, memory: bool = False, **settings: object) -> Orcas:
@@ -173,29 +173,28 @@ def create_app(data: str | Path | None = None, *, memory: bool = False, **settin
 
 
 class Orcas(FastAPI):
-    """The server as an ASGI application. `lane` is set while the lifespan is open, and only then."""
+    """The server as an ASGI application. `store` is set while the lifespan is open, and only then."""
 
-    def __init__(self, settings: Settings, open_lane: OpenLane = open_lane) -> None:
+    def __init__(self, settings: Settings, open_store: StoreOpener = open_store) -> None:
         super().__init__(
             title="Orcas",
             version=orcas_version(),
             lifespan=self.lifespan,
-            # FastAPI's own page loads its scripts from elsewhere.
+            # FastAPI's own page would load its scripts from another host.
             docs_url=None,
             redoc_url=None,
-            # The documentation describes public code, but is nobody's business on a server in use.
+            # Only for development: a server in use does not publish its documentation.
             openapi_url="/_orcas/openapi.json" if settings.dev else None,
         )
         self.settings = settings
-        self.lane: Lane | None = None
-        self._open_lane = open_lane
+        self.store: OpenStore | None = None
+        self._open_store = open_store
         self._loop: asyncio.AbstractEventLoop | None = None
         self._domains = list(settings.domains)
         self.include_router(health.router(self._health), prefix="/_orcas/health")
-        # A path that is not there is not there with a slash either.
+        # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
-        self._admin = admin_app(self._tools)
-        self.mount(MOUNT, self._admin)
+        self.mount(MOUNT, self._serve_admin)
         if settings.dev:
             self.add_api_route("/_orcas/docs", self._docs, include_in_schema=False)
 
@@ -206,47 +205,60 @@ class Orcas(FastAPI):
         elif RESPONSE not in scope.get("extensions", ()):
             await self._host(scope, receive, send)
         elif not scope["raw_path"].startswith(RESERVED) or self._names_bucket(scope):
-            if self.lane is None:
+            if self.store is None:
                 raise RuntimeError("the application's lifespan is not open")
-            await self.lane.dispatch(scope, receive, send)
+            await self.store.dispatch(scope, receive, send)
         else:
             await super().__call__(scope, receive, reporting(log, scope, send))
 
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of another server."""
+        """Answer a request from another ASGI server."""
         exchange = HostedExchange(scope, receive, send)
         if exchange.scope["raw_path"].startswith(RESERVED, exchange.root) and not self._names_bucket(exchange.scope):
             await super().__call__(exchange.scope, receive, reporting(log, exchange.scope, send))
             return
-        if self.lane is None:
+        if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
         if self._loop is not asyncio.get_running_loop():
             raise RuntimeError("the application's lifespan was opened on another event loop")
-        if exchange.root and self.lane.below is not None:
-            await exchange.run(self.lane.below(exchange.root))
+        if exchange.root and self.store.below is not None:
+            await exchange.run(self.store.below(exchange.root))
         else:
-            await exchange.run(self.lane.dispatch)
+            await exchange.run(self.store.dispatch)
 
     def _names_bucket(self, scope: Scope) -> bool:
-        """Whether Host is `BUCKET.DOMAIN`: then `/_orcas/…` is a key of that bucket. Decided where S3 decides it."""
+        """Whether Host is `BUCKET.DOMAIN`, so that `/_orcas/…` is a key of that bucket. Rust decides, as for S3."""
         return any(name == b"host" and names_bucket(value, self._domains) for name, value in scope["headers"])
 
+    @functools.cached_property
+    def _admin(self) -> FastAPI:
+        """The admin API: made when it is first asked for, because making it would take a tenth of the start."""
+        from orcas.admin.api import admin_app
+
+        return admin_app(self._tools)
+
+    async def _serve_admin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if "_admin" not in vars(self):
+            # In a thread, so that S3 requests do not wait for the imports.
+            await asyncio.to_thread(getattr, self, "_admin")
+        await self._admin(scope, receive, send)
+
     def openapi(self) -> dict[str, Any]:
-        """The routes under `/_orcas/`, the operator's among them."""
+        """The routes under `/_orcas/`, including the admin API."""
         return docs.joined(super().openapi(), self._admin.openapi(), MOUNT)
 
     def _docs(self) -> HTMLResponse:
         return HTMLResponse(docs.page(self.openapi()), headers={"content-security-policy": POLICY.decode()})
 
     def _health(self) -> health.StoreHealth:
-        if self.lane is None:
+        if self.store is None:
             raise RuntimeError("the application's lifespan is not open")
-        return self.lane.health()
+        return self.store.health()
 
     def _tools(self) -> Tools:
-        if self.lane is None or self.lane.tools is None:
+        if self.store is None or self.store.tools is None:
             raise RuntimeError("the application's lifespan is not open")
-        return self.lane.tools
+        return self.store.tools
 
     @asynccontextmanager
     async def lifespan(self, _: object = None) -> AsyncIterator[None]:
@@ -255,9 +267,9 @@ class Orcas(FastAPI):
         Raises:
             UnavailableError: the store is locked or damaged.
         """
-        async with self._open_lane(self.settings) as lane:
-            self.lane, self._loop = lane, asyncio.get_running_loop()
+        async with self._open_store(self.settings) as store:
+            self.store, self._loop = store, asyncio.get_running_loop()
             try:
                 yield
             finally:
-                self.lane = None
+                self.store = None

@@ -1,6 +1,6 @@
-"""What AWS's SDKs and command read of the environment: endpoint, keys, region, and which hosts no proxy is asked for.
+"""The environment variables of AWS's SDKs and command: endpoint, keys, region, and hosts that need no proxy.
 
-Beside `orcas.config`, which owns Orcas's own settings, the only reader of `os.environ`. Must not know a server.
+Only this module and `orcas.config`, which has Orcas's own settings, read `os.environ`. Must not know a server.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 
 from orcas.config import is_loopback
 
-# With the variables of `client_environment` these would be taken for parts of the same credentials.
+# Clients would combine these with the variables of `client_environment`.
 _FOREIGN: Final = ("AWS_SESSION_TOKEN", "AWS_PROFILE")
-# Every client reads one case or the other, and where both are set they differ in which one counts.
+# Some clients read one of the two, some the other; if both are set, they differ in which one they use.
 _NO_PROXY: Final = ("NO_PROXY", "no_proxy")
 _PROXIES: Final = ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")
-# What clients compare a loopback address with; some want an IPv6 address in brackets, some without.
+# Names of loopback. Some clients expect an IPv6 address in brackets, some without.
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
 class ClientVariables:
-    """What the variables of AWS's SDKs say of who signs, and for which region."""
+    """The credentials and the region in the variables of AWS's SDKs."""
 
     access_key: str | None
     secret_key: str | None = field(repr=False)
@@ -43,7 +43,7 @@ def client_environment(url: str, access_key: str, secret_key: str, region: str) 
 
 
 def client_variables() -> ClientVariables:
-    """The variables of `client_environment` as this process has them; an empty one counts as absent."""
+    """The values of these variables in this process; an empty one counts as not set."""
 
     def value(name: str) -> str | None:
         return os.environ.get(name) or None
@@ -54,15 +54,20 @@ def client_variables() -> ClientVariables:
     )
 
 
+def http_url(host: str, port: int) -> str:
+    """The URL of a server; an IPv6 address is put in brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
 def is_local(url: str) -> bool:
-    """Whether the server at `url` is on this machine's loopback, where no proxy finds it."""
+    """Whether the server at `url` is on loopback, which no proxy can reach."""
     return is_loopback(urlsplit(url).hostname or "")
 
 
 def unproxied_environment(url: str) -> dict[str, str]:
-    """The variables that keep requests to a server on loopback away from proxies: those that are set, and more hosts.
+    """`NO_PROXY` and `no_proxy` with the hosts of loopback added, for a server on loopback.
 
-    Empty where the server is elsewhere: whether it is reached through a proxy is the user's to say.
+    Empty for any other server: whether it is reached through a proxy is up to the user.
     """
     if not is_local(url):
         return {}
@@ -70,19 +75,19 @@ def unproxied_environment(url: str) -> dict[str, str]:
     said = {name: os.environ.get(name) or "" for name in _NO_PROXY}
     variables = {}
     for name in _NO_PROXY:
-        # A client that reads the other case today must not lose what that one says.
+        # If only one is set, the other must contain its hosts too.
         hosts = [entry.strip() for entry in (said[name] or "".join(said.values())).split(",")]
-        # `*` means every host only where it stands alone.
+        # `*` means every host, but only by itself.
         wanted = hosts if hosts == ["*"] else [*hosts, *_LOOPBACK, host]
         variables[name] = ",".join(dict.fromkeys(entry for entry in wanted if entry))
     return variables
 
 
 def proxied() -> bool:
-    """Whether requests over HTTP go to a proxy unless something says otherwise."""
+    """Whether a proxy is set for HTTP."""
     return any(os.environ.get(name) for name in _PROXIES)
 
 
 def foreign_variables() -> list[str]:
-    """Variables that are set and do not go with those of `client_environment`."""
+    """Variables that are set and conflict with those of `client_environment`."""
     return [name for name in _FOREIGN if os.environ.get(name)]

@@ -43,7 +43,7 @@ _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
 # Variables that Kubernetes defines for a service called `orcas`. `ORCAS_PORT` is one too, but it is a setting.
 _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
 # Minimum similarity, from 0 to 1, of a suggested name. A lower value suggests unrelated names that only share letters.
-_SLIP: Final = 0.75
+_SIMILARITY_MIN: Final = 0.75
 _DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
@@ -112,7 +112,7 @@ class Setting:
     high: float | None = None
     choices: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
-    says: str = ""
+    requirement: str = ""
     secret: bool = False
     variable: bool = True
 
@@ -131,7 +131,7 @@ class Settings:
     host: str = _setting("127.0.0.1", "address or host name to listen on", _text)
     port: int = _setting(9000, "port to listen on; 0 picks a free one", _integer, low=0, high=65535)
     region: str = _setting(
-        "us-east-1", "region of the store", _text, pattern=_REGION, says="lower-case letters, digits and hyphens"
+        "us-east-1", "region of the store", _text, pattern=_REGION, requirement="lower-case letters, digits and hyphens"
     )
     strict_region: bool = _setting(False, "reject signatures made for a region other than `ORCAS_REGION`", _boolean)
     presign_v2: bool = _setting(
@@ -147,11 +147,11 @@ class Settings:
     )
     root_access_key: str | None = _setting(
         None, "access key of the root identity; generated at the first start if not set", _text,
-        secret=True, pattern=_ACCESS_KEY, says="3 to 128 letters, digits or any of . _ + = @ -",
+        secret=True, pattern=_ACCESS_KEY, requirement="3 to 128 letters, digits or any of . _ + = @ -",
     )  # fmt: skip
     root_secret_key: str | None = _setting(
         None, "secret key of the root identity; generated at the first start if not set", _text,
-        secret=True, pattern=_SECRET_KEY, says="8 to 128 visible ASCII characters",
+        secret=True, pattern=_SECRET_KEY, requirement="8 to 128 visible ASCII characters",
     )  # fmt: skip
 
     durability: str = _setting(
@@ -355,7 +355,7 @@ def _checked(setting: Setting, raw: object, called: str) -> Any:
     if setting.choices and value not in setting.choices:
         raise ConfigurationError(f"{called} must be one of {', '.join(setting.choices)}{shown}.")
     if setting.pattern is not None and not setting.pattern.fullmatch(value):
-        raise ConfigurationError(f"{called} must be {setting.says}{shown}.")
+        raise ConfigurationError(f"{called} must be {setting.requirement}{shown}.")
     if (setting.low is not None and value < setting.low) or (setting.high is not None and value > setting.high):
         unit = f" {setting.unit}" if setting.unit else ""
         raise ConfigurationError(f"{called} must be from {setting.low} to {setting.high}{unit}{shown}.")
@@ -386,7 +386,7 @@ def _variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
 def closest(name: str, names: list[str]) -> str:
     """The end of a message about an unknown name: suggest a similar known name, if there is one."""
     bare = {known.lower().removeprefix(PREFIX.lower()): known for known in names}
-    close = difflib.get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=1, cutoff=_SLIP)
+    close = difflib.get_close_matches(name.lower().removeprefix(PREFIX.lower()), bare, n=1, cutoff=_SIMILARITY_MIN)
     return f": did you mean {bare[close[0]]}?" if close else ": `orcas config show` lists all settings."
 
 

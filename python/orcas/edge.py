@@ -1,6 +1,6 @@
-"""The edge to Rust on the way in: opening the core, and the types of what it hands out.
+"""Opening the engine, and the types that it returns.
 
-A request enters Rust once, in `Core.accept`, and comes back verified and typed. One of the two importers of `_core`.
+A request enters Rust once, in `Core.accept`, which returns it verified and typed. One of the two importers of `_core`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPERATIONS",
-    "CheckOrder",
+    "CheckOptions",
     "CheckProgress",
     "Core",
     "Download",
@@ -63,23 +63,23 @@ __all__ = [
 log = logging.getLogger("orcas")
 
 
-class CheckOrder(TypedDict):
-    """How a check is done: whether content is read, by how many threads, and how many bytes a second (0: no bound)."""
+class CheckOptions(TypedDict):
+    """Options of a check: whether content is read, by how many threads, and at how many bytes a second (0: no limit)."""
 
     read_content: bool
     threads: int
     bytes_per_sec: int
 
 
-# Bytes with which a log file is made, and after which a new pack is begun: large enough that making one is rare, small
-# enough that a sweep which empties one gets its space back.
+# Bytes that a log file is created with, and after which a new pack is begun: large enough that this is rare, small enough
+# that deletions soon empty a whole file and free its space.
 _LOG_FILE_SIZE: Final = 16 << 20
 _PACK_SIZE: Final = 1 << 30
-# The same for a store in memory, where every byte of a spare file is memory.
+# The size of a log file in memory, where a spare file takes memory as well.
 _MEMORY_LOG_FILE_SIZE: Final = 8 << 20
-# Bytes at most that a store keeps for itself, so that it starts and deletes on a full disk. One in memory has no start.
+# Maximum size of the ballast, with which a store can start on a full disk. A store in memory never starts again.
 _BALLAST: Final = 64 << 20
-# Workers wait for disks more than they compute, and a sync is shared by all who wait for it.
+# Workers wait for the disk most of the time, and one sync serves all workers that wait for it.
 _WORKERS_PER_CPU: Final = 4
 _WORKERS_MIN: Final = 16
 _WORKERS_MAX: Final = 64
@@ -104,7 +104,7 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
 
 @forwarded()
 def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageReport]:
-    """Open what is left of the store for reading, and say what is not whole. Blocks while everything is read.
+    """Open what is left of the store for reading, and report what is damaged. Blocks while everything is read.
 
     Raises:
         UnavailableError: the store is locked, or nothing of it is left.
@@ -149,21 +149,23 @@ def _options(settings: Settings) -> Options:
 
 
 @forwarded()
-def check_closed(settings: Settings, progress: CheckProgress, order: CheckOrder) -> Report:
-    """Check a store that nobody has open. Blocks; changes nothing.
+def check_closed(settings: Settings, progress: CheckProgress, options: CheckOptions) -> Report:
+    """Check a store that is not open. Blocks; changes nothing.
 
     Raises:
         UnavailableError: it is locked or cannot be read, or the check was cancelled.
     """
     try:
-        return check_store(settings.data, progress, order["read_content"], order["threads"], order["bytes_per_sec"])
+        return check_store(
+            settings.data, progress, options["read_content"], options["threads"], options["bytes_per_sec"]
+        )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be checked: {error}.") from None
 
 
 @forwarded()
 def repair_closed(settings: Settings, progress: CheckProgress, *, accept_loss: bool) -> Report:
-    """Check a store that nobody has open, and build its index from the log where that is needed. Blocks.
+    """Check a store that is not open, and rebuild its index from the log if necessary. Blocks.
 
     Raises:
         UnavailableError: it is locked or cannot be read or written.
@@ -176,10 +178,10 @@ def repair_closed(settings: Settings, progress: CheckProgress, *, accept_loss: b
 
 @forwarded()
 def close_core(core: Core) -> None:
-    """Finish what was submitted, flush, and give the store back. Blocks.
+    """Finish everything submitted, flush, and close the store. Blocks.
 
     Raises:
-        OrcasError: it was read-only, or something acknowledged in a weaker mode than `sync` could not be written.
+        OrcasError: the store had become read-only, or a write acknowledged in a mode other than `sync` was lost.
     """
     try:
         core.close()

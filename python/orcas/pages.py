@@ -1,7 +1,7 @@
-"""What a person sees who opens the server's address in a browser: one page that says what this is and how to use it.
+"""The page for a person who opens the server's address in a browser: it says what this is and how to use it.
 
-Only a request that S3 refuses for want of a signature is answered so, with the refusal's own status and headers: a client
-of S3 never gets here. The page loads nothing, shows nothing of the request, and says nothing about the store.
+It is only the body of a refusal for a missing signature, with the status and headers of that refusal, so S3 clients never
+get it. The page loads nothing, and contains nothing of the request or the store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ table { border-collapse: collapse } td, th { padding: .2em 1em .2em 0; text-alig
   body { background: #16181c; color: #ddd } pre, code { background: #24272d }
 }
 """
-# Nothing is fetched, run or framed, whatever the page says.
+# The page may load, run and frame nothing, whatever it contains.
 POLICY: Final = (
     b"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
@@ -40,13 +40,13 @@ print(s3.list_buckets()["Buckets"])</code></pre>
 object that works in a browser.</p>
 </body></html>
 """.encode()
-_OWN: Final = (b"content-type", b"content-length")
+_REPLACED: Final = (b"content-type", b"content-length")
 
 Headers = list[tuple[bytes, bytes]]
 
 
 def is_browser(headers: Headers) -> bool:
-    """Whether these headers ask for a page: a client of S3 signs, and names no HTML among what it accepts."""
+    """Whether these headers are a browser's: S3 clients sign, and do not accept HTML."""
     html = False
     for name, value in headers:
         if name == b"authorization":
@@ -56,10 +56,10 @@ def is_browser(headers: Headers) -> bool:
 
 
 def welcome(refusal: bytes) -> tuple[Headers, bytes]:
-    """Headers and body of the page, in place of a refusal that begins with its header lines."""
+    """Headers and body of the page. `refusal` is the response that it replaces, from its header lines on."""
     lines = refusal.split(b"\r\n\r\n", 1)[0].split(b"\r\n")
     pairs = [line.partition(b": ") for line in lines if line]
-    headers = [(name, value) for name, _, value in pairs if name.lower() not in _OWN]
+    headers = [(name, value) for name, _, value in pairs if name.lower() not in _REPLACED]
     headers += [
         (b"content-type", b"text/html; charset=utf-8"),
         (b"content-length", b"%d" % len(_WELCOME)),

@@ -1,7 +1,7 @@
-"""The log line of a request that was refused or failed: one for each answer from 400 on, whoever gave it.
+"""The log line of a request that was refused or failed: one for each response with a status of 400 or more.
 
-What is asked as a matter of course (404 and 412 of objects) has none. What a client chose (keys, paths, its access key)
-is bounded here and escaped by `orcas.logs`. Nothing here is reached by a request that succeeds.
+Responses that are part of normal use (404 and 412 for objects) have none. Values that a client chose (keys, paths, its
+access key) are truncated here and escaped by `orcas.logs`. Requests that succeed do not use this module.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Scope, Send
 
-# Characters of a value that a client chose; the longest key has as many.
+# Most characters of a value that a client chose; the longest key has as many.
 _VALUE_LENGTH_MAX: Final = 1024
-# Where an application of the control plane leaves (code, message) of its refusal: a list in the scope, so that copies of
-# the scope share it.
+# The entry of the scope in which the control plane stores (code, message) of a refusal: a list, so that copies of the scope
+# share it.
 CAUSES: Final = "orcas.causes"
 
 
@@ -30,7 +30,7 @@ def new_request_id() -> str:
 
 
 def address(client: object) -> str | None:
-    """A client as the log names it, from (host, port)."""
+    """The client's (host, port) as text for the log; None if unknown."""
     if not isinstance(client, (tuple, list)) or len(client) != 2:
         return None
     host, port = client
@@ -46,27 +46,27 @@ def report(
     at_fault: bool = False,
     error: BaseException | None = None,
 ) -> None:
-    """Log one answer. `at_fault`: the server is. `fields` are asked for if the line is written; None is not known."""
+    """Log one response. `at_fault`: the server caused it. `fields` is called if the line is written; None is omitted."""
     level = logging.INFO if not at_fault else logging.ERROR if status == 500 else logging.WARNING
 
     def shown() -> dict[str, object]:
         known = {"status": status, "code": code, **fields()}
         return {name: bounded(value) for name, value in known.items() if value is not None}
 
-    # A flood of one code hides no other.
+    # Lines are rate-limited per kind, so many of one code do not hide others.
     extra = {"kind": code or str(status), "orcas": shown}
     log.log(level, "Request failed" if at_fault else "Request refused", exc_info=error, extra=extra)
 
 
 def bounded(value: object) -> object:
-    """A field that a client chose."""
+    """The value of a field, truncated if it is text."""
     if isinstance(value, bytes):
         value = value.decode(errors="backslashreplace")
     return clip(value, _VALUE_LENGTH_MAX) if isinstance(value, str) else value
 
 
 def reporting(log: logging.Logger, scope: Scope, send: Send) -> Send:
-    """`send` of a request to the control plane: refusals get an id and a line."""
+    """Wrap `send` of a request to the control plane: refusals get a request id and a log line."""
     causes: list[tuple[str, str]] = []
     scope[CAUSES] = causes
 
@@ -85,7 +85,7 @@ def reporting(log: logging.Logger, scope: Scope, send: Send) -> Send:
 
 
 def note_cause(scope: Any, code: str, message: str) -> None:
-    """Say why the request of `scope` is refused, for its line."""
+    """Record why the request of `scope` is refused, for its log line."""
     causes = scope.get(CAUSES)
     if causes is not None:
         causes.append((code, message))

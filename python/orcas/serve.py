@@ -1,7 +1,7 @@
 """Running the server: the address, the signals, the ready line, and an orderly end.
 
-Orcas binds the socket and owns the signals; uvicorn gets both as they are. Order at the end: stop accepting, let requests
-finish for at most the drain time, cancel the rest, then close the lifespan, which flushes the engine. Must not know S3.
+Orcas binds the socket and handles the signals, not uvicorn. Order of a stop: stop accepting, let requests finish for at most
+the drain time, cancel the rest, then close the lifespan, which flushes the engine. Must not know S3.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Final
 import uvicorn
 import uvloop
 
-from orcas.app import Lane, Orcas
+from orcas.app import OpenStore, Orcas
+from orcas.clients import http_url
 from orcas.config import KIB, Settings
 from orcas.control.address import remove_address, write_address
 from orcas.errors import UnavailableError
@@ -30,26 +31,26 @@ from orcas.version import orcas_version
 UVICORN_MINOR: Final = "0.54."
 # uvicorn calls `on_tick` ten times a second.
 _TICKS: Final = 10 * TICK_SECONDS
-# After the drain time, what was cancelled gets this long to notice.
+# Time for cancelled requests to end, after the drain time.
 _CANCEL_SECONDS: Final = 5
 _BACKLOG: Final = 2048
-# libuv accepts one connection for each listening descriptor in a turn of the event loop. With one descriptor a burst of
-# new connections costs as many turns, and whoever comes behind it waits for them.
+# libuv accepts one connection per listening descriptor in each turn of the event loop. With one descriptor, a burst of new
+# connections would take as many turns, and later connections would wait for them.
 _LISTENERS: Final = 16
-# Bytes that a connection's socket takes before they can be sent. A client that does not read would fill megabytes of
-# kernel memory, and the event loop would do nothing else while many of them are filled.
+# Most unsent bytes in the socket of a connection. Without it, each client that does not read would fill megabytes of kernel
+# memory, and filling many of them would block the event loop.
 _UNSENT_BYTES: Final = 256 * KIB
 
 log = logging.getLogger("orcas")
 
-Announce = Callable[[str, Lane], None]
+Announce = Callable[[str, OpenStore], None]
 
 
 def run(app: Orcas, announce: Announce) -> None:
     """Serve until SIGTERM or SIGINT; `announce` gets the URL once requests are accepted.
 
     Raises:
-        UnavailableError: the address or the store cannot be had.
+        UnavailableError: the address or the store is not available.
     """
     if not uvicorn.__version__.startswith(UVICORN_MINOR):
         raise UnavailableError(f"Orcas needs uvicorn {UVICORN_MINOR}*, but {uvicorn.__version__} is installed.")
@@ -88,9 +89,9 @@ def listeners(listener: socket.socket) -> list[socket.socket]:
 
 
 def url_of(listener: socket.socket) -> str:
-    """The URL under which a bound socket is reached; an unspecified address is shown as it is."""
+    """The URL of a bound socket. An unspecified address, such as 0.0.0.0, is not replaced."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return http_url(host, port)
 
 
 async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> None:
@@ -98,7 +99,7 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
         app,
         http=limited_protocol(app.settings),
         ws="none",
-        # The lifespan is entered here: its failure is a sentence, not a traceback, and it closes after the drain.
+        # The lifespan is entered below, so that its failure is one sentence, and so that it closes after the drain.
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -113,13 +114,14 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.stop)
     async with app.router.lifespan_context(app):
-        if stopping.is_set() or app.lane is None:
+        if stopping.is_set() or app.store is None:
             log.info("Stopped before it was ready")
             return
-        lane = app.lane
-        # What stands now stays, so no later collection stops the loop to look at it all again.
+        store = app.store
+        # What exists now stays, so no later collection stops the loop to look at it again.
         gc.collect()
         gc.freeze()
+        gc.enable()
 
         def ready() -> None:
             url = url_of(listener)
@@ -127,32 +129,32 @@ async def _serve(app: Orcas, listener: socket.socket, announce: Announce) -> Non
                 if not app.settings.salvage:
                     write_address(app.settings.data, url, app.settings.region)
             except UnavailableError as error:
-                # On a full disk. It only helps commands to find this server.
+                # The disk is full. The file only helps commands to find this server.
                 log.warning("%s Commands that look after the store need --endpoint %s", error, url)
-            log.info("Ready", extra={"orcas": _start(app.settings, url, lane)})
-            announce(url, lane)
+            log.info("Ready", extra={"orcas": _start(app.settings, url, store)})
+            announce(url, store)
 
         server.ready = ready
         try:
             await server.serve(sockets=listeners(listener))
             await server.finish()
         finally:
-            # While the store is still locked: the file is this server's until then.
+            # While the store is locked, so that it cannot be the file of another server.
             if not app.settings.salvage:
                 remove_address(app.settings.data)
     log.info("Stopped")
 
 
-def _start(settings: Settings, url: str, lane: Lane) -> dict[str, object]:
-    """What the log says about this server."""
+def _start(settings: Settings, url: str, store: OpenStore) -> dict[str, object]:
+    """The fields of the log line `Ready`."""
     place = "memory" if settings.memory else str(settings.data)
     return {
-        "version": orcas_version(), "url": url, "data": place, "durability": settings.durability, **lane.opening,
+        "version": orcas_version(), "url": url, "data": place, "durability": settings.durability, **store.opening,
     }  # fmt: skip
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server without its signals, with the connections' clock and a complete end."""
+    """uvicorn's server without its signal handlers, with ticks for connections, and with an end for all requests."""
 
     def __init__(self, config: uvicorn.Config, stopping: asyncio.Event) -> None:
         super().__init__(config)
@@ -160,7 +162,7 @@ class _Server(uvicorn.Server):
         self.ready: Callable[[], None] = lambda: None
 
     def stop(self) -> None:
-        """A signal came: drain; at the second one, stop waiting."""
+        """Handle a stop signal: begin to drain. At the second one, stop waiting."""
         requests, patience = len(self.server_state.tasks), self.config.timeout_graceful_shutdown
         if self.should_exit:
             log.warning("A second signal: requests under way are cut off", extra={"orcas": {"requests": requests}})
@@ -176,17 +178,17 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, then say so."""
+        """Listen, then call `ready`."""
         try:
             await super().startup(sockets)
         except OSError as error:
-            # Another process bound the port beside us and listened first.
+            # Another process bound the same port and listened first.
             raise UnavailableError(f"Orcas cannot listen on the address: {error.strerror}.") from None
         await super().on_tick(0)  # the first Date header
         self.ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: the connections' clock once in `TICK_SECONDS`."""
+        """Called ten times a second: tick the connections every `TICK_SECONDS`."""
         if counter % _TICKS == 0:
             self._tick_connections()
             report_suppressed()
@@ -198,12 +200,12 @@ class _Server(uvicorn.Server):
                 try:
                     connection.tick()
                 except Exception:
-                    # uvicorn's main loop calls this: whatever is wrong with one connection ends no other.
+                    # An exception would end uvicorn's main loop, so one faulty connection must not raise here.
                     log.exception("The clock of a connection failed")
                     connection.transport.abort()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop accepting and drain, with the connections' clock running on."""
+        """Stop accepting and drain. Connections are ticked meanwhile."""
         clock = asyncio.create_task(self._keep_ticking())
         try:
             await super().shutdown(sockets)
@@ -216,7 +218,7 @@ class _Server(uvicorn.Server):
             self._tick_connections()
 
     async def finish(self) -> None:
-        """End what the drain time left: cancelled requests get a moment, then their connections are cut."""
+        """End requests that the drain time was too short for: cancel them, then close their connections."""
         tasks = set(self.server_state.tasks)
         for task in tasks:
             task.cancel()

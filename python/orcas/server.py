@@ -80,7 +80,7 @@ class Server:
             self._errors.close()
             raise UnavailableError(f"The server cannot be started: {error.strerror}.") from error
         try:
-            self._order({"parent": os.getpid(), "settings": overrides})
+            self._send_order({"parent": os.getpid(), "settings": overrides})
             if not _in_coroutine():
                 self._wait()
         except BaseException:
@@ -214,7 +214,7 @@ class Server:
                     raise
             return self._ready
 
-    def _order(self, order: dict[str, object]) -> None:
+    def _send_order(self, order: dict[str, object]) -> None:
         stream = self._process.stdin
         assert stream is not None
         # If the child has already ended, _await_ready reports it with its last log lines.

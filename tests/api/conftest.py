@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
-from botocore.credentials import Credentials
+from tests.fixtures.signing import UNSIGNED_TRAILER, Identity, signed_headers
 
 from orcas.config import resolve
 from orcas.control import Credential, Snapshot
@@ -21,7 +19,7 @@ from orcas.s3.dispatch import Dispatcher
 
 OWNER = "0" * 64
 HOST = "localhost:9000"
-KEYS = Credentials("root", "root-secret")
+KEYS = Identity("root", "root-secret", "us-east-1")
 
 
 @dataclass
@@ -77,12 +75,12 @@ class App:
         trailing: bool = False,
     ) -> Exchange:
         """A signed exchange whose body arrives in `pieces`. `trailing`: the body is unsigned, with a trailer."""
-        request = AWSRequest(method, f"http://{HOST}{target}", data=body, headers=headers)
-        if trailing:
-            request.context["checksum"] = {"request_algorithm": {"in": "trailer"}}
-        S3SigV4Auth(KEYS, "s3", "us-east-1").add_auth(request)
-        listed = [(b"host", HOST.encode()), (b"content-length", b"%d" % len(body))]
-        listed += [(name.lower().encode(), value.encode()) for name, value in request.headers.items()]
+        payload = UNSIGNED_TRAILER if trailing else None
+        signed = signed_headers(
+            KEYS, method, f"http://{HOST}{target}", {"host": HOST, **(headers or {})}, body, payload
+        )
+        listed = [(b"content-length", b"%d" % len(body))]
+        listed += [(name.lower().encode(), value.encode()) for name, value in signed.items()]
         path, _, query = target.partition("?")
         scope = {
             "type": "http",

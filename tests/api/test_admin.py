@@ -16,8 +16,8 @@ from urllib.parse import unquote
 import pytest
 from tests.fixtures.signing import UNSIGNED, Identity, presigned_url, signed_headers
 
-from orcas.admin import api
 from orcas.admin.holds import HOLDS_MAX
+from orcas.admin.tools import MOUNT
 from orcas.app import Orcas
 from orcas.config import resolve
 from orcas.edge import Core
@@ -71,7 +71,7 @@ class Client:
 
     def signed(self, method: str, path: str, order: Any = None, identity: Identity = ROOT) -> Signed:
         body = b"" if order is None else json.dumps(order).encode()
-        target = f"{api.MOUNT}/{path}"
+        target = f"{MOUNT}/{path}"
         nonce = {"x-amz-orcas-nonce": secrets.token_hex(8)}
         headers = signed_headers(identity, method, URL + target, {"content-type": "application/json", **nonce}, body)
         return method, target, headers, body
@@ -113,12 +113,12 @@ class Untouched:
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 async def test_nobody_but_root_gets_past_the_door(client: Client, method: str, path: str) -> None:
-    lane = client.app.lane
-    assert lane is not None
-    assert lane.tools is not None
-    core = lane.tools.core
-    lane.tools.core = Untouched(core)  # type: ignore[assignment]
-    target = f"{api.MOUNT}/{path}"
+    store = client.app.store
+    assert store is not None
+    assert store.tools is not None
+    core = store.tools.core
+    store.tools.core = Untouched(core)  # type: ignore[assignment]
+    target = f"{MOUNT}/{path}"
     url = URL + target
     good = signed_headers(ROOT, method, url, {})
     forged = [
@@ -145,7 +145,7 @@ async def test_nobody_but_root_gets_past_the_door(client: Client, method: str, p
     assert (await client.send(method, presigned, {}))[0] == 403
     # The head is right, the body is another.
     assert (await client.send(method, target, good, b"{}"))[0] == 403
-    lane.tools.core = core
+    store.tools.core = core
 
 
 @pytest.mark.parametrize(
@@ -232,5 +232,5 @@ async def test_an_order_from_before_the_start_is_refused(client: Client) -> None
 
 async def test_a_body_that_is_too_long_is_not_taken(client: Client) -> None:
     body = b" " * (65 * 1024)
-    headers = signed_headers(ROOT, "POST", f"{URL}{api.MOUNT}/check", {}, payload=hashlib.sha256(body).hexdigest())
-    assert (await client.send("POST", f"{api.MOUNT}/check", headers, body))[0] == 413
+    headers = signed_headers(ROOT, "POST", f"{URL}{MOUNT}/check", {}, payload=hashlib.sha256(body).hexdigest())
+    assert (await client.send("POST", f"{MOUNT}/check", headers, body))[0] == 413

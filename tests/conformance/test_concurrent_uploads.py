@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import socket
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from tests.fixtures.checksums import content_md5, etag
 from tests.fixtures.targets import KINDS, MIB, Target, content, keys_of, read, refusal
+from tests.fixtures.wire import Signer
 
 pytestmark = [
     pytest.mark.conformance,
@@ -71,20 +70,15 @@ def test_each_upload_has_its_own_digest(s3: Any, bucket: str) -> None:
 def test_uploads_that_fail_take_none_with_them(target: Target, s3: Any, bucket: str) -> None:
     bodies = [body_of(number) for number in range(UPLOADS)]
     wrong = content_md5(b"other content")
-    address = urlsplit(target.server.endpoint)
+    signer = Signer.of(target.server)
 
     def refused(number: int) -> tuple[int, str]:
         return refusal(s3.put_object, Bucket=bucket, Key=f"refused-{number}", Body=bodies[number], ContentMD5=wrong)
 
     def broken_off(number: int) -> None:
-        url = s3.generate_presigned_url("put_object", {"Bucket": bucket, "Key": f"broken-{number}"})
         body = bodies[number]
-        with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
-            path = urlsplit(url)
-            head = (
-                f"PUT {path.path}?{path.query} HTTP/1.1\r\nHost: {path.netloc}\r\nContent-Length: {len(body)}\r\n\r\n"
-            )
-            connection.sendall(head.encode() + body[: len(body) // 2])
+        with signer.connect(60) as connection:
+            connection.send(signer.put(f"/{bucket}/broken-{number}", len(body)) + body[: len(body) // 2])
 
     def put(number: int) -> str:
         tag: str = s3.put_object(Bucket=bucket, Key=f"whole-{number}", Body=bodies[number])["ETag"]

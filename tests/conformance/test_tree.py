@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import http.client
 import itertools
 import os
 import sysconfig
@@ -87,12 +86,12 @@ def link_reader(target: Target, bucket: str) -> Iterator[Callable[[str], bytes]]
 
         def get(key: str) -> bytes:
             if not hasattr(local, "connection"):
-                local.connection = http.client.HTTPConnection(wire.netloc, timeout=60)
-                connections.callback(local.connection.close)
-            local.connection.request("GET", wire.presign("GET", f"/{bucket}/{quote_key(key)}"))
-            answer = local.connection.getresponse()
-            body: bytes = answer.read()
-            assert answer.status == 200, body
+                local.connection = connections.enter_context(wire.connect())
+            link = wire.presign("GET", f"/{bucket}/{quote_key(key)}")
+            local.connection.send(f"GET {link} HTTP/1.1\r\nHost: {wire.netloc}\r\n\r\n".encode())
+            answer = local.connection.response()
+            assert answer.status == 200, answer.body
+            body: bytes = answer.body
             return body
 
         yield get

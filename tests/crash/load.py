@@ -15,7 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ..wire import Connection, EndOfConnectionError, Header, Response, Signer, content
+from tests.fixtures.signing import Header
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Answer, Connection, EndOfConnectionError, Signer
+
 from .ledger import ABSENT, Change, Ledger, Value
 
 BUCKET = "crash"
@@ -66,7 +69,7 @@ class Load:
     problems: list[str] = field(default_factory=list)
 
 
-def read_value(response: Response) -> Value | None:
+def read_value(response: Answer) -> Value | None:
     """What a GET answered, checked byte by byte.
 
     Raises:
@@ -80,7 +83,7 @@ def read_value(response: Response) -> Value | None:
     size = len(response.body)
     etag = response.headers["etag"].strip('"')
     parts = int(etag.partition("-")[2] or 0)
-    if response.body != content(name, size):
+    if response.body != content_of(name, size):
         raise WrongAnswerError(f"{size} bytes called {name} are not its content")
     if etag != etag_of(Value(name, size, parts)):
         raise WrongAnswerError(f"ETag {etag} is not that of {name}")
@@ -89,7 +92,7 @@ def read_value(response: Response) -> Value | None:
 
 def etag_of(value: Value) -> str:
     """The ETag that S3 gives an object."""
-    body = content(value.name, value.size)
+    body = content_of(value.name, value.size)
     if not value.parts:
         return hashlib.md5(body, usedforsecurity=False).hexdigest()
     pieces = [body[at : at + PART_SIZE] for at in range(0, len(body), PART_SIZE)]
@@ -131,7 +134,7 @@ class Worker(threading.Thread):
     # One request.
 
     def ask(self, method: str, key: str, query: Sequence[Header] = (), headers: Sequence[Header] = (), body: bytes = b"",
-            payload: str | bytes | None = None) -> Response:  # fmt: skip
+            payload: str | bytes | None = None) -> Answer:  # fmt: skip
         if self.connection is None:
             self.connection = self.load.signer.connect()
         path = f"/{BUCKET}/{key}" if key else f"/{BUCKET}"
@@ -143,7 +146,7 @@ class Worker(threading.Thread):
             self.connection = None
         return response
 
-    def settle(self, response: Response, *changes: Change, refusals: Sequence[int] = ()) -> bool:
+    def settle(self, response: Answer, *changes: Change, refusals: Sequence[int] = ()) -> bool:
         if response.status in (200, 204):
             self.load.ledger.acknowledge(*changes)
             return True
@@ -163,7 +166,7 @@ class Worker(threading.Thread):
     def write(self, key: str, value: Value, headers: Sequence[Header] = (), refusals: Sequence[int] = ()) -> bool:
         durable = self.load.sync or value.size > 64 << 10
         change = self.load.ledger.begin(key, value, durable=durable)
-        body = content(value.name, value.size)
+        body = content_of(value.name, value.size)
         # Half of the bodies are covered by the signature, as boto3 does over plain HTTP.
         payload = None if self.serial % 2 else "UNSIGNED-PAYLOAD"
         response = self.ask("PUT", key, (), [("x-amz-meta-value", value.name), *headers], body, payload)
@@ -240,7 +243,7 @@ class Worker(threading.Thread):
             raise WrongAnswerError(f"CreateMultipartUpload: {created.status} {created.body[:300]!r}")
         upload = Upload(key, created.body.partition(b"<UploadId>")[2].partition(b"<")[0].decode(), value)
         self.load.uploads.append(upload)
-        body = content(value.name, value.size)
+        body = content_of(value.name, value.size)
         for number, piece in enumerate((body[:PART_SIZE], body[PART_SIZE:]), 1):
             query = [("partNumber", str(number)), ("uploadId", upload.upload_id)]
             part = self.ask("PUT", key, query, (), piece, "UNSIGNED-PAYLOAD")

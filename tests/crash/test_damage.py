@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import EndOfConnectionError, Signer
 
 import orcas
-
-from ..wire import EndOfConnectionError, Signer, content
 
 pytestmark = pytest.mark.crash
 
@@ -45,7 +45,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def put(signer: Signer, name: str) -> None:
     """Store an object with the bytes that it should have."""
-    assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content(name, OBJECTS[name]))).status == 200
+    assert (
+        signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content_of(name, OBJECTS[name]))).status == 200
+    )
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def flip(store: Path, name: str, offset: int) -> Path:
     # Found by the bytes around it, of the same chunk.
     size = OBJECTS[name]
     start = min(offset, (offset // CHUNK + 1) * CHUNK - 16, size - 16)
-    needle = content(name, size)[start : start + 16]
+    needle = content_of(name, size)[start : start + 16]
     for path in [*store.glob("chunks/*.pack"), *store.glob("log/*.log")]:
         data = path.read_bytes()
         if (at := data.find(needle)) >= 0:
@@ -76,7 +78,7 @@ def get(signer: Signer, name: str, first: int | None = None, last: int | None = 
 
     What came before a break is checked too.
     """
-    whole = content(name, OBJECTS[name])
+    whole = content_of(name, OBJECTS[name])
     headers = [] if first is None else [("range", f"bytes={first}-{last}")]
     expected = whole if first is None or last is None else whole[first : last + 1]
     with signer.connect() as connection:
@@ -256,7 +258,7 @@ def test_a_file_that_is_not_what_it_was(store: Path, pattern: str, rebuild: bool
     victim = min(store.glob(pattern))
     if pattern.startswith("log"):
         # The log file that has the objects, not a spare one.
-        victim = next(path for path in sorted(store.glob(pattern)) if content("tiny", 300) in path.read_bytes())
+        victim = next(path for path in sorted(store.glob(pattern)) if content_of("tiny", 300) in path.read_bytes())
     blow(victim)
     if rebuild:
         for path in store.glob("index.db*"):
@@ -293,7 +295,7 @@ def test_files_of_another_store_are_refused(store: Path, tmp_path: Path) -> None
         signer = Signer.of(server)
         signer.roundtrip(signer.request("PUT", f"/{BUCKET}"))
         for name, size in OBJECTS.items():
-            signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content(f"strange {name}", size)))
+            signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content_of(f"strange {name}", size)))
     for pattern in ("log/*.log", "chunks/*.pack"):
         for path in store.glob(pattern):
             theirs = stranger / path.relative_to(store)

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.commands import document
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Connection, Signer
 
 import orcas
 
-from ..wire import Connection, Signer, content
 from .disks import MIB, eat, mounted
 
 pytestmark = pytest.mark.crash
@@ -72,7 +73,7 @@ class Clients:
             list(pool.map(run, [keys[n::CLIENTS] for n in range(CLIENTS)]))
 
     def put(self, connection: Connection, key: str, size: int) -> int:
-        request = self.signer.request("PUT", f"/{BUCKET}/{key}", body=content(key, size), payload="UNSIGNED-PAYLOAD")
+        request = self.signer.request("PUT", f"/{BUCKET}/{key}", body=content_of(key, size), payload="UNSIGNED-PAYLOAD")
         self.ledger.unclear.add(key)
         connection.send(request)
         response = connection.response()
@@ -169,7 +170,7 @@ class Clients:
             size = self.ledger.held[key]
             assert (response.status, int(response.headers["content-length"])) == (200, size), (key, response.status)
             if key in read:
-                assert response.body == content(key, size), key
+                assert response.body == content_of(key, size), key
 
         self.each(sorted(self.ledger.held), ask)
 

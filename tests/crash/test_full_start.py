@@ -16,10 +16,11 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.commands import document
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Answer, Signer
 
 import orcas
 
-from ..wire import Response, Signer, content
 from .disks import KINDS, MIB, eat, free, mounted
 
 pytestmark = pytest.mark.crash
@@ -46,11 +47,11 @@ class Client:
         self.server = orcas.Server(data, disk_reserve=RESERVE, max_batch_write_file_size=SMALL)
         self.signer = Signer.of(self.server)
 
-    def ask(self, method: str, path: str, body: bytes = b"") -> Response:
+    def ask(self, method: str, path: str, body: bytes = b"") -> Answer:
         return self.signer.roundtrip(self.signer.request(method, f"/{BUCKET}{path}", body=body))
 
-    def put(self, name: str, size: int) -> Response:
-        return self.ask("PUT", f"/{name}", content(name, size))
+    def put(self, name: str, size: int) -> Answer:
+        return self.ask("PUT", f"/{name}", content_of(name, size))
 
     def health(self, check: str = "ready") -> tuple[int, dict[str, object]]:
         try:
@@ -65,7 +66,7 @@ class Client:
         assert page.status == 200
         assert set(re.findall(r"<Key>([^<]*)<", page.body.decode())) == set(objects)
         for name in sorted(objects)[::5]:
-            assert self.ask("GET", f"/{name}").body == content(name, objects[name])
+            assert self.ask("GET", f"/{name}").body == content_of(name, objects[name])
 
     def is_full(self) -> None:
         status, said = self.health()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.fixtures.commands import command, document
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Signer
 
 import orcas
-
-from ..wire import Signer, content
 
 pytestmark = pytest.mark.crash
 
@@ -33,7 +33,7 @@ def key(number: int) -> str:
 
 
 def body(number: int) -> bytes:
-    return content(number, 10 + number % 400)
+    return content_of(number, 10 + number % 400)
 
 
 def put(signer: Signer, number: int) -> int:
@@ -62,7 +62,7 @@ def garble(path: Path, offsets: list[int]) -> None:
     with path.open("r+b") as file:
         for offset in offsets:
             file.seek(offset + 1000)
-            file.write(content(offset, 64))
+            file.write(content_of(offset, 64))
 
 
 def pages(path: Path) -> range:

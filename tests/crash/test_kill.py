@@ -17,11 +17,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.fixtures.wire import Signer
 
 import orcas
 from orcas.config import child_environment
 
-from ..wire import Signer
 from .ledger import Ledger, Value
 from .load import BUCKET, CHUNK_SIZE, Load, Worker
 from .verify import Verifier

@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Signer
 
 import orcas
 
 from ..fixtures.commands import command, document
-from ..wire import Signer, content
 from .test_damage import BUCKET, CHUNK, OBJECTS, flip, get, put
 
 pytestmark = pytest.mark.crash
@@ -80,7 +81,7 @@ def last_log_cut(store: Path) -> None:
     # The last file that was written to, in the middle of the one record that is in it.
     path = flip(store, "last", 500)
     data = path.read_bytes()
-    os.truncate(path, data.find(content("last", OBJECTS["last"])[16:32]) + 100)
+    os.truncate(path, data.find(content_of("last", OBJECTS["last"])[16:32]) + 100)
 
 
 Damage = Callable[[Path], object]
@@ -160,7 +161,7 @@ def test_what_is_whole_is_served_and_exported(case: str, store: Path, tmp_path: 
     done = document("export", target, "--data", store, "--skip-lost", code=code)
     assert done["objects"] == len(OBJECTS) - len(lost)
     for name in OBJECTS.keys() - lost:
-        assert (target / BUCKET / name).read_bytes() == content(name, OBJECTS[name])
+        assert (target / BUCKET / name).read_bytes() == content_of(name, OBJECTS[name])
     assert {path.name for path in (target / BUCKET).iterdir()} == OBJECTS.keys() - lost
     listed = {json.loads(line)["key"] for line in (target / "lost.jsonl").read_text().splitlines()}
     # What only a record brought that is gone, nobody can name.

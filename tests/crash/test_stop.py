@@ -10,11 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
+from tests.fixtures.targets import content_of
 from tests.fixtures.waiting import wait_until
+from tests.fixtures.wire import Connection, EndOfConnectionError, Signer
 
 import orcas
 
-from ..wire import Connection, EndOfConnectionError, Signer, content
 from .ledger import Ledger
 from .load import BUCKET, CHUNK_SIZE, Load, Worker
 from .test_kill import strict
@@ -106,7 +107,8 @@ def test_with_commits_pending(tmp_path: Path) -> None:
             return
 
     requests = [
-        b"".join(signer.request("PUT", f"/{BUCKET}/{name}", body=content(name, 900)) for name in mine) for mine in names
+        b"".join(signer.request("PUT", f"/{BUCKET}/{name}", body=content_of(name, 900)) for name in mine)
+        for mine in names
     ]
     for connection, request in zip(connections, requests, strict=True):
         connection.push(request)
@@ -126,7 +128,7 @@ def test_with_commits_pending(tmp_path: Path) -> None:
             answer = signer.roundtrip(signer.request("GET", f"/{BUCKET}/{name}"))
             assert answer.status in (200, 404)
             if answer.status == 200:
-                assert answer.body == content(name, 900)
+                assert answer.body == content_of(name, 900)
             else:
                 assert name not in answered
     server.stop()
@@ -135,7 +137,7 @@ def test_with_commits_pending(tmp_path: Path) -> None:
 def test_a_large_download_is_finished(tmp_path: Path) -> None:
     server = start(tmp_path, drain_timeout_sec=30)
     signer = Signer.of(server)
-    body = content("download", 40 * MIB)
+    body = content_of("download", 40 * MIB)
     assert (
         signer.roundtrip(signer.request("PUT", f"/{BUCKET}/large", body=body, payload="UNSIGNED-PAYLOAD")).status == 200
     )
@@ -153,7 +155,7 @@ def test_a_large_download_is_finished(tmp_path: Path) -> None:
 def test_a_download_that_stalls_is_cut_off_and_never_short(tmp_path: Path) -> None:
     server = start(tmp_path)
     signer = Signer.of(server)
-    body = content("download", 40 * MIB)
+    body = content_of("download", 40 * MIB)
     assert (
         signer.roundtrip(signer.request("PUT", f"/{BUCKET}/large", body=body, payload="UNSIGNED-PAYLOAD")).status == 200
     )
@@ -174,7 +176,7 @@ def test_a_download_that_stalls_is_cut_off_and_never_short(tmp_path: Path) -> No
 def test_an_upload_under_way(tmp_path: Path, stalls: bool) -> None:
     server = start(tmp_path)
     signer = Signer.of(server)
-    body = content("upload", 10 * MIB)
+    body = content_of("upload", 10 * MIB)
     with signer.connect() as connection:
         connection.send(signer.put(f"/{BUCKET}/large", len(body)) + body[: 4 * MIB])
         time.sleep(0.2)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import time
 
-from ..wire import Connection, Response, Signer
+from tests.fixtures.wire import Answer, Connection, Signer
+
 from .ledger import ABSENT, Change, Ledger, Value
 from .load import BUCKET, Load, Upload, WrongAnswerError, completion_document, etag_of, read_value
 
@@ -24,7 +25,7 @@ class Verifier:
     def __exit__(self, *_: object) -> None:
         self.connection.sock.close()
 
-    def ask(self, method: str, key: str, query: list[tuple[str, str]] | None = None, body: bytes = b"") -> Response:
+    def ask(self, method: str, key: str, query: list[tuple[str, str]] | None = None, body: bytes = b"") -> Answer:
         path = f"/{BUCKET}/{key}" if key else f"/{BUCKET}"
         self.connection.send(self.signer.request(method, path, query or (), (), body))
         return self.connection.response(method)

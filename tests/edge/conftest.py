@@ -6,10 +6,9 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from tests.fixtures.wire import Signer
 
 import orcas
-
-from ..wire import Signer
 
 # Seconds; the server's defaults make tests wait.
 HEAD_TIMEOUT = 2

@@ -7,18 +7,10 @@ import zlib
 from collections.abc import Callable, Sequence
 
 import pytest
+from tests.fixtures.signing import STREAMING, STREAMING_TRAILER, UNSIGNED_TRAILER, Header
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Answer, EndOfConnectionError, Signed, Signer
 
-from ..wire import (
-    STREAMING,
-    STREAMING_TRAILER,
-    STREAMING_UNSIGNED_TRAILER,
-    EndOfConnectionError,
-    Header,
-    Response,
-    Signed,
-    Signer,
-    content,
-)
 from .conftest import stored
 
 # The least size of a signed chunk but the last is 8 KiB.
@@ -30,7 +22,7 @@ def head_of(signed: Signed, body: bytes) -> bytes:
     return signed.head([("content-length", str(len(body)))])
 
 
-def send(signer: Signer, signed: Signed, body: bytes) -> Response:
+def send(signer: Signer, signed: Signed, body: bytes) -> Answer:
     """Send a request in pieces that fit no boundary, and read its one answer."""
     with signer.connect() as connection:
         whole = head_of(signed, body) + body
@@ -48,7 +40,7 @@ def signed_put(signer: Signer, path: str, length: int, payload: str = STREAMING,
 @pytest.mark.parametrize("count", [0, 1, 2, 40])
 def test_the_good_case(signer: Signer, key: str, count: int) -> None:
     """Without it the refusals below would prove nothing."""
-    pieces = [content((key, n), PIECE) for n in range(count)]
+    pieces = [content_of((key, n), PIECE) for n in range(count)]
     signed = signed_put(signer, key, PIECE * count)
     assert send(signer, signed, b"".join(signed.chunks(pieces))).status == 200
     answer = signer.roundtrip(signer.request("GET", key))
@@ -94,7 +86,7 @@ ATTACKS: dict[str, Attack] = {
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 @pytest.mark.parametrize("count", [3, 40], ids=["small", "large"])
 def test_attacks_on_signed_chunks(signer: Signer, key: str, attack: Attack, count: int) -> None:
-    pieces = [content((key, n), PIECE) for n in range(count)]
+    pieces = [content_of((key, n), PIECE) for n in range(count)]
     signed = signed_put(signer, key, PIECE * count)
     response = send(signer, signed, b"".join(attack(signed.chunks(pieces))))
     assert 400 <= response.status < 500, response
@@ -104,7 +96,7 @@ def test_attacks_on_signed_chunks(signer: Signer, key: str, attack: Attack, coun
 @pytest.mark.parametrize("difference", [-PIECE, -1, 1, PIECE, 10**12])
 def test_a_wrong_decoded_length(signer: Signer, key: str, difference: int) -> None:
     signed = signed_put(signer, key, 3 * PIECE + difference)
-    response = send(signer, signed, b"".join(signed.chunks([content(n, PIECE) for n in range(3)])))
+    response = send(signer, signed, b"".join(signed.chunks([content_of(n, PIECE) for n in range(3)])))
     assert 400 <= response.status < 500
     assert not stored(signer, key)
 
@@ -120,14 +112,14 @@ def test_a_decoded_length_that_is_none(signer: Signer, key: str, lengths: list[s
 
 def test_chunks_of_another_request_are_refused(signer: Signer, key: str) -> None:
     """The chain begins with the signature of the head."""
-    pieces = [content(n, PIECE) for n in range(2)]
+    pieces = [content_of(n, PIECE) for n in range(2)]
     recorded = signed_put(signer, f"{key}-recorded", 2 * PIECE).chunks(pieces)
     response = send(signer, signed_put(signer, key, 2 * PIECE), b"".join(recorded))
     assert (response.status, response.code) == (403, "SignatureDoesNotMatch")
     assert not stored(signer, key)
 
 
-BODY = content("trailed", 100_000)
+BODY = content_of("trailed", 100_000)
 CRC32 = base64.b64encode(zlib.crc32(BODY).to_bytes(4, "big"))
 WRONG = base64.b64encode(bytes(4))
 NAME = b"x-amz-checksum-crc32"
@@ -156,7 +148,7 @@ TRAILERS = {
 
 @pytest.mark.parametrize("trailer", TRAILERS.values(), ids=TRAILERS.keys())
 def test_attacks_on_trailers(signer: Signer, key: str, trailer: bytes) -> None:
-    signed = signed_put(signer, key, len(BODY), STREAMING_UNSIGNED_TRAILER, ("x-amz-trailer", NAME.decode()))
+    signed = signed_put(signer, key, len(BODY), UNSIGNED_TRAILER, ("x-amz-trailer", NAME.decode()))
     try:
         response = send(signer, signed, unsigned(BODY) + trailer)
     except EndOfConnectionError as error:
@@ -168,15 +160,15 @@ def test_attacks_on_trailers(signer: Signer, key: str, trailer: bytes) -> None:
 def test_good_trailers(signer: Signer, key: str) -> None:
     """Unsigned, and signed as the chunks are."""
     trailer = ("x-amz-trailer", NAME.decode())
-    signed = signed_put(signer, key, len(BODY), STREAMING_UNSIGNED_TRAILER, trailer)
+    signed = signed_put(signer, key, len(BODY), UNSIGNED_TRAILER, trailer)
     response = send(signer, signed, unsigned(BODY) + b"0\r\n" + NAME + b":" + CRC32 + b"\r\n\r\n")
     assert (response.status, response.headers["x-amz-checksum-crc32"]) == (200, CRC32.decode())
     for spoil in (False, True):
         signed = signed_put(signer, f"{key}-{spoil}", len(BODY), STREAMING_TRAILER, trailer)
-        first = signed.chunk_signature(signed.signature, BODY)
-        last = signed.chunk_signature(first, b"")
+        chunks = signed.chunk_signer()
+        first, last = chunks.chunk(BODY), chunks.chunk(b"")
         line = NAME + b":" + CRC32
-        proof = signed.trailer_signature(last, line + b"\n").encode()
+        proof = chunks.trailer(line + b"\n").encode()
         if spoil:
             proof = proof[::-1]
         body = b"%x;chunk-signature=%b\r\n%b\r\n" % (len(BODY), first.encode(), BODY)
@@ -186,7 +178,7 @@ def test_good_trailers(signer: Signer, key: str) -> None:
         assert stored(signer, f"{key}-{spoil}") is not spoil
 
 
-@pytest.mark.parametrize("payload", [STREAMING, STREAMING_TRAILER, STREAMING_UNSIGNED_TRAILER])
+@pytest.mark.parametrize("payload", [STREAMING, STREAMING_TRAILER, UNSIGNED_TRAILER])
 @pytest.mark.parametrize("method", ["GET", "DELETE", "HEAD"])
 def test_streaming_is_for_uploads(signer: Signer, method: str, payload: str) -> None:
     """A declared streaming payload on a request without a body does no harm."""

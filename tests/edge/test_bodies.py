@@ -6,8 +6,9 @@ import socket
 import time
 
 import pytest
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Answer, EndOfConnectionError, Signer
 
-from ..wire import EndOfConnectionError, Response, Signer, content
 from .conftest import BODY_TIMEOUT, BUCKET, stored
 
 MIB = 1 << 20
@@ -37,7 +38,7 @@ def test_a_slow_body_is_cut_off(signer: Signer, key: str, size: int, trickle: by
 
 
 def test_a_body_fast_enough_may_take_its_time(signer: Signer, key: str) -> None:
-    body = content("slow", 2 * BODY_TIMEOUT * 2048)
+    body = content_of("slow", 2 * BODY_TIMEOUT * 2048)
     with signer.connect() as connection:
         connection.send(signer.put(key, len(body)))
         for at in range(0, len(body), 512):
@@ -151,7 +152,7 @@ def test_pipelined_requests_are_answered_in_order(signer: Signer, key: str) -> N
 
 
 def test_a_pipeline_behind_a_large_upload_waits(signer: Signer, key: str) -> None:
-    body = content("pipelined", 3 * MIB)
+    body = content_of("pipelined", 3 * MIB)
     with signer.connect() as connection:
         connection.push(signer.request("PUT", key, body=body) + signer.request("GET", key))
         assert connection.response().status == 200
@@ -183,7 +184,7 @@ def test_a_connection_survives_every_orderly_answer(signer: Signer) -> None:
     with signer.connect() as connection:
         for name, (method, path, query, headers, status) in list(ORDERLY.items()) * 2:
             connection.send(signer.request(method, path, query, headers))
-            answer: Response = connection.response(method)
+            answer: Answer = connection.response(method)
             assert answer.status == status, name
             assert not answer.closes, name
             if method == "HEAD" and status == 200:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.fixtures.signing import UNSIGNED, Header
+from tests.fixtures.wire import Signer
 
 import orcas
 
-from ..wire import UNSIGNED, Header, Signer
 from .conftest import BUCKET, stored
 
 FRAMING = ("content-length", "content-type", "content-encoding", "content-md5", "content-language", "content-disposition",

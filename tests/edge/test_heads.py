@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
+from tests.fixtures.wire import Connection, EndOfConnectionError, Signer
 
-from ..wire import Connection, EndOfConnectionError, Signer
 from .conftest import BUCKET, HEAD_TIMEOUT, stored
 
 

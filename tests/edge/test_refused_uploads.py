@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.fixtures.signing import UNSIGNED
+from tests.fixtures.targets import Target
+from tests.fixtures.wire import Signer
 
 import orcas
 
-from ..wire import UNSIGNED, Signer, boto
 from .conftest import BUCKET, stored
 
 SMALL, LARGE = 1000, 20_000_000
@@ -29,7 +31,7 @@ def wrong_signature(request: Any, **_: Any) -> None:
 def test_boto3_goes_on_after_a_refusal(
     server: orcas.Server, signer: Signer, status: int, wrap: Callable[[bytes], Any], size: int
 ) -> None:
-    client = boto(server)
+    client = Target(server).client(s3={"addressing_style": "path"})
     arguments = {"IfNoneMatch": "*"} if status == 412 else {}
     for _ in range(3):
         if status == 403:

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Connection, Signer
 
 import orcas
-
-from ..wire import Connection, Signer, content
 
 BUCKET = "stalls"
 KIB = 1 << 10
@@ -34,7 +34,7 @@ def server() -> Iterator[orcas.Server]:
 def check_others(signer: Signer) -> None:
     """Uploads of both kinds, and a read, on new connections."""
     for size in (0, 1, KIB, SMALL, MIB, LARGE):
-        path, body = f"/{BUCKET}/{size}", content(size, size)
+        path, body = f"/{BUCKET}/{size}", content_of(size, size)
         assert signer.roundtrip(signer.request("PUT", path, body=body, payload="UNSIGNED-PAYLOAD")).status == 200
         assert signer.roundtrip(signer.request("GET", path)).body == body
 
@@ -57,7 +57,7 @@ def begin(
     address = (source, 0) if source else None
     connection = Connection(socket.create_connection((signer.host, signer.port), 10, source_address=address))
     stack.callback(connection.sock.close)
-    connection.send(signer.put(f"/{BUCKET}/stalled-{name}", size) + content(name, sent))
+    connection.send(signer.put(f"/{BUCKET}/stalled-{name}", size) + content_of(name, sent))
     return connection
 
 
@@ -81,14 +81,16 @@ def test_stalled_large_uploads_hold_up_nobody(server: orcas.Server, stages: list
             # Time for what was sent to be read.
             time.sleep(0.3)
             for number, connection in enumerate(stalled):
-                connection.send(content(number, sent + stage)[sent:])
+                connection.send(content_of(number, sent + stage)[sent:])
             sent += stage
         check_others(signer)
         assert all(silent(connection) for connection in stalled), "none had to be ended for that"
         for number in (0, 59):
-            stalled[number].send(content(number, LARGE)[sent:])
+            stalled[number].send(content_of(number, LARGE)[sent:])
             assert stalled[number].response().status == 200
-            assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/stalled-{number}")).body == content(number, LARGE)
+            assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/stalled-{number}")).body == content_of(
+                number, LARGE
+            )
 
 
 def test_stalled_small_uploads_hold_up_nobody_and_the_oldest_are_ended(server: orcas.Server) -> None:
@@ -104,7 +106,7 @@ def test_stalled_small_uploads_hold_up_nobody_and_the_oldest_are_ended(server: o
         answer = stalled[0].response()
         assert (answer.status, b"<Code>SlowDown</Code>" in answer.body) == (503, True)
         for name, connection in (("other", other), ("small-149", stalled[149])):
-            connection.send(content(name, SMALL)[-1:])
+            connection.send(content_of(name, SMALL)[-1:])
             assert connection.response().status == 200
-            assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/stalled-{name}")).body == content(name, SMALL)
+            assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/stalled-{name}")).body == content_of(name, SMALL)
         assert signer.roundtrip(signer.request("HEAD", f"/{BUCKET}/stalled-small-0"), "HEAD").status == 404

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Connection, Signer
 
 import orcas
-
-from ..wire import Connection, Signer, content
 
 BUCKET = "storm"
 MIB = 1 << 20
@@ -35,7 +35,9 @@ def server() -> Iterator[orcas.Server]:
         signer = Signer.of(running)
         assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}")).status == 200
         for name, size in (("small", 1000), ("medium", 60_000), ("large", LARGE)):
-            assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content(name, size))).status == 200
+            assert (
+                signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content_of(name, size))).status == 200
+            )
         yield running
 
 
@@ -73,14 +75,14 @@ def vanish(signer: Signer, draw: random.Random, name: str) -> tuple[Connection, 
     path = f"/{BUCKET}/{name}"
     kind = draw.randrange(9)
     if kind == 0:
-        connection.push(signer.put(path, 1000) + content(name, draw.randrange(1000)))
+        connection.push(signer.put(path, 1000) + content_of(name, draw.randrange(1000)))
     elif kind == 1:
-        connection.push(signer.put(path, LARGE) + content(name, draw.randrange(1, MIB)))
+        connection.push(signer.put(path, LARGE) + content_of(name, draw.randrange(1, MIB)))
     elif kind == 2:
-        connection.push(signer.request("PUT", path, body=content(name, 1000)))
+        connection.push(signer.request("PUT", path, body=content_of(name, 1000)))
         return connection, path, 1000
     elif kind == 3:
-        connection.push(signer.request("PUT", path, body=content(name, 100_000), payload="UNSIGNED-PAYLOAD"))
+        connection.push(signer.request("PUT", path, body=content_of(name, 100_000), payload="UNSIGNED-PAYLOAD"))
         return connection, path, 100_000
     elif kind == 4:
         connection.push(signer.request("GET", f"/{BUCKET}/large"))
@@ -119,7 +121,7 @@ def test_a_storm_of_disconnects(server: orcas.Server) -> None:
         for connection in open_connections:
             (reset if draw.random() < 0.5 else lambda gone: gone.sock.close())(connection)
         answer = signer.roundtrip(signer.request("GET", f"/{BUCKET}/small"))
-        assert answer.body == content("small", 1000)
+        assert answer.body == content_of("small", 1000)
     assert settled(lambda: sockets(server.pid), open_sockets) <= open_sockets
     check_outcomes(signer, outcomes)
     # More than the whole budget at once: a piece that a dead client still holds would be missed here.
@@ -138,7 +140,7 @@ def check_outcomes(signer: Signer, outcomes: dict[str, tuple[str, int]]) -> None
             if answer.status == 200:
                 whole += 1
                 assert size >= 0, f"{path} was stored from a body that never came"
-                assert answer.body == (content("large", LARGE) if size == LARGE else content(name, size))
+                assert answer.body == (content_of("large", LARGE) if size == LARGE else content_of(name, size))
     assert whole > 0
 
 
@@ -147,7 +149,7 @@ def load_at_full_budget(signer: Signer) -> None:
     failures: list[str] = []
 
     def upload(number: int) -> None:
-        path, body = f"/{BUCKET}/full-{number}", content(number, LARGE)
+        path, body = f"/{BUCKET}/full-{number}", content_of(number, LARGE)
         if signer.roundtrip(signer.request("PUT", path, body=body, payload="UNSIGNED-PAYLOAD")).status != 200:
             failures.append(f"upload {number}")
         if signer.roundtrip(signer.request("GET", path)).body != body:
@@ -174,7 +176,7 @@ def test_stalled_uploads_do_not_starve_others(server: orcas.Server) -> None:
             except TimeoutError:
                 continue
         began = time.monotonic()
-        assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/small")).body == content("small", 1000)
+        assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/small")).body == content_of("small", 1000)
         assert time.monotonic() - began < 4
         # An upload waits for room at most until the stalled ones are cut off.
         with signer.connect(30) as connection:
@@ -205,7 +207,7 @@ def test_an_unread_download_fills_no_megabytes_of_the_kernel(server: orcas.Serve
             time.sleep(0.02)
             sizes.append(unsent(server, connection))
         assert sizes[-1] < MIB
-        assert connection.response().body == content("large", LARGE)
+        assert connection.response().body == content_of("large", LARGE)
 
 
 def test_stalled_downloads_do_not_starve_others(server: orcas.Server) -> None:
@@ -218,13 +220,13 @@ def test_stalled_downloads_do_not_starve_others(server: orcas.Server) -> None:
         time.sleep(0.5)
         for _ in range(5):
             began = time.monotonic()
-            assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/medium")).body == content("medium", 60_000)
+            assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/medium")).body == content_of("medium", 60_000)
             assert time.monotonic() - began < 4
         with signer.connect(30) as connection:
             connection.push(signer.request("GET", f"/{BUCKET}/large"))
-            assert connection.response().body == content("large", LARGE)
+            assert connection.response().body == content_of("large", LARGE)
         # And those that waited get every byte once they read.
-        assert stalled[0].response().body == content("large", LARGE)
+        assert stalled[0].response().body == content_of("large", LARGE)
     finally:
         for connection in stalled:
             connection.sock.close()

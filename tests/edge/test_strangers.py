@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import pytest
 from tests.fixtures.operations import IMPLEMENTED
+from tests.fixtures.signing import Header
+from tests.fixtures.wire import Signer
 
 import orcas
-
-from ..wire import Header, Signer
 
 BUCKET = "strangers"
 PART = b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>x</ETag></Part></CompleteMultipartUpload>"

@@ -9,9 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import orcas
+from tests.fixtures.targets import Target
 
-from ..wire import boto
+import orcas
 
 
 class Machines:
@@ -24,7 +24,7 @@ class Machines:
 
     def start(self) -> None:
         self.server = orcas.Server(self.data / "store", chunk_size=128 << 10)
-        self.client = boto(self.server)
+        self.client = Target(self.server).client(s3={"addressing_style": "path"})
 
     def restart(self, *, kill: bool) -> None:
         self.client.close()

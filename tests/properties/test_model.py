@@ -21,8 +21,9 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from tests.fixtures.targets import content_of
+from tests.fixtures.wire import Signer
 
-from ..wire import Signer, content
 from .machines import Machines, machines
 from .model import PART_SIZE_MIN, Bucket, Condition, Model, Object, S3Error, Upload, md5
 
@@ -48,7 +49,7 @@ buckets = st.sampled_from((*BUCKETS[:1] * 3, *BUCKETS))
 # Which of the keys that have an object, in order and round again; beyond LUCK any key.
 LUCK = 60
 picks = st.integers(0, LUCK + 10)
-bodies = st.builds(content, st.integers(0, 5), st.sampled_from(SIZES))
+bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from(SIZES))
 metadata = st.sampled_from(((), (("color", "red"),), (("color", "blue"), ("empty", ""))))
 
 
@@ -96,7 +97,7 @@ class S3Machine(RuleBasedStateMachine):
         for bucket, chosen in zip(BUCKETS, (first, second), strict=True):
             self.create_bucket(bucket)
             for key in sorted(chosen):
-                self.put_object(bucket, key, content(key, 100 * len(key)), (), 0)
+                self.put_object(bucket, key, content_of(key, 100 * len(key)), (), 0)
 
     @rule(bucket=st.just("two"))
     def create_bucket(self, bucket: str) -> None:
@@ -337,7 +338,7 @@ class S3Machine(RuleBasedStateMachine):
     def upload_part(self, bucket: str, choice: int, number: int, size: int, name: int) -> None:
         if found := self.an_upload(bucket, choice):
             upload_id, upload = found
-            body = content(name, size)
+            body = content_of(name, size)
             answer = self.client.upload_part(
                 Bucket=self.name(bucket), Key=upload.key, UploadId=upload_id, PartNumber=number, Body=body
             )

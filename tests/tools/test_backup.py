@@ -234,7 +234,7 @@ def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Pat
     assert not (tmp_path / "backup" / "manifest.json").exists()
 
 
-@pytest.mark.parametrize("fails", ["settle", "write_manifest"])
+@pytest.mark.parametrize("fails", ["make_durable", "write_manifest"])
 def test_an_interrupted_backup_leaves_the_last_one_whole(
     serve: Serve, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 import orcas
 from orcas import edge
 from orcas.admin.health import watch
-from orcas.app import Lane, Orcas
+from orcas.app import OpenStore, Orcas
 from orcas.config import Settings, environment
 from orcas.control.root import Root
 from orcas.errors import ConfigurationError
@@ -39,8 +39,8 @@ HEALTH = Health()
 
 
 @asynccontextmanager
-async def open_lane(_: Settings) -> AsyncIterator[Lane]:
-    yield Lane(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False))
+async def open_store(_: Settings) -> AsyncIterator[OpenStore]:
+    yield OpenStore(to_s3, lambda: HEALTH, Root("0" * 64, "a", "b", None, fresh=False))
 
 
 async def get_within(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
@@ -67,12 +67,12 @@ async def get(app: Orcas, path: str, host: str = "localhost") -> httpx.Response:
     ],
 )
 async def test_everything_else_is_s3(path: str) -> None:
-    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    app = Orcas(Settings(data=Path("/nowhere")), open_store)
     assert (await get(app, path)).status_code == 299
 
 
 async def test_health_needs_no_credentials() -> None:
-    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    app = Orcas(Settings(data=Path("/nowhere")), open_store)
     live = await get(app, "/_orcas/health/live")
     assert (live.status_code, live.json()) == (200, {"status": "ok"})
     ready = await get(app, "/_orcas/health/ready")
@@ -98,7 +98,7 @@ async def test_health_tells_how_the_store_is(
     monkeypatch.setattr(HEALTH, "detail", "EIO on /srv/secret-place")
     monkeypatch.setattr(HEALTH, "writable", writes)
     for asked, code in (("ready", ready), ("writable", writable), ("live", 200)):
-        answer = await get(Orcas(Settings(data=Path("/nowhere")), open_lane), f"/_orcas/health/{asked}")
+        answer = await get(Orcas(Settings(data=Path("/nowhere")), open_store), f"/_orcas/health/{asked}")
         assert answer.status_code == code
         assert "secret-place" not in answer.text
         if asked != "live":
@@ -119,12 +119,12 @@ async def test_the_log_says_when_the_store_is_not_well(caplog: pytest.LogCapture
 
 
 async def test_a_key_of_a_virtual_hosted_bucket_may_be_called_like_a_route() -> None:
-    app = Orcas(Settings(data=Path("/nowhere"), domains=("s3.example.org",)), open_lane)
+    app = Orcas(Settings(data=Path("/nowhere"), domains=("s3.example.org",)), open_store)
     for host in ("bucket.s3.example.org", "Bucket.S3.Example.ORG:9000", "bucket.s3.example.org."):
         assert (await get(app, "/_orcas/health/live", host)).status_code == 299
     for host in ("bucket.localhost", "bucket.LOCALHOST.:9000"):
         assert (
-            await get(Orcas(Settings(data=Path("/nowhere")), open_lane), "/_orcas/health/live", host)
+            await get(Orcas(Settings(data=Path("/nowhere")), open_store), "/_orcas/health/live", host)
         ).status_code == 299
     for host in (
         "s3.example.org",
@@ -139,13 +139,13 @@ async def test_a_key_of_a_virtual_hosted_bucket_may_be_called_like_a_route() -> 
 
 @pytest.mark.parametrize(("dev", "status"), [(True, 200), (False, 404)])
 async def test_documentation_is_for_development(dev: bool, status: int) -> None:
-    app = Orcas(Settings(data=Path("/nowhere"), dev=dev), open_lane)
+    app = Orcas(Settings(data=Path("/nowhere"), dev=dev), open_store)
     assert (await get(app, "/_orcas/openapi.json")).status_code == status
     assert (await get(app, "/_orcas/docs")).status_code == status
 
 
 async def test_s3_needs_the_lifespan() -> None:
-    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    app = Orcas(Settings(data=Path("/nowhere")), open_store)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
         with pytest.raises(RuntimeError, match="lifespan"):
             await client.get("/bucket")
@@ -188,16 +188,16 @@ async def test_a_store_in_memory_is_made_and_removed_with_the_lifespan(monkeypat
     app = orcas.create_app(memory=True)
     for _ in range(2):
         async with app.lifespan():
-            assert app.lane is not None
+            assert app.store is not None
             store = opened[-1]
             assert (store / "log").is_dir()
-        assert app.lane is None
+        assert app.store is None
         assert not store.exists()
     assert len(set(opened)) == 2
 
 
 async def test_a_request_on_another_loop_is_refused() -> None:
-    app = Orcas(Settings(data=Path("/nowhere")), open_lane)
+    app = Orcas(Settings(data=Path("/nowhere")), open_store)
     async with app.lifespan():
         with pytest.raises(RuntimeError, match="another event loop"):
             await asyncio.to_thread(asyncio.run, get_within(app, "/bucket"))

@@ -92,7 +92,7 @@ FAILURES = [
 NEEDS_STORES = re.compile(r"\{(store|damaged|unreadable|url)\}")
 # Where a defect is put into each command.
 INSIDE = {
-    "serve": "orcas.cli.commands.resolve",
+    "serve": "orcas.cli.app.resolve",
     "env": "orcas.cli.env.resolve",
     "bench": "orcas.bench.workload.built_in",
     "version": "orcas.version.version",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
 from tests.fixtures.signing import Identity, presigned_url, signed_headers
+from tests.fixtures.targets import Target
 
 import orcas
 from orcas.admin.docs import page
@@ -27,14 +27,9 @@ def server() -> Iterator[orcas.Server]:
 def ask(
     server: orcas.Server, target: str, headers: dict[str, str], method: str = "GET"
 ) -> tuple[int, dict[str, str], str]:
-    connection = http.client.HTTPConnection(urlsplit(server.endpoint).netloc, timeout=20)
-    try:
-        connection.request(method, target, headers=headers)
-        answer = connection.getresponse()
-        given = {name.lower(): value for name, value in answer.getheaders()}
-        return answer.status, given, answer.read().decode()
-    finally:
-        connection.close()
+    named = {"host": urlsplit(server.endpoint).netloc, **headers}
+    answer = Target(server).wire.send(method, target, named)
+    return answer.status, dict(answer.headers), answer.body.decode()
 
 
 def loads_nothing(text: str) -> bool:

@@ -23,8 +23,8 @@ from tests.fixtures.waiting import wait_until
 from orcas.http.parsers import FEED_BYTES
 from orcas.http.protocol import PIPELINE_MAX, LimitedProtocol
 
-from .test_inflow import application as pouring
 from .test_protocol import application
+from .test_streaming import application as streaming
 
 # Seconds of disorder for each event loop. The seed of a run that failed is in its output.
 FUZZ_SECONDS = float(os.environ.get("ORCAS_FUZZ_SECONDS", "1"))
@@ -160,12 +160,12 @@ def misbehave(server: Running, draw: random.Random) -> None:
 
 
 async def fuzzed(scope: Any, receive: Any, send: Any) -> None:
-    """As `application`; a PUT to `/ROOM/READS` is poured past the parser."""
+    """As `application`; a PUT to `/ROOM/READS` is read past the parser."""
     if scope["method"] != "PUT" or scope["raw_path"] == b"/":
         await application(scope, receive, send)
     else:
         with contextlib.suppress(ConnectionError):
-            await pouring(scope, receive, send)
+            await streaming(scope, receive, send)
 
 
 @pytest.mark.parametrize(

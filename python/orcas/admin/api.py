@@ -1,13 +1,11 @@
 """The operator's tools over HTTP, under `/_orcas/admin/`: JSON in, JSON out, for the root identity alone.
 
-A FastAPI application of its own behind `RootOnly`, so that no spelling of a path leads around the door. Long work is a
-job: started here, polled by its id.
+A FastAPI application of its own within `RootOnly`, so that no spelling of a path avoids authentication. Long work is a job:
+started here, polled by its id.
 """
 
 from __future__ import annotations
 
-import asyncio
-import base64
 from collections.abc import Callable
 from typing import Annotated, Any, Final
 
@@ -19,12 +17,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from orcas.admin.guard import RootOnly
-from orcas.admin.holds import Holds, TooManyHoldsError
-from orcas.admin.jobs import Job, Jobs, TooManyJobsError, Work
-from orcas.edge import CheckProgress, Core, StoreError
+from orcas.admin.holds import TooManyHoldsError
+from orcas.admin.jobs import Job
+from orcas.admin.tools import Refusal, Tools
+from orcas.edge import StoreError
 from orcas.reports import note_cause
 
-MOUNT: Final = "/_orcas/admin"
 # For the documentation; each is an error document.
 _REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     400: {"description": "The order is none"},
@@ -41,83 +39,6 @@ class CheckBody(BaseModel):
     read_content: bool = True
     threads: int = Field(default=2, ge=1, le=64)
     bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)
-
-
-class Refusal(Exception):  # noqa: N818 - an answer, not a fault
-    """A request that is answered with an error document."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message = status, code, message
-
-
-class Tools:
-    """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
-
-    def __init__(self, core: Core) -> None:
-        self.core = core
-        self.jobs = Jobs()
-        self.holds = Holds()
-
-    async def cancel(self) -> None:
-        """Before the store is closed: nothing new begins, checks and holds end."""
-        self.holds.close()
-        await asyncio.to_thread(self.jobs.cancel)
-
-    async def join(self) -> None:
-        """After it: the rest has noticed."""
-        await asyncio.to_thread(self.jobs.join)
-
-    def start(self, kind: str, work: Work) -> dict[str, Any]:
-        """Begin a job, or say that there are too many."""
-        try:
-            return self.jobs.start(kind, work).describe()
-        except TooManyJobsError:
-            raise Refusal(503, "TooManyJobs", "As many jobs run as may: wait for one, or delete it.") from None
-
-    def reclaim(self, *, compact: bool) -> Work:
-        """The work of a reclamation. The thread in the background may have done most of it already."""
-
-        def run() -> dict[str, Any]:
-            done = dict(self.core.reclaim(compact))
-            return {**done, "since_start": dict(self.core.reclaim_progress()["total"])}
-
-        return Work(run, lambda: dict(self.core.reclaim_progress()))
-
-    def check(self, order: CheckBody) -> Work:
-        """The work of a check."""
-        progress = CheckProgress()
-
-        def run() -> dict[str, Any]:
-            return readable(self.core.check(progress, order.read_content, order.threads, order.bytes_per_sec))
-
-        return Work(run, lambda: describe(progress), progress.cancel)
-
-
-def describe(progress: CheckProgress) -> dict[str, Any]:
-    """How far a check is, for JSON."""
-    return {"phase": progress.phase, "done_bytes": progress.done_bytes, "total_bytes": progress.total_bytes}
-
-
-def readable(report: Any) -> dict[str, Any]:
-    """A report of a check for JSON: keys as text, and in base64 where they are none."""
-    given_up = report.get("given_up")
-    if given_up is not None:
-        given_up = {**given_up, "losses": _readable(given_up["losses"])}
-    return {**report, "losses": _readable(report["losses"]), "given_up": given_up}
-
-
-def _readable(found: list[Any]) -> list[dict[str, Any]]:
-    losses = []
-    for loss in found:
-        key: bytes = loss["key"]
-        text = {"key": key.decode(errors="backslashreplace")}
-        try:
-            key.decode()
-        except UnicodeDecodeError:
-            text["key_base64"] = base64.b64encode(key).decode()
-        losses.append({**loss, **text})
-    return losses
 
 
 def admin_app(tools: Callable[[], Tools]) -> FastAPI:
@@ -182,7 +103,7 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     @app.post("/check", status_code=202)
     def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:
         """Begin a job that reads everything and compares it with its checksums."""
-        return tools().start("check", tools().check(order or CheckBody()))
+        return tools().start("check", tools().check(**(order or CheckBody()).model_dump()))
 
     def found(name: str) -> Job:
         job = tools().jobs.find(name)

@@ -1,7 +1,7 @@
-"""The door to the operator's tools: nothing behind it sees a request that the root identity did not sign.
+"""Authentication of the admin API: only requests that the root identity has signed reach it.
 
-The verdict rests on the head alone and comes before any of the body is received; then the body must have the hash that
-was signed. A request that changes something is let through once. Refusals are JSON, and say no more than S3 does.
+The signature is verified from the head, before the body is received; then the body must have the signed hash. A request that
+changes something is accepted only once. Refusals are JSON, and reveal no more than those of S3.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from orcas.reports import note_cause
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-# Bytes of the largest body: orders are a few words.
+# Most bytes of a body.
 BODY_MAX: Final = 64 * 1024
-# Of a signature that holds: the request was taken before, or too many were.
-_SAID_TO_ROOT: Final = frozenset((409, 503))
+# Only answered to a valid signature: the request was accepted before, or there were too many requests.
+_STATUSES_FOR_ROOT: Final = frozenset((409, 503))
 
 
 class Gatekeeper(Protocol):
-    """Who knows the keys."""
+    """What verifies signatures."""
 
     def authenticate_root(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], /
@@ -33,7 +33,7 @@ class Gatekeeper(Protocol):
 
 
 class RootOnly:
-    """ASGI middleware around everything that only the root identity may ask."""
+    """ASGI middleware that passes on only requests of the root identity."""
 
     def __init__(self, app: ASGIApp, gatekeeper: Callable[[], Gatekeeper]) -> None:
         self._app = app
@@ -47,9 +47,9 @@ class RootOnly:
             scope["method"], scope["raw_path"], scope["query_string"], list(scope["headers"])
         )
         if isinstance(verdict, tuple):
-            # Whoever is not root learns that, and not what would have been wrong with a better signature's request.
+            # Others only get 403, whatever else is wrong with their request.
             status, code, message = verdict
-            await refuse(scope, send, status if status in _SAID_TO_ROOT else 403, code, message)
+            await refuse(scope, send, status if status in _STATUSES_FOR_ROOT else 403, code, message)
             return
         body = await _collect(receive)
         if body is None:
@@ -57,7 +57,7 @@ class RootOnly:
         elif not hmac.compare_digest(hashlib.sha256(body).digest(), verdict):
             await refuse(scope, send, 403, "XAmzContentSHA256Mismatch", "The body is not the one that was signed.")
         else:
-            await self._app(scope, _again(body, receive), send)
+            await self._app(scope, _replayed(body, receive), send)
 
 
 async def refuse(scope: Scope, send: Send, status: int, code: str, message: str) -> None:
@@ -83,8 +83,8 @@ async def _collect(receive: Receive) -> bytes | None:
             return body
 
 
-def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once more, then what else comes."""
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that returns the body again, then further messages."""
     waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:

@@ -1,6 +1,7 @@
-"""Moments of the store that a backup holds on to, each until it is let go or its holder was not heard of for a minute.
+"""Holds: each keeps the files of one moment of the store in place for a backup, until it is released or expires.
 
-While there is one, nothing is reclaimed; so there are few, and none lives for long by itself. Used from one event loop.
+Nothing is reclaimed while there is a hold, so their number is limited, and each expires after a minute without renewal. Used
+from one event loop.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ EXPIRY_SECONDS: Final = 60.0
 
 
 class TooManyHoldsError(Exception):
-    """As many holds are taken as may be."""
+    """There are as many holds as are allowed."""
 
 
 class Holds:
-    """Every hold that is taken."""
+    """All holds of a store."""
 
     def __init__(self) -> None:
         self._taken: dict[str, tuple[Hold, asyncio.TimerHandle]] = {}
@@ -52,7 +53,7 @@ class Holds:
         }
 
     def renew(self, name: str) -> bool:
-        """Its holder was heard of. False: there is none of that name, or none any more."""
+        """Restart the time of a hold. False: there is none of that name, or it has ended."""
         found = self._taken.get(name)
         if found is None:
             return False
@@ -62,7 +63,7 @@ class Holds:
         return True
 
     def release(self, name: str) -> bool:
-        """Let go. False: as in `renew`."""
+        """Release a hold. False: as in `renew`."""
         found = self._taken.pop(name, None)
         if found is None:
             return False
@@ -72,7 +73,7 @@ class Holds:
         return True
 
     def close(self) -> None:
-        """Let go of all."""
+        """Release all holds."""
         for name in list(self._taken):
             self.release(name)
 

@@ -1,7 +1,7 @@
-"""Long work that the operator asked for: each job in a thread of its own, polled by its id.
+"""Jobs: long work for the operator, each in a thread of its own and polled by its id.
 
-Invariants: at most `JOBS_MAX` jobs are known at a time, the finished ones for an hour; a job ends before the store that it
-works on is gone. Must not know what the work is.
+Invariants: there are at most `JOBS_MAX` jobs, including finished ones, which are kept for an hour; a job ends before its
+store is gone. Must not know what the work is.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ class Job:
 
     def _end(self, state: State, *, result: dict[str, Any] | None = None, error: str | None = None) -> None:
         self.result, self.error, self.ended = result, error, time.monotonic()
-        # Last: who sees another state than `running` finds everything else in place.
+        # Last, so that whoever sees another state than `running` also sees the result.
         self.state = state
 
 
 class TooManyJobsError(Exception):
-    """As many jobs run as may."""
+    """As many jobs are running as are allowed."""
 
 
 class Jobs:
-    """Every job that is known."""
+    """All jobs of a store."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -117,7 +117,7 @@ class Jobs:
                 self._jobs.pop(job.id, None)
 
     def cancel(self) -> None:
-        """Take no more jobs, and end those that can be ended; returns when they have."""
+        """Accept no more jobs, cancel those that can be cancelled, and wait for their end."""
         for job in self._close():
             if job.work.cancel is not None:
                 job.cancelled = True
@@ -126,7 +126,7 @@ class Jobs:
                     job.thread.join()
 
     def join(self) -> None:
-        """Wait for all others: the store they work on has been told to close."""
+        """Wait for the other jobs, which end because the store is closing."""
         for job in self._close():
             if job.thread is not None:
                 job.thread.join()
@@ -137,7 +137,7 @@ class Jobs:
             return list(self._jobs.values())
 
     def _forget(self) -> None:
-        """Drop what finished long ago, and for want of room what finished first."""
+        """Drop jobs that finished long ago, and if there are too many, those that finished first."""
         now = time.monotonic()
         finished = sorted((job for job in self._jobs.values() if job.ended is not None), key=lambda job: job.ended or 0)
         for job in finished:

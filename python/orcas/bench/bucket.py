@@ -24,7 +24,7 @@ _DELETED_AT_ONCE: Final = 1000
 _ANSWER_MAX: Final = 16 << 20
 _PAUSES_SECONDS: Final = (0.0, 0.2, 1.0)
 # The keys that the load makes; whatever else is found was put there by somebody else, and stays.
-_OURS: Final = re.compile(rb"[ocm]/[0-9a-f]{8}-[0-9a-f]{8}")
+_KEYS_OF_LOAD: Final = re.compile(rb"[ocm]/[0-9a-f]{8}-[0-9a-f]{8}")
 
 
 class Bucket:
@@ -83,9 +83,9 @@ class Bucket:
             self.left = str(error).rstrip(".")
 
     def _empty(self) -> None:
-        keys = (entry.key for entry in listed(self._session, self.name) if _OURS.fullmatch(entry.key))
-        while some := list(islice(keys, _DELETED_AT_ONCE)):
-            self._delete(some)
+        keys = (entry.key for entry in listed(self._session, self.name) if _KEYS_OF_LOAD.fullmatch(entry.key))
+        while batch := list(islice(keys, _DELETED_AT_ONCE)):
+            self._delete(batch)
         for key, upload in self._uploads():
             self._ask("DELETE", f"/{quote(key)}", query=f"uploadId={quote(upload, safe='')}")
 

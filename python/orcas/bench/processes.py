@@ -17,10 +17,10 @@ from typing import Final
 
 _PROC: Final = Path("/proc")
 _LISTENING: Final = "0A"
-# A process is at rest when it used less than this share of a processor for `_REST_SECONDS`.
-_REST_SHARE: Final = 0.03
-_REST_SECONDS: Final = 0.3
-_REST_SECONDS_MAX: Final = 5.0
+# A process is at rest when it used less than this share of a processor for `_IDLE_SECONDS`.
+_IDLE_SHARE: Final = 0.03
+_IDLE_SECONDS: Final = 0.3
+_IDLE_WAIT_SECONDS_MAX: Final = 5.0
 
 
 def listeners(address: str, port: int) -> list[int]:
@@ -29,7 +29,7 @@ def listeners(address: str, port: int) -> list[int]:
         return []
     wanted = ipaddress.ip_address(address)
     inodes = {inode for at, on, inode in _sockets() if on == port and (at == wanted or at.is_unspecified)}
-    return sorted(pid for pid, inode in _held() if inode in inodes)
+    return sorted(pid for pid, inode in _sockets_of_processes() if inode in inodes)
 
 
 def _sockets() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int, str]]:
@@ -47,7 +47,7 @@ def _sockets() -> Iterator[tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, 
                     yield mapped or found, int(port, 16), words[9]
 
 
-def _held() -> Iterator[tuple[int, str]]:
+def _sockets_of_processes() -> Iterator[tuple[int, str]]:
     """Every process and the inode of each socket that it holds."""
     for process in _PROC.iterdir():
         if process.name.isdigit():
@@ -83,12 +83,12 @@ def cpu_seconds(pids: list[int]) -> float | None:
 
 def settle(pids: list[int], pause: Callable[[float], None] = time.sleep) -> None:
     """Wait until they are at rest, five seconds at most, so that work after the last answer is counted where it belongs."""
-    deadline = time.monotonic() + _REST_SECONDS_MAX
+    deadline = time.monotonic() + _IDLE_WAIT_SECONDS_MAX
     before = cpu_seconds(pids)
     while before is not None and time.monotonic() < deadline:
-        pause(_REST_SECONDS)
+        pause(_IDLE_SECONDS)
         now = cpu_seconds(pids)
-        if now is None or now - before < _REST_SHARE * _REST_SECONDS:
+        if now is None or now - before < _IDLE_SHARE * _IDLE_SECONDS:
             return
         before = now
 

@@ -110,7 +110,7 @@ def running(wanted: Wanted, settings: Mapping[str, Any], place: Path | None) -> 
         UnavailableError: it cannot be started, or its host has no address.
     """
     if wanted.url != OWN:
-        yield _foreign(wanted)
+        yield _existing(wanted)
         return
     with contextlib.ExitStack() as stack:
         if place is not None and not place.is_dir():
@@ -126,7 +126,7 @@ def running(wanted: Wanted, settings: Mapping[str, Any], place: Path | None) -> 
         )  # fmt: skip
 
 
-def _foreign(wanted: Wanted) -> Reached:
+def _existing(wanted: Wanted) -> Reached:
     parts = urlsplit(wanted.url)
     host, port = parts.hostname or "", parts.port or 80
     try:

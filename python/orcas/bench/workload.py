@@ -57,11 +57,6 @@ class Case:
     # Settings of a server that the benchmark starts.
     server: Mapping[str, object]
 
-    @property
-    def prepared_bytes(self) -> int:
-        """Bytes of the objects that are there before the clock starts, at most."""
-        return self.keys * self.size.largest
-
 
 @dataclass(frozen=True, slots=True)
 class Workload:

@@ -182,14 +182,14 @@ def _print_workloads(as_json: bool) -> None:
 
 def _print_document(document: dict[str, Any]) -> None:
     several = len(document["cases"][0]["servers"]) > 1
-    rows, costs, told = [], [], []
+    rows, costs, notes = [], [], []
     for case in document["cases"]:
         for at, result in enumerate(case["servers"]):
             which = [chr(ord("A") + at)] if several else []
             rows += [[case["name"], *which, *row] for row in _operations(result)]
             costs.append([case["name"], *which, *_costs(result)])
             label = " ".join([case["name"], *which])
-            told += [f"{label}: {line}" for line in _lines(result)]
+            notes += [f"{label}: {line}" for line in _lines(result)]
     server = ["Server"] if several else []
     columns = ("Done", "per s", "MiB/s", "p50 ms", "p90", "p99", "p99.9", "max", "Failed", "Wrong")
     print_table(["Case", *server, "Operation", *columns], rows, right=2 + several)
@@ -197,7 +197,7 @@ def _print_document(document: dict[str, Any]) -> None:
     print_table(["Case", *server, *processor], costs, right=1 + several)
     if several:
         _print_comparisons(document)
-    for line in told:
+    for line in notes:
         typer.echo(line)
 
 

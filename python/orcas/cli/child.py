@@ -6,19 +6,21 @@ when the parent's id has changed. Only `orcas.server` starts it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
 import signal
 import sys
 import threading
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from orcas.app import Lane
-from orcas.cli.serving import serve_with
 from orcas.config import resolve
 from orcas.errors import UnavailableError
 from orcas.process.failures import explain
+
+if TYPE_CHECKING:
+    from orcas.app import OpenStore
 
 _POLL_SECONDS: Final = 1.0
 
@@ -32,14 +34,18 @@ def main() -> None:
 
 
 def _serve() -> None:
+    # As in `orcas serve`: the server turns collections on when it is ready.
+    gc.disable()
+    from orcas.cli.serving import serve_with
+
     line = sys.stdin.buffer.readline()
     if not line:
         raise UnavailableError("The process that requested a server has ended.")
     order = json.loads(line)
     threading.Thread(target=_watch, args=(order["parent"],), daemon=True).start()
 
-    def announce(url: str, lane: Lane) -> None:
-        line = {"url": url, "access_key": lane.root.access_key, "secret_key": lane.root.secret_key}
+    def announce(url: str, store: OpenStore) -> None:
+        line = {"url": url, "access_key": store.root.access_key, "secret_key": store.root.secret_key}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import typer
 
 from orcas.cli.options import Data
-from orcas.clients import client_environment, foreign_variables, proxied, unproxied_environment
+from orcas.clients import client_environment, foreign_variables, http_url, proxied, unproxied_environment
 from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, Settings, resolve
 from orcas.errors import UnavailableError, UsageError
 
@@ -76,7 +76,7 @@ def env(
         running = None
     if running is not None and not memory:
         named = urlsplit(running.url)
-        url = _url(
+        url = http_url(
             named.hostname or "" if host is None else reachable(settings.host),
             named.port or 0 if port is None else settings.port,
         )
@@ -153,7 +153,7 @@ def _expected(settings: Settings, *, sure: bool) -> str:
     from orcas.control.address import reachable
     from orcas.control.files import is_locked
 
-    url = _url(reachable(settings.host), settings.port)
+    url = http_url(reachable(settings.host), settings.port)
     if sure and settings.port:
         return url
     if is_locked(settings.data):
@@ -172,10 +172,6 @@ def _expected(settings: Settings, *, sure: bool) -> str:
         f"No server has the store in {settings.data} open, and another server listens at {url}: "
         "name the store with --data, or the address with --port."
     )
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def add_to(app: typer.Typer) -> None:

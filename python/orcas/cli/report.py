@@ -15,7 +15,7 @@ _NAMED_MAX = 20
 _OF_INDEX = frozenset({"index", "counts"})
 _OF_LOG = frozenset({"log-file", "log-record"})
 # Damage that can keep a store from starting.
-_IN_THE_WAY = frozenset({"log-file", "log-record", "pack", "manifest"})
+_KEEPS_FROM_STARTING = frozenset({"log-file", "log-record", "pack", "manifest"})
 
 
 def _is_index_known(index: dict[str, Any]) -> bool:
@@ -34,9 +34,9 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
     else:
         _print_sums(report)
         for group in report["groups"]:
-            worth = group["kind"] if group["damage"] else f"{group['kind']} (harmless)"
+            severity = group["kind"] if group["damage"] else f"{group['kind']} (harmless)"
             times = "" if group["count"] == 1 else f", {group['count']} times, the first"
-            typer.echo(f"{worth}: {group['area']}: {group['cause']}{times}: {group['first']}")
+            typer.echo(f"{severity}: {group['area']}: {group['cause']}{times}: {group['first']}")
         _print_objects("wrong in the index", report["affected"], report["affected_total"])
         lost = [
             f"{loss['bucket']}/{loss['key']} ({size(loss['bytes'])}): {loss['reason']}" for loss in report["losses"]
@@ -50,7 +50,7 @@ def show_report(report: dict[str, Any], *, as_json: bool) -> None:
 def _print_sums(report: dict[str, Any]) -> None:
     index = report["index"]
     # The first difference is printed below, with all others of the same cause.
-    told = index["detail"] if index["state"] == "not compared" else None
+    detail = index["detail"] if index["state"] == "not compared" else None
     print_table(
         ("", "check"),
         [
@@ -58,7 +58,7 @@ def _print_sums(report: dict[str, Any]) -> None:
             ("bytes", size(report["bytes"])),
             ("log files", report["log_files"]),
             ("packs", report["packs"]),
-            ("index", f"{index['state']}: {told}" if told else index["state"]),
+            ("index", f"{index['state']}: {detail}" if detail else index["state"]),
             ("findings", report["findings_total"]),
             ("objects lost", report["losses_total"]),
             ("seconds", f"{report['seconds']:.1f}"),
@@ -96,8 +96,8 @@ def next_step(report: dict[str, Any]) -> str:
     """One sentence that says what is damaged and which command to run next."""
     lost = report["losses_total"]
     kinds = {group["kind"] for group in report["groups"] if group["damage"]}
-    stuck = "; if the store does not start, `orcas fsck --repair --accept-loss` gives up the damaged parts"
-    without = stuck if kinds & _IN_THE_WAY else ""
+    unopenable = "; if the store does not start, `orcas fsck --repair --accept-loss` gives up the damaged parts"
+    without = unopenable if kinds & _KEEPS_FROM_STARTING else ""
     if lost:
         objects = "1 object cannot" if lost == 1 else f"{lost} objects cannot"
         return (

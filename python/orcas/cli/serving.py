@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orcas import logs
-from orcas.app import Lane, Orcas
+from orcas.app import OpenStore, Orcas
 from orcas.config import DEV_SECRET_KEY, Settings, is_loopback
 from orcas.errors import UnavailableError
 from orcas.process.descriptors import allow_files
@@ -35,12 +35,12 @@ def serve_command(settings: Settings, report: Path | None = None) -> None:
         OrcasError: the server cannot start.
     """
 
-    def announce(url: str, lane: Lane) -> None:
-        if lane.salvage is not None:
-            _tell_salvage(lane.salvage, report)
+    def announce(url: str, store: OpenStore) -> None:
+        if store.salvage is not None:
+            _tell_salvage(store.salvage, report)
         sys.stdout.write(f"orcas ready {url}\n")
         sys.stdout.flush()
-        _tell_root_key(lane, settings)
+        _tell_root_key(store, settings)
         _warn(settings)
 
     serve_with(settings, announce)
@@ -83,9 +83,9 @@ def _tell_salvage(found: SalvageReport, report: Path | None) -> None:
         log.warning("Salvage: %s", line)
 
 
-def _tell_root_key(lane: Lane, settings: Settings) -> None:
+def _tell_root_key(store: OpenStore, settings: Settings) -> None:
     """Say where to find the root key. Print the key itself only on a terminal, or if it is public anyway."""
-    root = lane.root
+    root = store.root
     if settings.dev and root.secret_key == DEV_SECRET_KEY:
         log.info("The keys are those of --dev: access key %s, secret key %s", root.access_key, root.secret_key)
     elif root.path is None and root.fresh:

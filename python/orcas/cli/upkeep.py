@@ -16,7 +16,7 @@ from orcas.errors import OrcasError
 
 if TYPE_CHECKING:
     from orcas.cli.output import Advance
-    from orcas.edge import CheckOrder
+    from orcas.edge import CheckOptions
 
 _SHOWN_MAX = 20
 
@@ -136,9 +136,9 @@ def fsck(
 
     A stopped store is checked without opening it. A running store is checked while it serves requests.
     """
-    order: CheckOrder = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
+    options: CheckOptions = {"read_content": not no_content, "threads": threads, "bytes_per_sec": 0}
     with progress(shown=not as_json) as advance:
-        report = _check(settings_of(data), endpoint, order, advance, repair=repair, accept_loss=accept_loss)
+        report = _check(settings_of(data), endpoint, options, advance, repair=repair, accept_loss=accept_loss)
     show_report(report, as_json=as_json)
 
 
@@ -153,9 +153,9 @@ def scrub(
 
     settings = settings_of(data)
     if now:
-        order: CheckOrder = {"read_content": True, "threads": 1, "bytes_per_sec": settings.scrub_bytes_per_sec}
+        options: CheckOptions = {"read_content": True, "threads": 1, "bytes_per_sec": settings.scrub_bytes_per_sec}
         with progress(shown=not as_json) as advance:
-            report = _check(settings, endpoint, order, advance, repair=False)
+            report = _check(settings, endpoint, options, advance, repair=False)
         show_report(report, as_json=as_json)
         return
     with reached(settings, endpoint) as session:
@@ -185,7 +185,7 @@ def scrub(
 def _check(
     settings: Settings,
     endpoint: str | None,
-    order: CheckOrder,
+    options: CheckOptions,
     advance: Advance,
     *,
     repair: bool,
@@ -203,7 +203,7 @@ def _check(
         raise UsageError("--repair works on the directory of a stopped store: use --data, not --endpoint.")
     try:
         if endpoint is None:
-            return check_stopped(settings, order, advance, repair=repair, accept_loss=accept_loss)
+            return check_stopped(settings, options, advance, repair=repair, accept_loss=accept_loss)
         session = remote(settings, endpoint)
     except InUseError as error:
         if repair:
@@ -214,7 +214,7 @@ def _check(
         advance(state["phase"], state["done_bytes"], state["total_bytes"])
 
     with contextlib.closing(session):
-        return run_job(session, "check", watch, {**order})
+        return run_job(session, "check", watch, {**options})
 
 
 def add_to(app: typer.Typer) -> None:

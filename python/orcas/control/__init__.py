@@ -1,7 +1,7 @@
-"""What only the control plane keeps: identities, access keys and the configuration documents of buckets.
+"""The data of the control plane: identities, access keys and the configuration documents of buckets.
 
-`open_control` takes the data directory's control lock, then opens `control.db`; `Control.load_snapshot` gives what a
-request needs of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or the engine.
+`open_control` takes the control lock of the data directory, then opens `control.db`; `Control.load_snapshot` returns what
+requests need of it as an immutable `Snapshot`. Sole user of aiosqlite. Must not know HTTP, S3 operations or the engine.
 """
 
 from orcas.control.salvage import salvaged_root

@@ -1,7 +1,7 @@
-"""`server.json` in the data directory: where the server that has the store open is reached, for the tools of its operator.
+"""`server.json` in the data directory: the address of the server that has the store open, for the operator's tools.
 
-Written once requests are accepted, removed in an orderly end. What a crash leaves is ignored: whoever reads it has found
-the directory locked, so that its server lives. A server serves without it, where the disk is full.
+It is written when the server accepts requests, and removed at an orderly stop. A file that a crash left is ignored: it only
+counts while the directory is locked, which means that the server is running. On a full disk a server runs without it.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from orcas.clients import http_url
 from orcas.control.files import is_locked, read_secret_file, write_secret_file
 from orcas.errors import UnavailableError
 
@@ -20,32 +21,31 @@ FILE_NAME: Final = "server.json"
 
 
 def reachable(host: str) -> str:
-    """The address under which this machine reaches a server that listens on `host`."""
+    """The address at which this machine can reach a server that listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - maps it away
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server is reached, and for which region its clients sign."""
+    """The URL of a server, and the region that its clients sign for."""
 
     url: str
     region: str
 
 
 def write_address(directory: Path, url: str, region: str) -> None:
-    """Say that the server of `directory` is reached under `url`.
+    """Record that the server of `directory` has the address `url`.
 
     Raises:
-        UnavailableError: the file cannot be written; there is none then.
+        UnavailableError: the file cannot be written. Then there is none.
     """
     parts = urlsplit(url)
-    host = reachable(parts.hostname or "")
-    reached = f"http://[{host}]:{parts.port}" if ":" in host else f"http://{host}:{parts.port}"
+    reached = http_url(reachable(parts.hostname or ""), parts.port or 0)
     content = json.dumps({"url": reached, "region": region, "pid": os.getpid()}).encode() + b"\n"
     try:
         write_secret_file(directory / FILE_NAME, content)
     except UnavailableError:
-        # Room for another file is more than there may be; what a crash left has room for one.
+        # There may be no room for another file. A file that a crash left can be overwritten.
         if not _overwritten(directory / FILE_NAME, content):
             remove_address(directory)
             raise
@@ -62,12 +62,12 @@ def _overwritten(path: Path, content: bytes) -> bool:
 
 
 def remove_address(directory: Path) -> None:
-    """Take it back."""
+    """Remove the file."""
     (directory / FILE_NAME).unlink(missing_ok=True)
 
 
 def read_address(directory: Path) -> Address | None:
-    """The server that has the store of `directory`; None when the file says nothing that can be read.
+    """The address in the file; None if there is none or the file is not valid.
 
     Raises:
         UnavailableError: the file is there but cannot be read.
@@ -84,10 +84,10 @@ def read_address(directory: Path) -> Address | None:
 
 
 def running_at(directory: Path) -> Address | None:
-    """The server that has the store of `directory` open and takes requests; None while there is none.
+    """The address of the server that has the store of `directory` open and accepts requests; None if there is none.
 
     Raises:
         UnavailableError: the file is there but cannot be read.
     """
-    # In this order: what the file says counts only while the directory is locked.
+    # The lock first: the file only counts while the directory is locked.
     return read_address(directory) if is_locked(directory) else None

@@ -1,4 +1,4 @@
-"""Copies of `control.db` taken beside its use: SQLite's own backup, so that a copy is one state and one file."""
+"""Copies of `control.db` while it is in use, by SQLite's backup: a copy is one consistent state in one file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def copy_database(directory: Path, to: Path) -> None:
             contextlib.closing(sqlite3.connect(to)) as copy,
         ):
             source.backup(copy)
-            # Without a WAL beside it the copy is complete.
+            # So that the copy needs no WAL file.
             copy.execute("PRAGMA journal_mode = DELETE")
     except sqlite3.Error as error:
         raise UnavailableError(f"{path} cannot be copied: {error}.") from error

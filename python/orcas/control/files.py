@@ -1,7 +1,7 @@
 """Small files of the data directory that hold secrets, and the lock over them.
 
-Each file appears whole or not at all (temporary name, sync, rename, sync of the directory) and is readable by its owner
-alone from its first byte. The lock is advisory and ends with the process, so nothing is ever left locked.
+Each file is replaced atomically (temporary name, sync, rename, sync of the directory) and only its owner can ever read it.
+The lock is advisory and ends with the process, so nothing is ever left locked.
 """
 
 from __future__ import annotations
@@ -20,23 +20,25 @@ LOCK_NAME: Final = "control.lock"
 DATABASE_NAME: Final = "control.db"
 ROOT_NAME: Final = "root.json"
 KEY_NAME: Final = "control.key"
-# Each of these is a store's, whole or begun. `log` and `chunks` are not: many directories have such names.
-_MARKS: Final = frozenset({LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy"})
-# What may lie in a directory that counts as empty: of the file system, of version control, and Orcas's own settings.
-_HARMLESS: Final = frozenset({"lost+found", ".snapshot", ".gitignore", ".gitkeep", ".keep", ".DS_Store", "orcas.toml"})
-_GLANCES_MAX: Final = 50
-_GLANCE_SECONDS: Final = 0.01
+# A directory with any of these is a store, if only a begun one. `log` and `chunks` are too common to count.
+_STORE_FILES: Final = frozenset({LOCK_NAME, DATABASE_NAME, ROOT_NAME, KEY_NAME, "store.keys", "store.keys.copy"})
+# Files that a directory may have and still count as empty: of file systems, of version control, and Orcas's settings.
+_IGNORED_FILES: Final = frozenset(
+    {"lost+found", ".snapshot", ".gitignore", ".gitkeep", ".keep", ".DS_Store", "orcas.toml"}
+)
+_LOCK_ATTEMPTS_MAX: Final = 50
+_LOCK_RETRY_SECONDS: Final = 0.01
 
 
 class InUseError(UnavailableError):
-    """Another process has the store of a directory."""
+    """Another process has the store open."""
 
 
 def make_directory(path: Path) -> None:
-    """Create the data directory, for its owner alone, where there is none.
+    """Create the data directory, accessible only to its owner, if it does not exist.
 
     Raises:
-        UnavailableError: it cannot be created, is not a directory, or is one of other files.
+        UnavailableError: it cannot be created, is not a directory, or contains other files.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -46,10 +48,10 @@ def make_directory(path: Path) -> None:
         there = {entry.name for entry in path.iterdir()}
     except OSError as error:
         raise UnavailableError(f"The data directory {path} cannot be read: {error.strerror}.") from None
-    strangers = sorted(there - _HARMLESS)
-    if strangers and not there & _MARKS:
+    foreign = sorted(there - _IGNORED_FILES)
+    if foreign and not there & _STORE_FILES:
         raise UnavailableError(
-            f"{path} holds other files, such as {strangers[0]}, and no store: choose an empty or new directory."
+            f"{path} holds other files, such as {foreign[0]}, and no store: choose an empty or new directory."
         )
 
 
@@ -74,7 +76,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def is_locked(directory: Path) -> bool:
-    """Whether a process has the store of `directory`. Asking keeps no store from opening: see `_lock`."""
+    """Whether a process has the store of `directory` open. Asking does not keep a store from opening: see `_lock`."""
     try:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -89,8 +91,8 @@ def is_locked(directory: Path) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the lock. `is_locked` holds it shared for a moment: that is waited for, and nothing else."""
-    for _ in range(_GLANCES_MAX):
+    """Take the lock. Wait only for `is_locked`, which holds it shared for a moment."""
+    for _ in range(_LOCK_ATTEMPTS_MAX):
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
@@ -99,12 +101,12 @@ def _lock(descriptor: int) -> bool:
         except OSError:
             return False
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-        time.sleep(_GLANCE_SECONDS)
+        time.sleep(_LOCK_RETRY_SECONDS)
     return False
 
 
 def read_secret_file(path: Path) -> bytes | None:
-    """The content of `path`, or None where there is no such file.
+    """The content of `path`, or None if there is no such file.
 
     Raises:
         UnavailableError: it exists but cannot be read.
@@ -118,10 +120,10 @@ def read_secret_file(path: Path) -> bytes | None:
 
 
 def write_secret_file(path: Path, content: bytes) -> None:
-    """Put `content` at `path`, mode 0600, durably, replacing what was there.
+    """Write `content` to `path` with mode 0600, atomically and durably.
 
     Raises:
-        UnavailableError: the file system refuses.
+        UnavailableError: it cannot be written.
     """
     temporary = path.with_name(path.name + ".new")
     try:
@@ -143,7 +145,7 @@ def sync_directory(path: Path) -> None:
     """Make the entries of a directory durable.
 
     Raises:
-        OSError: the file system refuses.
+        OSError: it cannot be synced.
     """
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

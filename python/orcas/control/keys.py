@@ -1,7 +1,7 @@
-"""With which keys the root of a store signs: for the tools of its operator, who may not have what its server was given.
+"""The key pair of a store's root identity, for the operator's tools, which may not have the settings of the server.
 
-A running server's pair is in `control.db`, whoever set it: the operator's variables may be those of another process, and
-`root.json` has only what was generated.
+The pair of a running server is in `control.db`. It need not be in the variables of the tool's process, and `root.json` has
+only a generated pair.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from orcas.errors import ConfigurationError
 
 
 def root_pair(directory: Path, access_key: str | None, secret_key: str | None) -> tuple[str, str]:
-    """The pair of the server that has the store of `directory`; if there is none, the one that the next would have.
+    """The pair of the server that has the store of `directory` open; else the pair that the next server would use.
 
-    `access_key` and `secret_key` are the operator's, if this process knows any. Where it knows none, none was generated,
-    and the last server had one, it is that.
+    `access_key` and `secret_key` are the pair in the settings of this process, if any. Without one, it is the generated
+    pair, else that of the last server.
 
     Raises:
-        ConfigurationError: nobody has given or generated one yet.
+        ConfigurationError: there is no pair yet.
         UnavailableError: a file is damaged.
     """
     stored = stored_root_pair(directory)

@@ -1,7 +1,7 @@
-"""The root identity: who it is, and the key pair it signs with.
+"""The root identity: its id, and its key pair.
 
-`root.json` beside the store keeps the identity's id for ever and, unless the operator gave a pair, the generated key pair.
-The operator's pair is never written there: `control.keys` knows where that is found.
+`root.json` in the data directory keeps the id for ever and, if the operator sets no pair, the generated key pair. A pair
+that the operator sets is never written there; see `control.keys`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OWNER: Final = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """The root identity. `path` is the file that holds the pair, None for an operator's; `fresh`: made just now."""
+    """The root identity. `path` is the file with the pair, None for the operator's own; `fresh`: generated just now."""
 
     owner: str
     access_key: str
@@ -45,9 +45,9 @@ def generated_pair(directory: Path) -> tuple[str, str] | None:
 
 
 def ensure_root(directory: Path, access_key: str | None, secret_key: str | None, *, established: bool) -> Root:
-    """Read the root identity of `directory`, and make what it lacks. The caller holds the control lock.
+    """Read the root identity of `directory`, and generate what is missing. The caller holds the control lock.
 
-    `established`: the store has been used before, so an identity that is missing is lost, not new.
+    `established`: the store was used before, so a missing identity is an error.
 
     Raises:
         UnavailableError: the identity is lost or damaged, or cannot be written.
@@ -69,13 +69,13 @@ def ensure_root(directory: Path, access_key: str | None, secret_key: str | None,
 
 
 def fresh_pair() -> tuple[str, str]:
-    """An access key and a secret key that nobody else has."""
+    """A new random access key and secret key."""
     alphabet = string.ascii_uppercase + string.digits
     return "ORCAS" + "".join(secrets.choice(alphabet) for _ in range(15)), secrets.token_urlsafe(30)
 
 
 def known_root(directory: Path) -> dict[str, str]:
-    """What `root.json` says, nothing where it is missing or damaged; for stores of which parts are lost."""
+    """The content of `root.json`, empty if it is missing or damaged; for salvage."""
     path = directory / FILE_NAME
     try:
         content = read_secret_file(path)

@@ -1,7 +1,7 @@
-"""Who may ask a store that is open for salvage: the root identity, as far as it is left, and nobody else.
+"""The credentials of a store that is open for salvage: only the root identity.
 
-Reads `root.json` and writes nothing: where the file is gone or damaged, a key pair is made that lasts as long as the
-process. `control.db` is not opened, whatever state it is in.
+Reads `root.json` and writes nothing. If the file is missing or damaged, a key pair is generated for as long as the process
+runs. `control.db` is not opened.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from orcas.errors import UnavailableError
 
 @contextlib.contextmanager
 def salvaged_root(directory: Path, access_key: str | None, secret_key: str | None) -> Iterator[Root]:
-    """The root identity of the store in `directory`, with the operator's pair, else the generated one, else a fresh one.
+    """The root identity of the store in `directory`, with the operator's pair, else the stored one, else a new one.
 
     Raises:
-        InUseError: another process has the store.
+        InUseError: another process has the store open.
     """
-    with _undisturbed(directory):
+    with _locked_if_present(directory):
         known = known_root(directory)
         owner = known.get("owner") or secrets.token_hex(32)
         if access_key is not None and secret_key is not None:
@@ -38,8 +38,8 @@ def salvaged_root(directory: Path, access_key: str | None, secret_key: str | Non
 
 
 @contextlib.contextmanager
-def _undisturbed(directory: Path) -> Iterator[None]:
-    """Hold the control lock where there is one; a process that has the store has made it."""
+def _locked_if_present(directory: Path) -> Iterator[None]:
+    """Hold the control lock, if its file exists. A process that has the store open has created it."""
     try:
         descriptor = os.open(directory / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

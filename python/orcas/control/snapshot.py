@@ -1,4 +1,4 @@
-"""What a request needs of the control plane, frozen. Built here, handed whole to Rust, never changed afterwards."""
+"""What requests need of the control plane: an immutable snapshot, which is passed to Rust."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """One access key that may sign requests, and the identity it speaks for (`owner`, 64 hexadecimal digits)."""
+    """An access key that may sign requests, and its identity (`owner`, 64 hexadecimal digits)."""
 
     access_key: str
     secret_key: str = field(repr=False)
@@ -16,7 +16,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Every credential in force, and the identity that may do everything."""
+    """All valid credentials, and the identity that may do everything."""
 
     credentials: tuple[Credential, ...]
     root_owner: str

@@ -1,9 +1,9 @@
 """`control.db`: the tables, and the only code that reads and writes them.
 
-Secrets are stored under AES-256-GCM with the key of `control.key` (0600, beside the database, so that a copied database
-alone opens nothing) and bound to their access key and identity. Every write is synced before it counts. What the operator
-gave or `root.json` holds of the root stands above the table, whose rows follow it. A start at which nothing has changed
-writes nothing: it may happen on a full disk. So there is a rollback journal and no WAL, which takes room to be read.
+Secrets are encrypted with AES-256-GCM under the key in `control.key` (mode 0600, a file of its own, so that a copy of the
+database alone reveals nothing) and bound to their access key and identity. Every write is synced. The root pair comes from
+the settings or `root.json`; the tables only follow it. A start without changes writes nothing, because the disk may be full.
+For the same reason there is a rollback journal and no WAL, which needs space even to be read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = logging.getLogger("orcas")
 
-# Documents are keyed by the bucket's unique id, not its name: a bucket made again under an old name inherits nothing.
+# The key is the bucket's unique id, not its name: a new bucket with an old name must not inherit documents.
 _SCHEMA: Final = """
 CREATE TABLE identities (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
@@ -66,7 +66,7 @@ WHERE identity = (SELECT id FROM identities WHERE name = 'root')
 
 
 class Control:
-    """The open control store of one data directory. Made by `open_control`; used from one event loop."""
+    """The open control store of one data directory. Created by `open_control`; used from one event loop."""
 
     def __init__(self, connection: aiosqlite.Connection, cipher: AESGCM, root: Root) -> None:
         self._connection = connection
@@ -74,10 +74,10 @@ class Control:
         self.root = root
 
     async def load_snapshot(self) -> Snapshot:
-        """Every credential in force, with its secret in clear.
+        """All valid credentials, with decrypted secrets.
 
         Raises:
-            UnavailableError: a secret does not open with this directory's key.
+            UnavailableError: a secret cannot be decrypted with the key of this directory.
         """
         root = self.root
         credentials = [Credential(root.access_key, root.secret_key, root.owner)]
@@ -89,8 +89,8 @@ class Control:
         return Snapshot(tuple(credentials), root.owner)
 
     async def set_root(self) -> None:
-        """Make the root identity's rows say what `self.root` says: one identity, one key."""
-        if await self._says_root():
+        """Store `self.root` in the tables: one identity with one key."""
+        if await self._stores_root():
             return
         try:
             await self._write_root()
@@ -101,7 +101,7 @@ class Control:
                 "The disk is full: the root key counts, and %s gets it at a start with more room", DATABASE_NAME
             )
 
-    async def _says_root(self) -> bool:
+    async def _stores_root(self) -> bool:
         root = self.root
         query = "SELECT access_key, nonce, secret FROM access_keys WHERE identity = ?"
         async with self._connection.execute(query, (root.owner,)) as rows:

@@ -1,6 +1,6 @@
-"""HTTP/1.1 as Orcas serves it, and how the application meets any connection.
+"""HTTP/1.1 as Orcas serves it, and the interface between connections and the application.
 
-`protocol` is a connection with its limits, `exchange` one request on it and its response, `inflow` a large body past the
-`parsers`, `refusals` what never becomes a request of S3. `extensions` says what a connection and the application spare
-each other, and `asgi` makes that of the standard messages of other servers. Must not know S3, nor the engine.
+`protocol` is a connection with its limits, `exchange` one request and its response, `streaming` the reading of a large body
+without the `parsers`, `refusals` the answers to what never becomes an S3 request. `extensions` defines Orcas's ASGI
+extensions, and `asgi` provides them on the connections of other servers. Must not know S3 or the engine.
 """

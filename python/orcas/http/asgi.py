@@ -1,8 +1,8 @@
-"""Requests that another server than Orcas's own brings: `orcas.http.extensions`, made of standard ASGI messages.
+"""Requests from other ASGI servers: provides `orcas.http.extensions` on top of standard ASGI messages.
 
-uvicorn, hypercorn, granian, httpx and test clients differ in how large their messages are, what they leave out of them
-and whether they wait for a client that is refused while it sends. All of that is evened out here, for nobody else pays
-for it: a request of Orcas's own connection never comes here. Must not know S3, nor which server it is.
+uvicorn, hypercorn, granian, httpx and test clients differ in how large their messages are, which fields they leave out, and
+whether they wait for a client that is refused while it sends. This module hides these differences. Requests of Orcas's
+own connections do not pass through it, so they do not pay for it. Must not know S3 or which server it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote_to_bytes
 
 from orcas.config import KIB, MIB
-from orcas.http.extensions import MORE, RESPONSE, client_of, taken_apart
+from orcas.http.extensions import MORE, RESPONSE, client_of, split_response
 from orcas.http.refusals import SLOW_DOWN
 from orcas.reports import address, new_request_id, report
 
@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
     from orcas.http.extensions import ReadyResponse
 
-# Bytes of a body that are handed on at once, in either direction.
+# Most bytes of a body in one message, in either direction.
 PIECE_MAX: Final = 256 * KIB
-# What a client may still send that sees its upload refused only when it has sent everything: bytes, seconds, and seconds
-# between two pieces. Servers close at once behind an answer, which would reset the connection before the client has read
-# it; some even know an answer's end by its length, so its body waits.
+# Some clients read a refusal only after they have sent their whole body. Servers close the connection right after the
+# response, which would reset it before such a client has read the response. So this much of the body is still received
+# first: bytes, seconds, and seconds between two pieces. Some servers close as soon as the response has its
+# Content-Length, so the body of the response is sent afterwards.
 DRAIN_BYTES_MAX: Final = 16 * MIB
 DRAIN_SECONDS_MAX: Final = 5
 _SILENT_SECONDS_MAX: Final = 1
@@ -44,21 +45,21 @@ class HostedExchange:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = _complete(scope)
-        # Bytes of the path that belong to whoever mounts the application.
+        # Length in bytes of the path prefix under which the application is mounted.
         self.root = _root_length(self.scope["raw_path"], scope.get("root_path", ""))
         self._receive = receive
         self._send = send
-        # What was received and is not handed on yet, and whether more is to come.
+        # What was received and not passed on yet, and whether more is to come.
         self._held = memoryview(b"")
         self._more_body = True
         self._shed = False
         self._asked = self._started = False
-        # Of the wait for the server.
+        # The timeout of the current wait for the server.
         self._waiting: asyncio.Timeout | None = None
 
     async def run(self, application: Callable[[Scope, Receive, Send], Awaitable[None]]) -> None:
-        """Run an application that wants the extensions."""
-        # What such a server raises from `send` when the client has gone away: nobody is left to answer.
+        """Run an application that uses the extensions."""
+        # Servers raise it from `send` when the client has disconnected. Then there is nobody to answer.
         with contextlib.suppress(OSError):
             await application(self.scope, self.receive, self.send)
             if self._shed and not self._started:
@@ -76,7 +77,7 @@ class HostedExchange:
                 async with asyncio.timeout(None) as self._waiting:
                     message = await self._receive()
             except TimeoutError:
-                # The server's own is passed on.
+                # A TimeoutError of the server itself is passed on.
                 if self._waiting is None or not self._waiting.expired():
                     raise
                 return _DISCONNECT
@@ -102,11 +103,11 @@ class HostedExchange:
 
     @property
     def client(self) -> str:
-        """Whose connection this is, as in `Sender`."""
+        """The client, as in `Sender`."""
         return client_of(self.scope)
 
     def shed(self) -> None:
-        """End this body, if it has not come whole: others need its memory."""
+        """End this body if it is incomplete: its memory is needed for others."""
         self._shed = True
         self._held = memoryview(b"")
         if self._waiting is not None:
@@ -125,13 +126,13 @@ class HostedExchange:
             await self._send(message)
 
     async def _respond(self, response: ReadyResponse) -> None:
-        headers, body = taken_apart(response)
-        # HTTP/2 knows no such header: streams end by themselves.
+        headers, body = split_response(response)
+        # HTTP/2 has no such header: there, each stream ends by itself.
         if response.closes and self.scope["http_version"].startswith("1"):
             headers.append((b"connection", b"close"))
         await self._send({"type": "http.response.start", "status": response.status, "headers": headers})
         if response.download is None:
-            if response.closes and self._more_body and not self._awaits_consent():
+            if response.closes and self._more_body and not self._awaits_continue():
                 await self._drain()
             await self._send_body(body, more=False)
 
@@ -142,12 +143,12 @@ class HostedExchange:
             view = view[PIECE_MAX:]
         await self._send({"type": "http.response.body", "body": bytes(view), "more_body": more})
 
-    def _awaits_consent(self) -> bool:
-        """Whether the client sends its body only when told to, which it was not."""
+    def _awaits_continue(self) -> bool:
+        """Whether the client waits for a 100 (Continue) that was not sent."""
         return not self._asked and any(name == b"expect" for name, _ in self.scope["headers"])
 
     async def _drain(self) -> None:
-        """Receive what is left of the body, within bounds."""
+        """Receive the rest of the body, within the limits above."""
         left = DRAIN_BYTES_MAX
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS_MAX):
@@ -160,7 +161,7 @@ class HostedExchange:
                     left -= len(message.get("body", b""))
 
     async def _refuse(self) -> None:
-        """Say why the body was ended."""
+        """Answer a request whose body was ended."""
         request_id = new_request_id()
         fields = {
             "method": self.scope["method"], "path": self.scope["raw_path"], "client": address(self.scope.get("client")),
@@ -180,19 +181,19 @@ class HostedExchange:
 
 
 def _complete(scope: Scope) -> Scope:
-    """`scope` with what ASGI lets a server leave out, and headers as Rust takes them."""
+    """`scope` with the fields that ASGI lets a server omit, and headers in the form that Rust expects."""
     raw_path = scope.get("raw_path")
     if raw_path is None:
-        # How the client encoded it is lost; SDKs encode what S3 tells them to.
+        # The client's own encoding is lost. This is how S3 specifies it, and what SDKs do.
         raw_path = quote(scope["path"], safe="/~").encode()
     headers = [(bytes(name).lower(), bytes(value)) for name, value in scope["headers"]]
     return {**scope, "raw_path": raw_path, "headers": headers, "query_string": scope.get("query_string", b"")}
 
 
 def _root_length(raw_path: bytes, root_path: str) -> int:
-    """How much of a path, as the client sent it, is the decoded `root_path`; nothing if it does not begin so.
+    """The length in bytes of the prefix of `raw_path` that decodes to `root_path`; 0 if it does not begin with it.
 
-    Servers differ in whether a path that they were told to serve below is part of what they hand on.
+    Servers differ in whether the path that they pass on includes the root path.
     """
     wanted = root_path.rstrip("/").encode()
     at = 0

@@ -1,9 +1,9 @@
 """One request and its response: the ASGI `receive` and `send` of one exchange on a connection.
 
-Invariants: at most one task waits in `receive` or `pour`; a body piece is handed over without a copy where the socket
-gave one piece; head and first body leave in one write; a response never ends short of its Content-Length without ending
-the connection. Responses come as ASGI says, or ready made (`orcas.http.extensions`): then only what the connection decides
-is put before them. Knows nothing of S3; `orcas.http.protocol` owns the connection and its limits.
+Invariants: at most one task waits in `receive` or `stream_into`; a body that came in one read is passed on without a copy;
+the head and the beginning of the body are sent in one write; a response that is shorter than its Content-Length ends the
+connection. A response is either standard ASGI messages or ready-made bytes (`orcas.http.extensions`), before which only the
+status line, Date and Connection are written. Must not know S3; `orcas.http.protocol` owns the connection and its limits.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from uvicorn.protocols.http.flow_control import FlowControl
 
     from orcas.http.extensions import ReadyResponse
-    from orcas.http.inflow import Sink
     from orcas.http.refusals import Refusal
+    from orcas.http.streaming import Sink
 
-# Bytes of a body that wait for the application before its sender is told to wait: one socket read fits beside it.
+# Reading pauses when more bytes than this wait for the application. One more read may follow.
 HIGH_WATER: Final = 64 * KIB
-# Up to here, copying a body behind its head is cheaper than a second write.
+# Up to this size, copying a body behind its head is cheaper than a second write.
 _JOIN_BYTES: Final = 16 * KIB
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _CLOSE: Final = b"connection: close\r\n"
 _DISCONNECT: Final[Message] = {"type": "http.disconnect"}
 _FRAMING: Final = frozenset((b"content-length", b"transfer-encoding", b"connection"))
-# Slow senders (slowloris with a body): at least this rate, with some patience.
+# The least rate of a body, against clients that send slowly on purpose (slowloris); see `falls_behind`.
 BODY_BYTES_PER_SECOND: Final = KIB
 
 log = logging.getLogger("orcas.http")
@@ -45,7 +45,7 @@ class Connection(Protocol):
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     flow: FlowControl
-    # Of all connections; whoever stops the server waits for them.
+    # Of all connections. A server that stops waits for them.
     tasks: set[asyncio.Task[None]]
 
     def start_lines(self, status: int) -> bytes:
@@ -55,19 +55,19 @@ class Connection(Protocol):
         """The response is written."""
 
     def fail(self, exchange: Exchange, refusal: Refusal) -> None:
-        """The application gave up: say so if nothing was said yet, else break the connection off."""
+        """The application failed: send `refusal` if no response has begun, else close the connection."""
 
     def refuse_body(self, exchange: Exchange, refusal: Refusal) -> None:
-        """End the exchange, whose body has not come whole."""
+        """End the exchange, whose body is incomplete."""
 
-    def begin_inflow(self, exchange: Exchange, sink: Sink) -> None:
-        """Read what is left of the body into memory of `sink`."""
+    def begin_streaming(self, exchange: Exchange, sink: Sink) -> None:
+        """Read the rest of the body into memory of `sink`."""
 
-    def end_inflow(self) -> None:
-        """Read no more of it, unless it has come whole."""
+    def end_streaming(self) -> None:
+        """Stop reading it, unless it is complete."""
 
-    def body_poured(self, exchange: Exchange) -> None:
-        """It has come whole."""
+    def body_streamed(self, exchange: Exchange) -> None:
+        """It is complete."""
 
 
 class Exchange:
@@ -102,7 +102,7 @@ class Exchange:
         self.ended = False
         self.waiter: asyncio.Future[None] | None = None
         self.disconnected = False
-        # Seconds that the sender was behind the least rate when `seen` bytes had come.
+        # Seconds by which the sender was behind the least rate when `seen` bytes had arrived.
         self.behind: float = 0
         self.seen = 0
         # Response.
@@ -120,7 +120,7 @@ class Exchange:
         self.connection.tasks.add(self.task)
 
     async def _run(self) -> None:
-        """Run the application, and make good what it leaves undone."""
+        """Run the application, and end the exchange if the application did not."""
         try:
             await self.connection.app(self.scope, self.receive, self.send)
         except asyncio.CancelledError:
@@ -147,7 +147,7 @@ class Exchange:
     # Request side, called by the connection.
 
     def feed(self, piece: bytes) -> bool:
-        """Take a piece of the body. True: that is enough until the application has taken it."""
+        """Add a piece of the body. True: pause reading until the application has received it."""
         self.pieces.append(piece)
         self.received += len(piece)
         self.size += len(piece)
@@ -162,21 +162,21 @@ class Exchange:
             self.wake()
 
     def disconnect(self) -> None:
-        """Nothing more will come or be taken: the application is told so."""
+        """The connection is over: tell the application."""
         self.disconnected = True
         self.wake()
 
-    def poured(self, count: int, *, admitted: bool) -> None:
-        """So much of the body has gone past the parser; `admitted`: there is room for more."""
+    def bytes_streamed(self, count: int, *, admitted: bool) -> None:
+        """`count` bytes of the body were read without the parser; `admitted`: the sink has room for more."""
         self.received += count
         if not self.missing:
-            self.connection.body_poured(self)
+            self.connection.body_streamed(self)
         elif not admitted:
             self.connection.flow.pause_reading()
             self.wake()
 
     def wake(self) -> None:
-        """Let `receive` look again."""
+        """Wake the task that waits in `receive`."""
         if self.waiter is not None and not self.waiter.done():
             self.waiter.set_result(None)
 
@@ -187,24 +187,24 @@ class Exchange:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing of the body has come since `falls_behind` was last asked."""
+        """Whether nothing of the body has arrived since the last call of `falls_behind`."""
         return self.seen == self.received
 
     def falls_behind(self, seconds: float, patience: float) -> bool:
-        """Whether the sender, after so many more seconds, is further behind the least rate than `patience` in seconds."""
-        # Each KiB buys a second, and none is saved up: a fast start does not pay for a stall.
+        """Account for `seconds` more. Whether the sender is then more than `patience` seconds behind the least rate."""
+        # Each KiB is worth a second. Nothing is saved up, so a fast start does not make up for a stall.
         earned = (self.received - self.seen) / BODY_BYTES_PER_SECOND
         self.seen = self.received
         self.behind = max(0, self.behind - earned) + seconds
         return self.behind > patience
 
     def close_after(self) -> None:
-        """The connection ends behind the response."""
+        """Close the connection after the response."""
         self.keep_alive = False
 
     async def receive(self) -> Message:
         """The ASGI callable."""
-        self._consent()
+        self._send_continue()
         while True:
             if self.disconnected or self.response_complete:
                 return _DISCONNECT
@@ -228,28 +228,28 @@ class Exchange:
 
     @property
     def client(self) -> str:
-        """Whose connection this is, as in `Sender`."""
+        """The client, as in `Sender`."""
         return client_of(self.scope)
 
     def shed(self) -> None:
-        """End this body, if it has not come whole: others need its memory."""
+        """End this body if it is incomplete: its memory is needed for others."""
         self.connection.refuse_body(self, SLOW_DOWN)
 
     @property
     def missing(self) -> int:
-        """Bytes of the body that have not come, as far as is known."""
+        """Bytes of the body that have not arrived; 0 if its length is unknown."""
         return 0 if self.length is None else self.length - self.received
 
-    async def pour(self, sink: Sink) -> bool:
-        """Let more of the body go straight into memory of `sink`, as in `Pourable`."""
+    async def stream_into(self, sink: Sink) -> bool:
+        """Read more of the body into memory of `sink`, as in `RestOfBody`."""
         if self.more_body and not self.pieces and not self.disconnected:
             self.waiter = self.connection.loop.create_future()
-            self.connection.begin_inflow(self, sink)
+            self.connection.begin_streaming(self, sink)
             try:
                 await self.waiter
             finally:
                 self.waiter = None
-                self.connection.end_inflow()
+                self.connection.end_streaming()
         if self.disconnected:
             raise ConnectionError
         self.ended = not self.more_body and not self.pieces
@@ -260,11 +260,11 @@ class Exchange:
         self.size = 0
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
-    def _consent(self) -> None:
-        """Send the 100 that the sender asked for, once.
+    def _send_continue(self) -> None:
+        """Send the 100 (Continue) that the client asked for, once.
 
-        It is due even where the body is empty or already here: botocore takes a final answer instead of a 100 for the
-        answer to the connection's next request too, so a connection that stays open must have seen the 100.
+        It is sent even if the body is empty or already here. botocore would take a final response in place of the 100
+        for the response to its next request as well, so a connection that stays open must have had the 100.
         """
         if self.expects and not self.response_started and not self.disconnected:
             self.connection.transport.write(_CONTINUE)
@@ -285,7 +285,7 @@ class Exchange:
                 return
             if message["type"] != "http.response.start":
                 raise RuntimeError(f"expected http.response.start, not {message['type']}")
-            self._take_turn()
+            self._begin_response()
             self.head = self._make_head(message["status"], message.get("headers", ()))
             self.response_started = True
             return
@@ -293,16 +293,16 @@ class Exchange:
             raise RuntimeError(f"unexpected {message['type']}")
         self._write(message.get("body", b""), more=message.get("more_body", False))
 
-    def _take_turn(self) -> None:
-        """A response begins: what does that mean for the rest of the request?"""
+    def _begin_response(self) -> None:
+        """A response begins: decide what happens to the rest of the request."""
         if self.more_body:
-            # What is left of the body will not be read, so it must not be taken for a request.
+            # The rest of the body will not be read, so it must not be parsed as a request.
             self.keep_alive = False
         elif self.expects:
-            self._consent()
+            self._send_continue()
 
     def _send_ready(self, response: ReadyResponse) -> None:
-        self._take_turn()
+        self._begin_response()
         if response.closes:
             self.keep_alive = False
         start = self.connection.start_lines(response.status)
@@ -325,17 +325,17 @@ class Exchange:
     def _make_head(self, status: int, headers: Any) -> bytes:
         start = self.connection.start_lines(status)
         parts = [start]
-        said_close = False
+        has_close = False
         for name, value in headers:
             if name in _FRAMING:
                 if name == b"content-length":
                     self.remaining = int(value)
                 elif name == b"connection":
-                    said_close = said_close or b"close" in value.lower()
+                    has_close = has_close or b"close" in value.lower()
             parts += (name, b": ", value, b"\r\n")
-        # Status and date, one for each header, and the empty one; `parts` holds four pieces for a header.
+        # Line ends: of the status line and Date, of each header (four pieces in `parts`), and of the empty line.
         lines = start.count(b"\n") + len(parts) // 4 + 1
-        if said_close:
+        if has_close:
             self.keep_alive = False
         self.bodiless = self.scope["method"] == "HEAD" or status in (204, 304)
         if self.remaining is None and not self.bodiless:
@@ -345,7 +345,7 @@ class Exchange:
                 lines += 1
             else:
                 self.keep_alive = False
-        if not self.keep_alive and not said_close:
+        if not self.keep_alive and not has_close:
             parts.append(_CLOSE)
             lines += 1
         parts.append(b"\r\n")

@@ -1,7 +1,7 @@
-"""The ASGI extensions by which a connection and the application of S3 spare each other work.
+"""The ASGI extensions that save a connection and the S3 application work.
 
-A connection that has them names them in `scope["extensions"]`; Orcas's own is `orcas.http.exchange`. For every other one
-`orcas.http.asgi` makes what they bring of standard messages. Knows nothing of S3 and nothing of sockets.
+A connection that has them names them in `scope["extensions"]`, as Orcas's own (`orcas.http.exchange`) does. For other
+servers `orcas.http.asgi` provides them on top of standard messages. Must not know S3 or sockets.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from orcas.http.inflow import Sink
+    from orcas.http.streaming import Sink
 
 # The type of the message that brings a `ReadyResponse` as its `response`, in place of `http.response.start`. If the
 # body comes in pieces, they follow as `http.response.body`; else the exchange is complete.
 RESPONSE: Final = "orcas.response"
-# In a message of `receive`: the `Pourable`, if what is left of the body is known to be long, so that it may be poured.
+# In a message of `receive`: the `RestOfBody`, if what is left of the body is known to be long.
 REST: Final = "orcas.rest"
 # In a message of `receive`: the `Sender`, if more of the body is to come.
 MORE: Final = "orcas.more"
-# What stands in the scope of a connection that has all three.
+# `scope["extensions"]` of a connection that has all three.
 EXTENSIONS: Final[dict[str, dict[object, object]]] = {RESPONSE: {}, REST: {}, MORE: {}}
 
-# Clients with an IPv6 address have as many as they like: those of a network of this length are one.
+# A client with IPv6 has a whole network of addresses: those with the same prefix of this length count as one client.
 _IPV6_NETWORK_BITS: Final = 64
 
 
@@ -37,7 +37,7 @@ class ReadyPieces(Protocol):
 
 
 class ReadyResponse(Protocol):
-    """A response whose maker vouches for it: no header holds a line end, and the body is as long as its head says."""
+    """A response that is sent unchecked: no header may contain a line end, and the body has the length its head says."""
 
     @property
     def status(self) -> int:
@@ -45,48 +45,48 @@ class ReadyResponse(Protocol):
 
     @property
     def rest(self) -> bytes:
-        """What follows Date: header lines, the empty line and, unless it comes in pieces, the body."""
+        """The bytes after Date: header lines, the empty line and, unless the body comes in pieces, the body."""
 
     @property
     def closes(self) -> bool:
-        """Whether the connection ends behind it."""
+        """Whether the connection is closed after it."""
 
     @property
     def download(self) -> ReadyPieces | None:
-        """Whether its body comes in pieces."""
+        """The pieces of the body, if it comes in pieces."""
 
 
 class Sender(Protocol):
-    """Who sends a body of which more is to come."""
+    """The sender of a body that is incomplete."""
 
     @property
     def client(self) -> str:
-        """Whose connection it is: an IPv4 address or an IPv6 network, or nothing."""
+        """The client: an IPv4 address or an IPv6 network; empty if unknown."""
 
     def shed(self) -> None:
-        """End the body, if it has not come whole: others need its memory. The client is told to try again."""
+        """End the body if it is incomplete: its memory is needed for others. The client gets 503 `SlowDown`."""
 
 
-class Pourable(Sender, Protocol):
-    """What is left of a long body."""
+class RestOfBody(Sender, Protocol):
+    """The rest of a long body."""
 
     @property
     def pieces(self) -> list[bytes]:
-        """What has been received already: it comes first, by `receive`."""
+        """What was received already; `receive` returns it first."""
 
-    async def pour(self, sink: Sink) -> bool:
-        """Let more of the body go straight into memory of `sink`, which is ready for a read.
+    async def stream_into(self, sink: Sink) -> bool:
+        """Read more of the body into memory of `sink`, which must be ready for a read.
 
         Returns:
             Whether the body is complete. If not, `sink` must be ready again before this is called again.
 
         Raises:
-            ConnectionError: the client went away, or was too slow.
+            ConnectionError: the client disconnected or was too slow.
         """
 
 
-def taken_apart(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], memoryview]:
-    """Headers and body of a response; the body is empty where it comes in pieces."""
+def split_response(response: ReadyResponse) -> tuple[list[tuple[bytes, bytes]], memoryview]:
+    """Headers and body of a response; the body is empty if it comes in pieces."""
     rest = response.rest
     end = rest.index(b"\r\n\r\n")
     headers = [(name, value) for name, _, value in (line.partition(b": ") for line in rest[:end].split(b"\r\n"))]

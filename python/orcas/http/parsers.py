@@ -1,6 +1,6 @@
-"""Parsers of HTTP/1.1 as connections need them: for a new connection, and for what follows a head that is known already.
+"""Parsers of HTTP/1.1: for a new connection, and for the body of a request whose head was parsed before.
 
-Knows nothing of requests; who is called back does.
+Must not know requests: the callbacks do.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ import httptools
 
 from orcas.config import KIB
 
-# Heads of many tiny headers, each of which becomes objects.
+# Each header costs objects, however short it is.
 HEADER_COUNT_MAX: Final = 256
-# A parser cannot be stopped inside what it is given, so it is given no more at once, unless that is known to be one body.
-# As many requests may queue beyond the bound of a pipeline as this has room for.
+# A parser cannot be stopped within one call, so it gets no more than this at once, unless all of it is one body. A pipeline
+# may exceed its limit by as many requests as fit into this.
 FEED_BYTES: Final = 8 * KIB
 CHUNK_FRAMING: Final = 20  # of a chunk without extensions: sixteen digits and two line ends
-# Headers that say where a request ends, or who is asked.
+# Headers that say where a request ends, or for which host it is.
 FRAMING: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))
 
 
 class Callbacks(Protocol):
-    """What a parser tells: all of it in the order of the bytes."""
+    """What a parser calls, in the order of the bytes."""
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -47,22 +47,22 @@ class Callbacks(Protocol):
 
 
 def new_parser(callbacks: Callbacks) -> httptools.HttpRequestParser:
-    """One as uvicorn makes for a new connection."""
+    """A parser as uvicorn creates it for a new connection."""
     parser = httptools.HttpRequestParser(callbacks)
     parser.set_dangerous_leniencies(lenient_data_after_close=True)
     return parser
 
 
 def parser_of_body(callbacks: Callbacks, length: int | None) -> httptools.HttpRequestParser:
-    """One that expects a body of `length` bytes, or a chunked one, and then further requests."""
-    parser = new_parser(_BehindHead(callbacks))
+    """A parser that expects a body of `length` bytes (None: a chunked body), and then further requests."""
+    parser = new_parser(_AfterFirstHead(callbacks))
     framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
     parser.feed_data(b"PUT / HTTP/1.1\r\n%b\r\n\r\n" % framing)
     return parser
 
 
-class _BehindHead:
-    """Passes on everything but the first head, which only stands in for another."""
+class _AfterFirstHead:
+    """Passes on all callbacks except those of the first head, which is a substitute for the real one."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self._callbacks = callbacks

@@ -1,8 +1,9 @@
 """One HTTP/1.1 connection: uvicorn's httptools protocol, with the limits that it lacks.
 
-Bounds the size, the count and the time of a head, the rate of a body, idleness, and what is drained after a refusal;
-refuses every framing on which two readers could disagree; drops trailers. Times are kept by `tick`, called once a second
-for every connection by the server, so a request costs no timer. Knows nothing of S3 but the form of an error document.
+Limits the size of a head, the number of its headers and the time it takes, the rate of a body, the time that a connection is
+idle, and what is received after a refusal. Refuses every framing that two parsers could read differently; drops trailers.
+The server calls `tick` once a second for each connection, so a request needs no timer. Of S3 it knows only the form of an
+error document.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from orcas.config import MIB, Settings
 from orcas.http import refusals
 from orcas.http.exchange import HIGH_WATER, Exchange
 from orcas.http.extensions import EXTENSIONS
-from orcas.http.inflow import Inflow, Sink
 from orcas.http.parsers import CHUNK_FRAMING, FEED_BYTES, FRAMING, HEADER_COUNT_MAX, new_parser, parser_of_body
 from orcas.http.refusals import Refusal
+from orcas.http.streaming import Sink, StreamProtocol
 from orcas.reports import address, new_request_id, report
 
 TICK_SECONDS: Final = 1
-# A client that sees its upload refused only after it has sent everything: closing at once would reset it.
+# What is still received after a refusal: some clients read it only when they have sent everything, and closing at once
+# would reset their connection.
 DRAIN_BYTES_MAX: Final = 16 * MIB
 DRAIN_SECONDS_MAX: Final = 5
-# Pipelines that queue faster than they are answered: from so many requests on nothing is read or parsed until they are.
+# Most requests of a pipeline that wait to be answered; meanwhile nothing more is read or parsed.
 PIPELINE_MAX: Final = 64
 
 log = logging.getLogger("orcas.http")
@@ -63,28 +65,29 @@ class LimitedProtocol(HttpToolsProtocol):
         self.running: Exchange | None = None
         self.reading: Exchange | None = None
         self.queue: deque[Exchange] = deque()
-        # What was read and waits for the queue to be answered, before it is parsed. Never without a queue.
+        # Bytes that were read but are parsed only when the queue has been answered. Empty if the queue is.
         self.backlog = b""
-        # Seconds, as ticks see them, since the present stage began.
+        # Seconds since the present stage began, counted by ticks.
         self.age = 0
         self.in_head = False
-        self.head_bytes = self.quiet_bytes = 0
-        # The read that is being parsed, those that brought the request line, and the bytes of those that brought the head.
+        self.head_bytes = self.framing_bytes = 0
+        # `fed` is the read being parsed, `line` the reads that contain the request line, and `head_bound` the length of the
+        # reads that contain the head, so an upper bound of its size.
         self.head_bound = 0
         self.fed: bytes | memoryview = b""
         self.line: bytes | memoryview = b""
         self.hosts = 0
         self.body_follows = False
-        # The exchange whose head asks for another protocol and whose body the parser has not seen.
+        # The exchange whose head asks for another protocol (Upgrade), while its body has not been parsed.
         self.upgraded: Exchange | None = None
         self.refusal: Refusal | None = None
         # The length of the body that follows, if the head says it.
         self.body_length: int | None = None
-        self.inflow: Inflow | None = None
-        # Bytes of a body that the parser will not see, though it waits for them.
+        self.stream: StreamProtocol | None = None
+        # Bytes of a streamed body that have not arrived and will not be parsed.
         self.unparsed = 0
-        # Set once parsing has ended, for good or while a body goes past the parser: what still comes is only counted.
-        self.deaf = False
+        # Set when parsing has ended, for good or while a body is streamed: input is dropped, or counted while draining.
+        self.ignores_input = False
         self.draining = False
         self.drained_bytes = 0
         self.write_pauses = self.write_pauses_seen = 0
@@ -101,14 +104,14 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.connections.discard(self)
-        self.deaf = True
+        self.ignores_input = True
         self.queue.clear()
         self.backlog = b""
         for exchange in (self.running, self.reading):
             if exchange is not None:
                 exchange.disconnect()
         self.flow.resume_writing()
-        self.parser = None  # type: ignore[assignment]  # as uvicorn does: breaks the cycle
+        self.parser = None  # type: ignore[assignment]  # as in uvicorn: breaks the reference cycle
 
     def pause_writing(self) -> None:
         self.write_pauses += 1
@@ -118,10 +121,10 @@ class LimitedProtocol(HttpToolsProtocol):
         if self.draining:
             self._drain(data)
             return
-        if self.deaf:
+        if self.ignores_input:
             return
         if self.backlog:
-            # Reading is paused; what a transport had read already comes nevertheless.
+            # Reading is paused, but the transport may have read more before.
             self.backlog += data
         elif len(data) <= FEED_BYTES:
             self._feed(data)
@@ -129,9 +132,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._feed_pieces(data)
 
     def _feed_pieces(self, data: bytes) -> None:
-        """Parse `data` until enough requests wait, and keep what is left."""
+        """Parse `data` until `PIPELINE_MAX` requests wait, and keep the rest."""
         rest = memoryview(data)
-        while rest and not self.deaf and not self.draining:
+        while rest and not self.ignores_input and not self.draining:
             if len(self.queue) >= PIPELINE_MAX:
                 self.flow.pause_reading()
                 self.backlog = bytes(rest)
@@ -159,14 +162,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(self.refusal or refusals.MALFORMED)
         else:
             if self.in_head:
-                # Of the piece in which it began nobody knows how much was before it: counted when it is complete.
+                # The read in which the head began may contain bytes before it: `on_headers_complete` counts that part.
                 self.head_bytes += len(data) if began_in_head else 0
                 if self.head_bytes > self.limits.max_head_size:
                     self._refuse(refusals.HEAD_TOO_LARGE)
             elif reading is not None and self.reading is reading:
-                # Chunk extensions and trailers: llhttp lets both grow.
-                self.quiet_bytes = max(0, self.quiet_bytes + len(data) - (reading.received - received))
-                if self.quiet_bytes > self.limits.max_head_size:
+                # Chunk extensions and trailers: llhttp does not limit them.
+                self.framing_bytes = max(0, self.framing_bytes + len(data) - (reading.received - received))
+                if self.framing_bytes > self.limits.max_head_size:
                     self._refuse(refusals.TRAILER_TOO_LARGE)
 
     # Parser callbacks.
@@ -190,15 +193,15 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self.in_head = False
-        self.quiet_bytes = 0
-        # Trailers go where nobody reads them: they could only contradict the head that was signed.
+        self.framing_bytes = 0
+        # From here on `self.headers` gets trailers, which are ignored: only the head was signed.
         headers, self.headers = self.headers, []
         url = self.url
         if not url.startswith(b"/") or b"#" in url:
             self._reject(refusals.BAD_TARGET)
         if self.hosts != 1:
             self._reject(refusals.BAD_HOST)
-        # The parser hands over whole heads of any size that came in one read. Most need no counting.
+        # A head of any size is complete at once if it came in one read. Most reads are too short to need counting.
         if len(headers) > HEADER_COUNT_MAX or (
             self.head_bound > self.limits.max_head_size
             and len(url) + sum(len(name) + len(value) + 4 for name, value in headers) > self.limits.max_head_size
@@ -207,7 +210,7 @@ class LimitedProtocol(HttpToolsProtocol):
         parser = self.parser
         version = parser.get_http_version()
         method = parser.get_method()
-        # The parser takes RTSP/ and ICE/ for HTTP/, and nothing else. Usually the line stands where the read begins.
+        # The parser also accepts RTSP/ and ICE/ in place of HTTP/. Usually the request line is where the read begins.
         line, at = self.line, len(method) + len(url) + 2
         if (at >= len(line) or line[at] != _H) and b"%b %b HTTP/" % (method, url) not in bytes(line):
             self._reject(refusals.MALFORMED)
@@ -252,7 +255,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.queue.append(exchange)
 
     def on_chunk_header(self) -> None:
-        self.quiet_bytes -= CHUNK_FRAMING
+        self.framing_bytes -= CHUNK_FRAMING
 
     def on_body(self, body: bytes) -> None:
         if self.reading is not None and not self.draining and self.reading.feed(body):
@@ -279,39 +282,39 @@ class LimitedProtocol(HttpToolsProtocol):
             except httptools.HttpParserUpgrade as upgrade:
                 rest = rest[upgrade.args[0] :]
 
-    # Bodies past the parser.
+    # Streamed bodies.
 
-    def begin_inflow(self, exchange: Exchange, sink: Sink) -> None:
-        """Read what is left of the body of `exchange` into memory of `sink`."""
-        self.deaf = True
-        self.inflow = Inflow(self, exchange, sink)
-        self.transport.set_protocol(self.inflow)
+    def begin_streaming(self, exchange: Exchange, sink: Sink) -> None:
+        """Read the rest of the body of `exchange` into memory of `sink`."""
+        self.ignores_input = True
+        self.stream = StreamProtocol(self, exchange, sink)
+        self.transport.set_protocol(self.stream)
         self.flow.resume_reading()
 
-    def end_inflow(self) -> None:
-        """Read no more of the body, unless it has come whole."""
-        if self.inflow is not None:
+    def end_streaming(self) -> None:
+        """Stop reading the body, unless it is complete."""
+        if self.stream is not None:
             self.flow.pause_reading()
-            self._leave_inflow()
+            self._leave_streaming()
 
-    def body_poured(self, exchange: Exchange) -> None:
-        """The body has come whole, and what follows it is to be parsed again: by a parser that has not seen its head."""
-        self._leave_inflow()
+    def body_streamed(self, exchange: Exchange) -> None:
+        """The body is complete. What follows is parsed by a new parser: the old one still expects the body."""
+        self._leave_streaming()
         self.parser = new_parser(self)
-        self.deaf = not exchange.keep_alive
+        self.ignores_input = not exchange.keep_alive
         self.on_message_complete()
 
-    def _leave_inflow(self) -> None:
-        if self.inflow is not None:
-            self.unparsed = self.inflow.body.missing
-            self.inflow = None
+    def _leave_streaming(self) -> None:
+        if self.stream is not None:
+            self.unparsed = self.stream.body.missing
+            self.stream = None
             if not self.transport.is_closing():
                 self.transport.set_protocol(self)
 
     # Requests.
 
     def exchange_done(self, exchange: Exchange) -> None:
-        """The response of the running exchange is written: what comes next on this connection?"""
+        """The response of the running exchange is written: go on with the next request, or end the connection."""
         self.running = None
         self.age = 0
         if self.transport.is_closing():
@@ -324,7 +327,7 @@ class LimitedProtocol(HttpToolsProtocol):
             if self.backlog and not self.queue:
                 backlog, self.backlog = self.backlog, b""
                 self._feed_pieces(backlog)
-            # It was read as far as its head while it waited; the rest of its body may not have come.
+            # Reading was paused when its head had been parsed, so its body may not have been read.
             if not self.queue and self.refusal is None and following.size <= HIGH_WATER:
                 self.flow.resume_reading()
         elif self.refusal is not None:
@@ -333,12 +336,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self.flow.resume_reading()
 
     def refuse_body(self, exchange: Exchange, refusal: Refusal) -> None:
-        """End a request whose body has not come whole."""
+        """End a request whose body is incomplete."""
         if self.reading is exchange and self.running is exchange and not self.transport.is_closing():
             self._refuse(refusal)
 
     def fail(self, exchange: Exchange, refusal: Refusal) -> None:
-        """The application gave up: say so if nothing was said yet, else break the connection off."""
+        """The application failed: send `refusal` if no response has begun, else close the connection."""
         if self.transport.is_closing():
             return
         if exchange.response_started and exchange.head is None:
@@ -373,14 +376,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def tick(self) -> None:
-        """Called each `TICK_SECONDS`: end what has taken too long."""
+        """Called every `TICK_SECONDS`: end what has taken too long."""
         self.age += TICK_SECONDS
         running = self.running
         if self.draining:
             if self.age > DRAIN_SECONDS_MAX:
                 self.transport.abort()
         elif self.flow.write_paused or self.transport.is_closing():
-            # A client that does not read: only its progress counts, however slow.
+            # A client that reads slowly may take as long as it makes any progress.
             if self.write_pauses != self.write_pauses_seen:
                 self.write_pauses_seen = self.write_pauses
                 self.age = 0
@@ -396,11 +399,11 @@ class LimitedProtocol(HttpToolsProtocol):
         elif self.age > self.limits.idle_timeout_sec:
             self.transport.close()
 
-    # Inside.
+    # Internals.
 
     def _tick_body(self, exchange: Exchange) -> None:
-        if self.inflow is not None and exchange.silent:
-            self.inflow.rest()
+        if self.stream is not None and exchange.silent:
+            self.stream.rest()
         if exchange.falls_behind(TICK_SECONDS, self.limits.body_timeout_sec):
             self._refuse(refusals.SLOW_BODY)
 
@@ -416,7 +419,7 @@ class LimitedProtocol(HttpToolsProtocol):
         elif name == b"content-length":
             value = value.strip()
             self.body_follows = value != b"0"
-            # The parser refuses what is no number, and a coding beside it.
+            # The parser refuses a value that is not a number, and Content-Length together with Transfer-Encoding.
             self.body_length = int(value) if value.isdigit() else None
         elif name == b"transfer-encoding":
             self.body_follows = True
@@ -432,8 +435,8 @@ class LimitedProtocol(HttpToolsProtocol):
         raise ValueError(refusal.code)
 
     def _refuse(self, refusal: Refusal) -> None:
-        """Stop parsing, and answer `refusal` in its turn: never inside the response to an earlier request."""
-        self.deaf = True
+        """Stop parsing, and answer `refusal` when all earlier requests are answered."""
+        self.ignores_input = True
         reading, self.reading = self.reading, None
         running = self.running
         if running is None:
@@ -452,7 +455,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _answer(self, refusal: Refusal, exchange: Exchange | None = None) -> None:
         method = exchange.scope["method"] if exchange is not None else ""
-        self.deaf = self.deaf or exchange is None
+        self.ignores_input = self.ignores_input or exchange is None
         request_id = new_request_id()
         fields = {
             "method": method or None, "path": exchange.scope["raw_path"] if exchange is not None else None,
@@ -466,15 +469,15 @@ class LimitedProtocol(HttpToolsProtocol):
         self._end(unread=exchange is None or exchange.more_body)
 
     def _end(self, *, unread: bool) -> None:
-        """Close after what was written, once the client has had the time to see it."""
+        """Close the connection when the client has had time to read what was written."""
         if not unread or self.transport.is_closing():
             self.transport.close()
             return
         self.draining = True
         self.age = 0
-        self._leave_inflow()
+        self._leave_streaming()
         self.flow.resume_reading()
-        # The client may have reset the connection, which nobody has been told yet.
+        # The client may have reset the connection already.
         with contextlib.suppress(OSError):
             self.transport.write_eof()
 
@@ -482,7 +485,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.drained_bytes += len(data)
         if self.drained_bytes > DRAIN_BYTES_MAX or 0 < self.unparsed <= self.drained_bytes:
             self.transport.close()
-        elif not self.deaf:
+        elif not self.ignores_input:
             try:
                 self.parser.feed_data(data)
             except (httptools.HttpParserError, httptools.HttpParserUpgrade):

@@ -1,8 +1,8 @@
-"""Answers to what never becomes an S3 request: broken framing, slow senders, a failed application.
+"""Responses to what never becomes an S3 request: broken framing, slow senders, a failed application.
 
-Each is an S3 error document with `Connection: close`, because after any of them the two sides may disagree about where
-the next request begins. Errors of S3 requests are made in Rust; nothing here depends on what the client sent, so nothing
-needs escaping.
+Each is an S3 error document with `Connection: close`, because afterwards client and server may disagree about where the
+next request begins. Errors of S3 requests are created in Rust. Nothing here contains input of the client, so nothing needs
+escaping.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a process of Orcas asks of its system, whichever command it runs: open files, a directory in memory, its end."""
+"""What any Orcas process needs of the system: the limit of open files, a directory in memory, and exit codes."""

@@ -1,4 +1,4 @@
-"""How many files a process may have open: each connection is one, of a server and of a load."""
+"""The limit of open files. Each connection of a server or a load generator is one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FILES_WANTED: Final = 65536
 
 
 def allow_files() -> None:
-    """Raise the limit of open files as far as it goes without asking."""
+    """Raise the soft limit of open files as far as the hard limit allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = FILES_WANTED if hard == resource.RLIM_INFINITY else min(FILES_WANTED, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

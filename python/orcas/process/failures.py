@@ -1,7 +1,7 @@
-"""How a process of Orcas ends that cannot go on: one sentence on stderr and an exit code, whatever the exception was.
+"""How a process that cannot continue ends: one sentence on stderr and an exit code, whatever the exception was.
 
-What Orcas explains is said as it is. Anything else is a defect or a system in trouble: named in a sentence as well, with
-the traceback only for those who log at `debug`.
+The message of an OrcasError is printed as it is. Any other exception is a defect or a failure of the system: it also becomes
+one sentence, and the traceback is printed only at log level `debug`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from orcas.errors import OrcasError
 from orcas.logs import redact
 
 EXIT_FAILED: Final = 1
-# What a shell gives for a command that a signal ended: Ctrl-C, and a reader that has gone.
+# The exit codes that a shell reports for SIGINT and SIGPIPE.
 EXIT_INTERRUPTED: Final = 130
 EXIT_UNREAD: Final = 141
 
 
 def explain(error: BaseException, what: str) -> int:
-    """Say on stderr why `what` ended, and give the exit code."""
+    """Print on stderr why `what` ended, and return the exit code."""
     if isinstance(error, OrcasError):
         _say(str(error))
         return error.exit_code
@@ -32,7 +32,7 @@ def explain(error: BaseException, what: str) -> int:
         _say("interrupted.")
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError):
-        # Nobody reads any more. What is still buffered must not fail again at the interpreter's end.
+        # The reader has closed the pipe. Flushing the rest at exit must not fail again.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_UNREAD
@@ -72,7 +72,7 @@ def _say(sentence: str) -> None:
 
 
 def _write(text: str) -> None:
-    # With stderr closed or full there is nobody left to tell.
+    # If stderr is closed or full, there is no other place for the message.
     with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text)
         sys.stderr.flush()

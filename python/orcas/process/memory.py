@@ -1,7 +1,7 @@
-"""The directory of a store that is kept in memory: private, on a memory file system where there is one, gone at exit.
+"""The directory of a store in memory: private, on a memory file system if there is one, and removed at exit.
 
-A directory's lock file stands beside it and is locked before the directory exists, so whoever gets the lock of another
-may remove both: its process is dead, however it died.
+Each directory has a lock file next to it, which is locked before the directory is created. So a process that gets the lock
+of another directory may remove both: the process that owned it has ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 _PREFIX: Final = "orcas-memory-"
-# Part of the names of those that belong to one program and are nobody else's business.
+# Part of the names of directories that belong to one program, which `private_directories` does not list.
 _OWNED: Final = "owned-"
 _LOCK: Final = ".lock"
 _SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - names in it are unguessable and private
@@ -34,7 +34,7 @@ def _base() -> Path:
 
 @contextlib.contextmanager
 def private_directory(base: Path | None = None, *, owned: bool = False) -> Iterator[Path]:
-    """A new directory for this process alone, removed at the end, as are those of processes that died.
+    """A new private directory, removed at the end. Also removes directories of processes that have died.
 
     `owned`: for the program that started this process, so that `private_directories` does not list it.
 
@@ -42,14 +42,14 @@ def private_directory(base: Path | None = None, *, owned: bool = False) -> Itera
         OSError: it cannot be created.
     """
     base = base or _base()
-    _reap(base)
+    _remove_abandoned(base)
     path = base / f"{_PREFIX}{os.getuid()}-{_OWNED if owned else ''}{secrets.token_hex(8)}"
     lock = path.with_name(path.name + _LOCK)
     with contextlib.ExitStack() as stack:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         stack.callback(os.close, descriptor)
         stack.callback(lock.unlink, missing_ok=True)
-        # Waits for a reaper that was quicker; it then unlinks the file, which only costs the next one its hint.
+        # Another process may hold the lock to clean up. It unlinks the file, so this directory would outlive a crash.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         path.mkdir(mode=0o700)
         stack.callback(shutil.rmtree, path, ignore_errors=True)
@@ -57,14 +57,14 @@ def private_directory(base: Path | None = None, *, owned: bool = False) -> Itera
 
 
 def private_directories() -> list[Path]:
-    """The directories of this user that are there now and not owned, whether their processes live or not."""
+    """The directories of this user that are not owned, whether or not their processes are still running."""
     bases = {_SHARED_MEMORY, Path(tempfile.gettempdir())}
     prefix = f"{_PREFIX}{os.getuid()}-"
     found = [path for base in bases for path in base.glob(f"{prefix}*") if path.is_dir()]
     return sorted(path for path in found if not path.name.startswith(prefix + _OWNED))
 
 
-def _reap(base: Path) -> None:
+def _remove_abandoned(base: Path) -> None:
     for lock in base.glob(f"{_PREFIX}{os.getuid()}-*{_LOCK}"):
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -1,7 +1,8 @@
 """The S3 side of the application: one ASGI exchange becomes a verified request, its response, and its end.
 
-Nothing of a body is received before the verdict on the head; how it is taken in, the verified request says, whichever
-operation it is. A response whose bytes turn out damaged is broken off, so that a client never takes it for complete.
+No byte of a body is received before the head is verified. The verified request says how its body is received, so operations
+need no code here. If stored bytes turn out to be damaged during a response, the connection is closed, so that the client
+does not take the response for complete.
 Must not know S3 operations, headers or documents.
 """
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from orcas.edge import Core, Description, Download, ErrorNote, Response
 
-# Bytes of large bodies that sockets are given in one turn of the event loop: half a millisecond of copying.
+# Bytes of large bodies that are written to sockets in one turn of the event loop: half a millisecond of copying.
 _TURN_BYTES: Final = MIB
 _FORBIDDEN: Final = 403
 
@@ -49,7 +50,7 @@ class Dispatcher:
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
 
     def below(self, root: int) -> Dispatcher:
-        """The same for requests in whose paths the first `root` bytes are signed, and name neither bucket nor key."""
+        """The same for requests whose paths begin with a prefix of `root` bytes, which is signed but not part of the key."""
         mounted = copy.copy(self)
         mounted._accept = functools.partial(self._core.accept, root=root)
         mounted._describe = functools.partial(self._core.describe, root=root)
@@ -77,7 +78,7 @@ class Dispatcher:
             response = verdict
         if response.error is not None:
             self._report(scope, response.status, response.error)
-            # A request that is answered well pays nothing for that.
+            # Checked here, so that requests without an error do not pay for it.
             if response.status == _FORBIDDEN and raw_path == b"/" and _is_visit(scope):
                 await _welcome(response, send)
                 return
@@ -86,7 +87,7 @@ class Dispatcher:
             await self._send_pieces(response.download, receive, send)
 
     async def _send_pieces(self, download: Download, receive: Receive, send: Send) -> None:
-        """Send a large body; stop reading it when the client goes away."""
+        """Send a large body; stop when the client disconnects."""
         gone = asyncio.ensure_future(_disconnected(receive))
         try:
             left = download.length
@@ -99,14 +100,14 @@ class Dispatcher:
             gone.cancel()
 
     async def _fail(self, scope: Scope, send: Send, error: Exception) -> None:
-        """Answer a request that could not be handled; its line has the id that the client sees."""
+        """Answer a request that failed. Its log line has the request id that the client sees."""
         response = self._core.failure(scope["method"], scope["raw_path"])
         if response.error is not None:
             self._report(scope, response.status, response.error, error)
         await send({"type": RESPONSE, "response": response})
 
     def _report(self, scope: Scope, status: int, note: ErrorNote, error: Exception | None = None) -> None:
-        """Log an answer that is an error. Who asked for what is read from the head again: nobody else pays for that."""
+        """Log an error response. The head is read again for the fields, so that other requests do not pay for them."""
         head = scope["method"], scope["raw_path"], scope["query_string"], scope["headers"]
 
         def fields() -> dict[str, object]:
@@ -137,7 +138,7 @@ def _is_visit(scope: Scope) -> bool:
 
 
 async def _welcome(refusal: Response, send: Send) -> None:
-    """The refusal, in words for somebody who opened the server's address in a browser."""
+    """Answer a person who opened the server's address in a browser: the refusal, with a page as its body."""
     headers, body = welcome(refusal.rest)
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -149,11 +150,10 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class _Turns:
-    """Shares every turn of the event loop between large bodies, so that many of them hold up nobody else.
+    """Limits the bytes of large bodies in each turn of the event loop, so that they do not delay other requests.
 
-    As long as a socket has room, a body can be sent piece by piece without an end to the turn. Whoever finds the turn's
-    bytes used up waits for the next, in order; in between the loop looks at its sockets: new connections and requests
-    come before the next pieces.
+    As long as its socket has room, a body could be sent without ever returning to the event loop. When the bytes of a turn
+    are used up, bodies wait for the next turn, in order. In between, the loop handles new connections and requests.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, turn_bytes: int) -> None:
@@ -177,7 +177,7 @@ class _Turns:
         self._left = self._turn_bytes
         while self._waiting and self._left > 0:
             future, count = self._waiting.popleft()
-            # One that was cancelled takes nothing.
+            # A cancelled one takes no bytes.
             if not future.done():
                 self._left -= count
                 future.set_result(None)

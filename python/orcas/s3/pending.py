@@ -1,8 +1,8 @@
-"""Small bodies that have not come whole yet: what they hold in memory, and who is ended when that is too much.
+"""Memory of incomplete small bodies, and which of them are ended when it exceeds its limit.
 
-Nobody waits here: what has come of a body is taken in, and if all of them together exceed the limit, those that have been
-silent longest are ended, of the client whose bodies hold most. So one who stalls costs others nothing, from however many
-connections. Knows bodies and clients, not what is stored.
+No body waits here. If all of them together exceed the limit, bodies of the client that holds most are ended, those first
+that have received nothing for the longest time. So a client that stalls takes nothing from others, however many connections
+it has. Must not know what is stored.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Final, Protocol
 
-# So much of the limit is freed at once: looking for a client costs more the more there are.
+# The share of the limit that is freed at once: finding the largest client takes time proportional to their number.
 _FREED_SHARE: Final = 16
 
 
 class Body(Protocol):
-    """A body on its way in, as `orcas.http.exchange` has it."""
+    """An incomplete body, such as one of `orcas.http.exchange`."""
 
     @property
     def client(self) -> Hashable:
-        """Whose it is."""
+        """The client that sends it."""
 
     def shed(self) -> None:
-        """End it: the client is told to try again."""
+        """End it: the client gets 503 `SlowDown`."""
 
 
 class Pending:
@@ -31,7 +31,7 @@ class Pending:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._total = 0
-        # Bytes of each body, by client; the one that grew last at the end.
+        # Bytes of each body, by client. The body that grew last is at the end.
         self._clients: dict[Hashable, dict[Body, int]] = {}
         self._held: dict[Hashable, int] = {}
 
@@ -41,7 +41,7 @@ class Pending:
         return self._total
 
     def grow(self, body: Body, count: int) -> None:
-        """`count` more bytes of `body` have come. May end bodies, this one too."""
+        """`count` more bytes of `body` have arrived. This may end bodies, `body` included."""
         client = body.client
         bodies = self._clients.setdefault(client, {})
         bodies[body] = bodies.pop(body, 0) + count
@@ -51,7 +51,7 @@ class Pending:
             self._make_room(self._limit - self._limit // _FREED_SHARE)
 
     def forget(self, body: Body) -> None:
-        """It has come whole, or never will."""
+        """`body` is complete or was ended."""
         client = body.client
         bodies = self._clients.get(client, {})
         count = bodies.pop(body, 0)

@@ -1,8 +1,8 @@
-"""The async face of the core: operations, bodies and downloads as coroutines of one event loop.
+"""The engine as coroutines of one event loop: operations, bodies and downloads.
 
-Rust knows a waiting coroutine by the number of its slot. The loop thread owns slots and futures; one descriptor tells it
-that completions wait. A coroutine that is cancelled leaves its slot taken until its completion has come, so that no
-answer can reach the wrong one. One of the two importers of `_core`.
+Rust knows a waiting coroutine by the number of its slot. The thread of the loop owns slots and futures; a descriptor
+becomes readable when there are completions. The slot of a cancelled coroutine stays taken until its completion has arrived,
+so no completion can reach another coroutine. One of the two importers of `_core`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from starlette.types import Message, Receive
 
     from orcas._core import BodySink, Core, Download, Request, Response
-    from orcas.http.extensions import Pourable, Sender
+    from orcas.http.extensions import RestOfBody, Sender
 
 
 class ClientDisconnectedError(Exception):
-    """The client went away before its body was complete. Nothing was stored."""
+    """The client disconnected before its body was complete. Nothing was stored."""
 
 
 class DamagedObjectError(Exception):
-    """Stored bytes are not what was stored, so the rest of a response cannot be sent."""
+    """Stored bytes are damaged, so the rest of a response cannot be sent."""
 
 
 class Store:
@@ -48,11 +48,11 @@ class Store:
         self._loop.remove_reader(self._core.fileno())
 
     async def run(self, request: Request, body: bytes = b"") -> Response:
-        """Carry a request out, with its collected body if it has one."""
-        slot = self._take()
+        """Execute a request, with its complete body if it has one."""
+        slot = self._take_slot()
         response = self._core.start(request, body, slot)
         if response is None:
-            # As `_completion`, without a coroutine more.
+            # As in `_completion`, without the cost of another coroutine.
             future: asyncio.Future[Response] = self._loop.create_future()
             self._waiting[slot] = future
             return await future
@@ -60,10 +60,10 @@ class Store:
         return response
 
     async def collect(self, request: Request, receive: Receive) -> bytes:
-        """Receive a small body whole. What exceeds the request's limit stays unread.
+        """Receive a small body completely. Bytes beyond the limit of the request are not read.
 
         Raises:
-            ClientDisconnectedError: the client went away.
+            ClientDisconnectedError: the client disconnected.
         """
         message = await receive()
         if message["type"] == "http.request" and not message["more_body"]:
@@ -71,8 +71,8 @@ class Store:
             body: bytes = message["body"]
         else:
             body = await self._gather(request, message, receive)
-        # Room is taken when all is here: whoever sends a part holds up nobody.
-        slot = self._take()
+        # Memory of the budget is taken only now, so an incomplete body keeps none from others.
+        slot = self._take_slot()
         if request.admit(slot):
             self._free.append(slot)
         else:
@@ -105,16 +105,16 @@ class Store:
         return b"".join(pieces)
 
     async def store_body(self, request: Request, receive: Receive) -> Response:
-        """Take a large body in piece by piece, and carry the request out.
+        """Receive a large body piece by piece, and execute the request.
 
         Raises:
-            ClientDisconnectedError: the client went away; nothing was stored.
+            ClientDisconnectedError: the client disconnected; nothing was stored.
         """
         message = await receive()
         sender: Sender | None = message.get(MORE)
         sink = request.open_body("" if sender is None else sender.client)
         try:
-            if await self._take_in(sink, message, receive):
+            if await self._stream_body(sink, message, receive):
                 request.body_read()
         except ConnectionError:
             sink.abort()
@@ -122,37 +122,37 @@ class Store:
         except BaseException:
             sink.abort()
             raise
-        slot = self._take()
+        slot = self._take_slot()
         sink.finish(slot)
         response: Response = await self._completion(slot)
         return response
 
-    async def _take_in(self, sink: BodySink, message: Message, receive: Receive) -> bool:
-        """Hand a body over from `message` on: whether all of it was taken; if not, it is refused already.
+    async def _stream_body(self, sink: BodySink, message: Message, receive: Receive) -> bool:
+        """Pass the body to `sink`, from `message` on. False: the body has been refused.
 
-        A piece waits for room, not the room for a piece: whoever stalls holds nothing.
+        A piece waits for memory after it has arrived; no memory is reserved before, so a stalled client holds none.
         """
         while True:
             if message["type"] != "http.request":
                 raise ClientDisconnectedError
-            if not await self._granted(sink.admit):
+            if not await self._admitted(sink.admit):
                 return False
             sink.push(message["body"])
             if not message["more_body"]:
                 return True
-            rest: Pourable | None = message.get(REST)
-            # What the parser has brought meanwhile comes first.
+            rest: RestOfBody | None = message.get(REST)
+            # What the parser has read already comes first.
             while rest is not None and not rest.pieces:
-                if not await self._granted(sink.ready):
+                if not await self._admitted(sink.ready):
                     return False
-                if await rest.pour(sink):
+                if await rest.stream_into(sink):
                     return True
             message = await receive()
 
-    async def _granted(self, ask: Callable[[int], int]) -> bool:
-        """Wait until a sink says yes; False: the body is refused already."""
+    async def _admitted(self, ask: Callable[[int], int]) -> bool:
+        """Wait until the sink accepts more. False: the body has been refused."""
         while True:
-            slot = self._take()
+            slot = self._take_slot()
             flow = ask(slot)
             if flow != FLOW_WAIT:
                 self._free.append(slot)
@@ -163,9 +163,9 @@ class Store:
         """The next piece of a large body.
 
         Raises:
-            DamagedObjectError: it cannot be sent; neither can anything after it.
+            DamagedObjectError: the piece is damaged; it and everything after it cannot be sent.
         """
-        slot = self._take()
+        slot = self._take_slot()
         piece = download.next(slot)
         if piece is None:
             piece = await self._completion(slot)
@@ -175,7 +175,7 @@ class Store:
             raise DamagedObjectError(piece)
         return piece
 
-    def _take(self) -> int:
+    def _take_slot(self) -> int:
         if self._free:
             return self._free.pop()
         self._waiting.append(None)
@@ -191,6 +191,6 @@ class Store:
             future = self._waiting[slot]
             self._waiting[slot] = None
             self._free.append(slot)
-            # A cancelled one is done: its answer is nobody's.
+            # A cancelled future is done: nobody waits for its value.
             if future is not None and not future.done():
                 future.set_result(value)

@@ -1,8 +1,8 @@
-"""Backups: a held moment of a store, copied file by file to a target, what is there already left alone.
+"""Backups: the files of one moment of a store, copied to a target unless they are there already.
 
-Invariants. The manifest is written when everything it names is durable; what the manifest before it names is neither
-written over nor removed until then, so an interruption at any point leaves the target with its last whole backup.
-A backup whose hold was lost is given up: files it had yet to read may be gone.
+Invariants. The manifest is written when everything it names is durable. Until then, nothing that the previous manifest names
+is overwritten or removed, so an interruption at any point leaves the previous backup intact. A backup is aborted if its
+hold is lost, because files that it has not read yet may have been deleted.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from orcas.tools.targets import DirectoryTarget, S3Target
 from orcas.version import orcas_version
 
 RENEW_SECONDS: Final = 15.0
-# A file that changed just before it was looked at could change again without a new time.
-_SETTLED_NS: Final = 2_000_000_000
+# A file that changed less than this ago could change again without a new timestamp.
+_STABLE_AGE_NS: Final = 2_000_000_000
 
 Advance = Callable[[str, int, int], None]
 
@@ -53,7 +53,7 @@ class Outcome:
         return asdict(self)
 
 
-class _Held:
+class _HeldFiles:
     """A hold on the store, renewed until the block is left."""
 
     def __init__(self, session: Session) -> None:
@@ -67,7 +67,7 @@ class _Held:
         self._path = f"holds/{taken['id']}"
         self._thread = threading.Thread(target=self._renew, name="orcas-hold", daemon=True)
 
-    def __enter__(self) -> _Held:
+    def __enter__(self) -> _HeldFiles:
         self._thread.start()
         return self
 
@@ -78,12 +78,12 @@ class _Held:
             self._session.admin("DELETE", self._path)
 
     def check(self) -> None:
-        """Raises UnavailableError when the hold is lost."""
+        """Raise UnavailableError if the hold is lost."""
         if self._lost is not None:
             raise UnavailableError(f"The backup was aborted because the hold on the store was lost: {self._lost}")
 
     def confirm(self) -> None:
-        """The hold was there until now, so everything read is of its moment."""
+        """Renew the hold once more: if it still exists, everything read belongs to its moment."""
         try:
             self._session.admin("PUT", self._path)
         except OrcasError as error:
@@ -105,19 +105,19 @@ class _Run:
 
     directory: Path
     target: DirectoryTarget | S3Target
-    held: _Held
+    held: _HeldFiles
     advance: Advance
     number: int
     before: dict[str, Entry]
-    there: dict[str, int]
+    present: dict[str, int]
     outcome: Outcome
     read: int = 0
     entries: list[Entry] = field(default_factory=list)
 
-    def take(self, name: str, path: Path, length: int, *, stable: bool = True) -> None:
-        """Bring one file to the target, as little of it as will do. `stable`: its times tell whether it changed."""
+    def copy(self, name: str, path: Path, length: int, *, stable: bool = True) -> None:
+        """Copy the parts of a file that the target lacks. `stable`: its timestamps show whether it has changed."""
         known = self.before.get(name)
-        if known is not None and self.there.get(known.stored, -1) < known.length:
+        if known is not None and self.present.get(known.stored, -1) < known.length:
             known = None
         stat = _stat(path) if stable else None
         if known is not None and known.length == length:
@@ -132,10 +132,12 @@ class _Run:
                 self.entries.append(replace(known, stat=stat))
                 return
         elif known is not None and known.length < length:
-            of_all = self.target.extend(path, length, known.stored, (known.length, known.sha256), self._meter(name))
-            if of_all is not None:
+            digest_of_all = self.target.extend(
+                path, length, known.stored, (known.length, known.sha256), self._meter(name)
+            )
+            if digest_of_all is not None:
                 self._copied(length - known.length)
-                self.entries.append(Entry(name, length, of_all, known.stored, stat))
+                self.entries.append(Entry(name, length, digest_of_all, known.stored, stat))
                 return
         stored = stored_name(name, self.number)
         sha = self.target.store(path, length, stored, self._meter(name))
@@ -164,7 +166,7 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     began = time.monotonic()
     if isinstance(target, DirectoryTarget) and Path(target.name).resolve().is_relative_to(directory.resolve()):
         raise UsageError(f"{target.name} is inside the store: choose a directory elsewhere.")
-    with target.writing(), _Held(session) as held, tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch:
+    with target.writing(), _HeldFiles(session) as held, tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch:
         content = target.read_manifest()
         before = None if content is None else decode(content, f"{target.name}/manifest.json")
         if before is not None and before.store != held.store:
@@ -173,18 +175,18 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
         copy_database(directory, database)
         sources = _sources(directory, database, held)
         number = 1 if before is None else before.number + 1
-        there = target.sizes()
-        # What an interrupted backup left under this number is not in the way.
-        taken = [int(name.rpartition(".")[2]) for name in there if name.rpartition(".")[2].isdigit()]
+        present = target.sizes()
+        # An interrupted backup may have left files with this number.
+        taken = [int(name.rpartition(".")[2]) for name in present if name.rpartition(".")[2].isdigit()]
         number = max([number, *(found + 1 for found in taken)])
         outcome = Outcome(
             target.name, held.store, number, held.sequence, len(sources), sum(length for _, _, length in sources)
         )
         known = {} if before is None else {entry.name: entry for entry in before.files}
-        run = _Run(directory, target, held, advance, number, known, there, outcome)
+        run = _Run(directory, target, held, advance, number, known, present, outcome)
         for name, path, length in sources:
-            run.take(name, path, length, stable=path.parent != database.parent)
-        target.settle()
+            run.copy(name, path, length, stable=path.parent != database.parent)
+        target.make_durable()
         held.confirm()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         manifest = Manifest(held.store, number, held.sequence, now, orcas_version(), tuple(run.entries))
@@ -197,11 +199,11 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     return outcome
 
 
-def _sources(directory: Path, database: Path, held: _Held) -> list[tuple[str, Path, int]]:
+def _sources(directory: Path, database: Path, held: _HeldFiles) -> list[tuple[str, Path, int]]:
     """Name, path and length of every file of a backup."""
     listed = [(name, directory / name, length) for name, length in held.files]
-    beside = (database, directory / ROOT_NAME, directory / KEY_NAME)
-    listed += [(path.name, path, path.stat().st_size) for path in beside]
+    control_files = (database, directory / ROOT_NAME, directory / KEY_NAME)
+    listed += [(path.name, path, path.stat().st_size) for path in control_files]
     for _, path, length in listed:
         try:
             found = path.stat().st_size
@@ -215,8 +217,8 @@ def _sources(directory: Path, database: Path, held: _Held) -> list[tuple[str, Pa
 
 
 def _stat(path: Path) -> Stat | None:
-    """How the file looks, if that can be relied on later."""
+    """The identity and timestamps of a file; None if it changed too recently to rely on them."""
     found = path.stat()
-    if max(found.st_ctime_ns, found.st_mtime_ns) > time.time_ns() - _SETTLED_NS:
+    if max(found.st_ctime_ns, found.st_mtime_ns) > time.time_ns() - _STABLE_AGE_NS:
         return None
     return Stat(found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)

@@ -1,6 +1,6 @@
-"""The check of a store that nobody has open, and its repair: straight from its files, without an engine.
+"""The check and the repair of a store that is not open: directly from its files, without an engine.
 
-A check changes nothing, so it can look at a store that does not open any more.
+A check changes nothing, and also works on a store that can no longer be opened.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from orcas.admin.api import readable
+from orcas.admin.tools import readable
 from orcas.config import Settings
 from orcas.control.files import locked
-from orcas.edge import CheckOrder, CheckProgress, check_closed, repair_closed
+from orcas.edge import CheckOptions, CheckProgress, check_closed, repair_closed
 from orcas.errors import UnavailableError
 
 Advance = Callable[[str, int, int], None]
@@ -21,7 +21,7 @@ _LOOK_SECONDS: Final = 0.2
 
 
 def check_stopped(
-    settings: Settings, order: CheckOrder, advance: Advance, *, repair: bool, accept_loss: bool = False
+    settings: Settings, options: CheckOptions, advance: Advance, *, repair: bool, accept_loss: bool = False
 ) -> dict[str, Any]:
     """Check the store of `settings.data`; with `repair` its index is built from the log first where that is needed, and
     with `accept_loss` a damaged log is rewritten without what is lost.
@@ -34,13 +34,13 @@ def check_stopped(
         raise UnavailableError(f"There is no store in {settings.data}.")
     with locked(settings.data):
         progress = CheckProgress()
-        # In a thread of its own, so that this one sees Ctrl-C and can end it.
+        # In another thread, so that this one receives Ctrl-C and can cancel it.
         outcome: list[Any] = []
 
         def run() -> Any:
             if repair:
                 return repair_closed(settings, progress, accept_loss=accept_loss)
-            return check_closed(settings, progress, order)
+            return check_closed(settings, progress, options)
 
         thread = threading.Thread(target=_run, args=(run, outcome), name="orcas-check")
         thread.start()
@@ -61,5 +61,5 @@ def check_stopped(
 def _run(run: Callable[[], Any], outcome: list[Any]) -> None:
     try:
         outcome.append(run())
-    except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+    except BaseException as error:  # noqa: BLE001 - raised again by the waiting thread
         outcome.append(error)

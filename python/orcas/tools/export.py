@@ -48,7 +48,7 @@ class Export:
     skipped: int = 0
     gone: int = 0
     lost: list[dict[str, Any]] = field(default_factory=list)
-    _made: set[Path] = field(default_factory=set)
+    _directories: set[Path] = field(default_factory=set)
     _moved: dict[str, str] = field(default_factory=dict)
     _pending: deque[Future[dict[str, Any] | None]] = field(default_factory=deque)
 
@@ -62,7 +62,7 @@ class Export:
             # Before anything is made: what is not there leaves nothing behind.
             if bucket is not None and next(listed(self.session, bucket, prefix), None) is None and prefix:
                 raise OrcasError(f"No key of {bucket} begins with {prefix.decode(errors='replace')}.")
-            self._take_target()
+            self._prepare_target()
             unfinished = self.target / f"{INDEX}{PART}"
             with ThreadPoolExecutor(_WORKERS, "orcas-export") as pool, _replaced(unfinished, "w") as index:
                 try:
@@ -79,7 +79,7 @@ class Export:
             "gone": self.gone, **({"lost": len(self.lost)} if self.skip_lost else {}),
         }  # fmt: skip
 
-    def _take_target(self) -> None:
+    def _prepare_target(self) -> None:
         self.target.mkdir(parents=True, exist_ok=True)
         if not self.resume and any(self.target.iterdir()):
             raise UnavailableError(f"{self.target} is not empty: choose another directory, or continue with --resume.")
@@ -96,7 +96,7 @@ class Export:
     def _bucket(self, bucket: str, prefix: bytes, pool: ThreadPoolExecutor, index: IO[str]) -> None:
         top = self.target / bucket_name(bucket)
         top.mkdir(exist_ok=True)
-        self._made = {top}
+        self._directories = {top}
         for entry in listed(self.session, bucket, prefix):
             path = top / path_of(entry.key)
             self._make_directory(path.parent, top, index)
@@ -104,24 +104,24 @@ class Export:
                 path = path.with_name(path.name + SIDE)
             self._pending.append(pool.submit(self._object, bucket, entry, path))
             while len(self._pending) >= _WINDOW:
-                self._settle(index)
-        self._settle_all(index)
+                self._collect_one(index)
+        self._collect_all(index)
 
     def _make_directory(self, directory: Path, top: Path, index: IO[str]) -> None:
-        """The directories down to `directory`; a file that is in the way, an object's as well, steps aside."""
-        if directory in self._made:
+        """The directories down to `directory`; a file that is in the way, an object's as well, is renamed."""
+        if directory in self._directories:
             return
         # Neighbours share their directories, and what lies behind is not looked at again.
         wanted = [directory, *directory.parents[: len(directory.relative_to(top).parts)]]
         for path in reversed(wanted):
-            if path not in self._made and not path.is_dir():
-                self._settle_all(index)
+            if path not in self._directories and not path.is_dir():
+                self._collect_all(index)
                 if path.exists():
-                    aside = path.with_name(path.name + SIDE)
-                    path.rename(aside)
-                    self._moved[self._relative(path)] = self._relative(aside)
+                    renamed = path.with_name(path.name + SIDE)
+                    path.rename(renamed)
+                    self._moved[self._relative(path)] = self._relative(renamed)
                 path.mkdir()
-        self._made = set(wanted)
+        self._directories = set(wanted)
 
     def _object(self, bucket: str, entry: Listed, path: Path) -> dict[str, Any] | None:
         try:
@@ -160,11 +160,11 @@ class Export:
         os.utime(part, (modified, modified))
         part.replace(path)
 
-    def _settle_all(self, index: IO[str]) -> None:
+    def _collect_all(self, index: IO[str]) -> None:
         while self._pending:
-            self._settle(index)
+            self._collect_one(index)
 
-    def _settle(self, index: IO[str]) -> None:
+    def _collect_one(self, index: IO[str]) -> None:
         line = self._pending.popleft().result()
         if line is None:
             self.gone += 1

@@ -1,6 +1,6 @@
-"""A store that no server has open: the application runs in this process, on a loop of its own, without a socket.
+"""Access to a store that no server has open: the application runs in this process, on its own event loop, without sockets.
 
-The engine, the signatures and the answers are those of a server. Closing the block closes the store in order.
+Engine, signatures and responses are those of a server. Leaving the context closes the store in order.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from orcas.config import Settings
 from orcas.control.files import DATABASE_NAME
 from orcas.control.store import stored_root_pair
 from orcas.errors import UnavailableError
-from orcas.http.extensions import RESPONSE, taken_apart
+from orcas.http.extensions import RESPONSE, split_response
 from orcas.tools.session import Answer, Headers, Session
 
-# Messages of an answer that wait for whoever takes them: two pieces of a download.
+# Most messages of a response that wait to be read: two pieces of a download.
 _WAITING_MAX: Final = 2
 _T = TypeVar("_T")
 
@@ -98,9 +98,9 @@ class LocalTransport:
 
 
 def _plain(message: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A ready response as ASGI says it."""
+    """A ready-made response as standard ASGI messages."""
     response = message["response"]
-    headers, body = taken_apart(response)
+    headers, body = split_response(response)
     return (
         {"type": "http.response.start", "status": response.status, "headers": headers},
         {"type": "http.response.body", "body": body, "more_body": response.download is not None},
@@ -122,12 +122,12 @@ def opened(settings: Settings) -> Iterator[Session]:
     """
     if not settings.salvage and not (settings.data / DATABASE_NAME).is_file():
         raise UnavailableError(f"There is no store in {settings.data}.")
-    # The index is made by SQLite with what the process allows: its owner alone.
+    # SQLite creates the index with the permissions that the umask allows: only for the owner.
     os.umask(0o077)
-    # As its server left it: a tool that was not told the operator's keys must neither make others nor store them.
-    left = stored_root_pair(settings.data)
-    if left is not None:
-        settings = replace(settings, root_access_key=left[0], root_secret_key=left[1])
+    # The pair that its server stored: a tool without the operator's keys must neither generate nor store others.
+    stored = stored_root_pair(settings.data)
+    if stored is not None:
+        settings = replace(settings, root_access_key=stored[0], root_secret_key=stored[1])
     app = Orcas(settings)
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
     ended: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -142,7 +142,7 @@ def opened(settings: Settings) -> Iterator[Session]:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(hold_open())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again by the waiting thread
             (ended if ready.done() else ready).set_exception(error)
         else:
             ended.set_result(None)
@@ -150,12 +150,12 @@ def opened(settings: Settings) -> Iterator[Session]:
     thread = threading.Thread(target=run, name="orcas-store", daemon=True)
     thread.start()
     loop, stop = ready.result()
-    lane = app.lane
-    assert lane is not None
+    store = app.store
+    assert store is not None
     try:
-        root = lane.root
-        keys, whose = (root.access_key, root.secret_key), f"of the store in {settings.data}"
-        yield Session(LocalTransport(app, loop), keys, settings.region, whose, salvage=lane.salvage)
+        root = store.root
+        keys, key_owner = (root.access_key, root.secret_key), f"of the store in {settings.data}"
+        yield Session(LocalTransport(app, loop), keys, settings.region, key_owner, salvage=store.salvage)
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

@@ -1,7 +1,7 @@
 """The manifest of a backup: which files it has, under which names they are stored, and what they must be.
 
-It is written last and says all there is; without it there is no backup. What it names is never written over: a file that
-changed gets another stored name, one that grew is longer than an older manifest says, which harms nobody.
+It is written last, and without it there is no backup. Files that it names are never overwritten: a file that changed gets a
+new stored name. A file that grew is extended, so it may be longer than an older manifest says; the rest is ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STORE: Final = re.compile(r"[0-9a-f]{32}")
 
 @dataclass(frozen=True)
 class Stat:
-    """How the source looked when it was read: the same again means the same bytes."""
+    """Identity and timestamps of the source when it was read: if they are the same, so are the bytes."""
 
     device: int
     inode: int
@@ -58,7 +58,7 @@ class Manifest:
     files: tuple[Entry, ...]
 
     def encode(self) -> bytes:
-        """As it stands in the target."""
+        """The manifest as it is stored."""
         document: dict[str, Any] = {"format": FORMAT, **asdict(self)}
         return json.dumps(document, indent=1).encode() + b"\n"
 
@@ -69,7 +69,7 @@ def stored_name(name: str, number: int) -> str:
 
 
 def decode(content: bytes, place: str) -> Manifest:
-    """Read a manifest, and trust nothing in it.
+    """Read and check a manifest.
 
     Raises:
         UnavailableError: it is damaged, or of a later format.

@@ -1,6 +1,6 @@
 """The few S3 requests that an export makes: buckets, keys page by page, and objects with what is known of them.
 
-Keys are bytes: listings are asked for with `encoding-type=url`, so that every key survives the document.
+Keys are bytes: listings use `encoding-type=url`, because XML cannot contain every key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How a command gets at a store: at a URL; through the server that has its directory; or in this process.
+"""How a command reaches a store: at a URL, through the server that has its directory open, or in this process.
 
-Which of the last two is decided by the lock alone: whoever holds it owns the store.
+The lock alone decides between the last two: the process that holds it has the store open.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def remote(settings: Settings, url: str) -> Session:
     """The server at `url`, with the key of the AWS variables, else the operator's, else that of the data directory.
 
     Raises:
-        ConfigurationError: the URL is none, or there is no key.
+        ConfigurationError: the URL is not valid, or there is no key.
     """
     transport = HttpTransport(url)
     given = client_variables()
@@ -65,7 +65,7 @@ def through_server(settings: Settings, in_use: InUseError) -> Session:
     """The server that has the store of `settings.data`.
 
     Raises:
-        UnavailableError: whoever has it is no server that takes requests.
+        UnavailableError: the process that has it open is not a server that accepts requests.
     """
     address = read_address(settings.data)
     if address is None:

@@ -1,8 +1,8 @@
-"""Restoring a backup into a directory that has nothing yet.
+"""Restoring a backup into a new directory.
 
-Invariants. Every byte is compared with its digest before anything has the directory's name; a restore that is
-interrupted leaves `DIR.partial`, which the next one replaces. The store is opened once: that its log is whole and its
-index can be built from it is what a restore promises.
+Invariants. Every file is verified by its digest before the directory gets its name; an interrupted restore leaves
+`DIR.partial`, which the next one replaces. The store is opened once at the end, which proves that its log is complete and
+that its index can be built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from orcas.tools.copying import sha256, write_sparse
 from orcas.tools.manifest import Entry, Manifest, decode
 from orcas.tools.targets import DirectoryTarget, S3Target
 
-_MARK: Final = "restore.unfinished"
+_UNFINISHED: Final = "restore.unfinished"
 
 Advance = Callable[[str, int, int], None]
 
@@ -42,12 +42,12 @@ def restore(
     directory = settings.data
     partial = directory.with_name(directory.name + ".partial")
     try:
-        _make_way(directory, partial)
+        _prepare_directory(directory, partial)
         _write(source, manifest, partial, advance)
-        (partial / _MARK).unlink()
+        (partial / _UNFINISHED).unlink()
         for path in (partial / "log", partial / "chunks", partial):
             sync_directory(path)
-        # An empty directory of that name gives way; anything in it makes this fail.
+        # This replaces an empty directory, and fails if it is not empty.
         partial.rename(directory)
         sync_directory(directory.parent)
     except OSError as error:
@@ -72,15 +72,15 @@ def restore(
     }
 
 
-def _make_way(directory: Path, partial: Path) -> None:
+def _prepare_directory(directory: Path, partial: Path) -> None:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UnavailableError(f"{directory} is not empty: a backup is restored into a new directory.")
     if partial.exists():
-        if any(partial.iterdir()) and not (partial / _MARK).is_file():
+        if any(partial.iterdir()) and not (partial / _UNFINISHED).is_file():
             raise UnavailableError(f"{partial} is in the way, and was not created by a restore: remove it.")
         shutil.rmtree(partial)
     partial.mkdir(mode=0o700, parents=True)
-    (partial / _MARK).touch(mode=0o600)
+    (partial / _UNFINISHED).touch(mode=0o600)
     for name in ("log", "chunks"):
         (partial / name).mkdir(mode=0o700)
 

@@ -41,7 +41,7 @@ class RefusedError(OrcasError):
 
 @dataclass
 class Answer:
-    """An answer whose body is taken once, in pieces."""
+    """An answer key_owner body is taken once, in pieces."""
 
     status: int
     headers: dict[str, str]
@@ -84,10 +84,10 @@ class HttpTransport:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         try:
-            port_is_one = parts.port is None or parts.port > 0
+            port_is_valid = parts.port is None or parts.port > 0
         except ValueError:
-            port_is_one = False
-        plain = not (parts.path.strip("/") or parts.query) and port_is_one
+            port_is_valid = False
+        plain = not (parts.path.strip("/") or parts.query) and port_is_valid
         if parts.scheme not in {"http", "https"} or not parts.hostname or not plain:
             raise UsageError(f"--endpoint must be http://HOST:PORT or https://HOST:PORT, not {url}.")
         self.url = url
@@ -170,14 +170,14 @@ def _pieces(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 class Session:
-    """A transport, who signs, in words whose key that is, and headers that every request has."""
+    """A transport, who signs, in words key_owner key that is, and headers that every request has."""
 
     def __init__(
         self,
         transport: Transport,
         keys: tuple[str, str],
         region: str,
-        whose: str = "",
+        key_owner: str = "",
         *,
         headers: Headers | None = None,
         salvage: SalvageReport | None = None,
@@ -185,7 +185,7 @@ class Session:
         self.transport = transport
         self._keys = keys
         self._region = region
-        self._whose = f" {whose}" if whose else ""
+        self._key_owner = f" {key_owner}" if key_owner else ""
         self._headers = headers or []
         # Of a store that was opened for salvage.
         self.salvage = salvage
@@ -236,8 +236,8 @@ class Session:
         if answer.status >= 400:
             error = document.get("error", {})
             message = error.get("message", "no reason was given") if isinstance(error, dict) else str(error)
-            said = message if message.endswith(".") else f"{message}."
+            explanation = message if message.endswith(".") else f"{message}."
             if answer.status == 403:
-                said = f"The server refused the key{self._whose}: {said}"
-            raise RefusedError(answer.status, said)
+                explanation = f"The server refused the key{self._key_owner}: {explanation}"
+            raise RefusedError(answer.status, explanation)
         return document

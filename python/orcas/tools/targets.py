@@ -1,7 +1,7 @@
 """Where backups are kept: a directory, or a prefix of a bucket of any S3 server.
 
-Both keep files under `files/` and the manifest beside them. What was stored is durable when `settle` has returned; the
-manifest is durable when it is written. Must not know what the files are.
+Both keep files under `files/`, next to the manifest. Stored files are durable when `make_durable` has returned, the manifest
+when it is written. Must not know what the files are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Target(Protocol):
         Returns the SHA-256 of all; None when the first bytes are others, or the target cannot extend files.
         """
 
-    def settle(self) -> None:
+    def make_durable(self) -> None:
         """Everything stored is durable."""
 
     def write_manifest(self, content: bytes) -> None:
@@ -73,12 +73,12 @@ class DirectoryTarget:
         """
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            strange = [
+            foreign = [
                 entry.name for entry in self._path.iterdir() if entry.name not in {NAME, NAME + ".new", _FILES, _LOCK}
             ]
-            if strange:
+            if foreign:
                 raise UnavailableError(
-                    f"{self._path} contains {strange[0]}, which is not part of a backup: choose an empty directory."
+                    f"{self._path} contains {foreign[0]}, which is not part of a backup: choose an empty directory."
                 )
             lock = os.open(self._path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -131,7 +131,7 @@ class DirectoryTarget:
                 os.fsync(copy)
         return digest.hexdigest()
 
-    def settle(self) -> None:
+    def make_durable(self) -> None:
         """Sync the directories in which files were made, and those in which these were."""
         with self._failing(self._path):
             for directory in sorted(self._touched, reverse=True):
@@ -231,7 +231,7 @@ class S3Target:
         """Objects are not extended."""
         return None
 
-    def settle(self) -> None:
+    def make_durable(self) -> None:
         """An upload that was answered is durable."""
 
     def write_manifest(self, content: bytes) -> None:

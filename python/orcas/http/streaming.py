@@ -1,8 +1,7 @@
-"""A large body on its way in, past the parser: the socket is read into memory of whoever takes the body.
+"""Reads a large body without the HTTP parser: the socket is read directly into memory of the body's receiver.
 
-Invariants: a read is never longer than what is left of the body, so what follows it stays in the socket; nothing is read
-but into memory that the sink has lent; whoever stops it finds the connection as it was. Knows how much is to come and
-nothing of what it is.
+Invariants: a read is never longer than the rest of the body, so the next request stays in the socket; bytes are only read
+into memory that the sink has lent; stopping leaves the connection as it was. Must not know HTTP or S3.
 """
 
 from __future__ import annotations
@@ -12,46 +11,46 @@ from typing import Protocol
 
 
 class Sink(Protocol):
-    """Where a body goes."""
+    """The receiver of a body."""
 
     def lend(self, limit: int) -> memoryview:
         """Memory for a read of at most `limit` bytes."""
 
     def filled(self, count: int) -> bool:
-        """Take what was read; whether more may be."""
+        """Take the `count` bytes that were read. Whether more may be read now."""
 
     def rest(self) -> None:
-        """Take the memory back that was lent: nothing came."""
+        """Take back the lent memory: nothing was read."""
 
 
 class Body(Protocol):
-    """What is to come, and who counts it."""
+    """The body that is read."""
 
     @property
     def missing(self) -> int:
-        """Bytes that have not come."""
+        """Bytes that have not arrived."""
 
-    def poured(self, count: int, *, admitted: bool) -> None:
-        """`count` bytes have come; `admitted`: the sink takes more at once."""
+    def bytes_streamed(self, count: int, *, admitted: bool) -> None:
+        """`count` bytes have arrived; `admitted`: more may be read now."""
 
 
 class Connection(Protocol):
-    """Whose socket it is: what happens to it besides reading is passed on."""
+    """The owner of the socket. It gets all callbacks except those for reading."""
 
     loop: asyncio.AbstractEventLoop
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As in `asyncio.Protocol`, like what follows."""
+        """As in `asyncio.Protocol`, like the methods below."""
 
     def pause_writing(self) -> None:
-        """The transport has enough."""
+        """The transport's buffer is full."""
 
     def resume_writing(self) -> None:
-        """It has room again."""
+        """The buffer has room again."""
 
 
-class Inflow(asyncio.BufferedProtocol):
-    """The transport's protocol while a body comes in."""
+class StreamProtocol(asyncio.BufferedProtocol):
+    """The transport's protocol while a body is streamed."""
 
     def __init__(self, connection: Connection, body: Body, sink: Sink) -> None:
         self.body = body
@@ -63,21 +62,21 @@ class Inflow(asyncio.BufferedProtocol):
         self.resume_writing = connection.resume_writing  # type: ignore[method-assign]
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """What the next read fills."""
+        """Memory for the next read."""
         memory = self._sink.lend(self.body.missing)
         self._lent = len(memory)
         return memory
 
     def rest(self) -> None:
-        """Give memory back that was asked for and not filled."""
+        """Return memory that was lent and not filled."""
         if self._lent:
             self._lent = 0
             self._sink.rest()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So much was read."""
+        """`nbytes` were read."""
         if nbytes == self._lent:
-            # The transport tries to read on at once, and may find nothing.
+            # The transport will try to read again at once, and may find nothing.
             self._loop.call_soon(self.rest)
         self._lent = 0
-        self.body.poured(nbytes, admitted=self._sink.filled(nbytes))
+        self.body.bytes_streamed(nbytes, admitted=self._sink.filled(nbytes))

@@ -24,7 +24,6 @@ class Sink:
     def __init__(self, room: int, reads: int) -> None:
         self.body = bytearray()
         self.left = reads
-        self.rested = 0
         self._room = room
         self._lent = bytearray()
 
@@ -36,7 +35,7 @@ class Sink:
         return memoryview(self._lent)
 
     def rest(self) -> None:
-        self.rested += 1
+        """Nothing was read: the memory stays."""
 
     def filled(self, count: int) -> bool:
         self.body += self._lent[:count]
@@ -45,9 +44,9 @@ class Sink:
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """PUT answers with a hash; the path says how it pours: `/ROOM/READS`, and perhaps what it does after the first pour."""
+    """PUT answers with a hash; `/ROOM/READS` says how it streams, and perhaps what it does afterwards."""
     room, reads, *then = scope["raw_path"].decode().strip("/").split("/")
-    sink, poured = Sink(int(room), int(reads)), 0
+    sink, streamed = Sink(int(room), int(reads)), 0
     message = await receive()
     sink.push(message["body"])
     rest = message.get(REST)
@@ -59,11 +58,11 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
             complete, rest = not message["more_body"], message.get(REST)
             continue
         try:
-            complete = await rest.pour(sink)
+            complete = await rest.stream_into(sink)
         except ConnectionError:
             scope["app"].gone.append(len(sink.body))
             return
-        poured += 1
+        streamed += 1
         sink.left = int(reads)
         if then == ["rests"]:
             await asyncio.sleep(12 * TICK)
@@ -72,7 +71,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
             break
         elif then == ["fails"]:
             raise RuntimeError("the application failed")
-    digest = b"%d poured %d %b" % (len(sink.body), poured > 0, sha256(sink.body).hexdigest().encode())
+    digest = b"%d streamed %d %b" % (len(sink.body), streamed > 0, sha256(sink.body).hexdigest().encode())
     status = 200 if complete else 403
     headers = [(b"content-length", b"%d" % len(digest))]
     await send({"type": "http.response.start", "status": status, "headers": headers})
@@ -105,8 +104,8 @@ def noise(length: int) -> bytes:
     return random.Random(length).randbytes(length)
 
 
-def taken(body: bytes, *, poured: bool = True) -> bytes:
-    return b"%d poured %d %b" % (len(body), poured, sha256(body).hexdigest().encode())
+def taken(body: bytes, *, streamed: bool = True) -> bytes:
+    return b"%d streamed %d %b" % (len(body), streamed, sha256(body).hexdigest().encode())
 
 
 @pytest.mark.parametrize(("room", "reads"), [(1 << 20, 1000), (1 << 20, 1), (65536, 3), (1000, 7)])
@@ -136,11 +135,11 @@ def test_short_bodies_and_those_of_unknown_length_are_not_poured(server: Running
     body = noise(60_000)
     with server.connect() as client:
         client.sendall(put("/65536/5", len(body)) + body)
-        assert read_response(client)[1] == taken(body, poured=False)
+        assert read_response(client)[1] == taken(body, streamed=False)
         chunk = b"%x\r\n" % len(body) + body + b"\r\n"
         head = b"PUT /65536/5 HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
         client.sendall(head + 20 * chunk + b"0\r\n\r\n")
-        assert read_response(client)[1] == taken(20 * body, poured=False)
+        assert read_response(client)[1] == taken(20 * body, streamed=False)
 
 
 def test_what_follows_the_last_request_is_not_answered(server: Running) -> None:

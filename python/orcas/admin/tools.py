@@ -1,0 +1,98 @@
+"""The operator's tools of an open store, without HTTP: jobs, holds, and reports in a form for JSON.
+
+A server has them from its start on, so nothing here imports FastAPI or pydantic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, Final
+
+from orcas.admin.holds import Holds
+from orcas.admin.jobs import Jobs, TooManyJobsError, Work
+from orcas.edge import CheckProgress, Core
+
+# Where the admin API is mounted.
+MOUNT: Final = "/_orcas/admin"
+
+
+class Refusal(Exception):  # noqa: N818 - an answer, not a fault
+    """A request that is answered with an error document."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+class Tools:
+    """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        self.jobs = Jobs()
+        self.holds = Holds()
+
+    async def cancel(self) -> None:
+        """Called before the store is closed: no new work begins, checks and holds end."""
+        self.holds.close()
+        await asyncio.to_thread(self.jobs.cancel)
+
+    async def join(self) -> None:
+        """Called after the store is closed: wait for the remaining jobs."""
+        await asyncio.to_thread(self.jobs.join)
+
+    def start(self, kind: str, work: Work) -> dict[str, Any]:
+        """Begin a job.
+
+        Raises:
+            Refusal: there are too many.
+        """
+        try:
+            return self.jobs.start(kind, work).describe()
+        except TooManyJobsError:
+            raise Refusal(503, "TooManyJobs", "As many jobs run as may: wait for one, or delete it.") from None
+
+    def reclaim(self, *, compact: bool) -> Work:
+        """The work of a reclamation. The background thread may have done most of it already."""
+
+        def run() -> dict[str, Any]:
+            done = dict(self.core.reclaim(compact))
+            return {**done, "since_start": dict(self.core.reclaim_progress()["total"])}
+
+        return Work(run, lambda: dict(self.core.reclaim_progress()))
+
+    def check(self, *, read_content: bool, threads: int, bytes_per_sec: int) -> Work:
+        """The work of a check; `bytes_per_sec` 0 sets no bound."""
+        progress = CheckProgress()
+
+        def run() -> dict[str, Any]:
+            return readable(self.core.check(progress, read_content, threads, bytes_per_sec))
+
+        return Work(run, lambda: describe(progress), progress.cancel)
+
+
+def describe(progress: CheckProgress) -> dict[str, Any]:
+    """The progress of a check, for JSON."""
+    return {"phase": progress.phase, "done_bytes": progress.done_bytes, "total_bytes": progress.total_bytes}
+
+
+def readable(report: Any) -> dict[str, Any]:
+    """The report of a check for JSON: keys as text, and also in base64 if they are not UTF-8."""
+    given_up = report.get("given_up")
+    if given_up is not None:
+        given_up = {**given_up, "losses": _readable(given_up["losses"])}
+    return {**report, "losses": _readable(report["losses"]), "given_up": given_up}
+
+
+def _readable(found: list[Any]) -> list[dict[str, Any]]:
+    losses = []
+    for loss in found:
+        key: bytes = loss["key"]
+        text = {"key": key.decode(errors="backslashreplace")}
+        try:
+            key.decode()
+        except UnicodeDecodeError:
+            text["key_base64"] = base64.b64encode(key).decode()
+        losses.append({**loss, **text})
+    return losses

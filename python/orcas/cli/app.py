@@ -1,0 +1,144 @@
+"""The `orcas` command and its first subcommand, `serve`, which imports no other: a start waits for every import."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orcas.cli.options import Data, Host, Port
+from orcas.config import resolve
+from orcas.errors import UsageError
+
+_EPILOG = "Settings: command line, then ORCAS_* variables, then orcas.toml. `orcas config show` lists them."
+_HELP = """The S3 server that you install with pip.
+
+Start a server, then point any S3 client at it:
+
+    orcas serve --data ~/orcas &
+    eval "$(orcas env --data ~/orcas --wait 10)"
+    aws s3 mb s3://photos
+    aws s3 cp picture.jpg s3://photos/
+
+From Python, for a test or a notebook:
+
+    import orcas
+    with orcas.Server(memory=True) as server:
+        server.client().create_bucket(Bucket="photos")
+"""
+
+Durability = Annotated[
+    str | None,
+    typer.Option(
+        "--durability",
+        metavar="MODE",
+        help="What an acknowledged write survives: sync, interval, buffered or unsafe-none.",
+    ),
+]
+DiskReserve = Annotated[
+    str | None,
+    typer.Option(
+        "--disk-reserve", metavar="BYTES", help="Free space below which only reads and deletions are accepted."
+    ),
+]
+Memory = Annotated[bool, typer.Option("--memory", help="Keep the store in memory; it is deleted at exit.")]
+Dev = Annotated[bool, typer.Option("--dev", help="Use published keys and listen on loopback only.")]
+Salvage = Annotated[
+    bool, typer.Option("--salvage", help="Serve what is left of a damaged store, read-only, without changing it.")
+]
+Report = Annotated[
+    str | None,
+    typer.Option("--report", metavar="FILE", help="With --salvage: write a JSON list of damaged objects to FILE."),
+]
+Domain = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--domain", metavar="NAME", help="Also serve buckets as BUCKET.NAME (virtual-hosted style); may be repeated."
+    ),
+]
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print_version()
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)]
+
+
+def print_version() -> None:
+    """Print name and version on one line."""
+    from orcas.version import orcas_version
+
+    sys.stdout.write(f"orcas {orcas_version()}\n")
+
+
+def new_app() -> typer.Typer:
+    """`orcas` with `serve` alone; `orcas.cli.commands` adds the rest."""
+    app = typer.Typer(
+        name="orcas",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog=_EPILOG,
+    )
+    # With the text given here: the docstring of a callback would be the help otherwise.
+    app.callback(help=_HELP, epilog=_EPILOG, no_args_is_help=True)(_options)
+    app.command(epilog=_EPILOG)(serve)
+    return app
+
+
+def _options(version: Version = False) -> None:
+    assert not version, "its callback ends the command"
+
+
+def serve(
+    data: Data = None,
+    host: Host = None,
+    port: Port = None,
+    durability: Durability = None,
+    disk_reserve: DiskReserve = None,
+    memory: Memory = False,
+    dev: Dev = False,
+    domain: Domain = None,
+    salvage: Salvage = False,
+    report: Report = None,
+) -> None:
+    """Run the server until SIGTERM or Ctrl-C.
+
+    Once the server accepts requests, it prints one line on stdout: `orcas ready http://HOST:PORT`.
+
+    The first start of a store generates a root key and keeps it in the directory of the store. `orcas env` prints it.
+
+    Examples:
+
+        orcas serve                           your own store, on this machine only
+
+        orcas serve --data /srv/s3 --host ::  reachable from other machines
+
+        orcas serve --memory -p 0             a free port, and nothing left behind
+
+        orcas serve --memory --dev            published keys, for trying things out
+
+        orcas serve --salvage                 the intact objects of a damaged store, read-only
+    """
+    from orcas.cli.serving import serve_command
+
+    overrides = {
+        "data": data,
+        "host": host,
+        "port": port,
+        "durability": durability,
+        "disk_reserve": disk_reserve,
+        "domains": domain or None,
+        "memory": memory or None,
+        "dev": dev or None,
+        "salvage": salvage or None,
+    }
+    if report is not None and not salvage:
+        raise UsageError("--report needs --salvage.")
+    serve_command(resolve(overrides).settings, None if report is None else Path(report).expanduser())

@@ -19,6 +19,7 @@ from tests.fixtures.signing import signed_headers
 
 from orcas.admin import api
 from orcas.admin.jobs import Work
+from orcas.admin.tools import MOUNT
 from orcas.app import Orcas
 from orcas.config import resolve
 
@@ -51,10 +52,10 @@ class Site:
         """Start the application; `close` ends it."""
         self.lifespan = self.app.router.lifespan_context(self.app)
         self.runner.run(self.lifespan.__aenter__())
-        lane = self.app.lane
-        assert lane is not None
-        assert lane.tools is not None
-        self.tools = lane.tools
+        store = self.app.store
+        assert store is not None
+        assert store.tools is not None
+        self.tools = store.tools
         self.tools.check = self._check  # type: ignore[method-assign]
 
     def close(self) -> None:
@@ -62,13 +63,13 @@ class Site:
         self.runner.run(self.lifespan.__aexit__(None, None, None))
         self.runner.close()
 
-    def _check(self, order: api.CheckBody) -> Work:
-        self.ordered.append(order)
+    def _check(self, **order: Any) -> Work:
+        self.ordered.append(api.CheckBody(**order))
         return Work(dict, dict)
 
     def ask(self, method: str, path: str, body: bytes = b"", content_type: str = "application/json") -> Answered:
         """The answer to a request that root signed."""
-        target = f"{api.MOUNT}/{path}"
+        target = f"{MOUNT}/{path}"
         extra = {"content-type": content_type, "x-amz-orcas-nonce": secrets.token_hex(8)}
         digest = hashlib.sha256(body).hexdigest()
         headers = signed_headers(ROOT, method, URL + target, extra, payload=digest)

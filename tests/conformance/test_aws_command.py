@@ -144,7 +144,7 @@ def test_single_operations(aws: Aws, url: str, tmp_path: Path) -> None:
     assert (head["ContentLength"], head["Metadata"], head["ContentType"]) == (10, {"a": "1"}, "x/y")
     assert [entry["Key"] for entry in answer("list-objects-v2", "--bucket", bucket)["Contents"]] == ["k"]
     aws("s3api", "get-object", "--bucket", bucket, "--key", "none", "out", fails=True)
-    aws("s3api", "get-bucket-acl", "--bucket", bucket, fails=True)
+    aws("s3api", "get-bucket-cors", "--bucket", bucket, fails=True)
 
 
 def test_presigned_addresses(aws: Aws, url: str, tmp_path: Path) -> None:

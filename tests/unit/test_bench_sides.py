@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """The benchmarks in a tree of their own, with nothing that could be built and without git."""
-    shutil.copytree(BENCHMARKS, tmp_path / "benchmarks", ignore=shutil.ignore_patterns("results", "__pycache__"))
+    # The signer of the requests is that of the tests.
+    for folder in ("benchmarks", "tests/fixtures"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("results", "__pycache__"))
     return tmp_path
 
 

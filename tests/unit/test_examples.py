@@ -106,7 +106,8 @@ def docstrings() -> Iterator[Example]:
 
 def helps() -> Iterator[Example]:
     """What stands in no docstring: the help of `orcas` itself, and epilogs."""
-    for text in (app.info.help, app.info.epilog, *(command.epilog for command in app.registered_commands)):
+    group = typer.main.get_command(app)
+    for text in (group.help, group.epilog, *(command.epilog for command in app.registered_commands)):
         yield from indented(str(text or ""), "orcas --help")
 
 

@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::{ACCESS_KEY, Input, NOW_S, SECRET, bounded};
 use orcas_http::{Headers, RequestHead};
 use orcas_sigv4::{
-    ChunkMode, ChunkedDecoder, Credential, Policy, SKEW_MAX_MS, SignatureError, Signer, SigningKeys, Trailers,
-    authorize,
+    ChunkMode, ChunkedDecoder, Credential, Requirements, SKEW_MAX_MS, SignatureError, Signer, SigningKeys, Trailers,
+    authenticate,
 };
 
 const ANNOUNCED: [&[u8]; 3] = [b"", b"x-amz-checksum-crc32", b"x-amz-checksum-crc32, x-amz-meta-a"];
@@ -47,9 +47,10 @@ fn signed(payload: &str) -> (ChunkMode, orcas_sigv4::ChunkSigner) {
     let added = signer.sign_request(&head, payload).expect("it can be signed");
     list.extend(added.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
     let head = RequestHead { method: b"PUT", path: b"/b/k", query: b"", headers: Headers::new(&list) };
-    let policy = Policy { region: None, now_unix_ms: NOW_S * 1000, skew_max_ms: SKEW_MAX_MS, version_two: None };
+    let requirements =
+        Requirements { region: None, now_unix_ms: NOW_S * 1000, skew_max_ms: SKEW_MAX_MS, version_two: None };
     let credential = |_: &str| Some(Credential { secret: SECRET.into(), generation: 1 });
-    let verified = authorize(&head, &policy, &SigningKeys::new(), &credential).expect("it was just signed");
+    let verified = authenticate(&head, &requirements, &SigningKeys::new(), &credential).expect("it was just signed");
     let chunks = signer.chunks(&added[2].1).expect("the last header is the signature");
     (ChunkMode::of(&verified.payload).expect("a streamed payload"), chunks)
 }

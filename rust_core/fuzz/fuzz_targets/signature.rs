@@ -10,8 +10,8 @@ use orcas_http::{Query, percent_decode};
 use orcas_s3::query::is_resource_parameter;
 use orcas_s3::target::hosted_bucket;
 use orcas_sigv4::{
-    Authentication, Authorized, Credential, Place, Policy, SKEW_MAX_MS, SignatureError, Signer, SigningKeys,
-    VersionTwo, authorize, claimed_access_key, claims_nobody, diagnose, explain,
+    Authenticated, Authentication, Credential, Place, Requirements, SKEW_MAX_MS, SignatureError, Signer, SigningKeys,
+    VersionTwo, authenticate, claimed_access_key, claims_nobody, diagnose, explain,
 };
 
 const EXPIRES_S: i64 = 600;
@@ -20,13 +20,13 @@ fn credential(access_key: &str) -> Option<Credential> {
     (access_key == ACCESS_KEY).then(|| Credential { secret: SECRET.into(), generation: 1 })
 }
 
-fn policy(now_ms: i64) -> Policy<'static> {
+fn requirements(now_ms: i64) -> Requirements<'static> {
     let version_two = Some(VersionTwo { domains: &[], hosted_bucket, is_resource: is_resource_parameter });
-    Policy { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two }
+    Requirements { region: None, now_unix_ms: now_ms, skew_max_ms: SKEW_MAX_MS, version_two }
 }
 
-fn verdict(request: &Request, now_ms: i64) -> Result<Authorized, SignatureError> {
-    request.with_head(|head| authorize(head, &policy(now_ms), &SigningKeys::new(), &credential))
+fn verdict(request: &Request, now_ms: i64) -> Result<Authenticated, SignatureError> {
+    request.with_head(|head| authenticate(head, &requirements(now_ms), &SigningKeys::new(), &credential))
 }
 
 /// Words with one space between them, as a signature sees a value.
@@ -145,8 +145,8 @@ fn changed(request: &Request, part: u8, at: u8, xor: u8) -> Request {
 fn refused(request: &Request, error: &SignatureError) {
     let place = Place { region: "us-east-1", domains: &[] };
     request.with_head(|head| {
-        let told = diagnose(head, error, &policy(NOW_S * 1000), &place, &credential);
-        assert_eq!(told, diagnose(head, error, &policy(NOW_S * 1000), &place, &credential));
+        let told = diagnose(head, error, &requirements(NOW_S * 1000), &place, &credential);
+        assert_eq!(told, diagnose(head, error, &requirements(NOW_S * 1000), &place, &credential));
         assert!(error.status() >= 400 && !error.code().is_empty());
         drop((explain(head), claimed_access_key(head)));
     });

@@ -1,4 +1,4 @@
-//! The write-ahead log of the index. One part compares what `Sums` remembers of frames with a plain model, another
+//! The write-ahead log of the index. One part compares what `PageChecksums` remembers of frames with a plain model, another
 //! checks that a damaged file is taken for broken exactly when a frame behind the damage stands in the database.
 #![no_main]
 
@@ -122,7 +122,7 @@ fn arbitrary(mut input: Input<'_>) {
 type Model = HashMap<usize, Option<u8>>;
 
 fn remembered(mut input: Input<'_>) {
-    let sums = frames::of(c"of this input");
+    let sums = frames::checksums_of(c"of this input");
     let mut model = Model::new();
     while !input.is_empty() {
         let (how, frame, byte) = (input.u8(), usize::from(input.u8() % 8), input.u8());

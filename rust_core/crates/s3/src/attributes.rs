@@ -3,6 +3,7 @@
 //! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObjectAttributes.html>
 
 use super::errors::{ErrorCode, S3Error};
+use super::query::integer;
 use super::xml::XmlWriter;
 use super::xml::results::write_checksum;
 use orcas_checksum::{Checksum, Etag, ObjectChecksum};
@@ -127,17 +128,10 @@ impl AttributesRequest {
     }
 }
 
-/// A header that is a number from 0 to 2,147,483,647; larger ones than a part number count as the largest.
+/// A header that is a number; one that is larger than any part number counts as the largest.
 fn number(headers: &Headers<'_>, name: &'static str) -> Result<Option<u16>, S3Error> {
     let Some(value) = headers.get(name) else { return Ok(None) };
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    match digits.and_then(|text| text.parse::<i32>().ok()) {
-        Some(number) => Ok(Some(u16::try_from(number).unwrap_or(u16::MAX))),
-        None => {
-            let message = format!("Argument {name} must be an integer between 0 and 2147483647");
-            Err(S3Error::argument(message, name, value))
-        }
-    }
+    Ok(Some(u16::try_from(integer(name, value)?).unwrap_or(u16::MAX)))
 }
 
 #[cfg(test)]

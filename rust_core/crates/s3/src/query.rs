@@ -311,15 +311,19 @@ fn limit(query: &Query, name: &'static str, max: u16) -> Result<u16, S3Error> {
 }
 
 fn limit_or(query: &Query, name: &'static str, max: u16, default: u16) -> Result<u16, S3Error> {
-    let Some(value) = query.get(name).filter(|value| !value.is_empty()) else { return Ok(default) };
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    match digits.and_then(|text| text.parse::<i32>().ok()) {
-        Some(number) => Ok(u16::try_from(number).unwrap_or(max).min(max)),
-        None => {
-            let message = format!("Argument {name} must be an integer between 0 and 2147483647");
-            Err(S3Error::argument(message, name, value))
-        }
+    match query.get(name).filter(|value| !value.is_empty()) {
+        Some(value) => Ok(u16::try_from(integer(name, value)?).unwrap_or(max).min(max)),
+        None => Ok(default),
     }
+}
+
+/// The argument `name` as a number from 0 to 2,147,483,647.
+pub(crate) fn integer(name: &'static str, value: &[u8]) -> Result<i32, S3Error> {
+    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+    digits.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let message = format!("Argument {name} must be an integer between 0 and 2147483647");
+        S3Error::argument(message, name, value)
+    })
 }
 
 fn url_encoded(query: &Query) -> Result<bool, S3Error> {

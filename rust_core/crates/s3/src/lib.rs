@@ -10,6 +10,7 @@ pub mod conditions;
 pub mod configurations;
 pub mod errors;
 pub mod extensions;
+pub mod form;
 pub mod format;
 pub mod header_block;
 pub mod headers;

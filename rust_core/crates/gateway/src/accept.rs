@@ -13,11 +13,11 @@ use super::reading::Reading;
 use super::request::Request;
 use super::response::Response;
 use orcas_http::{Headers, Query, RequestHead};
-use orcas_s3::resolve::{is_form, resolve};
+use orcas_s3::resolve::resolve;
 use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
-use orcas_sigv4::{Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claims_nobody};
+use orcas_sigv4::{Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate};
 
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
@@ -54,8 +54,7 @@ impl Lane {
         if head.method == b"OPTIONS" {
             return Err(ErrorCode::AccessForbidden.into());
         }
-        let (authenticated, caller) =
-            self.authenticate(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
+        let (authenticated, caller) = self.authenticate(head)?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let hoisted = match authenticated.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
@@ -78,24 +77,15 @@ impl Lane {
         let operation = resolve(head.method, &target, &query, &head.headers)?;
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
         check_supported(&row.understood, &query, &head.headers)?;
-        if self.options.salvage && operation.changes() {
-            return Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE).into());
-        }
+        self.check_not_salvage(operation)?;
         let (target, payload) = (&target, &authenticated.payload);
         (row.accept)(&Reading { lane: self, operation, head, target, query, caller, payload, has_body })
     }
 
-    /// The error for a form upload by a browser. Its signature is in the body, which is not read, because the operation
-    /// is not implemented.
-    fn form_upload(&self, head: &RequestHead<'_>, root: usize) -> Option<Problem> {
-        if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
-            return None;
-        }
-        let host = head.headers.get("host").unwrap_or_default();
-        match Target::parse(below(head.path, root), host, &self.options.domains) {
-            Ok(Target::Bucket(_)) => Some(Operation::PostObject.not_implemented().into()),
-            Ok(Target::Service | Target::Object { .. } | Target::ObjectLambda) | Err(_) => None,
-        }
+    /// Refuses an operation that changes anything while the store is open for salvage.
+    pub(super) fn check_not_salvage(&self, operation: Operation) -> Result<(), S3Error> {
+        let refused = self.options.salvage && operation.changes();
+        if refused { Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE)) } else { Ok(()) }
     }
 
     /// Verifies the signature and returns the owner's id as well. Everybody but root is denied.

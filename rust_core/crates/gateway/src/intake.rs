@@ -55,7 +55,7 @@ impl DeclaredBody {
         let lengths = BodyLength::parse(headers)?;
         let length = lengths.of_content(framing.is_some())?;
         let checksum = DeclaredChecksum::parse(headers)?;
-        Self::with_length(headers, payload, checksum, length, lengths.wire)
+        Self::read(headers, payload, checksum, length, lengths.wire)
     }
 
     /// Reads the head of a request whose body is a document; a missing length means that there is none.
@@ -66,6 +66,12 @@ impl DeclaredBody {
     /// The same for CompleteMultipartUpload, whose checksum headers speak of the object and not of the document.
     pub fn of_part_list(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
         Self::with_checksum(headers, payload, DeclaredChecksum::None)
+    }
+
+    /// Reads the headers that the fields of a form stand for. `length` in bytes, of the file and what follows it.
+    pub fn of_file(headers: &Headers<'_>, length: u64) -> Result<Self, S3Error> {
+        let checksum = DeclaredChecksum::parse(headers)?;
+        Self::read(headers, &PayloadMode::Unsigned, checksum, length, Some(length))
     }
 
     fn with_checksum(
@@ -80,10 +86,10 @@ impl DeclaredBody {
             (None, false) => 0,
             (None, true) => return Err(ErrorCode::MissingContentLength.into()),
         };
-        Self::with_length(headers, payload, checksum, length, lengths.wire)
+        Self::read(headers, payload, checksum, length, lengths.wire)
     }
 
-    fn with_length(
+    fn read(
         headers: &Headers<'_>,
         payload: &PayloadMode,
         checksum: DeclaredChecksum,
@@ -111,6 +117,12 @@ impl DeclaredBody {
     #[must_use]
     pub fn keeping_sha256(self, keep: bool) -> Self {
         Self { keep_sha256: keep, ..self }
+    }
+
+    /// The same for content of another length, in bytes.
+    #[must_use]
+    pub fn with_length(self, length: u64) -> Self {
+        Self { length, ..self }
     }
 
     /// Whether a SHA-256 of the content is computed. It is computed once for all its uses.
@@ -356,6 +368,11 @@ impl Verifier {
                 result
             }
         }
+    }
+
+    /// Sets the length of the content, in bytes, once it is known.
+    pub fn set_length(&mut self, length: u64) {
+        self.declared.length = length;
     }
 
     /// For `BodyMd5::settle_all`.

@@ -2,7 +2,7 @@
 //!
 //! `accept` turns a head into a verified, typed `Request`. The request performs its operation and returns a `Response`,
 //! at once or through `completions`. Each operation has a file in `operations`. Request bodies arrive through `stream`
-//! or whole, and `intake` checks them. Large response bodies are read through `download`.
+//! or whole, and `intake` checks them. `form` does for the forms of browsers what `accept` does for other requests. Large response bodies are read through `download`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
@@ -15,6 +15,8 @@ pub mod completions;
 mod conditions;
 mod describe;
 pub mod download;
+mod form;
+mod form_file;
 mod incoming;
 pub mod intake;
 pub mod lane;
@@ -40,6 +42,7 @@ pub mod worker_group;
 
 pub use body_plan::BodyPlan;
 pub use describe::Description;
+pub use form::{FormHead, FormVerdict};
 pub use lane::{AccessKey, Identities, Lane, LaneOptions};
 pub use reply::{Completion, Event, Reply};
 pub use request::Request;

@@ -22,6 +22,7 @@ mod list_multipart_uploads;
 mod list_objects;
 mod list_parts;
 mod move_object;
+mod post_object;
 mod put_bucket_settings;
 mod put_object;
 mod read_configuration;
@@ -36,6 +37,8 @@ use super::reading::Reading;
 use super::request::{Call, Operation, Request};
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
+
+pub use post_object::PostObject;
 
 /// What is needed to parse the requests of an operation.
 #[derive(Clone, Copy)]
@@ -111,6 +114,7 @@ const ROWS: &[Row] = &[
     row::<list_objects::ListObjectsV2>(Name::ListObjectsV2),
     row::<list_parts::ListParts>(Name::ListParts),
     row::<move_object::MoveObject>(Name::MoveObject),
+    row::<PostObject>(Name::PostObject),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAbac),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAcl),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketLogging),
@@ -155,7 +159,7 @@ mod tests {
             let expected = ROWS.iter().any(|row| row.name == *name);
             assert_eq!(implemented(*name).map(|row| row.name), expected.then_some(*name));
         }
-        assert!(implemented(Name::PutObject).is_some() && implemented(Name::PostObject).is_none());
+        assert!(implemented(Name::PutObject).is_some() && implemented(Name::RestoreObject).is_none());
     }
 
     #[test]

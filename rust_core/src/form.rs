@@ -14,12 +14,12 @@ use orcas_gateway::{FormHead, FormVerdict, Lane};
 #[pyclass(frozen, module = "orcas._core")]
 pub struct Form {
     lane: Arc<Lane>,
-    /// None once there is a verdict.
-    head: Mutex<Option<FormHead>>,
+    /// None once there is a verdict. In a box of its own, because Python does not align it.
+    head: Mutex<Option<Box<FormHead>>>,
 }
 
 impl Form {
-    pub fn new(lane: Arc<Lane>, head: FormHead) -> Self {
+    pub fn new(lane: Arc<Lane>, head: Box<FormHead>) -> Self {
         Self { lane, head: Mutex::new(Some(head)) }
     }
 }
@@ -33,7 +33,7 @@ impl Form {
         let form = head.take().ok_or_else(|| PyRuntimeError::new_err("the fields of the form are read"))?;
         match form.push(&self.lane, piece, last) {
             Err(form) => {
-                *head = Some(*form);
+                *head = Some(form);
                 Ok(None)
             }
             Ok(FormVerdict { request: Ok(inner), taken }) => {

@@ -49,7 +49,7 @@ pub struct FormVerdict {
 impl Lane {
     /// The form that follows `head`, whose signature is in the form. `None` for any other request. `root` as of
     /// `accept_below`.
-    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Option<Result<FormHead, Refused>> {
+    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Option<Result<Box<FormHead>, Refused>> {
         if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
             return None;
         }
@@ -77,7 +77,8 @@ impl Lane {
             Err(error) => Err(Box::new(envelope.problem(error.into()).closing())),
             Ok((fields, length)) => {
                 let (path, host) = (head.path.to_vec(), host.to_vec());
-                Ok(FormHead { fields, address: Address { path, host, bucket: bucket.clone(), length, envelope } })
+                let address = Address { path, host, bucket: bucket.clone(), length, envelope };
+                Ok(Box::new(FormHead { fields, address }))
             }
         })
     }
@@ -85,15 +86,15 @@ impl Lane {
 
 impl FormHead {
     /// Takes the next bytes of the body; `last`: no more follow. Returns the verdict, or the same to be called again.
-    pub fn push(mut self, lane: &Arc<Lane>, piece: &[u8], last: bool) -> Result<FormVerdict, Box<Self>> {
+    pub fn push(mut self: Box<Self>, lane: &Arc<Lane>, piece: &[u8], last: bool) -> Result<FormVerdict, Box<Self>> {
         let problem = match self.fields.push(piece) {
             Ok(Some(taken)) => {
-                let Self { fields, address } = self;
+                let Self { fields, address } = *self;
                 let accepted = fields.finish().map_err(Problem::from).and_then(|form| address.accept(lane, &form));
                 let request = accepted.map_err(|problem| address.refused(problem, last));
                 return Ok(FormVerdict { request, taken });
             }
-            Ok(None) if !last => return Err(Box::new(self)),
+            Ok(None) if !last => return Err(self),
             Ok(None) => ErrorCode::MalformedPOSTRequest.into(),
             Err(error) => error.into(),
         };

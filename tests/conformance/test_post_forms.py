@@ -33,26 +33,26 @@ def submit(form: dict[str, Any], data: bytes, filename: str = "f.txt") -> httpx.
 
 def upload(wire: Wire, bucket: str, data: bytes, *conditions: Any, **fields: str) -> Answer:
     """A form signed for exactly these fields; the key is `k` unless they name another."""
-    named = {"key": "k"} | {name.replace("_", "-"): value for name, value in fields.items()}
+    named = {"key": "k"} | {name if "action" in name else name.replace("_", "-"): fields[name] for name in fields}
     return post(wire, bucket, multipart(signed_form(wire.identity, bucket, named, conditions), data))
 
 
 @pytest.mark.parametrize("target", ["disk", "chunked"], indirect=True)
 @pytest.mark.parametrize("version", ["s3v4", "s3"])
 @pytest.mark.parametrize("size", [0, 1, 300, 20_000, 65_536, 70_000, 90_000, 5 * MIB + 1, 20 * MIB])
-def test_boto3_forms_of_every_size(target: Target, bucket: str, version: str, size: int) -> None:
+def test_boto3_forms_of_every_size(target: Target, s3: Any, bucket: str, version: str, size: int) -> None:
     data = content(size)
-    client = target.client(signature_version=version)
-    form = client.generate_presigned_post(bucket, "dir/${filename}", ExpiresIn=60)
+    signer = target.client(signature_version=version)
+    form = signer.generate_presigned_post(bucket, "dir/${filename}", ExpiresIn=60)
     assert ("x-amz-signature" in form["fields"]) == (version == "s3v4")
     answer = submit(form, data, "ünï.bin")
     assert (answer.status_code, answer.content) == (204, b"")
     assert answer.headers["etag"] == etag(data)
-    assert keys_of(client, bucket) == ["dir/ünï.bin"]
-    assert read(client, bucket, "dir/ünï.bin") == data
-    again = submit(form, data, "again")
-    assert again.status_code == 204
-    assert read(client, bucket, "dir/again", Range="bytes=-7") == data[-7:] if size > 7 else True
+    assert keys_of(s3, bucket) == ["dir/ünï.bin"]
+    assert read(s3, bucket, "dir/ünï.bin") == data
+    # The same content again, which the store knows.
+    assert submit(form, data, "again").status_code == 204
+    assert read(s3, bucket, "dir/again") == data
 
 
 def test_fields_become_headers_of_the_object(wire: Wire, s3: Any, bucket: str) -> None:

@@ -11,7 +11,7 @@ use super::lane::{Lane, now_ms};
 use super::operations::PostObject;
 use super::problem::Problem;
 use super::reading::Reading;
-use super::request::{Call, Operation as _, Request};
+use super::request::{Call, Request};
 use super::response::Envelope;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_s3::form::{
@@ -120,7 +120,7 @@ impl Address {
         let list = form.headers(&self.bucket)?;
         let headers = Headers::new(&list);
         let query = Query::default();
-        check_supported(&PostObject::UNDERSTOOD, &query, &headers)?;
+        check_supported(&PostObject::FIELDS, &query, &headers)?;
         let reading = Reading {
             lane,
             operation: Operation::PostObject,

@@ -36,6 +36,19 @@ pub struct PostObject {
 }
 
 impl PostObject {
+    /// Which headers the fields of a form cannot stand for.
+    pub const FIELDS: Understood = Understood {
+        refused: &[
+            "x-amz-content-sha256",
+            "x-amz-copy-source",
+            "x-amz-decoded-content-length",
+            "x-amz-move-source",
+            "x-amz-rename-source",
+            "x-amz-trailer",
+        ],
+        ..Understood::NOTHING
+    };
+
     /// Reads a form whose policy allows it. The headers of `reading` are those that the fields stand for; `host` is the
     /// host of the request.
     pub fn read(reading: &Reading<'_>, frame: FileFrame, action: SuccessAction, host: &[u8]) -> Result<Self, Problem> {
@@ -50,18 +63,6 @@ impl PostObject {
 }
 
 impl Operation for PostObject {
-    const UNDERSTOOD: Understood = Understood {
-        refused: &[
-            "x-amz-content-sha256",
-            "x-amz-copy-source",
-            "x-amz-decoded-content-length",
-            "x-amz-move-source",
-            "x-amz-rename-source",
-            "x-amz-trailer",
-        ],
-        ..Understood::NOTHING
-    };
-
     /// The signature of a form is in the form.
     fn parse(_: &Reading<'_>) -> Result<Self, Problem> {
         let message = "Only one auth mechanism allowed; a form is signed in its fields";

@@ -202,13 +202,12 @@ def test_no_field_can_be_changed(wire: Wire, s3: Any, bucket: str) -> None:
             if changed != form[name]:
                 answer = post(wire, bucket, multipart(form | {name: changed}))
                 assert answer.status in {400, 403}, (name, changed)
-        assert post(wire, bucket, multipart(form).replace(b"--\r\n", b"", 1)).status in {200, 400}
     for more in ({"x-amz-meta-b": "2"}, {"acl": "private"}, {"redirect": "http://a"}, {"bucket": bucket + "x"}):
         assert post(wire, bucket, multipart(form | more)).status in {400, 403}, more
-    twice = multipart(form).replace(b'name="key"\r\n\r\nk', b'name="key"\r\n\r\nk\r\n' + multipart({"KEY": "z"}, None)[:-6])
-    assert post(wire, bucket, twice).status in {400, 403}
-    s3.delete_object(Bucket=bucket, Key="k")
+    twice = multipart({"KEY": "k"}, None).removesuffix(f"--{BOUNDARY}--\r\n".encode()) + multipart(form)
+    assert post(wire, bucket, twice).code == "InvalidArgument"
     assert keys_of(s3, bucket) == []
+    assert post(wire, bucket, multipart(form)).status == 200
 
 
 @pytest.mark.parametrize("scale", [1, 10_000, MIB])
@@ -272,15 +271,15 @@ def test_forms_that_come_in_small_pieces_share_a_connection(wire: Wire, s3: Any,
 
 def test_hostile_bodies_are_refused(wire: Wire, s3: Any, bucket: str) -> None:
     form = signed_form(wire.identity, bucket, {"key": "k"})
-    good = multipart(form)
+    good, delimiter = multipart(form), f"--{BOUNDARY}".encode()
     for body, code in (
         (b"", "MalformedPOSTRequest"),
         (b"x", "MalformedPOSTRequest"),
         (b"\r\n" * 5000, "MalformedPOSTRequest"),
         (good[:-10], "MalformedPOSTRequest"),
         (good.replace(b"content\r\n", b"content\n"), "MalformedPOSTRequest"),
-        (good.replace(b"content\r\n--" + BOUNDARY.encode(), b"content\r\n--" + BOUNDARY.encode() + b"X"), "MalformedPOSTRequest"),
-        (good.replace(b"form-data; name=\"file\"", b"file; name=\"file\""), "MalformedPOSTRequest"),
+        (good.replace(b"content\r\n" + delimiter, b"content\r\n" + delimiter + b"X"), "MalformedPOSTRequest"),
+        (good.replace(b'form-data; name="file"', b'file; name="file"'), "MalformedPOSTRequest"),
         (good.replace(b'name="key"', b"name"), "MalformedPOSTRequest"),
         (good.replace(b'name="file"', b'name="other"'), "IncorrectNumberOfFilesInPostRequest"),
         (multipart(form, None), "IncorrectNumberOfFilesInPostRequest"),
@@ -290,10 +289,15 @@ def test_hostile_bodies_are_refused(wire: Wire, s3: Any, bucket: str) -> None:
     ):  # fmt: skip
         answer = post(wire, bucket, body)
         assert (answer.status, answer.code) == (400, code), (body[:60], answer.body)
-    for kind in ("multipart/form-data", "multipart/form-data; boundary=", f'multipart/form-data; boundary="{"x" * 71}"'):
+    for kind in (
+        "multipart/form-data",
+        "multipart/form-data; boundary=",
+        f'multipart/form-data; boundary="{"x" * 71}"',
+    ):
         assert post(wire, bucket, good, Content_Type=kind).code == "MalformedPOSTRequest"
     assert post(wire, bucket, good, Content_Type="text/html").status in {403, 412}
-    assert wire.send("POST", f"/{bucket}", [*form_headers(wire).items(), ("Transfer-Encoding", "chunked")], b"0\r\n\r\n").status == 411
+    endless = [*form_headers(wire).items(), ("Transfer-Encoding", "chunked")]
+    assert wire.send("POST", f"/{bucket}", endless, b"0\r\n\r\n").status == 411
     long = wire.send("POST", f"/{bucket}", form_headers(wire) | {"Content-Length": str((5 << 30) + 30_000)})
     assert (long.status, long.code) == (400, "EntityTooLarge")
     assert keys_of(s3, bucket) == []
@@ -343,7 +347,10 @@ def test_policies_that_are_none(wire: Wire, s3: Any, bucket: str) -> None:
         ("{", "Invalid JSON."),
         ('{"conditions": []}', "Policy missing expiration."),
         ('{"expiration": "2099-01-01T00:00:00Z"}', "Policy missing conditions."),
-        ('{"expiration": "2099-01-01 00:00:00", "conditions": []}', "Invalid 'expiration' value: '2099-01-01 00:00:00'"),
+        (
+            '{"expiration": "2099-01-01 00:00:00", "conditions": []}',
+            "Invalid 'expiration' value: '2099-01-01 00:00:00'",
+        ),
         ("[" * 5000, "Invalid JSON."),
     ):
         policy = base64.b64encode(text.encode()).decode()
@@ -393,7 +400,8 @@ class Page(html.parser.HTMLParser):
 
 def test_the_form_of_the_document_uploads(target: Target, s3: Any) -> None:
     """As a browser does it: inputs in their order, the button behind the file."""
-    program = next(text for text in re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL) if "<form" in text)
+    programs = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
+    program = next(text for text in programs if "<form" in text)
     server, names = target.server, dict[str, Any]()
     s3.create_bucket(Bucket="photos")
     with environment({

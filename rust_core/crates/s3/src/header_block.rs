@@ -124,7 +124,16 @@ impl HeaderBlock {
 
     /// The version that an answer is about.
     pub fn set_version_id(&mut self, version: &VersionName) {
-        self.lines.extend_from_slice(b"x-amz-version-id: ");
+        self.version_line(b"x-amz-version-id: ", version);
+    }
+
+    /// The version that was copied.
+    pub fn set_copy_source_version_id(&mut self, version: &VersionName) {
+        self.version_line(b"x-amz-copy-source-version-id: ", version);
+    }
+
+    fn version_line(&mut self, name: &[u8], version: &VersionName) {
+        self.lines.extend_from_slice(name);
         version.write(&mut self.lines);
         self.lines.extend_from_slice(b"\r\n");
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::attributes::sent;
 use crate::challenge::{Challenge, Claim, Rejected};
 use crate::conditions::precondition;
 use crate::intake::refuse_body;
@@ -17,11 +18,12 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::versions::version_name;
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
-use orcas_decide::{Copy, Failure, Intent, Outcome, Refusal, SourceConditions};
+use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Refusal, SourceConditions};
 use orcas_engine::Found;
 use orcas_http::{Headers, hex, parse_hex};
-use orcas_record::{Bucket, Object, ObjectHeaders, RefLevel};
+use orcas_record::{Attributes, Bucket, Object, ObjectHeaders, RefLevel, Version};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::extensions::{
     INSTANT_ANSWER, INSTANT_CHALLENGE, INSTANT_SHA256, INSTANT_SIZE, OF_AN_INSTANT_UPLOAD, single,
@@ -40,6 +42,7 @@ pub struct InstantUpload {
     key: Bytes,
     condition: WriteCondition,
     headers: ObjectHeaders,
+    attributes: Attributes,
     /// The caller owns the bucket.
     own: bool,
     /// Bytes.
@@ -76,7 +79,11 @@ impl Operation for InstantUpload {
     /// As PutObject answers.
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false)))
+        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
+        if let Some(version) = put.version_id {
+            headers.set_version_id(&version_name(version));
+        }
+        Ok(call.envelope.empty(200, headers))
     }
 }
 
@@ -99,6 +106,7 @@ impl InstantUpload {
             key,
             condition: WriteCondition::parse(headers)?,
             headers: stored(Sent::parse(headers)?),
+            attributes: sent(headers)?,
             size: size(headers)?,
             sha256: sha256(headers)?,
             proof,
@@ -129,15 +137,21 @@ impl InstantUpload {
         }
     }
 
+    fn copy_attributes(&self) -> CopyAttributes {
+        let Attributes { tags, retention, legal_hold } = self.attributes.clone();
+        CopyAttributes { tags: Some(tags), retention, legal_hold }
+    }
+
     fn copy(&self, source: &Object) -> Intent {
         let checksum = Checksum::from_bytes(ChecksumAlgorithm::Sha256, &self.sha256);
         Intent::CopyObject(Box::new(Copy {
-            source: (source.version.bucket, source.version.key.clone()),
+            source: (source.version.bucket, source.version.key.clone(), Some(source.version.version_id)),
             source_conditions: SourceConditions::default(),
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),
-            headers: Some(self.headers.clone()),
+            headers: CopyHeaders::Replace(self.headers.clone()),
+            attributes: self.copy_attributes(),
             // The sequence pins the source to what was looked up and read.
             checksum: checksum.map(|checksum| (source.sequence, checksum)),
         }))
@@ -222,7 +236,7 @@ impl Call<InstantUpload> {
             match lane.engine.execute(upload.copy(&source.object)) {
                 Err(Failure::Refused(Refusal::SourceChanged)) => {}
                 // Of the source, which has gone, or of the destination?
-                Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchBucket))
+                Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))
                     if !self.stands(&source.object)? => {}
                 done => return InstantUpload::answer(self, done?),
             }
@@ -248,7 +262,8 @@ impl Call<InstantUpload> {
     }
 
     fn stands(&self, source: &Object) -> Result<bool, Problem> {
-        let found = self.lane.engine.object(source.version.bucket, &source.version.key)?;
+        let Version { bucket, key, version_id, .. } = &source.version;
+        let found = self.lane.engine.version(*bucket, key, *version_id)?;
         Ok(found.is_some_and(|found| found.object.sequence == source.sequence))
     }
 }

@@ -17,7 +17,18 @@ pub struct MoveObject(Moving);
 impl Operation for MoveObject {
     /// A move changes nothing of the object but its name.
     const UNDERSTOOD: Understood = Understood {
-        refused: &["x-amz-copy-source-range", "x-amz-metadata-directive", "x-amz-checksum-algorithm"],
+        refused: &[
+            "x-amz-copy-source-range",
+            "x-amz-metadata-directive",
+            "x-amz-checksum-algorithm",
+            "x-amz-storage-class",
+            "x-amz-website-redirect-location",
+            "x-amz-tagging",
+            "x-amz-tagging-directive",
+            "x-amz-object-lock-mode",
+            "x-amz-object-lock-retain-until-date",
+            "x-amz-object-lock-legal-hold",
+        ],
         ..Understood::NOTHING
     };
 

@@ -13,7 +13,7 @@ use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Precondition};
 use super::locks;
 use super::objects::evaluate;
-use super::outcome::{Deleted, Failure, Outcome, Refusal};
+use super::outcome::{Deleted, Failure, Outcome};
 use super::view::View;
 use orcas_checksum::Etag;
 use orcas_record::{

@@ -17,18 +17,14 @@ fn is_implemented(name: &[u8]) -> bool {
         | b"checksum-mode" | b"checksum-crc32" | b"checksum-crc32c" | b"checksum-crc64nvme" | b"checksum-sha1"
         | b"checksum-sha256" | b"sdk-checksum-algorithm" | b"checksum-algorithm" | b"checksum-type"
         | b"mp-object-size"
-        // Attributes of objects.
-        | b"storage-class" | b"website-redirect-location" | b"tagging" | b"object-lock-mode"
-        | b"object-lock-retain-until-date" | b"object-lock-legal-hold" | b"bypass-governance-retention"
-        | b"bucket-object-lock-enabled"
         // GetObjectAttributes.
         | b"object-attributes" | b"max-parts" | b"part-number-marker"
         // Owners.
         | b"expected-bucket-owner" | b"source-expected-bucket-owner"
         // Copies, moves and renames.
-        | b"metadata-directive" | b"copy-source" | b"copy-source-range" | b"copy-source-if-match"
+        | b"metadata-directive" | b"tagging-directive" | b"copy-source" | b"copy-source-range" | b"copy-source-if-match"
         | b"copy-source-if-none-match" | b"copy-source-if-modified-since" | b"copy-source-if-unmodified-since"
-        | b"tagging-directive" | b"move-source" | b"rename-source" | b"rename-source-if-match" | b"rename-source-if-none-match"
+        | b"move-source" | b"rename-source" | b"rename-source-if-match" | b"rename-source-if-none-match"
         | b"rename-source-if-modified-since" | b"rename-source-if-unmodified-since"
     )
 }
@@ -62,6 +58,19 @@ const ACLS: [&str; 7] = [
     "bucket-owner-full-control",
 ];
 
+/// The headers that an upload stores with its object.
+pub const OF_AN_OBJECT: &[&str] = &[
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+    "x-amz-tagging",
+    "x-amz-object-lock-mode",
+    "x-amz-object-lock-retain-until-date",
+    "x-amz-object-lock-legal-hold",
+];
+
+/// The header by which a deletion or a change of retention passes over governance mode.
+pub const OF_A_LOCK: &[&str] = &["x-amz-bypass-governance-retention"];
+
 /// The headers and parameters that only some operations accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Understood {
@@ -69,6 +78,8 @@ pub struct Understood {
     pub version_id: bool,
     /// Headers of extensions.
     pub extensions: &'static [&'static str],
+    /// Headers of S3 that only some operations implement: other operations refuse them, unless they ask for nothing.
+    pub attributes: &'static [&'static str],
     /// The operation reads an object. Nothing is encrypted, so headers of encryption are an error of their own.
     pub reads_clear: bool,
     /// Headers that other operations implement and that would change what this one stores.
@@ -77,7 +88,8 @@ pub struct Understood {
 
 impl Understood {
     /// Nothing but what all operations accept.
-    pub const NOTHING: Self = Self { version_id: false, extensions: &[], reads_clear: false, refused: &[] };
+    pub const NOTHING: Self =
+        Self { version_id: false, extensions: &[], attributes: &[], reads_clear: false, refused: &[] };
 }
 
 /// Refuses headers and versions that are not implemented. Call it once the request is authenticated.
@@ -106,10 +118,18 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
     if rest.starts_with(b"meta-") || is_implemented(rest) {
         return refuse_unless(!named_in(understood.refused));
     }
+    if named_in(understood.attributes) {
+        return Ok(());
+    }
     let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
     match rest {
         b"acl" if !one_of(&ACLS) => Err(S3Error::argument("The canned ACL is unknown", "x-amz-acl", value)),
         b"acl" => refuse_unless(one_of(&["private", "bucket-owner-full-control"])),
+        b"storage-class" => refuse_unless(one_of(&["STANDARD"])),
+        b"tagging" => refuse_unless(value.is_empty()),
+        b"bucket-object-lock-enabled" | b"bypass-governance-retention" => {
+            refuse_unless(value.eq_ignore_ascii_case(b"false"))
+        }
         b"object-ownership" => refuse_unless(one_of(&["BucketOwnerEnforced"])),
         b"bucket-namespace" => refuse_unless(one_of(&["global"])),
         // S3 itself refuses to copy annotations where it has none.
@@ -141,9 +161,12 @@ mod tests {
             ("x-amz-server-side-encryption", "AES256"),
             ("x-amz-server-side-encryption-customer-key", "k"),
             ("x-amz-copy-source-server-side-encryption-customer-key", "k"),
+            ("x-amz-object-lock-mode", "GOVERNANCE"),
             ("x-amz-object-lock-event-hold", "ON"),
             ("x-amz-grant-read", "id=x"),
+            ("x-amz-website-redirect-location", "/x"),
             ("x-amz-write-offset-bytes", "0"),
+            ("x-amz-bypass-governance-retention", "true"),
             ("x-amz-mfa", "serial 123456"),
             ("x-amz-if-match-size", "1"),
             ("x-amz-object-annotation-directive", "COPY"),
@@ -152,7 +175,9 @@ mod tests {
             ("x-amz-", ""),
             ("x-amz-meta", "a"),
             ("x-amz-dates", "20260101T000000Z"),
+            ("x-amz-tagging", "a=b"),
             ("x-amz-acl", "public-read"),
+            ("x-amz-storage-class", "GLACIER"),
         ] {
             assert_eq!(check(Understood::NOTHING, "", name, value), Err(ErrorCode::NotImplemented), "{name}");
             let list: [(&[u8], &[u8]); 1] = [(name.as_bytes(), value.as_bytes())];
@@ -179,6 +204,16 @@ mod tests {
     }
 
     #[test]
+    fn attributes_of_objects_are_for_operations_that_store_them() {
+        let stores = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+        for name in OF_AN_OBJECT {
+            assert_eq!(check(stores, "", name, "x"), Ok(()), "{name}");
+            assert_eq!(check(Understood::NOTHING, "", name, "x"), Err(ErrorCode::NotImplemented), "{name}");
+        }
+        assert_eq!(check(stores, "", OF_A_LOCK[0], "true"), Err(ErrorCode::NotImplemented));
+    }
+
+    #[test]
     fn an_operation_refuses_what_only_others_implement() {
         let refused = Understood { refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
         assert_eq!(check(refused, "", "x-amz-copy-source-range", "bytes=0-1"), Err(ErrorCode::NotImplemented));
@@ -198,9 +233,10 @@ mod tests {
         for (name, value) in [
             ("x-amz-acl", "private"),
             ("x-amz-acl", "bucket-owner-full-control"),
-            ("x-amz-storage-class", "GLACIER"),
-            ("x-amz-object-lock-mode", "GOVERNANCE"),
-            ("x-amz-tagging", "a=b"),
+            ("x-amz-storage-class", "STANDARD"),
+            ("x-amz-bucket-object-lock-enabled", "false"),
+            ("x-amz-bypass-governance-retention", "False"),
+            ("x-amz-tagging", ""),
             ("x-amz-object-annotation-directive", "EXCLUDE"),
             ("x-amz-user-agent", "aws-sdk-js/3.729.0"),
             ("x-amz-te", "append-md5"),
@@ -214,6 +250,7 @@ mod tests {
             assert_eq!(check(Understood::NOTHING, "", name, value), Ok(()), "{name}: {value}");
         }
         assert_eq!(check(Understood::NOTHING, "", "x-amz-acl", "x"), Err(ErrorCode::InvalidArgument));
+        assert_eq!(check(Understood::NOTHING, "", "x-amz-storage-class", "x"), Err(ErrorCode::NotImplemented));
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Steps {
 
     pub fn bucket_of(&mut self, name: &'static str, owner: &'static str, settings: BucketSettings) -> Arc<Bucket> {
         let (name, owner, location) = (name.into(), owner.into(), Bytes::new());
-        match self.run(Intent::CreateBucket { name, owner, location, settings }) {
+        match self.run(Intent::CreateBucket { name, owner, location, settings, object_lock: false }) {
             Ok(Outcome::Bucket(bucket)) => bucket,
             other => panic!("{other:?}"),
         }
@@ -168,6 +168,7 @@ impl Steps {
             sha256: None,
             checksum: None,
             headers: ObjectHeaders::default(),
+            attributes: Default::default(),
             body,
         }
     }
@@ -185,7 +186,14 @@ impl Steps {
 
     pub fn delete(&mut self, bucket: &Bucket, key: &str) {
         let key = Bytes::copy_from_slice(key.as_bytes());
-        self.run(Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default() }).unwrap();
+        self.run(Intent::DeleteObject {
+            bucket: bucket.id,
+            key,
+            precondition: Precondition::default(),
+            version: None,
+            bypass: false,
+        })
+        .unwrap();
     }
 
     pub fn object(&self, bucket: &Bucket, key: &str) -> Arc<Object> {

@@ -22,7 +22,7 @@ use orcas_s3::checksums::copy_algorithm;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent, storage_class, website_redirect};
 use orcas_s3::object_lock::LockHeaders;
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::tags::{self, TaggingDirective};
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
@@ -39,7 +39,8 @@ pub struct CopyObject {
 
 impl Operation for CopyObject {
     /// Only parts can be copied from a range.
-    const UNDERSTOOD: Understood = Understood { refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { attributes: OF_AN_OBJECT, refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
@@ -73,10 +74,8 @@ impl Operation for CopyObject {
 /// The tags of the source stay without the directive REPLACE; a lock never goes with a copy.
 fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
     let lock = LockHeaders::parse(sent)?;
-    let tags = match TaggingDirective::parse(sent)? {
-        TaggingDirective::Replace => Some(stored_tags(tags::of_header(sent)?)),
-        TaggingDirective::Copy => None,
-    };
+    let tags = stored_tags(tags::of_header(sent)?);
+    let tags = (TaggingDirective::parse(sent)? == TaggingDirective::Replace).then_some(tags);
     Ok(CopyAttributes { tags, retention: lock.retention.map(stored_retention), legal_hold: lock.legal_hold })
 }
 

@@ -43,7 +43,11 @@ impl CreateBucket {
 }
 
 impl Operation for CreateBucket {
-    const UNDERSTOOD: Understood = Understood { extensions: OF_A_BUCKET, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood {
+        extensions: OF_A_BUCKET,
+        attributes: &["x-amz-bucket-object-lock-enabled"],
+        ..Understood::NOTHING
+    };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self {

@@ -16,6 +16,7 @@ use orcas_decide::{Intent, Outcome};
 use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::checksums::UploadChecksum;
 use orcas_s3::metadata::ObjectHeaders as Sent;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::xml::results;
 
 pub struct CreateMultipartUpload {
@@ -27,6 +28,8 @@ pub struct CreateMultipartUpload {
 }
 
 impl Operation for CreateMultipartUpload {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = stored(Sent::parse(reading.headers())?);

@@ -11,7 +11,7 @@ use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{Deleted, Intent, Outcome};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::object_lock::bypasses_governance;
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_A_LOCK, Understood};
 
 pub struct DeleteObject {
     address: VersionAddress,
@@ -21,7 +21,7 @@ pub struct DeleteObject {
 }
 
 impl Operation for DeleteObject {
-    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self {

@@ -15,6 +15,7 @@ use crate::versions::{version_id, version_name};
 use orcas_decide::{DeleteEntry, Intent, Outcome};
 use orcas_record::{Bucket, VersionId};
 use orcas_s3::object_lock::bypasses_governance;
+use orcas_s3::support::{OF_A_LOCK, Understood};
 use orcas_s3::target::checked_key;
 use orcas_s3::versions::VersionName;
 use orcas_s3::xml::requests::DeleteRequest;
@@ -42,6 +43,8 @@ struct Planned {
 }
 
 impl Operation for DeleteObjects {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_LOCK, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let bypass = bypasses_governance(reading.headers())?;
         Ok(Self { bucket: reading.bucket()?, bypass, plan: OnceLock::new() })

@@ -30,7 +30,7 @@ use orcas_s3::extensions::{
 };
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{ObjectHeaders as Sent, UPLOAD_LEN_MAX};
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -58,7 +58,8 @@ struct Proof {
 }
 
 impl Operation for InstantUpload {
-    const UNDERSTOOD: Understood = Understood { extensions: OF_AN_INSTANT_UPLOAD, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { extensions: OF_AN_INSTANT_UPLOAD, attributes: OF_AN_OBJECT, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;

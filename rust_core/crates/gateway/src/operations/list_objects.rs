@@ -98,7 +98,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
             etag: listed.etag,
             size: listed.size,
             checksum: listed.checksum,
-            storage_class: listed.storage_class.as_deref(),
+            storage_class: None,
         });
     }
 

@@ -20,14 +20,8 @@ impl Operation for MoveObject {
         refused: &[
             "x-amz-copy-source-range",
             "x-amz-metadata-directive",
-            "x-amz-checksum-algorithm",
-            "x-amz-storage-class",
-            "x-amz-website-redirect-location",
-            "x-amz-tagging",
             "x-amz-tagging-directive",
-            "x-amz-object-lock-mode",
-            "x-amz-object-lock-retain-until-date",
-            "x-amz-object-lock-legal-hold",
+            "x-amz-checksum-algorithm",
         ],
         ..Understood::NOTHING
     };

@@ -19,6 +19,7 @@ use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::ObjectHeaders as Sent;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 
 pub struct PutObject {
     bucket: Arc<Bucket>,
@@ -29,6 +30,8 @@ pub struct PutObject {
 }
 
 impl Operation for PutObject {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let condition = WriteCondition::parse(reading.headers())?;

@@ -16,7 +16,7 @@ use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion};
 use orcas_record::Attributes;
 use orcas_s3::object_lock::{self, bypasses_governance};
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_A_LOCK, Understood};
 use orcas_s3::{ErrorCode, Operation as Name, S3Error, tags};
 
 /// GetObjectTagging, GetObjectRetention and GetObjectLegalHold.
@@ -77,7 +77,7 @@ pub struct ChangeAttribute {
 }
 
 impl Operation for ChangeAttribute {
-    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self { address: VersionAddress::parse(reading)?, bypass: bypasses_governance(reading.headers())? })

@@ -100,8 +100,12 @@ impl Handle {
         })
     }
 
-    fn source(&self, (bucket, key, _): &Source) -> Result<Found, Failure> {
-        Ok(self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?)
+    fn source(&self, (bucket, key, version): &Source) -> Result<Found, Failure> {
+        let found = match version {
+            None => self.object(*bucket, key)?,
+            Some(id) => self.version(*bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
+        };
+        Ok(found.ok_or(Refusal::NoSuchKey)?)
     }
 
     /// The destination, if it exists and has another owner than the source.

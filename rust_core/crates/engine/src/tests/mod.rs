@@ -13,6 +13,7 @@ mod sharing;
 mod steps;
 mod support;
 mod upload_listing;
+mod versions;
 mod waits;
 
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub const CHUNK: usize = 256 << 10;
 pub struct Steps {
     _dir: tempfile::TempDir,
     options: EngineOptions,
-    stepper: Option<Stepper>,
+    pub(super) stepper: Option<Stepper>,
     /// Instead of the directory.
     disk: Option<SimDisk>,
     clock: Arc<TestClock>,
@@ -101,6 +101,15 @@ impl Steps {
             environment.index = IndexPlace::Memory(None);
         }
         self.stepper = Some(Stepper::open(self.options.clone(), environment).unwrap());
+    }
+
+    /// Opens the store without its index, which is built again from the log.
+    pub fn rebuild(&mut self) {
+        self.stepper = None;
+        for name in ["index.db", "index.db-wal", "index.db-shm"] {
+            let _ = std::fs::remove_file(self.options.data.join(name));
+        }
+        self.reopen();
     }
 
     pub fn stepper(&mut self) -> &mut Stepper {

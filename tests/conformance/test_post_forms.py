@@ -323,8 +323,8 @@ def test_digests_in_fields_are_verified(wire: Wire, s3: Any, bucket: str) -> Non
 
 def test_what_is_not_implemented_is_refused_by_name(wire: Wire, s3: Any, bucket: str) -> None:
     for name, value in {
-        "acl": "public-read", "x-amz-storage-class": "GLACIER", "x-amz-server-side-encryption": "AES256",
-        "x-amz-copy-source": "b/k", "tagging": "<Tagging/>", "x-amz-trailer": "x", "x-amz-no-such": "",
+        "acl": "public-read", "x-amz-server-side-encryption": "AES256", "x-amz-copy-source": "b/k",
+        "x-amz-trailer": "x", "x-amz-no-such": "",
     }.items():  # fmt: skip
         answer = upload(wire, bucket, b"x", **{name.replace("-", "_"): value})
         assert (answer.status, answer.code) == (501, "NotImplemented"), name
@@ -338,6 +338,20 @@ def test_what_is_not_implemented_is_refused_by_name(wire: Wire, s3: Any, bucket:
     assert forged.code == "SignatureDoesNotMatch"
     assert post(wire, f"{bucket}/k", form).code == "AccessDenied"
     assert keys_of(s3, bucket) == []
+
+
+def test_versions_and_tags(wire: Wire, s3: Any, bucket: str) -> None:
+    s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
+    tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>"
+    first = upload(wire, bucket, b"first", tagging=tags, x_amz_storage_class="GLACIER")
+    second = upload(wire, bucket, content(100_000))
+    assert (first.status, second.status) == (204, 204)
+    version = first.headers["x-amz-version-id"]
+    assert version != second.headers["x-amz-version-id"]
+    assert read(s3, bucket, "k", VersionId=version) == b"first"
+    assert s3.get_object_tagging(Bucket=bucket, Key="k", VersionId=version)["TagSet"] == [{"Key": "a", "Value": "1"}]
+    assert s3.head_object(Bucket=bucket, Key="k", VersionId=version)["StorageClass"] == "GLACIER"
+    assert upload(wire, bucket, b"x", tagging="not-xml").code == "MalformedXML"
 
 
 def test_policies_that_are_none(wire: Wire, s3: Any, bucket: str) -> None:

@@ -14,9 +14,7 @@ use super::reading::Reading;
 use super::request::{Call, Request};
 use super::response::Envelope;
 use orcas_http::{Headers, Query, RequestHead};
-use orcas_s3::form::{
-    Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form, Policy, SuccessAction, check_form_head,
-};
+use orcas_s3::form::{Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form, Policy, check_form_head};
 use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;
@@ -131,7 +129,7 @@ impl Address {
             payload: &PayloadMode::Unsigned,
             has_body: true,
         };
-        let input = PostObject::read(&reading, frame, SuccessAction::of(form), &self.host)?;
+        let input = PostObject::read(&reading, form, frame, &self.host)?;
         Call::of(&reading, input)
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::attributes::{check_vouched, sent, stored_tags};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
 use crate::form_file::FileFrame;
@@ -14,21 +15,23 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
 use crate::response::Response;
+use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome};
 use orcas_http::percent_encode_into;
-use orcas_record::{Bucket, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::S3Error;
 use orcas_s3::conditions::WriteCondition;
-use orcas_s3::form::{SuccessAction, redirection};
+use orcas_s3::form::{Form, SuccessAction, redirection};
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::ObjectHeaders as Sent;
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::xml::results;
 
 pub struct PostObject {
     bucket: Arc<Bucket>,
     key: Bytes,
     headers: ObjectHeaders,
+    attributes: Attributes,
     frame: FileFrame,
     action: SuccessAction,
     /// The address of the object.
@@ -36,8 +39,9 @@ pub struct PostObject {
 }
 
 impl PostObject {
-    /// Which headers the fields of a form cannot stand for.
+    /// Which headers the fields of a form can stand for.
     pub const FIELDS: Understood = Understood {
+        attributes: OF_AN_OBJECT,
         refused: &[
             "x-amz-content-sha256",
             "x-amz-copy-source",
@@ -51,14 +55,19 @@ impl PostObject {
 
     /// Reads a form whose policy allows it. The headers of `reading` are those that the fields stand for; `host` is the
     /// host of the request.
-    pub fn read(reading: &Reading<'_>, frame: FileFrame, action: SuccessAction, host: &[u8]) -> Result<Self, Problem> {
+    pub fn read(reading: &Reading<'_>, form: &Form, frame: FileFrame, host: &[u8]) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = stored(Sent::parse(reading.headers())?);
+        let mut attributes = sent(reading.headers())?;
+        if let Some(tags) = form.tags()? {
+            attributes.tags = stored_tags(tags);
+        }
         let path = reading.head.path;
         let mut address = [b"http://", host, path.strip_suffix(b"/").unwrap_or(path), b"/"].concat();
         percent_encode_into(&mut address, &key, false);
         let location = String::from_utf8_lossy(&address).into_owned();
-        Ok(Self { bucket, key, headers, frame, action, location })
+        let action = SuccessAction::of(form);
+        Ok(Self { bucket, key, headers, attributes, frame, action, location })
     }
 }
 
@@ -72,6 +81,7 @@ impl Operation for PostObject {
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
         let declared = DeclaredBody::of_file(reading.headers(), self.frame.length)?;
         let declared = Box::new(declared.keeping_sha256(self.bucket.settings.keep_sha256));
+        check_vouched(&self.attributes, &self.bucket, &declared)?;
         let whole = self.frame.length <= reading.lane.options.whole_body_max;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
@@ -88,6 +98,9 @@ impl Operation for PostObject {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let Self { bucket, key, action, location, .. } = &call.input;
         let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
+        if let Some(version) = put.version_id {
+            headers.set_version_id(&version_name(version));
+        }
         match action {
             SuccessAction::Redirect(url) => {
                 let mut etag = Vec::new();
@@ -124,6 +137,7 @@ impl Upload for PostObject {
             sha256,
             checksum,
             headers: self.headers.clone(),
+            attributes: self.attributes.clone(),
             body,
         }))
     }

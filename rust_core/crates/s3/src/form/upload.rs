@@ -1,7 +1,8 @@
 //! What the fields of a form say about the object and the answer, in the terms of the request that they stand for.
 
 use super::fields::Form;
-use super::{ErrorCode, S3Error, missing_field};
+use super::{S3Error, missing_field};
+use crate::tags::{Tags, read_document};
 use crate::target::checked_key;
 use orcas_http::Headers;
 
@@ -18,6 +19,9 @@ const HEADERS: [&str; 7] = [
 
 /// Fields that sign the form. Any other field `x-amz-…` stands for the header of that name.
 const SIGNING: [&str; 4] = ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"];
+
+/// Headers as a form stands for them: names in lower case, and values.
+type HeaderList<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// The answer to a successful upload.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,16 +83,17 @@ impl Form {
         checked_key(key.to_vec())
     }
 
+    /// The tags of the object, which the form holds as a document.
+    pub fn tags(&self) -> Result<Option<Tags>, S3Error> {
+        self.get("tagging").filter(|tags| !tags.is_empty()).map(read_document).transpose()
+    }
+
     /// The headers that the fields stand for, names in lower case.
     ///
-    /// Errors: `NotImplemented` for tags; `InvalidArgument` for another bucket than the address has.
-    pub fn headers(&self, bucket: &str) -> Result<Vec<(&[u8], &[u8])>, S3Error> {
+    /// Errors: `InvalidArgument` for another bucket than the address has.
+    pub fn headers(&self, bucket: &str) -> Result<HeaderList<'_>, S3Error> {
         if let Some(named) = self.get("bucket").filter(|named| *named != bucket.as_bytes()) {
             return Err(S3Error::argument("The form is for another bucket", "bucket", named));
-        }
-        if self.get("tagging").is_some_and(|tags| !tags.is_empty()) {
-            let message = "The form field tagging implies functionality that is not implemented";
-            return Err(S3Error::with(ErrorCode::NotImplemented, message).field("Header", "tagging"));
         }
         let named = self
             .iter()
@@ -113,6 +118,7 @@ pub fn check_form_head(headers: &Headers<'_>) -> Result<(), S3Error> {
 mod tests {
     use super::super::fields::tests::{body, read};
     use super::*;
+    use crate::ErrorCode;
 
     fn form(fields: &[(&str, &str)]) -> Form {
         read(&[&body(fields, "f.txt")]).unwrap().0
@@ -162,7 +168,10 @@ mod tests {
             [(b"content-type", b"text/plain"), (b"x-amz-meta-a", b"1"), (b"x-amz-acl", b"private")];
         assert_eq!(sent.headers("b"), Ok(headers.to_vec()));
         assert_eq!(sent.headers("c").unwrap_err().code, ErrorCode::InvalidArgument);
-        assert_eq!(form(&[("tagging", "<Tagging/>")]).headers("b").unwrap_err().code, ErrorCode::NotImplemented);
+        assert_eq!(sent.tags(), Ok(None));
+        let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>1</Value></Tag></TagSet></Tagging>";
+        assert_eq!(form(&[("tagging", tags)]).tags(), Ok(Some(vec![(b"a".to_vec(), b"1".to_vec())])));
+        assert_eq!(form(&[("tagging", "not-xml")]).tags().unwrap_err().code, ErrorCode::MalformedXML);
         assert_eq!(form(&[("key", "")]).key().unwrap_err().code, ErrorCode::InvalidArgument);
         assert_eq!(form(&[("key", "d/${filename}")]).key(), Ok(b"d/f.txt".to_vec()));
     }

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_decide::{
-    AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Intent, Move, PutObject, PutPart,
-    SourceConditions, UpdateVersion,
+    AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Intent, Move, PutObject,
+    PutPart, SourceConditions, UpdateVersion,
 };
 use orcas_record::BucketId;
 

@@ -287,10 +287,9 @@ impl Model {
 
     pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
-            Op::CreateBucket { .. }
-            | Op::UpdateBucket { .. }
-            | Op::Versioning { .. }
-            | Op::DeleteBucket { .. } => self.apply_to_bucket(op, at),
+            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::Versioning { .. } | Op::DeleteBucket { .. } => {
+                self.apply_to_bucket(op, at)
+            }
             Op::DeleteVersion { .. } | Op::Tag { .. } | Op::Hold { .. } => self.apply_to_version(op),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),

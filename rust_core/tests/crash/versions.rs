@@ -106,7 +106,9 @@ impl Bucket {
 
 /// An operation on a version of a bucket, if it has one.
 pub fn version_op(run: &mut Run, id: BucketId, bucket: &Bucket) -> Option<Op> {
-    let places = |(key, of): (&Bytes, &Vec<Object>)| of.iter().rev().map(|version| (key.clone(), version.stamp)).enumerate().collect::<Vec<_>>();
+    let places = |(key, of): (&Bytes, &Vec<Object>)| {
+        of.iter().rev().map(|version| (key.clone(), version.stamp)).enumerate().collect::<Vec<_>>()
+    };
     let all: Vec<_> = bucket.versions.iter().flat_map(places).collect();
     if all.is_empty() {
         return None;

@@ -7,14 +7,14 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::chain::{Changes, Current};
 use super::handle::Handle;
+use super::key_changes::{Current, NewerChanges};
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_index::{HeadRow, Reader};
 use orcas_log::LogPosition;
-use orcas_record::{BucketId, Object, Sequence};
+use orcas_record::{BucketId, Object, Sequence, StorageClass};
 
 /// What a page of ListObjects, in either version, is asked for.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Listed {
     pub size: u64,
     pub etag: Etag,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// `None` for `STANDARD`.
+    pub class: Option<StorageClass>,
 }
 
 /// Takes a page while it is read: entries and common prefixes in byte order.
@@ -93,7 +95,7 @@ enum Shown {
     /// It has no current version, which the index does not know yet.
     Nothing,
     /// The newest version in the index that these changes do not hide.
-    Below(Changes),
+    Below(NewerChanges),
 }
 
 enum Read {
@@ -180,7 +182,7 @@ impl IndexRows<'_, '_> {
     }
 
     /// The newest version of a key that `changes` do not hide, unless it is a delete marker.
-    fn newest(&self, key: &[u8], changes: &Changes) -> Result<Option<Listed>> {
+    fn newest(&self, key: &[u8], changes: &NewerChanges) -> Result<Option<Listed>> {
         let mut newest = None;
         self.reader.versions_of_key((self.bucket, key), Sequence::MAX, usize::MAX, &mut |row| {
             let hidden = changes.hide(row.version_id, row.head.sequence);
@@ -205,7 +207,13 @@ impl Rows for IndexRows<'_, '_> {
 }
 
 pub(super) fn of_head(head: &HeadRow<'_>) -> Listed {
-    Listed { modified_ms: head.modified_ms, size: head.size, etag: head.etag, checksum: head.checksum }
+    Listed {
+        modified_ms: head.modified_ms,
+        size: head.size,
+        etag: head.etag,
+        checksum: head.checksum,
+        class: head.class,
+    }
 }
 
 struct OverlayRows<'s> {
@@ -221,12 +229,12 @@ impl Rows for OverlayRows<'_> {
         if overlay.trimmed() > self.applied {
             return Ok(None);
         }
-        for (key, chain) in overlay.range(self.bucket, from).take(limit) {
-            let (sequence, shown) = match chain.current() {
+        for (key, recent) in overlay.range(self.bucket, from).take(limit) {
+            let (sequence, shown) = match recent.current() {
                 Current::Object(object) => (object.sequence, Shown::Listed(of_object(object))),
-                Current::None => (chain.newest_sequence(), Shown::Nothing),
+                Current::None => (recent.newest_sequence(), Shown::Nothing),
                 // The index has nothing newer.
-                Current::Below => (Sequence::MAX, Shown::Below(Changes::of(chain))),
+                Current::Below => (Sequence::MAX, Shown::Below(NewerChanges::of(recent))),
             };
             out.push_back(Row { key: key.clone(), sequence, shown });
         }
@@ -241,6 +249,7 @@ pub(super) fn of_object(object: &Object) -> Listed {
         size: version.size,
         etag: version.etag,
         checksum: version.checksum.map(|whole| (whole.checksum.algorithm(), whole.kind())),
+        class: version.headers.storage_class.as_deref().and_then(StorageClass::from_name),
     }
 }
 

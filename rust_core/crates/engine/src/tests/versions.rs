@@ -187,7 +187,7 @@ impl World {
                 let name = self.name(bucket, key);
                 let Some(Object { sequence, version }) = self.pick(&name, pick) else { return };
                 let tags = vec![("t".into(), Bytes::from(self.next_sequence().to_string()))];
-                let attributes = Attributes { tags, legal_hold: pick == 0, ..version.attributes };
+                let attributes = Attributes { tags, legal_hold: Some(pick == 0), ..version.attributes };
                 let versions = self.decided.get_mut(&name).unwrap();
                 let there = versions.iter_mut().find(|object| object.sequence == sequence).unwrap();
                 there.version.attributes = attributes.clone();

@@ -2,6 +2,7 @@
 
 use super::*;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
+use orcas_record::{ObjectHeaders, StorageClass};
 
 fn counts(index: &Index, bucket: u64) -> Counts {
     index.read().expect("a reader").counts(BucketId(bucket)).expect("counts").expect("the bucket")
@@ -63,6 +64,7 @@ fn a_put_adds_head_record_and_count() {
     let stored = Version {
         etag: Etag { md5: [5; 16], parts: 10_000 },
         checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Sha1, b"parts"), parts: 10_000 }),
+        headers: ObjectHeaders { storage_class: Some("GLACIER".into()), ..ObjectHeaders::default() },
         ..version(1, b"k", 17)
     };
     let records = sequenced([bucket(1), Record::PutVersion(stored)]);
@@ -75,6 +77,7 @@ fn a_put_adds_head_record_and_count() {
         size: 17,
         etag: Etag { md5: [5; 16], parts: 10_000 },
         checksum: Some((ChecksumAlgorithm::Sha1, ChecksumType::Composite)),
+        class: StorageClass::from_name(b"GLACIER"),
     };
     assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected.clone()));
     assert_eq!(reader.first_head(BucketId(1), b"", true).expect("read"), Some(expected));
@@ -316,4 +319,26 @@ fn a_refused_record_changes_nothing() {
     fails(&[content.clone(), content]);
     let placeless = Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);
+}
+
+#[test]
+fn an_update_keeps_the_record_of_its_version() {
+    let update = |sequence, tag: &'static str| Record::UpdateVersion {
+        bucket: BucketId(1),
+        key: Bytes::from_static(b"k"),
+        version_id: VersionId::Null,
+        version: sequence,
+        attributes: Attributes { tags: vec![("t".into(), tag.into())], ..Attributes::default() },
+    };
+    let put = Record::PutVersion(version(1, b"k", 1));
+    let records = sequenced([bucket(1), put, update(2, "a"), update(2, "b")]);
+    let index = applied(&records);
+    let stored = object(&index, 1, b"k").expect("it is there");
+    assert_eq!((stored.sequence, &stored.record), (2, &payload(&records, 2)));
+    assert_eq!(stored.update, Some(payload(&records, 4)));
+    let reader = index.read().expect("a reader");
+    assert_eq!(reader.version_updated(2).expect("read"), Some(4));
+    assert_eq!(reader.updates_after(0, 9).expect("read"), [(4, payload(&records, 4))]);
+    assert!(reader.updates_after(4, 9).expect("read").is_empty());
+    fails(&sequenced([bucket(1), update(7, "of no version")]));
 }

@@ -29,17 +29,19 @@ pub struct ExpectedChunk {
 /// The result of the check of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkVerdict {
-    /// Every checksum matches. `stored` is the fingerprint in the header, `computed` that of the content under the key
-    /// that was given.
+    /// Every checksum matches.
     Whole {
-        stored: [u8; 32],
-        computed: Option<[u8; 32]>,
+        /// In the header.
+        fingerprint: [u8; 32],
     },
     Damaged {
         offset: u64,
         reason: &'static str,
     },
 }
+
+/// Takes the next bytes of a content.
+pub type ContentSink<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// One pack, open for a check.
 pub struct PackExamination {
@@ -78,15 +80,15 @@ impl PackExamination {
         self.length
     }
 
-    /// Verifies one chunk: its header and table, and with `key` also all of its content, which is hashed under that
-    /// key. `meter` is called with the bytes of every read before it; an error from it ends the check.
+    /// Verifies one chunk: its header and table, and with `content` also all of its content, which is passed to that in
+    /// order. `meter` is called with the bytes of every read before it; an error from it ends the check.
     ///
     /// # Errors
     /// `Io`, and those of `meter`. Damage is a verdict, not an error.
     pub fn chunk(
         &mut self,
         expected: ExpectedChunk,
-        key: Option<&[u8; 32]>,
+        content: Option<ContentSink<'_>>,
         meter: &dyn Fn(u64) -> Result<()>,
     ) -> Result<ChunkVerdict> {
         let ExpectedChunk { offset, length } = expected;
@@ -96,9 +98,9 @@ impl PackExamination {
         if offset < FILE_HEADER || end.is_none_or(|end| end > self.length) {
             return damaged(offset, "the pack ends before the chunk does");
         }
-        let content = offset + content_start(length);
-        // Without a key only the prefix is needed.
-        let ahead = key.map(|_| (prefix_length + length as usize).min(WINDOW));
+        let start = offset + content_start(length);
+        // Otherwise only the prefix is needed.
+        let ahead = content.as_ref().map(|_| (prefix_length + length as usize).min(WINDOW));
         let prefix = self.view(offset, prefix_length, ahead.unwrap_or(prefix_length), meter)?.to_vec();
         let Some(header) = ChunkHeader::decode(&field(&prefix, 0), self.crc_salt, offset) else {
             return damaged(offset, "no chunk begins here");
@@ -109,11 +111,11 @@ impl PackExamination {
         let Some(crcs) = header.decode_table(&prefix[CHUNK_HEADER..], self.crc_salt) else {
             return damaged(offset + CHUNK_HEADER as u64, "the checksum table does not match");
         };
-        let Some(key) = key else { return Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: None }) };
-        let mut hasher = blake3::Hasher::new_keyed(key);
+        let whole = ChunkVerdict::Whole { fingerprint: header.fingerprint };
+        let Some(content) = content else { return Ok(whole) };
         let mut done = 0;
         while done < length as usize {
-            let at = content + done as u64;
+            let at = start + done as u64;
             // Whole blocks, as many as the window has or can hold.
             let left = length as usize - done;
             let present = self.present(at);
@@ -130,10 +132,10 @@ impl PackExamination {
                 let at = at + (bad.unwrap_or(0) * BLOCK_SIZE) as u64;
                 return damaged(at, "a block does not match its checksum");
             }
-            hasher.update(blocks);
+            content(blocks);
             done += piece;
         }
-        Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: Some(hasher.finalize().into()) })
+        Ok(whole)
     }
 
     /// Calls `visit` with the offset, fingerprint and content length of every chunk whose header is valid.

@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 use orcas_fs::Random;
 
-pub use examine::{ChunkVerdict, ExpectedChunk, PackExamination};
+pub use examine::{ChunkVerdict, ContentSink, ExpectedChunk, PackExamination};
 pub use format::frame_length;
 pub use packs::{Packs, packs_present, set_packs_aside};
 pub use salvage::{PackSalvage, store_ids};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::super::content::StoredHasher;
 use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
@@ -12,6 +13,7 @@ use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions, pack_number};
 use orcas_fs::FileSystem;
 use orcas_index::{BlobEntry, BlobLocation, Index};
+use orcas_record::Fingerprint;
 
 /// Chunks that a thread takes at a time, and bytes of them.
 const UNIT_CHUNKS: usize = 256;
@@ -192,16 +194,20 @@ pub(super) fn check_chunk(
     let expected = ExpectedChunk { offset: offset_of(chunk), length: length_of(chunk) };
     let likely = owners.likely(chunk.home, *hint);
     let first = likely.map(|(_, scope)| scope).unwrap_or_default();
-    let verdict = pack.chunk(expected, read_content.then_some(&first), meter)?;
-    let (stored, computed) = match verdict {
-        ChunkVerdict::Damaged { offset, reason } => return Ok(Some((offset, reason))),
-        ChunkVerdict::Whole { stored, computed } => (stored, computed),
+    let mut hasher = read_content.then(|| StoredHasher::new(&first));
+    let verdict = match &mut hasher {
+        Some(hasher) => pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?,
+        None => pack.chunk(expected, None, meter)?,
     };
-    if chunk.fingerprint.is_some_and(|fingerprint| fingerprint.0 != stored) {
+    let stored = match verdict {
+        ChunkVerdict::Damaged { offset, reason } => return Ok(Some((offset, reason))),
+        ChunkVerdict::Whole { fingerprint } => Fingerprint(fingerprint),
+    };
+    if chunk.fingerprint.is_some_and(|fingerprint| fingerprint != stored) {
         return Ok(Some((expected.offset, "the chunk has another fingerprint than its record")));
     }
-    let Some(computed) = computed else { return Ok(None) };
-    if computed == stored {
+    let Some(hasher) = hasher else { return Ok(None) };
+    if hasher.finish() == stored {
         *hint = likely.map_or(*hint, |(index, _)| index);
         return Ok(None);
     }
@@ -209,9 +215,9 @@ pub(super) fn check_chunk(
         if scope == first {
             continue;
         }
-        if let ChunkVerdict::Whole { computed: Some(computed), .. } = pack.chunk(expected, Some(&scope), meter)?
-            && computed == stored
-        {
+        let mut hasher = StoredHasher::new(&scope);
+        let verdict = pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?;
+        if matches!(verdict, ChunkVerdict::Whole { .. }) && hasher.finish() == stored {
             *hint = index;
             return Ok(None);
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::super::content::read_content;
 use super::census::Census;
 use super::collect::Collector;
 use super::compare::{Difference, compare};
@@ -237,7 +238,7 @@ impl Subject<'_> {
             self.collector.read(u64::from(length))?;
             content.resize(length as usize, 0);
             let location = ContentLocation { file, offset, length };
-            let whole = reader.read_content(&location, 0, &mut content).is_ok();
+            let whole = read_content(&reader, &location, 0, &mut content).is_ok();
             let fingerprint = reader.read_fingerprint(&location).ok().map(record::Fingerprint);
             let fits = whole
                 && fingerprint

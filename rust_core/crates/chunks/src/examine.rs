@@ -7,6 +7,8 @@ use std::sync::Arc;
 use orcas_base::block::{BLOCK_SIZE, field};
 use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open, read_around_faults};
+use orcas_record::placement::codec;
+use orcas_record::{ChunkLocation, PackId};
 
 use super::PackOptions;
 use super::format::{
@@ -17,11 +19,10 @@ use super::reader::open_pack;
 /// Bytes read at a time.
 const WINDOW: usize = 2 * 1024 * 1024;
 
-/// A chunk that should be at an offset.
+/// A chunk that should be there.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedChunk {
-    /// Offset of the frame.
-    pub offset: u64,
+    pub at: ChunkLocation,
     /// Length of the content, bytes.
     pub length: u32,
 }
@@ -35,7 +36,8 @@ pub enum ChunkVerdict {
         fingerprint: [u8; 32],
     },
     Damaged {
-        offset: u64,
+        /// The file and the byte, for messages.
+        place: String,
         reason: &'static str,
     },
 }
@@ -45,6 +47,7 @@ pub type ContentSink<'a> = &'a mut dyn FnMut(&[u8]);
 
 /// One pack, open for a check.
 pub struct PackExamination {
+    pack: PackId,
     file: Arc<dyn File>,
     path: PathBuf,
     crc_salt: u32,
@@ -59,11 +62,11 @@ pub struct PackExamination {
 impl PackExamination {
     /// # Errors
     /// `Missing`, or `Corrupt`, `Foreign` and `Version` for its header.
-    pub fn open(fs: &dyn FileSystem, options: &PackOptions, pack: u64) -> Result<Self> {
-        let opened = open_pack(fs, options, pack, Open::Read)?;
+    pub fn open(fs: &dyn FileSystem, options: &PackOptions, pack: PackId) -> Result<Self> {
+        let opened = open_pack(fs, options, codec::pack_number(pack), Open::Read)?;
         let length = opened.file.len()?;
         let (file, path, crc_salt, lacks_a_copy) = (opened.file, opened.path, opened.crc_salt, opened.lacks_a_copy);
-        Ok(Self { file, path, crc_salt, lacks_a_copy, length, window: Vec::new(), start: 0, filled: 0 })
+        Ok(Self { pack, file, path, crc_salt, lacks_a_copy, length, window: Vec::new(), start: 0, filled: 0 })
     }
 
     pub fn path(&self) -> &Path {
@@ -91,8 +94,22 @@ impl PackExamination {
         content: Option<ContentSink<'_>>,
         meter: &dyn Fn(u64) -> Result<()>,
     ) -> Result<ChunkVerdict> {
-        let ExpectedChunk { offset, length } = expected;
-        let damaged = |offset, reason| Ok(ChunkVerdict::Damaged { offset, reason });
+        Ok(match self.verify(expected, content, meter)? {
+            Ok(fingerprint) => ChunkVerdict::Whole { fingerprint },
+            Err((offset, reason)) => ChunkVerdict::Damaged { place: place(&self.path, offset), reason },
+        })
+    }
+
+    /// The fingerprint in the header, or the offset of the damage.
+    fn verify(
+        &mut self,
+        expected: ExpectedChunk,
+        content: Option<ContentSink<'_>>,
+        meter: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<std::result::Result<[u8; 32], (u64, &'static str)>> {
+        let ExpectedChunk { at, length } = expected;
+        let (_, offset) = codec::chunk_parts(at);
+        let damaged = |offset, reason| Ok(Err((offset, reason)));
         let prefix_length = CHUNK_HEADER + table_length(length);
         let end = offset.checked_add(content_start(length) + u64::from(length));
         if offset < FILE_HEADER || end.is_none_or(|end| end > self.length) {
@@ -111,8 +128,7 @@ impl PackExamination {
         let Some(crcs) = header.decode_table(&prefix[CHUNK_HEADER..], self.crc_salt) else {
             return damaged(offset + CHUNK_HEADER as u64, "the checksum table does not match");
         };
-        let whole = ChunkVerdict::Whole { fingerprint: header.fingerprint };
-        let Some(content) = content else { return Ok(whole) };
+        let Some(content) = content else { return Ok(Ok(header.fingerprint)) };
         let mut done = 0;
         while done < length as usize {
             let at = start + done as u64;
@@ -135,17 +151,17 @@ impl PackExamination {
             content(blocks);
             done += piece;
         }
-        Ok(whole)
+        Ok(Ok(header.fingerprint))
     }
 
-    /// Calls `visit` with the offset, fingerprint and content length of every chunk whose header is valid.
+    /// Calls `visit` with the location, fingerprint and content length of every chunk whose header is valid.
     ///
     /// # Errors
     /// `Io`, and those of `meter`.
     pub fn each_frame(
         &mut self,
         meter: &dyn Fn(u64) -> Result<()>,
-        visit: &mut dyn FnMut(u64, [u8; 32], u32),
+        visit: &mut dyn FnMut(ChunkLocation, [u8; 32], u32),
     ) -> Result<()> {
         let mut at = FILE_HEADER;
         while at + CHUNK_HEADER as u64 <= self.length {
@@ -153,15 +169,22 @@ impl PackExamination {
             let header = ChunkHeader::decode(&field(self.view(at, CHUNK_HEADER, WINDOW, meter)?, 0), salt, at);
             at += header.map_or(FRAME_ALIGN, |header| frame_length(header.length));
             if let Some(header) = header {
-                visit(at - frame_length(header.length), header.fingerprint, header.length);
+                let offset = at - frame_length(header.length);
+                visit(codec::chunk(codec::pack_number(self.pack), offset), header.fingerprint, header.length);
             }
         }
         Ok(())
     }
 
-    /// Drops these bytes from the page cache.
-    pub fn drop_cache(&self, offset: u64, length: u64) {
-        self.file.drop_cache(offset, length);
+    /// Where a chunk begins, for messages.
+    pub fn place(&self, at: ChunkLocation) -> String {
+        place(&self.path, codec::chunk_parts(at).1)
+    }
+
+    /// Drops the chunks from `first` to `last` from the page cache, with `length` bytes from where the last one begins.
+    pub fn drop_cache(&self, first: ChunkLocation, last: ChunkLocation, length: u64) {
+        let ((_, from), (_, last)) = (codec::chunk_parts(first), codec::chunk_parts(last));
+        self.file.drop_cache(from, last.saturating_sub(from) + length);
     }
 
     /// Number of bytes from `at` on that are in the window.
@@ -189,4 +212,8 @@ impl PackExamination {
         let from = (at - self.start) as usize;
         Ok(&self.window[from..from + length])
     }
+}
+
+fn place(path: &Path, offset: u64) -> String {
+    format!("{}, byte {offset}", path.display())
 }

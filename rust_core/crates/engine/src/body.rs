@@ -321,7 +321,7 @@ impl BodyWriter {
     }
 
     fn place(&mut self, written: WrittenChunk, sharing: Sharing) {
-        let WrittenChunk { head, pack, offset, length, .. } = written;
+        let WrittenChunk { head, at, length, .. } = written;
         if sharing != Sharing::Off {
             self.own.entry(head).or_default().push(self.chunks.len());
         }
@@ -329,7 +329,7 @@ impl BodyWriter {
             fingerprint: Fingerprint(written.fingerprint),
             sharing,
             length,
-            place: ChunkPlace::New { head, pack, offset },
+            place: ChunkPlace::New { head, at },
             pin: Some(written.pin()),
         });
         self.written.push(written);

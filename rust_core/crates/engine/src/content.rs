@@ -11,9 +11,8 @@ use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::Body;
-use orcas_index::BlobLocation;
-use orcas_log::{ContentLocation, LogReader};
-use orcas_record::{Bucket, Fingerprint, INLINE_MAX, Sequence, head_of};
+use orcas_log::LogReader;
+use orcas_record::{BlobLocation, Bucket, Fingerprint, INLINE_MAX, LogLocation, Sequence, head_of};
 
 impl Handle {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
@@ -46,11 +45,10 @@ impl EngineState {
     pub fn read_blob(&self, blob: Sequence, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<()> {
         let read = match place {
             BlobPlace::Memory(bytes) => copy_from(bytes, start, buf),
-            BlobPlace::At(BlobLocation::Log { file, offset, length }) => {
-                let location = ContentLocation { file: *file, offset: *offset, length: *length };
-                read_content(&self.log_reader, &location, start, buf)
+            BlobPlace::At(BlobLocation::Log { at, length }) => {
+                read_content(&self.log_reader, (*at, *length), start, buf)
             }
-            BlobPlace::At(BlobLocation::Pack { pack, offset, .. }) => self.packs.read(*pack, *offset, start, buf),
+            BlobPlace::At(BlobLocation::Pack { at, .. }) => self.packs.read(*at, start, buf),
         };
         self.noted(blob, read)
     }
@@ -59,11 +57,10 @@ impl EngineState {
     pub fn try_read_blob(&self, blob: Sequence, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<bool> {
         let read = match place {
             BlobPlace::Memory(bytes) => copy_from(bytes, start, buf).map(|()| true),
-            BlobPlace::At(BlobLocation::Log { file, offset, length }) => {
-                let location = ContentLocation { file: *file, offset: *offset, length: *length };
-                self.log_reader.try_read_content(&location, start, buf)
+            BlobPlace::At(BlobLocation::Log { at, length }) => {
+                self.log_reader.try_read_content(*at, *length, start, buf)
             }
-            BlobPlace::At(BlobLocation::Pack { pack, offset, .. }) => self.packs.try_read(*pack, *offset, start, buf),
+            BlobPlace::At(BlobLocation::Pack { at, .. }) => self.packs.try_read(*at, start, buf),
         };
         self.noted(blob, read)
     }
@@ -98,9 +95,14 @@ pub(super) fn read_inline(stored: &Bytes, start: u32, buf: &mut [u8]) -> Result<
     copy_from(stored, start, buf)
 }
 
-/// Bytes of a content in the log from `start`, verified.
-pub(super) fn read_content(log: &LogReader, location: &ContentLocation, start: u32, buf: &mut [u8]) -> Result<()> {
-    log.read_content(location, start, buf)
+/// Bytes from `start` of a content in the log, which has a length; verified.
+pub(super) fn read_content(
+    log: &LogReader,
+    (at, length): (LogLocation, u32),
+    start: u32,
+    buf: &mut [u8],
+) -> Result<()> {
+    log.read_content(at, length, start, buf)
 }
 
 /// Computes the fingerprint of a chunk from what is stored of it.

@@ -1,8 +1,8 @@
-//! What the writer takes and reads return: records with their sequences, and the location of a blob.
+//! What the writer takes and reads return: records with their sequences.
 
 use bytes::Bytes;
 
-use orcas_record::{Record, Sequence};
+use orcas_record::{BlobLocation, Record, Sequence};
 
 /// A record that the writer is to apply.
 #[derive(Clone, Copy, Debug)]
@@ -23,11 +23,4 @@ pub struct Stored {
     pub sequence: Sequence,
     pub kind: u8,
     pub record: Bytes,
-}
-
-/// Where the bytes of a blob are: a file, the offset of the frame in it, and the length of the content in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BlobLocation {
-    Log { file: u64, offset: u64, length: u32 },
-    Pack { pack: u64, offset: u64, length: u32 },
 }

@@ -23,4 +23,6 @@ pub struct Stored {
     pub sequence: Sequence,
     pub kind: u8,
     pub record: Bytes,
+    /// Of a version: the newest UpdateVersion record that names it.
+    pub update: Option<Bytes>,
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::*;
 use orcas_base::error::Result;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
+use orcas_record::placement::codec;
 use orcas_record::{
     Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Part, Record, Sequence, UploadId, Version,
     VersionId,
@@ -30,7 +31,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         fingerprint,
         sharing: Sharing::Off,
         length: (size - (at << 22)).min(4 << 20) as u32,
-        place: ChunkPlace::New { head: 0, pack: 1, offset: at * 8 },
+        place: ChunkPlace::New { head: 0, at: codec::chunk(1, at * 8) },
         pin: None,
     });
     Intent::PutObject(Box::new(PutObject {
@@ -357,7 +358,7 @@ fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
 #[test]
 fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
     let mut state = State::with_bucket();
-    let place = |at: u64| ChunkPlace::New { head: 0, pack: 1, offset: at * 4096 };
+    let place = |at: u64| ChunkPlace::New { head: 0, at: codec::chunk(1, at * 4096) };
     let body = vec![
         chunk(1, Sharing::Sought, place(1)),
         chunk(2, Sharing::Offered, place(2)),

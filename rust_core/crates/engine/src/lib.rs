@@ -16,6 +16,7 @@ mod chain;
 mod check;
 mod clock;
 mod commit;
+mod content;
 mod copy;
 mod epochs;
 mod faults;

@@ -13,9 +13,9 @@ use super::buckets::BucketTable;
 use super::chain::Chain;
 use super::mentions::Mentions;
 use orcas_decide::Completed;
-use orcas_index::BlobLocation;
 use orcas_record::{
-    BucketId, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId, Version, VersionId, Versioning,
+    BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Sequence, Upload, UploadId, Version,
+    VersionId, Versioning,
 };
 
 /// The newest change to something; `None` when it is gone.
@@ -66,8 +66,8 @@ impl Overlay {
             Record::Content { bytes, .. } => {
                 self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
             }
-            Record::Chunk { pack, offset, length, .. } => {
-                let location = BlobLocation::Pack { pack: *pack, offset: *offset, length: *length };
+            Record::Chunk { at, length, .. } => {
+                let location = BlobLocation::Pack { at: *at, length: *length };
                 self.blobs.insert(sequence, BlobPlace::At(location));
             }
             Record::Segment { extents } => {
@@ -244,7 +244,7 @@ impl Overlay {
     }
 
     /// Whether a record here places a chunk in the pack.
-    pub fn pack_in_use(&self, pack: u64) -> bool {
+    pub fn pack_in_use(&self, pack: PackId) -> bool {
         self.mentions.pack_in_use(pack)
     }
 

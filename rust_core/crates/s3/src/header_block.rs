@@ -7,7 +7,7 @@ use super::format::{
     format_content_length, format_content_range, format_decimal, format_etag, format_last_modified,
     format_unsatisfied_range,
 };
-use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
 
 /// Bytes of room that a new block has: the headers of most objects, and what every answer adds to them.
 const ROOM: usize = 512;
@@ -117,8 +117,8 @@ impl HeaderBlock {
     }
 
     /// What a checksum covers.
-    pub fn set_checksum_type(&mut self, checksum: &ObjectChecksum) {
-        self.push("x-amz-checksum-type", checksum.kind().name().as_bytes());
+    pub fn set_checksum_type(&mut self, kind: ChecksumType) {
+        self.push("x-amz-checksum-type", kind.name().as_bytes());
     }
 
     pub fn push_number(&mut self, name: &'static str, number: u64) {

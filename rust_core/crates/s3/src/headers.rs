@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::errors::S3Error;
 use super::header_block::HeaderBlock;
 use super::metadata::{USER_PREFIX, reflectable};
-use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
 use orcas_http::Query;
 
 /// The `response-*` parameters of the query, which replace stored headers in the response.
@@ -68,8 +68,9 @@ pub struct ObjectAnswer<'a> {
     pub overrides: &'a Overrides,
     /// First and last byte of a 206.
     pub range: Option<(u64, u64)>,
-    /// Set only if the client asked for it and it covers exactly what is sent, because SDKs verify the body with it.
-    pub checksum: Option<&'a ObjectChecksum>,
+    /// Set only if the client asked for it and it covers exactly what is sent, because SDKs verify the body with it. With
+    /// the type of the object's, also if it is of a part.
+    pub checksum: Option<(&'a ObjectChecksum, ChecksumType)>,
     /// Of a multipart object; S3 shows it when a part number was asked for.
     pub parts_count: Option<u16>,
 }
@@ -101,9 +102,9 @@ impl ObjectAnswer<'_> {
         for (name, value) in stored.user {
             block.push_prefixed(USER_PREFIX, name, value);
         }
-        if let Some(checksum) = self.checksum {
+        if let Some((checksum, kind)) = self.checksum {
             block.set_checksum(checksum);
-            block.set_checksum_type(checksum);
+            block.set_checksum_type(kind);
         }
         if let Some(count) = self.parts_count {
             block.push_number("x-amz-mp-parts-count", u64::from(count));
@@ -138,7 +139,7 @@ pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -
     if let Some(checksum) = checksum {
         block.set_checksum(checksum);
         if !of_part {
-            block.set_checksum_type(checksum);
+            block.set_checksum_type(checksum.kind());
         }
     }
     block
@@ -185,7 +186,8 @@ mod tests {
         let overrides = Overrides::parse(&query).unwrap();
         let checksum = ObjectChecksum::full(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789"));
         let mut answer = answer(stored, &overrides);
-        (answer.range, answer.checksum, answer.parts_count) = (Some((2, 4)), Some(&checksum), Some(3));
+        (answer.range, answer.checksum, answer.parts_count) =
+            (Some((2, 4)), Some((&checksum, checksum.kind())), Some(3));
         let all = lines(&answer.headers());
         for expected in [
             "content-length: 3",

@@ -249,8 +249,11 @@ mod tests {
             ("<ChecksumMD5>?</ChecksumMD5>", "MD5:?;"),
             ("<ChecksumSHA1>a</ChecksumSHA1><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>", "SHA1:a;CRC32:y/Q5Jg==;"),
         ] {
-            let expected =
-                S3Error::argument("Invalid Base64 or multiple checksums present in request", "Checksum", shown.as_bytes());
+            let expected = S3Error::argument(
+                "Invalid Base64 or multiple checksums present in request",
+                "Checksum",
+                shown.as_bytes(),
+            );
             assert_eq!(refused(checksums), expected);
         }
     }

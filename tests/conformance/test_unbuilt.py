@@ -85,7 +85,6 @@ def test_unknown_and_conflicting_sub_resources(wire: Wire, s3: Any, bucket: str,
         {"x-amz-storage-class": "GLACIER"},
         {"x-amz-website-redirect-location": "/x"},
         {"x-amz-write-offset-bytes": "5"},
-        {"x-amz-checksum-xxhash3": "AAAAAAAAAAA="},
     ],
 )
 def test_headers_whose_meaning_is_not_built(wire: Wire, s3: Any, bucket: str, headers: dict[str, str]) -> None:

@@ -5,7 +5,9 @@ use sha2::{Digest as _, Sha256, Sha512};
 use std::hash::Hasher as _;
 use twox_hash::{XxHash3_64, XxHash3_128, XxHash64};
 
-use super::{Checksum, ChecksumAlgorithm, DIGEST_LEN_MAX, Md5Hasher};
+use super::algorithm::ChecksumAlgorithm;
+use super::md5::Md5Hasher;
+use super::value::Checksum;
 
 /// The seed of the XXH functions in S3.
 const SEED: u64 = 0;
@@ -69,13 +71,13 @@ impl Hasher {
     pub fn finish(self) -> Checksum {
         match self.state {
             HashState::Crc(crc) => Checksum::from_number(self.algorithm, crc.finalize()),
-            HashState::Sha1(sha) => self.algorithm.checksum(&sha.finalize()),
-            HashState::Sha256(sha) => self.algorithm.checksum(&sha.finalize()),
-            HashState::Sha512(sha) => self.algorithm.checksum(&sha.finalize()),
-            HashState::Md5(md5) => self.algorithm.checksum(&md5.finish()),
+            HashState::Sha1(sha) => Checksum::of_digest(self.algorithm, &sha.finalize()),
+            HashState::Sha256(sha) => Checksum::of_digest(self.algorithm, &sha.finalize()),
+            HashState::Sha512(sha) => Checksum::of_digest(self.algorithm, &sha.finalize()),
+            HashState::Md5(md5) => Checksum::of_digest(self.algorithm, &md5.finish()),
             HashState::XxHash64(xx) => Checksum::from_number(self.algorithm, xx.finish()),
             HashState::XxHash3(xx) => Checksum::from_number(self.algorithm, xx.finish()),
-            HashState::XxHash128(xx) => self.algorithm.checksum(&xx.finish_128().to_be_bytes()),
+            HashState::XxHash128(xx) => Checksum::of_digest(self.algorithm, &xx.finish_128().to_be_bytes()),
         }
     }
 
@@ -88,21 +90,12 @@ impl Hasher {
         match algorithm {
             A::XxHash64 => Checksum::from_number(algorithm, XxHash64::oneshot(SEED, data)),
             A::XxHash3 => Checksum::from_number(algorithm, XxHash3_64::oneshot_with_seed(SEED, data)),
-            A::XxHash128 => algorithm.checksum(&XxHash3_128::oneshot_with_seed(SEED, data).to_be_bytes()),
+            A::XxHash128 => Checksum::of_digest(algorithm, &XxHash3_128::oneshot_with_seed(SEED, data).to_be_bytes()),
             A::Crc32 | A::Crc32c | A::Crc64Nvme | A::Sha1 | A::Sha256 | A::Sha512 | A::Md5 => {
                 let mut hasher = Self::new(algorithm);
                 hasher.update(data);
                 hasher.finish()
             }
         }
-    }
-}
-
-impl ChecksumAlgorithm {
-    /// `digest` is as long as those of the algorithm.
-    fn checksum(self, digest: &[u8]) -> Checksum {
-        let mut padded = [0; DIGEST_LEN_MAX];
-        padded[..digest.len()].copy_from_slice(digest);
-        Checksum { algorithm: self, digest: padded }
     }
 }

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_engine::{CompletionSink, Handle, Waiter};
-use orcas_record::{Bucket, BucketSettings, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, BucketSettings, ObjectHeaders};
 
 use crate::support::scatter;
 
@@ -22,6 +22,7 @@ pub fn bucket(handle: &Handle, name: &str) -> Arc<Bucket> {
         owner: Bytes::from_static(b"benchmark"),
         location: Bytes::new(),
         settings: BucketSettings::default(),
+        object_lock: false,
     };
     match handle.execute(create) {
         Ok(Outcome::Bucket(bucket)) => bucket,
@@ -43,6 +44,7 @@ pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: Bytes) -> Intent
             content_type: Some(Bytes::from_static(b"binary/octet-stream")),
             ..ObjectHeaders::default()
         },
+        attributes: Attributes::default(),
         body: handle.small_body(bucket, bytes),
     }))
 }

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{BucketId, BucketSettings, Fingerprint, ObjectHeaders, Sequence, UploadId};
+use orcas_record::{
+    Attributes, BucketId, BucketSettings, Fingerprint, ObjectHeaders, ObjectLock, Retention, Sequence, UploadId,
+    VersionId, Versioning,
+};
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
 #[derive(Clone, Debug)]
@@ -15,20 +18,25 @@ pub enum Intent {
         owner: Bytes,
         location: Bytes,
         settings: BucketSettings,
+        /// Object Lock, and with it versioning, is enabled from the beginning.
+        object_lock: bool,
     },
     DeleteBucket {
         bucket: BucketId,
     },
-    /// Replaces all settings of the bucket.
     UpdateBucket {
         bucket: BucketId,
-        settings: BucketSettings,
+        change: BucketChange,
     },
     PutObject(Box<PutObject>),
     DeleteObject {
         bucket: BucketId,
         key: Bytes,
+        /// `None` for the current version, which a bucket with versioning keeps behind a delete marker.
+        version: Option<VersionId>,
         precondition: Precondition,
+        /// Whether a retention in governance mode is bypassed.
+        bypass: bool,
     },
     /// Each entry is decided on its own, in order.
     DeleteObjects {
@@ -36,11 +44,13 @@ pub enum Intent {
         entries: Vec<DeleteEntry>,
     },
     CopyObject(Box<Copy>),
+    UpdateVersion(Box<UpdateVersion>),
     MoveObject(Box<Move>),
     CreateUpload {
         bucket: BucketId,
         key: Bytes,
         headers: ObjectHeaders,
+        attributes: Attributes,
         checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     },
     PutPart(Box<PutPart>),
@@ -51,6 +61,15 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
+}
+
+/// What an UpdateBucket changes. Everything else of the bucket stays as it is then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketChange {
+    /// Replaces all settings.
+    Settings(BucketSettings),
+    Versioning(Versioning),
+    ObjectLock(ObjectLock),
 }
 
 /// Stored bytes that a version or part will name.
@@ -117,27 +136,108 @@ pub struct PutObject {
     pub sha256: Option<[u8; 32]>,
     pub checksum: Option<Checksum>,
     pub headers: ObjectHeaders,
+    pub attributes: Attributes,
     pub body: Body,
 }
 
 #[derive(Clone, Debug)]
 pub struct DeleteEntry {
     pub key: Bytes,
+    /// As in [`Intent::DeleteObject`].
+    pub version: Option<VersionId>,
     pub precondition: Precondition,
+    /// As in [`Intent::DeleteObject`].
+    pub bypass: bool,
 }
 
 /// CopyObject: refers to the source's blobs and copies no bytes.
 #[derive(Clone, Debug)]
 pub struct Copy {
-    pub source: (BucketId, Bytes),
+    pub source: Source,
     pub source_conditions: SourceConditions,
     pub bucket: BucketId,
     pub key: Bytes,
     pub precondition: Precondition,
-    /// `Some` for the metadata directive REPLACE.
-    pub headers: Option<ObjectHeaders>,
+    pub headers: CopyHeaders,
+    pub attributes: CopyAttributes,
     /// A checksum computed for the copy, and the sequence of the source it was computed from.
     pub checksum: Option<(Sequence, Checksum)>,
+}
+
+/// Bucket, key and version of what is copied; the current version when none is named.
+pub type Source = (BucketId, Bytes, Option<VersionId>);
+
+/// The headers of a copy, by the metadata directive. Storage class and website redirect never come from the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyHeaders {
+    Keep { storage_class: Option<Bytes>, website_redirect: Option<Bytes> },
+    Replace(ObjectHeaders),
+}
+
+impl Default for CopyHeaders {
+    fn default() -> Self {
+        Self::Keep { storage_class: None, website_redirect: None }
+    }
+}
+
+impl CopyHeaders {
+    /// Whether the request asks for no change.
+    pub fn keeps_all(&self) -> bool {
+        matches!(self, Self::Keep { storage_class: None, website_redirect: None })
+    }
+
+    /// The headers of the copy of an object with headers `source`.
+    pub fn apply_to(&self, source: &ObjectHeaders) -> ObjectHeaders {
+        match self {
+            Self::Replace(headers) => headers.clone(),
+            Self::Keep { storage_class, website_redirect } => ObjectHeaders {
+                storage_class: storage_class.clone(),
+                website_redirect: website_redirect.clone(),
+                ..source.clone()
+            },
+        }
+    }
+}
+
+/// A change of the attributes of one version: of the current one if `version` is `None`.
+#[derive(Clone, Debug)]
+pub struct UpdateVersion {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub version: Option<VersionId>,
+    pub change: AttributeChange,
+}
+
+#[derive(Clone, Debug)]
+pub enum AttributeChange {
+    /// Replaces all tags.
+    Tags(Vec<(Bytes, Bytes)>),
+    /// Replaces the retention, or removes it. `bypass` as in [`Intent::DeleteObject`].
+    Retention {
+        retention: Option<Retention>,
+        bypass: bool,
+    },
+    LegalHold(bool),
+}
+
+/// The attributes of a copy. Retention and legal hold of the source do not go with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyAttributes {
+    /// `Some` for the tagging directive REPLACE.
+    pub tags: Option<Vec<(Bytes, Bytes)>>,
+    pub retention: Option<Retention>,
+    pub legal_hold: Option<bool>,
+}
+
+impl CopyAttributes {
+    /// The attributes of the copy of a version with the attributes `source`.
+    pub fn apply_to(&self, source: &Attributes) -> Attributes {
+        Attributes {
+            tags: self.tags.clone().unwrap_or_else(|| source.tags.clone()),
+            retention: self.retention,
+            legal_hold: self.legal_hold,
+        }
+    }
 }
 
 /// RenameObject and the move extension: metadata only, atomic, also across buckets.
@@ -169,7 +269,7 @@ pub struct PutPart {
 /// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.
 #[derive(Clone, Debug)]
 pub struct CopyPart {
-    pub source: (BucketId, Bytes),
+    pub source: Source,
     pub source_sequence: Sequence,
     pub source_conditions: SourceConditions,
     /// First and last byte, both included; the whole object when `None`.

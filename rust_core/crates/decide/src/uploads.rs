@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{Complete, CompletePart, CopyPart, PutPart};
@@ -14,23 +12,14 @@ use super::manifest::{Draft, slice};
 use super::objects::{check_precondition, source};
 use super::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal};
 use super::view::View;
+use super::{locks, versions};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{
-    BucketId, CompletedPart, Extent, ObjectHeaders, Part, Record, Upload, UploadId, Version, VersionId,
-};
+use orcas_record::{BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version};
 
-pub(super) fn create(
-    view: &dyn View,
-    context: &Context,
-    bucket: BucketId,
-    key: Bytes,
-    headers: ObjectHeaders,
-    checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-) -> Result<Decision, Failure> {
-    live_bucket(view, bucket)?;
-    let id = context.upload_id;
-    let upload = Upload { id, bucket, key, initiated_ms: context.now_ms, headers, checksum };
-    Ok(Decision { outcome: Outcome::Upload(id), records: vec![Record::CreateUpload(upload)] })
+pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
+    let bucket = live_bucket(view, upload.bucket)?;
+    locks::check_new(&bucket, &upload.attributes, context.now_ms)?;
+    Ok(Decision { outcome: Outcome::Upload(upload.id), records: vec![Record::CreateUpload(upload)] })
 }
 
 pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Result<Decision, Failure> {
@@ -56,7 +45,7 @@ pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> R
     let upload = open_upload(view, copy.bucket, &copy.key, copy.upload)?;
     // Computed for the copy, in the place of what a client would have declared.
     let checksum = part_checksum(&upload, copy.checksum, None)?;
-    let source = source(view, copy.source.0, &copy.source.1, &copy.source_conditions)?;
+    let source = source(view, &copy.source, &copy.source_conditions)?;
     if source.sequence != copy.source_sequence {
         return Err(Refusal::SourceChanged.into());
     }
@@ -93,6 +82,7 @@ fn put_part_record(mut draft: Draft, part: Part, shown: Option<Checksum>) -> Dec
         modified_ms: part.modified_ms,
         size: part.size,
         checksum: shown.map(ObjectChecksum::full),
+        version_id: None,
     };
     answer.sequence = draft.push(Record::PutPart(part));
     Decision { outcome: Outcome::Part(answer), records: draft.into_records() }
@@ -126,7 +116,7 @@ pub(super) fn abort(view: &dyn View, bucket: BucketId, key: &[u8], upload: Uploa
 }
 
 pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -> Result<Decision, Failure> {
-    live_bucket(view, complete.bucket)?;
+    let bucket = live_bucket(view, complete.bucket)?;
     let request = request_digest(&complete.parts);
     let upload = match open_upload(view, complete.bucket, &complete.key, complete.upload) {
         Ok(upload) => upload,
@@ -154,10 +144,13 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     let etag = Etag::multipart(chosen.iter().map(|part| &part.md5)).ok_or(Refusal::InvalidPartOrder)?;
     let mut draft = Draft::new(context.next_sequence);
     let manifests: Vec<&[Extent]> = chosen.iter().map(|part| &part.manifest[..]).collect();
+    let manifest = draft.gathered(&manifests)?;
+    let mut attributes = upload.attributes.clone();
+    locks::apply_default(&bucket, &mut attributes, context.now_ms);
     let version = Version {
         bucket: complete.bucket,
         key: complete.key,
-        version_id: VersionId::Null,
+        version_id: versions::new_id(&bucket, context, draft.next_sequence()),
         delete_marker: false,
         modified_ms: context.now_ms,
         size,
@@ -165,14 +158,21 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         sha256: None,
         checksum,
         headers: upload.headers.clone(),
+        attributes,
         parts: chosen
             .iter()
             .map(|part| CompletedPart { number: part.number, size: part.size, checksum: part.checksum })
             .collect(),
-        manifest: draft.gathered(&manifests)?,
+        manifest,
     };
-    let completed =
-        Completed { request, bucket: version.bucket, key: version.key.clone(), etag, checksum: version.checksum };
+    let completed = Completed {
+        request,
+        bucket: version.bucket,
+        key: version.key.clone(),
+        version_id: version.version_id,
+        etag,
+        checksum: version.checksum,
+    };
     draft.push(Record::CompleteUpload { upload: complete.upload, request, version });
     Ok(Decision { outcome: Outcome::Completed(completed), records: draft.into_records() })
 }

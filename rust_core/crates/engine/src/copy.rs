@@ -12,7 +12,7 @@ use super::handle::Handle;
 use super::reads::Found;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal,
+    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
     SourceConditions,
 };
 use orcas_record::{Bucket, BucketId, UploadId, Version};
@@ -26,7 +26,7 @@ const SMALL_MAX: u64 = 64 * 1024;
 /// UploadPartCopy as the client asked for it.
 #[derive(Clone, Debug)]
 pub struct CopyPartRequest {
-    pub source: (BucketId, Bytes),
+    pub source: Source,
     pub source_conditions: SourceConditions,
     /// First and last byte, both included.
     pub range: Option<(u64, u64)>,
@@ -96,8 +96,12 @@ impl Handle {
         })
     }
 
-    fn source(&self, (bucket, key): &(BucketId, Bytes)) -> Result<Found, Failure> {
-        Ok(self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?)
+    fn source(&self, (bucket, key, version): &Source) -> Result<Found, Failure> {
+        let found = match version {
+            None => self.object(*bucket, key)?,
+            Some(id) => self.version(*bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
+        };
+        Ok(found.ok_or(Refusal::NoSuchKey)?)
     }
 
     /// The destination, if it exists and has another owner than the source.
@@ -126,7 +130,8 @@ impl Handle {
             md5: again.md5,
             sha256: version.sha256,
             checksum: Some(again.checksum),
-            headers: copy.headers.clone().unwrap_or_else(|| version.headers.clone()),
+            headers: copy.headers.apply_to(&version.headers),
+            attributes: copy.attributes.apply_to(&version.attributes),
             body: again.body,
         })))
     }
@@ -159,7 +164,7 @@ impl Handle {
         })))
     }
 
-    fn still_stands(&self, place: &(BucketId, Bytes), source: &Found) -> Result<(), Failure> {
+    fn still_stands(&self, place: &Source, source: &Found) -> Result<(), Failure> {
         if self.source(place)?.object.sequence == source.object.sequence {
             Ok(())
         } else {

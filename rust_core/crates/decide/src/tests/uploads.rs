@@ -2,22 +2,23 @@
 
 use super::*;
 
-struct Multipart {
-    state: State,
-    upload: UploadId,
-    named: Vec<CompletePart>,
+pub struct Multipart {
+    pub state: State,
+    pub upload: UploadId,
+    pub named: Vec<CompletePart>,
 }
 
 impl Multipart {
-    fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
+    pub fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
         let mut state = State::with_bucket();
         let headers = ObjectHeaders::default();
-        let create = Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, checksum };
+        let create =
+            Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, attributes: Default::default(), checksum };
         let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
         Self { state, upload, named: Vec::new() }
     }
 
-    fn part(&mut self, number: u16, size: u64, checksum: Option<Checksum>) -> Result<Outcome, Failure> {
+    pub fn part(&mut self, number: u16, size: u64, checksum: Option<Checksum>) -> Result<Outcome, Failure> {
         self.part_with(number, size, checksum, None)
     }
 
@@ -37,7 +38,7 @@ impl Multipart {
         answer
     }
 
-    fn complete(&mut self, parts: Vec<CompletePart>, checksum: Option<ObjectChecksum>) -> Result<Outcome, Failure> {
+    pub fn complete(&mut self, parts: Vec<CompletePart>, checksum: Option<ObjectChecksum>) -> Result<Outcome, Failure> {
         let complete = Complete { checksum, ..self.request(parts) };
         self.state.run(Intent::CompleteUpload(Box::new(complete)))
     }

@@ -4,10 +4,11 @@ use bytes::Bytes;
 
 use super::steps::{CHUNK, Steps};
 use super::support::noise;
+use crate::buckets::BucketTable;
 use crate::overlay::Overlay;
 use crate::view::SequencerView;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{Body, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};
+use orcas_decide::{Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};
 use orcas_record::{BucketSettings, Chunking, HEAD_LENGTH, Record, RefLevel, Sequence};
 
 fn places(body: &Body) -> Vec<ChunkPlace> {
@@ -213,7 +214,7 @@ fn condemned_content_is_stored_anew() {
             }
             if in_overlay {
                 let record = Record::CondemnBlobs { blobs: vec![blob] };
-                steps.shared().overlay.write().insert(Sequence::MAX, &record);
+                steps.shared().overlay.write().insert(Sequence::MAX, &record, &BucketTable::default());
             } else {
                 assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes), blob));
             }
@@ -240,7 +241,7 @@ fn what_this_batch_condemns_is_not_found_in_it() {
             SequencerView { shared, pending, buckets: &buckets }.shared_blob(&fingerprint, 1_000, None).unwrap()
         };
         assert_eq!(found(&pending), Some(blob));
-        pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] });
+        pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] }, &BucketTable::default());
         assert_eq!(found(&pending), None);
         drop(buckets);
         steps.apply();
@@ -390,7 +391,7 @@ fn a_bucket_can_change_what_it_shares() {
     let bytes = noise(1_000, 1);
     let blob = steps.put(&bucket, "a", &bytes);
     let settings = BucketSettings { ref_level: Some(RefLevel::Off), ..BucketSettings::default() };
-    let update = Intent::UpdateBucket { bucket: bucket.id, settings };
+    let update = Intent::UpdateBucket { bucket: bucket.id, change: BucketChange::Settings(settings) };
     let Ok(Outcome::Bucket(updated)) = steps.run(update.clone()) else { panic!("not updated") };
     assert_eq!((updated.id, &updated.name, updated.created_ms), (bucket.id, &bucket.name, bucket.created_ms));
     for _ in 0..2 {

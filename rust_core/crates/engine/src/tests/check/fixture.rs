@@ -256,6 +256,7 @@ fn foreign_bucket(store: &Store) -> Arc<Bucket> {
         owner: Bytes::from_static(b"somebody else"),
         location: Bytes::new(),
         settings: BucketSettings::default(),
+        object_lock: false,
     };
     match store.handle().execute(create) {
         Ok(Outcome::Bucket(bucket)) => bucket,
@@ -266,12 +267,13 @@ fn foreign_bucket(store: &Store) -> Arc<Bucket> {
 fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
     let key = |key: &str| Bytes::copy_from_slice(key.as_bytes());
     let copy = Copy {
-        source: (from.0.id, key(from.1)),
+        source: (from.0.id, key(from.1), None),
         source_conditions: Default::default(),
         bucket: to.0.id,
         key: key(to.1),
         precondition: Precondition::default(),
-        headers: None,
+        headers: Default::default(),
+        attributes: Default::default(),
         checksum: None,
     };
     store.handle().copy_object(&CopyRequest { copy, algorithm: None }).unwrap();

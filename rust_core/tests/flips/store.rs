@@ -446,6 +446,7 @@ impl Builder {
             size: bytes.len() as u64,
             md5,
             checksum: None,
+            computed: None,
             body: self.body(bucket, bytes),
         })));
         CompletePart { number, md5, checksum: None }

@@ -259,7 +259,10 @@ pub struct PutPart {
     pub number: u16,
     pub size: u64,
     pub md5: [u8; 16],
+    /// The one that the client declared.
     pub checksum: Option<Checksum>,
+    /// One that the server computed in the algorithm of the upload.
+    pub computed: Option<Checksum>,
     pub body: Body,
 }
 
@@ -293,7 +296,7 @@ pub struct Complete {
     pub key: Bytes,
     pub upload: UploadId,
     pub parts: Vec<CompletePart>,
-    /// Checksum of the whole object as the client expects it.
+    /// Checksum of the whole object as the client expects it. Without parts if the client does not state their number.
     pub checksum: Option<ObjectChecksum>,
     /// The type that the client says the upload's checksum has.
     pub checksum_type: Option<ChecksumType>,

@@ -13,6 +13,7 @@ use super::body_plan::BodyPlan;
 use super::budget::Permit;
 use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
+use super::part_checksums::PartOf;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::reply::{Completion, Event, Pending, Reply};
@@ -76,6 +77,11 @@ pub trait Upload {
 
     /// `size` in bytes.
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent;
+
+    /// The multipart upload that the body belongs to.
+    fn part_of(&self) -> Option<PartOf> {
+        None
+    }
 }
 
 /// The error for an outcome that belongs to another operation than the one submitted.
@@ -183,6 +189,19 @@ impl<O: Operation> Call<O> {
         let (content, digests) = declared.verify(body, &self.lane.buffers)?;
         O::take(self, content, &digests, slot)
     }
+
+    /// The same for a body that may be a part of an upload. May block.
+    fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
+        let part = self.part_of();
+        match part.map(|part| part.algorithm(&self.lane.engine)).transpose()?.flatten() {
+            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, slot),
+            None => self.take(declared, body, slot),
+        }
+    }
+
+    fn part_of(&self) -> Option<PartOf> {
+        self.input.upload().and_then(Upload::part_of)
+    }
 }
 
 impl<O: Operation> Request for Call<O> {
@@ -220,7 +239,8 @@ impl<O: Operation> Request for Call<O> {
     fn open_body(&self, host: &str) -> Option<UploadStream> {
         let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
         let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
-        let consumer = StoreBody::new(engine.clone(), Arc::clone(upload.bucket()), declared, Arc::clone(prefixes));
+        let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
+        let consumer = StoreBody::new(engine.clone(), bucket, declared, part, Arc::clone(prefixes));
         let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
         Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
     }
@@ -229,11 +249,11 @@ impl<O: Operation> Request for Call<O> {
         let step = match &self.body {
             BodyPlan::Whole(declared) => {
                 let body = self.lane.buffers.copy(body);
-                if body.len() <= INLINE_HASH_MAX {
+                if body.len() <= INLINE_HASH_MAX && self.part_of().is_none() {
                     self.take(declared, body, slot)
                 } else {
                     Ok(self.on_worker(slot, move |call| match &call.body {
-                        BodyPlan::Whole(declared) => call.take(declared, body, slot),
+                        BodyPlan::Whole(declared) => call.take_part(declared, body, slot),
                         BodyPlan::None | BodyPlan::Stream(_) => O::begin(call, slot),
                     }))
                 }

@@ -18,7 +18,7 @@ fn version_id() -> impl Strategy<Value = VersionId> {
 }
 
 fn checksum() -> impl Strategy<Value = Option<Checksum>> {
-    let digest = (select(ChecksumAlgorithm::ALL.to_vec()), any::<[u8; 32]>());
+    let digest = (select(ChecksumAlgorithm::ALL.to_vec()), vec(any::<u8>(), 64));
     let checksum = digest.prop_filter_map("a digest of another length", |(algorithm, bytes)| {
         Checksum::from_bytes(algorithm, &bytes[..algorithm.digest_len()])
     });

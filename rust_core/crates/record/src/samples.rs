@@ -22,7 +22,7 @@ fn text(bytes: &'static str) -> Bytes {
 }
 
 fn algorithms() -> Vec<ChecksumAlgorithm> {
-    every!(ChecksumAlgorithm: Crc32, Crc32c, Crc64Nvme, Sha1, Sha256)
+    every!(ChecksumAlgorithm: Crc32, Crc32c, Crc64Nvme, Sha1, Sha256, Sha512, Md5, XxHash64, XxHash3, XxHash128)
 }
 
 fn checksums() -> impl Iterator<Item = Option<Checksum>> {

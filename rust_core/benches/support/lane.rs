@@ -1,7 +1,6 @@
 //! A lane without Python and without sockets: signed requests, carried out as a server does, over a store on the disk.
 //! The seam between the benchmarks and the request path.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,9 +8,7 @@ use std::time::Duration;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::stream::Flow;
-use orcas_gateway::{
-    AccessKey, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody,
-};
+use orcas_gateway::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
 use orcas_sigv4::{Credential, Signer};
@@ -66,9 +63,9 @@ impl Server {
             explains: false,
             salvage: false,
         };
-        let key = AccessKey { credential: credential(), owner: OWNER.into() };
-        let keys = HashMap::from([(ACCESS_KEY.to_owned(), key)]);
-        let lane = Lane::new(engine.handle(), options, Identities { keys, root: OWNER.into() }).expect("a lane");
+        let secret = String::from_utf8(SECRET.to_vec()).expect("text");
+        let identities = Identities::new([(ACCESS_KEY.to_owned(), secret, OWNER.to_owned())], OWNER.into());
+        let lane = Lane::new(engine.handle(), options, identities).expect("a lane");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
         Self { lane, engine: Some(engine), signer }
     }

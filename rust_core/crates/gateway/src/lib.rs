@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod accept;
+mod authorize;
 mod body_md5;
 mod body_plan;
 pub mod budget;
@@ -15,6 +16,7 @@ pub mod completions;
 mod conditions;
 mod describe;
 pub mod download;
+pub mod identities;
 mod incoming;
 pub mod intake;
 pub mod lane;
@@ -40,7 +42,8 @@ pub mod worker_group;
 
 pub use body_plan::BodyPlan;
 pub use describe::Description;
-pub use lane::{AccessKey, Identities, Lane, LaneOptions};
+pub use identities::{Identities, Principal};
+pub use lane::{Lane, LaneOptions};
 pub use reply::{Completion, Event, Reply};
 pub use request::Request;
 pub use response::{ErrorNote, Response, ResponseBody};

@@ -15,6 +15,7 @@ pub mod header_block;
 pub mod headers;
 pub mod metadata;
 pub mod operations;
+pub mod permissions;
 /// What the benchmarks measure against, so that tests hold the product to the same.
 #[cfg(test)]
 #[path = "../../../benches/support/plain.rs"]

@@ -175,6 +175,11 @@ impl CopySource {
         Ok(Self { bucket: checked_bucket(bucket.to_vec())?, key: checked_key(key.to_vec())? })
     }
 
+    /// Whether a header that `parse` accepts names a version.
+    pub fn names_version(value: &[u8]) -> bool {
+        memchr::memmem::rfind(value, b"?versionId=").is_some()
+    }
+
     /// Reads `[/][bucket/]key` of `x-amz-rename-source`: a rename stays within `bucket`, and the header holds the
     /// key alone, optionally after a slash.
     pub fn parse_rename(bucket: &str, value: &[u8]) -> Result<Self, S3Error> {

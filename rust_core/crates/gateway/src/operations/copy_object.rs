@@ -39,7 +39,7 @@ impl Operation for CopyObject {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let sent = reading.headers();
-        let source = Source::named_by("x-amz-copy-source", reading)?;
+        let source = Source::of_copy(reading)?;
         let headers = match MetadataDirective::parse(sent)? {
             MetadataDirective::Replace => Some(stored(Sent::parse(sent)?)),
             MetadataDirective::Copy => None,

@@ -59,7 +59,7 @@ impl Operation for InstantUpload {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        let upload = Self::read(reading.headers(), &reading.caller, bucket, key)?;
+        let upload = Self::read(reading.headers(), &reading.principal.owner, bucket, key)?;
         reading.check_early(&upload.condition, &upload.bucket, &upload.key)?;
         Ok(upload)
     }

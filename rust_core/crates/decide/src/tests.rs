@@ -44,6 +44,12 @@ impl View for State {
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         Ok(self.objects.get(&(bucket, Bytes::copy_from_slice(key))).cloned())
     }
+    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+        Ok(self.object(bucket, key)?.filter(|object| object.version.version_id == id))
+    }
+    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        self.object(bucket, key)
+    }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
     }
@@ -70,7 +76,8 @@ impl State {
 
     fn run(&mut self, intent: Intent) -> Result<Outcome, Failure> {
         let upload_id = UploadId([self.sequence as u8; 16]);
-        let context = Context { now_ms: 1_700_000_000_000, next_sequence: self.sequence + 1, upload_id };
+        let context =
+            Context { now_ms: 1_700_000_000_000, next_sequence: self.sequence + 1, upload_id, version_key: [7; 32] };
         let decision = decide(self, &context, intent)?;
         for record in decision.records {
             self.sequence += 1;
@@ -104,9 +111,9 @@ impl State {
             Record::AbortUpload { upload } => drop(self.uploads.remove(&upload)),
             Record::CompleteUpload { upload, request, version } => {
                 self.uploads.remove(&upload);
-                let (bucket, key, etag, checksum) =
-                    (version.bucket, version.key.clone(), version.etag, version.checksum);
-                self.completed.insert(upload, Completed { request, bucket, key, etag, checksum });
+                let (bucket, key, version_id) = (version.bucket, version.key.clone(), version.version_id);
+                let (etag, checksum) = (version.etag, version.checksum);
+                self.completed.insert(upload, Completed { request, bucket, key, version_id, etag, checksum });
                 self.put(version);
             }
             // What decisions never ask about.
@@ -147,6 +154,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         sha256: None,
         checksum: None,
         headers: ObjectHeaders::default(),
+        attributes: Default::default(),
         body: Body::Chunks(chunks.collect()),
     }))
 }
@@ -195,7 +203,8 @@ fn deletes_of_many_are_decided_one_by_one() {
     let mut state = State::with_bucket();
     state.run(put("a", 1)).unwrap();
     state.run(put("b", 2)).unwrap();
-    let entry = |key: &'static str, precondition| DeleteEntry { key: key.into(), precondition };
+    let entry =
+        |key: &'static str, precondition| DeleteEntry { key: key.into(), precondition, version: None, bypass: false };
     let entries = vec![
         entry("a", Precondition::default()),
         entry("a", Precondition::default()),
@@ -213,12 +222,13 @@ fn deletes_of_many_are_decided_one_by_one() {
 
 fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) -> Intent {
     Intent::CopyObject(Box::new(Copy {
-        source: (BUCKET, from.into()),
+        source: (BUCKET, from.into(), None),
         source_conditions: SourceConditions::default(),
         bucket: BUCKET,
         key: to.into(),
         precondition: Precondition::default(),
         headers,
+        attributes: Default::default(),
         checksum: None,
     }))
 }
@@ -270,7 +280,8 @@ impl Multipart {
     fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
         let mut state = State::with_bucket();
         let headers = ObjectHeaders::default();
-        let create = Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, checksum };
+        let create =
+            Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, attributes: Default::default(), checksum };
         let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
         Self { state, upload, named: Vec::new() }
     }
@@ -481,8 +492,8 @@ fn settings_of_a_bucket_are_replaced_and_nothing_else() {
     let mut state = State::with_bucket();
     let before = state.bucket(BUCKET).unwrap();
     let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
-    state.run(Intent::UpdateBucket { bucket: BUCKET, settings }).unwrap();
+    state.run(Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Settings(settings) }).unwrap();
     assert_eq!(*state.bucket(BUCKET).unwrap(), Bucket { settings, ..Bucket::clone(&before) });
-    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), settings });
+    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), change: BucketChange::Settings(settings) });
     assert_eq!(refused(gone), Refusal::NoSuchBucket);
 }

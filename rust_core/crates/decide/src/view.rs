@@ -5,15 +5,21 @@ use std::sync::Arc;
 
 use super::outcome::Completed;
 use orcas_base::error::Result;
-use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
+use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId, VersionId};
 
 /// The state that a decision rests on: everything sequenced so far.
 pub trait View {
     fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>>;
     fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>>;
     fn bucket_count(&self) -> usize;
+    /// Whether no version of any kind is left in it, delete markers included.
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
+    /// The current version; `None` when there is none or it is a delete marker.
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    /// The version with this id, current or not, also a delete marker.
+    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
+    /// The newest version, also when it is a delete marker.
+    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
     /// known: a hint that may save a lookup.

@@ -11,12 +11,12 @@ use orcas_gateway::stream::Flow;
 use orcas_gateway::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
-use orcas_sigv4::{Credential, Signer};
+use orcas_sigv4::Signer;
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 pub const HOST: &str = "localhost:9000";
 const ACCESS_KEY: &str = "ROOT";
-const SECRET: &[u8] = b"secret";
+pub const SECRET: &[u8] = b"secret";
 /// What a server hands over of a large body at a time when it keeps up with its sender.
 const RECEIVED: usize = 64 * 1024;
 
@@ -179,9 +179,4 @@ impl Drop for Server {
         self.lane.close();
         drop(self.engine.take());
     }
-}
-
-/// What `ACCESS_KEY` signs with.
-pub fn credential() -> Credential {
-    Credential { secret: SECRET.into(), generation: 0 }
 }

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_engine::{CompletionSink, Handle, Waiter};
-use orcas_record::{Attributes, Bucket, BucketSettings, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, BucketSettings, Cause, ObjectHeaders};
 
 use crate::support::scatter;
 
@@ -89,7 +89,7 @@ impl Pump {
             self.in_flight -= 1 + self.done.try_iter().count();
         }
         self.in_flight += 1;
-        handle.submit(intent, Waiter::new(Arc::clone(&self.sink), 0));
+        handle.submit(intent, Cause::Engine, Waiter::new(Arc::clone(&self.sink), 0));
     }
 
     pub fn finish(&mut self) {

@@ -15,7 +15,7 @@ use orcas_decide::{
     self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
     SourceConditions,
 };
-use orcas_record::{Attributes, Bucket, BucketId, UploadId};
+use orcas_record::{Attributes, Bucket, BucketId, Cause, UploadId};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -42,6 +42,7 @@ pub struct CopyRequest {
     pub copy: Copy,
     /// The algorithm the copy's checksum shall have.
     pub algorithm: Option<ChecksumAlgorithm>,
+    pub cause: Cause,
 }
 
 impl Handle {
@@ -96,7 +97,7 @@ impl Handle {
                     }
                 });
             }
-            self.execute(Intent::CopyObject(Box::new(copy)))
+            self.execute_for(request.cause, Intent::CopyObject(Box::new(copy)))
         })
     }
 
@@ -121,22 +122,25 @@ impl Handle {
         let last = version.size.saturating_sub(1);
         let again = self.store_again(bucket, &source, (0, last), request.algorithm.or(of_source))?;
         self.still_stands(&copy.source, &source)?;
-        self.execute(Intent::PutObject(Box::new(PutObject {
-            bucket: copy.bucket,
-            key: copy.key.clone(),
-            precondition: copy.precondition.clone(),
-            size: version.size,
-            md5: again.md5,
-            sha256: version.sha256,
-            checksum: again.checksum,
-            headers: copy.headers.clone().unwrap_or_else(|| version.headers.clone()),
-            attributes: Attributes {
-                tags: copy.attributes.tags.clone().unwrap_or_else(|| version.attributes.tags.clone()),
-                retention: copy.attributes.retention,
-                legal_hold: copy.attributes.legal_hold,
-            },
-            body: again.body,
-        })))
+        self.execute_for(
+            request.cause,
+            Intent::PutObject(Box::new(PutObject {
+                bucket: copy.bucket,
+                key: copy.key.clone(),
+                precondition: copy.precondition.clone(),
+                size: version.size,
+                md5: again.md5,
+                sha256: version.sha256,
+                checksum: again.checksum,
+                headers: copy.headers.clone().unwrap_or_else(|| version.headers.clone()),
+                attributes: Attributes {
+                    tags: copy.attributes.tags.clone().unwrap_or_else(|| version.attributes.tags.clone()),
+                    retention: copy.attributes.retention,
+                    legal_hold: copy.attributes.legal_hold,
+                },
+                body: again.body,
+            })),
+        )
     }
 
     fn copy_part_across(

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use orcas_http::parse_hex;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Credential;
 
@@ -13,11 +14,18 @@ use orcas_sigv4::Credential;
 pub struct Principal {
     /// The identity: 64 hexadecimal digits. Empty without a signature.
     pub owner: String,
+    /// The same as bytes, as the log has it. Zeros without a signature.
+    pub id: [u8; 32],
     /// The access key that signed. Empty without a signature.
     pub access_key: String,
 }
 
 impl Principal {
+    fn new(owner: String, access_key: String) -> Self {
+        let id = parse_hex(owner.as_bytes()).unwrap_or_default();
+        Self { owner, id, access_key }
+    }
+
     /// Whether the request has no signature.
     pub fn is_anonymous(&self) -> bool {
         self.access_key.is_empty()
@@ -73,10 +81,10 @@ impl Identities {
     pub fn new(keys: impl IntoIterator<Item = (String, String, String)>, root: String) -> Self {
         let key = |(access_key, secret, owner): (String, String, String)| {
             let credential = Credential { secret: secret.into_bytes().into(), generation: 0 };
-            let principal = Arc::new(Principal { owner, access_key: access_key.clone() });
+            let principal = Arc::new(Principal::new(owner, access_key.clone()));
             (access_key, AccessKey { credential, principal })
         };
-        let anonymous = Arc::new(Principal { owner: String::new(), access_key: String::new() });
+        let anonymous = Arc::new(Principal::new(String::new(), String::new()));
         Self { keys: keys.into_iter().map(key).collect(), root, anonymous, generation: 0 }
     }
 
@@ -166,6 +174,13 @@ mod tests {
             assert_eq!(refused.message, expected);
             assert_eq!(decide(""), Err(ErrorCode::AccessDenied.into()));
         }
+    }
+
+    #[test]
+    fn a_principal_knows_its_identity_as_bytes() {
+        let identities = Identities::new([key("A", "a", &"0aff".repeat(16))], "root".into());
+        let ids = ["A", ""].map(|access_key| identities.principal(access_key).unwrap().id);
+        assert_eq!(ids, [[10, 255].repeat(16).try_into().unwrap(), [0; 32]]);
     }
 
     #[test]

@@ -81,6 +81,6 @@ impl Call<CopyObject> {
             attributes: Default::default(),
             checksum: None,
         };
-        Ok(self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm })?)
+        Ok(self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm, cause: self.cause() })?)
     }
 }

@@ -220,7 +220,7 @@ impl Call<InstantUpload> {
                 Err(_) if !self.stands(&source.object)? => continue,
                 Err(problem) => return Err(problem),
             }
-            match lane.engine.execute(upload.copy(&source.object)) {
+            match lane.engine.execute_for(self.cause(), upload.copy(&source.object)) {
                 Err(Failure::Refused(Refusal::SourceChanged)) => {}
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchBucket))

@@ -160,3 +160,38 @@ fn a_refusal_names_the_action_and_the_resource() {
         assert!(message.starts_with(&expected), "{message}");
     }
 }
+
+/// The log has the bytes of a cause one after the other, so they can be found in its files.
+#[test]
+fn the_log_says_which_request_caused_a_change() {
+    use orcas_s3::Operation;
+    let fixture = Fixture::new();
+    let copy = [("x-amz-copy-source", "bucket/a")];
+    let shift = [("x-amz-move-source", "bucket/b")];
+    let document = b"<Delete><Object><Key>a</Key></Object></Delete>";
+    let md5 = base64_encode(&Md5Hasher::digest(document));
+    let vouched = [("content-md5", md5.as_str())];
+    let mut causes = Vec::new();
+    for (operation, method, target, headers, body) in [
+        (Operation::CreateBucket, "PUT", "/bucket", &[][..], &b""[..]),
+        (Operation::PutObject, "PUT", "/bucket/a", &[], b"content"),
+        (Operation::CopyObject, "PUT", "/bucket/b", &copy, b""),
+        (Operation::MoveObject, "PUT", "/bucket/c", &shift, b""),
+        (Operation::DeleteObjects, "POST", "/bucket?delete", &vouched, document),
+        (Operation::DeleteObject, "DELETE", "/bucket/c", &[], b""),
+        (Operation::DeleteBucket, "DELETE", "/bucket", &[], b""),
+    ] {
+        let answer = fixture.call(method, target, headers, body);
+        assert!(answer.status < 300, "{method} {target}: {}", code(&answer));
+        let request = u64::from_str_radix(header(&answer, "x-amz-request-id").unwrap(), 16).unwrap();
+        let owner: [u8; 32] = orcas_http::parse_hex(OWNER.as_bytes()).unwrap();
+        causes.push([&[operation.code().get()][..], &request.to_le_bytes(), &owner].concat());
+    }
+    fixture.reopened(|data| {
+        let files = std::fs::read_dir(data.join("log")).unwrap();
+        let log: Vec<u8> = files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
+        for cause in &causes {
+            assert_eq!(memchr::memmem::find_iter(&log, cause).count(), 1, "operation {}", cause[0]);
+        }
+    });
+}

@@ -35,6 +35,11 @@ impl Draft {
         Self { next, records: Vec::with_capacity(2), chunks: HashMap::new() }
     }
 
+    /// What the next record gets.
+    pub fn next_sequence(&self) -> Sequence {
+        self.next
+    }
+
     pub fn push(&mut self, record: Record) -> Sequence {
         let sequence = self.next;
         self.next += 1;

@@ -39,7 +39,7 @@ pub(super) struct Committer {
     log: Log,
     /// End of the last batch that a sync covered.
     durable: LogPosition,
-    next_sequence: Sequence,
+    pub(super) next_sequence: Sequence,
     /// Decided, not appended. Several rounds long in `buffered` mode.
     batch: Batch,
     records: Vec<Arc<Sequenced>>,
@@ -53,8 +53,8 @@ pub(super) struct Committer {
     /// Something was acknowledged that no sync has covered (`interval`, `buffered`, `unsafe-none`).
     promised: bool,
     /// Decided, not published.
-    pending: Overlay,
-    buckets: Arc<BucketTable>,
+    pub(super) pending: Overlay,
+    pub(super) buckets: Arc<BucketTable>,
     /// Packs whose birth is decided but not durable.
     births: Vec<u64>,
     /// Ids given to uploads since the store was opened.
@@ -272,7 +272,7 @@ impl Committer {
         unborn
     }
 
-    fn push_all(&mut self, births: Vec<u64>, records: Vec<Record>, cause: &Cause) {
+    pub(super) fn push_all(&mut self, births: Vec<u64>, records: Vec<Record>, cause: &Cause) {
         for pack in births {
             self.births.push(pack);
             self.push(Record::CreatePack { pack }, &Cause::Engine);
@@ -311,7 +311,7 @@ impl Committer {
         if BucketTable::concerns(&record) {
             Arc::make_mut(&mut self.buckets).apply(&record);
         }
-        self.pending.insert(sequence, &record);
+        self.pending.insert(sequence, &record, &self.buckets);
         let sequenced = Arc::new(Sequenced { sequence, kind, record, payload, frame });
         self.records.push(Arc::clone(&sequenced));
         self.fresh.push(sequenced);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::cache::LocatedObject;
+use super::chain::{Chain, Changes, Current};
 use super::epochs::EpochPin;
 use super::handle::Handle;
 use super::overlay::{BlobPlace, Overlay};
@@ -26,7 +27,7 @@ pub struct Found {
 }
 
 impl Found {
-    fn of(located: LocatedObject, pin: EpochPin) -> Self {
+    pub(super) fn of(located: LocatedObject, pin: EpochPin) -> Self {
         Self { object: located.object, place: located.place, pin }
     }
 
@@ -37,14 +38,14 @@ impl Found {
 }
 
 /// The blob that holds all of a small object's content.
-fn single_blob(version: &Version) -> Option<Sequence> {
+pub(super) fn single_blob(version: &Version) -> Option<Sequence> {
     match version.manifest.as_slice() {
         [Extent::Blob { blob, .. }] => Some(*blob),
         _ => None,
     }
 }
 
-fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> LocatedObject {
+pub(super) fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> LocatedObject {
     let place = single_blob(&object.version).and_then(|blob| overlay.blob(blob)).cloned();
     LocatedObject { object: Arc::clone(object), place }
 }
@@ -55,8 +56,11 @@ impl EngineState {
         let pin = self.epochs.pin();
         {
             let overlay = self.overlay.try_read()?;
-            if let Some(change) = overlay.object(bucket, key) {
-                return Some(change.value.as_ref().map(|object| Found::of(in_overlay(&overlay, object), pin)));
+            match overlay.chain(bucket, key).map(Chain::current) {
+                Some(Current::Object(object)) => return Some(Some(Found::of(in_overlay(&overlay, object), pin))),
+                Some(Current::None) => return Some(None),
+                Some(Current::Below) => return None,
+                None => {}
             }
         }
         self.cache.get(bucket, key).ok().map(|located| Some(Found::of(located, pin)))
@@ -74,8 +78,15 @@ impl EngineState {
         let cached = self.cache.get(bucket, key);
         {
             let overlay = self.overlay.read();
-            if let Some(change) = overlay.object(bucket, key) {
-                return Ok(change.value.as_ref().map(|object| in_overlay(&overlay, object)));
+            match overlay.chain(bucket, key).map(Chain::current) {
+                Some(Current::Object(object)) => return Ok(Some(in_overlay(&overlay, object))),
+                Some(Current::None) => return Ok(None),
+                Some(Current::Below) => {
+                    drop(overlay);
+                    let newest = self.newest_below(bucket, key, Changes::default())?;
+                    return Ok(newest.filter(|located| !located.object.version.delete_marker));
+                }
+                None => {}
             }
         }
         let ticket = match cached {

@@ -6,7 +6,7 @@ use super::problem::Problem;
 use orcas_http::{Headers, Query};
 use orcas_s3::permissions::Subject;
 use orcas_s3::target::CopySource;
-use orcas_s3::{Operation, S3Error, Target};
+use orcas_s3::{Operation, Target};
 
 /// What a request asks for.
 pub struct Asked<'a> {
@@ -38,8 +38,8 @@ pub fn authorize(
                 if source.is_none() {
                     source = Some(asked.source()?);
                 }
-                let CopySource { bucket, key } = source.as_ref().ok_or_else(misrouted)?;
-                (Resource::Object { bucket, key }, CopySource::names_version(asked.source_header().1))
+                let CopySource { bucket, key, version } = source.as_ref().ok_or_else(misrouted)?;
+                (Resource::Object { bucket, key }, version.is_some())
             }
         };
         identities.decide(principal, permission.action(versioned), resource)?;
@@ -52,19 +52,15 @@ impl<'a> Asked<'a> {
         self.target.bucket().ok_or_else(misrouted)
     }
 
-    /// The header that names the source, and its value.
-    fn source_header(&self) -> (&'static str, &'a [u8]) {
-        let name = match self.operation {
+    /// The object that a header names.
+    fn source(&self) -> Result<CopySource, Problem> {
+        let header = match self.operation {
             Operation::MoveObject => "x-amz-move-source",
             Operation::RenameObject => "x-amz-rename-source",
             _ => "x-amz-copy-source",
         };
-        (name, self.headers.get(name).unwrap_or_default())
-    }
-
-    fn source(&self) -> Result<CopySource, Problem> {
-        let (header, value) = self.source_header();
-        let source: Result<CopySource, S3Error> = match self.operation {
+        let value = self.headers.get(header).unwrap_or_default();
+        let source = match self.operation {
             Operation::RenameObject => CopySource::parse_rename(self.bucket()?, value),
             _ => CopySource::parse(header, value),
         };

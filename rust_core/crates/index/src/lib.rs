@@ -22,6 +22,7 @@ mod dump;
 mod error;
 mod frames;
 mod heads;
+mod history;
 mod id_map;
 mod index;
 mod layout;
@@ -50,6 +51,7 @@ pub use counters::Totals;
 #[cfg(any(test, feature = "testing"))]
 pub use frames::full_disk;
 pub use heads::HeadRow;
+pub use history::{VersionFrom, VersionRow};
 pub use index::Index;
 pub use layout::PAGE_BYTES;
 pub use options::IndexOptions;

@@ -13,12 +13,13 @@ use super::columns::stored_int;
 use super::counters::Totals;
 use super::error::{self, failure};
 use super::heads::HeadRow;
+use super::history::{VersionFrom, VersionRow};
 use super::packs::{PackUsage, PackedBlob};
 use super::pool::{Pool, Pooled};
 use super::reclaim::{LogFileRow, LogUsage};
 use super::records::{BlobLocation, Stored};
 use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
-use super::{blobs, buckets, counters, digests, heads, packs, reclaim, uploads, versions};
+use super::{blobs, buckets, counters, digests, heads, history, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BucketId, Fingerprint, Sequence, UploadId, VersionId};
 
@@ -118,6 +119,40 @@ impl<'i> Reader<'i> {
     /// The record of one version, current or not.
     pub fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Stored>> {
         self.with(|conn| versions::version(conn, bucket, key, id))
+    }
+
+    /// Versions of a key with sequences below `below`, newest first, at most `limit` or until `visit` returns false.
+    /// The cost grows with the number visited.
+    pub fn versions_of_key(
+        &self,
+        name: (BucketId, &[u8]),
+        below: Sequence,
+        limit: usize,
+        visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+    ) -> Result<()> {
+        self.with(|conn| history::of_key(conn, name, below, limit, visit))
+    }
+
+    /// Versions of a bucket in byte order of their keys, of each key the newest first, at most `limit` or until `visit`
+    /// returns false. The cost grows with the number visited.
+    pub fn scan_versions(
+        &self,
+        bucket: BucketId,
+        from: VersionFrom<'_>,
+        limit: usize,
+        visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+    ) -> Result<()> {
+        self.with(|conn| history::scan(conn, bucket, from, limit, visit))
+    }
+
+    /// Every version of a bucket, in no particular order, until `visit` returns false.
+    pub fn every_version(&self, bucket: BucketId, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
+        self.with(|conn| history::every(conn, bucket, visit))
+    }
+
+    /// The version that the record `sequence` added, if it still exists.
+    pub fn version_record(&self, sequence: Sequence) -> Result<Option<Stored>> {
+        self.with(|conn| history::record(conn, sequence))
     }
 
     /// Whether the version that the record `sequence` added still exists, current or not.

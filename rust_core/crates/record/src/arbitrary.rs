@@ -58,7 +58,7 @@ fn mode() -> impl Strategy<Value = RetentionMode> {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let retention = (mode(), any::<u64>()).prop_map(|(mode, until_ms)| Retention { mode, until_ms });
-    (vec((bytes(), bytes()), 0..3), option::of(retention), any::<bool>())
+    (vec((bytes(), bytes()), 0..3), option::of(retention), option::of(any::<bool>()))
         .prop_map(|(tags, retention, legal_hold)| Attributes { tags, retention, legal_hold })
 }
 

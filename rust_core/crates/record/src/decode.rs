@@ -247,12 +247,15 @@ impl Input {
 
     fn attributes(&mut self) -> Result<Attributes> {
         let present = self.u8()?;
-        if present >> 3 != 0 {
-            return Err(Error::Record { reason: "unknown attributes" });
-        }
+        let legal_hold = match present >> 2 {
+            0 => None,
+            1 => Some(false),
+            3 => Some(true),
+            _ => return Err(Error::Record { reason: "unknown attributes" }),
+        };
         let tags = if present & 1 == 0 { Vec::new() } else { self.tags()? };
         let retention = if present & 2 == 0 { None } else { Some(self.retention()?) };
-        Ok(Attributes { tags, retention, legal_hold: present & 4 != 0 })
+        Ok(Attributes { tags, retention, legal_hold })
     }
 
     fn tags(&mut self) -> Result<Vec<(Bytes, Bytes)>> {

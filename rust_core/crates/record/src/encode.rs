@@ -245,7 +245,7 @@ fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
 fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
     out.structure("attributes", "Attributes", |out| {
         let Attributes { tags, retention, legal_hold } = attributes;
-        let bits = [!tags.is_empty(), retention.is_some(), *legal_hold];
+        let bits = [!tags.is_empty(), retention.is_some(), legal_hold.is_some(), *legal_hold == Some(true)];
         out.u8("present", bits.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if !tags.is_empty() {
             out.list16("tags", "ObjectTag", tags, |out, (key, value)| {

@@ -67,7 +67,11 @@ fn headers() -> ObjectHeaders {
 
 fn attributes(mode: RetentionMode) -> Attributes {
     let retention = Some(Retention { mode, until_ms: 1_900_000_000_000 });
-    Attributes { tags: vec![(text("project"), text("blue")), (text("t"), Bytes::new())], retention, legal_hold: true }
+    Attributes {
+        tags: vec![(text("project"), text("blue")), (text("t"), Bytes::new())],
+        retention,
+        legal_hold: Some(true),
+    }
 }
 
 pub fn version() -> Version {
@@ -209,7 +213,7 @@ pub fn samples() -> Vec<Record> {
     ];
     records.extend(buckets());
     records.extend(uploads());
-    let tagged = Attributes { retention: None, legal_hold: false, ..attributes(RetentionMode::Governance) };
+    let tagged = Attributes { retention: None, legal_hold: Some(false), ..attributes(RetentionMode::Governance) };
     for attributes in [Attributes::default(), tagged, attributes(RetentionMode::Compliance)] {
         let (key, version_id) = (text("k"), VersionId::Named([9; 16]));
         records.push(Record::UpdateVersion { bucket, key, version_id, version: 9, attributes });

@@ -45,9 +45,7 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
             Ok(document("RequestPaymentConfiguration", |xml| xml.plain("Payer", "BucketOwner")))
         }
         Operation::GetBucketTagging => missing(ErrorCode::NoSuchTagSet),
-        Operation::GetBucketVersioning => Ok(document("VersioningConfiguration", |_| ())),
         Operation::GetBucketWebsite => missing(ErrorCode::NoSuchWebsiteConfiguration),
-        Operation::GetObjectLockConfiguration => missing(ErrorCode::ObjectLockConfigurationNotFoundError),
         Operation::GetPublicAccessBlock => Ok(document("PublicAccessBlockConfiguration", |xml| {
             PUBLIC_ACCESS_BLOCKS.iter().for_each(|name| xml.boolean(name, true));
         })),
@@ -65,10 +63,6 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
 pub fn of_object(operation: Operation, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
     match operation {
         Operation::GetObjectAcl => Ok(acl(owner)),
-        Operation::GetObjectLegalHold | Operation::GetObjectRetention => {
-            Err(S3Error::with(ErrorCode::InvalidRequest, "Bucket is missing Object Lock Configuration"))
-        }
-        Operation::GetObjectTagging => Ok(document("Tagging", |xml| xml.empty("TagSet"))),
         other => Err(other.not_implemented()),
     }
 }
@@ -90,8 +84,7 @@ pub fn check_unchanged(
         | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication
         | Operation::DeleteBucketTagging
-        | Operation::DeleteBucketWebsite
-        | Operation::DeleteObjectTagging => true,
+        | Operation::DeleteBucketWebsite => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
         Operation::PutBucketLogging => documents::is_empty_document(body, "BucketLoggingStatus")?,
@@ -100,7 +93,6 @@ pub fn check_unchanged(
         }
         Operation::PutBucketOwnershipControls => documents::ownership(body)? == "BucketOwnerEnforced",
         Operation::PutBucketRequestPayment => documents::payer(body)? == "BucketOwner",
-        Operation::PutObjectTagging => documents::writes_no_tags(body)?,
         Operation::PutPublicAccessBlock => documents::is_block_public_access(body, &PUBLIC_ACCESS_BLOCKS)?,
         other => return Err(other.not_implemented()),
     };
@@ -179,7 +171,6 @@ mod tests {
         assert_eq!((error.code, error.code.status()), (ErrorCode::NoSuchTagSet, 404));
         assert_eq!(error.extra, [("BucketName", b"b-1".to_vec())]);
         assert_eq!(read(Operation::GetBucketCors), Err(ErrorCode::NoSuchCORSConfiguration));
-        assert_eq!(read(Operation::GetObjectRetention), Err(ErrorCode::InvalidRequest));
         assert_eq!(read(Operation::PutBucketCors), Err(ErrorCode::NotImplemented));
     }
 
@@ -193,7 +184,6 @@ mod tests {
         ));
         assert_eq!(read(Operation::GetObjectAcl).unwrap(), acl);
         assert!(read(Operation::GetBucketPolicyStatus).unwrap().contains("<IsPublic>false</IsPublic>"));
-        assert!(read(Operation::GetObjectTagging).unwrap().contains("<TagSet/>"));
     }
 
     #[test]
@@ -206,7 +196,6 @@ mod tests {
             (Operation::GetBucketNotificationConfiguration, Operation::PutBucketNotificationConfiguration),
             (Operation::GetBucketOwnershipControls, Operation::PutBucketOwnershipControls),
             (Operation::GetBucketRequestPayment, Operation::PutBucketRequestPayment),
-            (Operation::GetObjectTagging, Operation::PutObjectTagging),
             (Operation::GetPublicAccessBlock, Operation::PutPublicAccessBlock),
         ] {
             assert_eq!(write(writes, &read(reads).unwrap()), Ok(()), "{writes:?}");
@@ -220,8 +209,6 @@ mod tests {
         assert_eq!(write(Operation::PutBucketAbac, "<AbacStatus><Status>Enabled</Status></AbacStatus>"), refused);
         let payer = "<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>";
         assert_eq!(write(Operation::PutBucketRequestPayment, payer), refused);
-        let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
-        assert_eq!(write(Operation::PutObjectTagging, tags), refused);
         let three = "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>\
                      <IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy>\
                      </PublicAccessBlockConfiguration>";

@@ -61,6 +61,7 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         owner: Bytes::from_static(b"root"),
         location: Bytes::new(),
         settings: BucketSettings::default(),
+        object_lock: false,
     };
     let Ok(Outcome::Bucket(bucket)) = handle.execute_for(request(1), create) else { panic!("no bucket") };
     let put = |key, cause| {

@@ -254,7 +254,7 @@ impl World {
         let attributes = Attributes {
             tags: vec![("tag".into(), self.sequence.to_string().into())],
             retention: None,
-            legal_hold: self.dice.roll(2) == 0,
+            legal_hold: [None, Some(false), Some(true)][self.dice.roll(3) as usize],
         };
         let (bucket, key, version_id) = name;
         let record = Record::UpdateVersion {

@@ -36,11 +36,6 @@ pub fn payer(body: &[u8]) -> Result<String, S3Error> {
     one_of(only(&document(body, "RequestPaymentConfiguration")?, "Payer")?, &["Requester", "BucketOwner"])
 }
 
-/// Whether a Tagging document has no tags.
-pub fn writes_no_tags(body: &[u8]) -> Result<bool, S3Error> {
-    Ok(only(&document(body, "Tagging")?, "TagSet")?.children.is_empty())
-}
-
 /// Whether a PublicAccessBlockConfiguration document sets all `settings`.
 pub fn is_block_public_access(body: &[u8], settings: &[&str]) -> Result<bool, S3Error> {
     let root = document(body, "PublicAccessBlockConfiguration")?;

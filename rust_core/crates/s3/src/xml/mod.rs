@@ -5,9 +5,11 @@
 
 pub mod configurations;
 pub mod lists;
-mod parse;
+pub(crate) mod parse;
 pub mod requests;
 pub mod results;
+pub mod version_list;
+pub mod versioning;
 
 use std::borrow::Cow;
 

@@ -427,10 +427,11 @@ fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
     }
 }
 
-/// The same, whatever the words of an invalid request are.
+/// The same, whatever the words are.
 fn same_refusal(expected: &Refusal, found: &Refusal) -> bool {
     let invalid = |refusal: &Refusal| matches!(refusal, Refusal::InvalidRequest { .. });
-    expected == found || invalid(expected) && invalid(found)
+    let state = |refusal: &Refusal| matches!(refusal, Refusal::InvalidBucketState { .. });
+    expected == found || invalid(expected) && invalid(found) || state(expected) && state(found)
 }
 
 /// What a failing disk may be answered with.

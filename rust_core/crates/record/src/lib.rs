@@ -11,6 +11,7 @@ mod decode;
 mod encode;
 mod kinds;
 mod output;
+mod storage_class;
 
 #[cfg(test)]
 mod arbitrary;
@@ -30,6 +31,7 @@ pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use encode::{encode, encode_caused, encode_extents};
 pub use kinds::{UPDATE_VERSION, content_kind, may_end};
+pub use storage_class::StorageClass;
 
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;

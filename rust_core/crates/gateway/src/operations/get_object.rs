@@ -100,7 +100,7 @@ impl Call<GetObject> {
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
         Ok(self.later(slot, move |call| {
-            let content = call.read_whole(found, first, length)?;
+            let content = call.read_whole(&found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         }))
     }

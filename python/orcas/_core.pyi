@@ -629,6 +629,14 @@ class Core:
             ValueError: an option has no such value.
         """
 
+    def replace_identities(self, credentials: list[tuple[str, str, str]], root: str) -> None:
+        """Verify and decide requests that arrive from now on with other keys. Those under way are not affected.
+
+        Args:
+            credentials: as of `open`; what they do not list is valid no longer.
+            root: as of `open`.
+        """
+
     def close(self) -> None:
         """Finish what was submitted, flush, and give the lock back. Blocks. Calling it again has no effect.
 

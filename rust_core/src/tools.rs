@@ -223,8 +223,8 @@ pub enum Verdict {
 /// because it can be passed on, nor is an unsigned body.
 pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> Verdict {
     let denied = |message: &str| Verdict::Refused(403, "AccessDenied", message.to_owned());
-    match lane.authenticate(head) {
-        Ok((authenticated, _)) => match (authenticated.how, authenticated.payload, authenticated.stamp) {
+    match lane.authenticate_root(head) {
+        Ok(authenticated) => match (authenticated.how, authenticated.payload, authenticated.stamp) {
             (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
                 // Reading again changes nothing.
                 if matches!(head.method, b"GET" | b"HEAD") {

@@ -271,7 +271,7 @@ fn a_full_disk_refuses_bodies_and_takes_deletions() {
     let delete = Op::Delete { bucket, key: "after".into(), precondition: Precondition::default() };
     run.round(vec![delete]);
     run.compare();
-    assert!(run.model().buckets.values().all(|bucket| bucket.objects.is_empty()));
+    assert!(run.model().buckets.values().all(|bucket| bucket.versions.is_empty()));
     run.disk.set_free_bytes(1 << 40);
     assert!(put(&mut run));
     run.compare();

@@ -1,24 +1,44 @@
 //! Operations of the model as the intents that a front end would submit.
 
+use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_decide::{
-    Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Intent, Move, PutObject, PutPart,
-    SourceConditions,
+    AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Intent, Move, PutObject,
+    PutPart, SourceConditions, UpdateVersion,
 };
 use orcas_record::BucketId;
 
-use crate::model::{Op, Payload};
+use crate::model::{Named, Op, Payload, is_locked};
 use crate::run::Run;
+
+fn update_version(bucket: BucketId, key: Bytes, version: Named, change: AttributeChange) -> Intent {
+    Intent::UpdateVersion(Box::new(UpdateVersion { bucket, key, version: Some(version.id), change }))
+}
 
 impl Run {
     pub fn intent(&mut self, op: &Op) -> Result<Intent> {
         Ok(match op.clone() {
             Op::CreateBucket { name, settings } => {
                 let (owner, location) = ("root".into(), Default::default());
-                Intent::CreateBucket { name, owner, location, settings, object_lock: false }
+                let object_lock = is_locked(&name);
+                Intent::CreateBucket { name, owner, location, settings, object_lock }
             }
             Op::UpdateBucket { bucket, settings } => {
                 Intent::UpdateBucket { bucket, change: BucketChange::Settings(settings) }
+            }
+            Op::Versioning { bucket, versioning } => {
+                Intent::UpdateBucket { bucket, change: BucketChange::Versioning(versioning) }
+            }
+            Op::DeleteVersion { bucket, key, version } => {
+                let (version, precondition) = (Some(version.id), Default::default());
+                Intent::DeleteObject { bucket, key, version, precondition, bypass: true }
+            }
+            Op::Tag { bucket, key, version, tag } => {
+                let tags = vec![("tag".into(), tag.to_string().into())];
+                update_version(bucket, key, version, AttributeChange::Tags(tags))
+            }
+            Op::Hold { bucket, key, version, on } => {
+                update_version(bucket, key, version, AttributeChange::LegalHold(on))
             }
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
             Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {

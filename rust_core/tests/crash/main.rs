@@ -17,6 +17,8 @@ mod planted;
 mod reclaim;
 mod run;
 mod steps;
+mod text;
+mod versions;
 mod workload;
 mod world;
 

@@ -1,12 +1,11 @@
 //! The plain model: what the store holds after a sequence of operations, and what each of them must be answered.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use bytes::Bytes;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
-use orcas_record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId};
+use orcas_record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId, VersionId, Versioning};
 
 /// Bytes with their digests.
 #[derive(Clone, Debug)]
@@ -33,6 +32,11 @@ pub enum Op {
         bucket: BucketId,
         settings: BucketSettings,
     },
+    /// Enables or suspends versioning.
+    Versioning {
+        bucket: BucketId,
+        versioning: Versioning,
+    },
     DeleteBucket {
         bucket: BucketId,
     },
@@ -48,6 +52,24 @@ pub enum Op {
         bucket: BucketId,
         key: Bytes,
         precondition: Precondition,
+    },
+    DeleteVersion {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+    },
+    /// Sets the tags of a version, and perhaps its legal hold.
+    Tag {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+        tag: u64,
+    },
+    Hold {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+        on: bool,
     },
     DeleteMany {
         bucket: BucketId,
@@ -106,10 +128,24 @@ pub enum Op {
     },
 }
 
+/// A version as a client names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    pub id: VersionId,
+    /// Of the version with this id; whatever it is, if that is the null version.
+    pub stamp: u64,
+}
+
+/// A version: an object or a delete marker.
 #[derive(Clone, Debug)]
 pub struct Object {
-    /// Another one for every object that ever was.
+    /// Another one for every version that ever was.
     pub stamp: u64,
+    /// It is no null version.
+    pub named: bool,
+    pub marker: bool,
+    pub tag: Option<u64>,
+    pub hold: Option<bool>,
     pub body: Payload,
     pub etag: Etag,
     pub modified_ms: u64,
@@ -137,7 +173,11 @@ pub struct Bucket {
     pub id: Option<BucketId>,
     pub created_ms: u64,
     pub settings: BucketSettings,
-    pub objects: BTreeMap<Bytes, Object>,
+    pub versioning: Versioning,
+    /// Versions can be held.
+    pub lock: bool,
+    /// Of each key, oldest first.
+    pub versions: BTreeMap<Bytes, Vec<Object>>,
     pub uploads: BTreeMap<UploadId, Upload>,
 }
 
@@ -173,9 +213,15 @@ pub struct Model {
     default: Durability,
 }
 
+/// Versions of such a bucket can be held.
+pub fn is_locked(bucket: &[u8]) -> bool {
+    bucket == b"locked"
+}
+
+const INVALID_STATE: Refusal = Refusal::InvalidBucketState { reason: "" };
 const INVALID: Refusal = Refusal::InvalidRequest { reason: "" };
 
-fn done(effective: bool, etag: Option<Etag>) -> Result<Verdict, Refusal> {
+pub(super) fn done(effective: bool, etag: Option<Etag>) -> Result<Verdict, Refusal> {
     Ok(Verdict { effective, etag, entries: Vec::new() })
 }
 
@@ -201,7 +247,7 @@ impl Model {
         self.buckets.values().find(|bucket| bucket.id == Some(id))
     }
 
-    fn live(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
+    pub(super) fn live(&mut self, id: BucketId) -> Result<&mut Bucket, Refusal> {
         self.buckets.values_mut().find(|bucket| bucket.id == Some(id)).ok_or(Refusal::NoSuchBucket)
     }
 
@@ -211,21 +257,26 @@ impl Model {
     }
 
     fn source(&mut self, (bucket, key): &(BucketId, Bytes)) -> Result<Object, Refusal> {
-        self.live(*bucket)?.objects.get(key).cloned().ok_or(Refusal::NoSuchKey)
+        self.live(*bucket)?.current(key).cloned().ok_or(Refusal::NoSuchKey)
     }
 
     /// What the answer to `op` promises.
     pub fn durability(&self, op: &Op) -> Durability {
         let of = |id: &BucketId| self.bucket(*id).and_then(|bucket| bucket.settings.durability).unwrap_or(self.default);
         match op {
-            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::DeleteBucket { .. } | Op::Complete { .. } => {
-                Durability::Sync
-            }
+            Op::CreateBucket { .. }
+            | Op::UpdateBucket { .. }
+            | Op::Versioning { .. }
+            | Op::DeleteBucket { .. }
+            | Op::Tag { .. }
+            | Op::Hold { .. }
+            | Op::Complete { .. } => Durability::Sync,
             Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
             Op::Move { from_bucket, bucket, .. } => of(from_bucket).max(of(bucket)),
             Op::Put { bucket, .. }
             | Op::PutPart { bucket, .. }
             | Op::Delete { bucket, .. }
+            | Op::DeleteVersion { bucket, .. }
             | Op::DeleteMany { bucket, .. }
             | Op::Copy { bucket, .. }
             | Op::CreateUpload { bucket, .. }
@@ -236,7 +287,10 @@ impl Model {
 
     pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
-            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::DeleteBucket { .. } => self.apply_to_bucket(op, at),
+            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::Versioning { .. } | Op::DeleteBucket { .. } => {
+                self.apply_to_bucket(op, at)
+            }
+            Op::DeleteVersion { .. } | Op::Tag { .. } | Op::Hold { .. } => self.apply_to_version(op),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),
             _ => self.apply_to_upload(op, at),
@@ -253,7 +307,9 @@ impl Model {
                     id: None,
                     created_ms: at.now_ms,
                     settings: *settings,
-                    objects: BTreeMap::new(),
+                    versioning: if is_locked(name) { Versioning::Enabled } else { Versioning::Unversioned },
+                    lock: is_locked(name),
+                    versions: BTreeMap::new(),
                     uploads: BTreeMap::new(),
                 };
                 self.buckets.insert(name.clone(), bucket);
@@ -263,8 +319,16 @@ impl Model {
                 self.live(*bucket)?.settings = *settings;
                 done(true, None)
             }
+            Op::Versioning { bucket, versioning } => {
+                let bucket = self.live(*bucket)?;
+                if bucket.lock && *versioning != Versioning::Enabled {
+                    return Err(INVALID_STATE);
+                }
+                bucket.versioning = *versioning;
+                done(true, None)
+            }
             Op::DeleteBucket { bucket } => {
-                if !self.live(*bucket)?.objects.is_empty() {
+                if !self.live(*bucket)?.versions.is_empty() {
                     return Err(Refusal::BucketNotEmpty);
                 }
                 self.buckets.retain(|_, held| held.id != Some(*bucket));
@@ -277,30 +341,22 @@ impl Model {
     fn apply_to_object(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
             Op::Put { bucket, key, body, headers, precondition, .. } => {
-                let objects = &mut self.live(*bucket)?.objects;
-                evaluate(objects.get(key), precondition)?;
-                let object = Object {
-                    stamp: at.stamp,
-                    body: body.clone(),
-                    etag: Etag::simple(body.md5),
-                    modified_ms: at.now_ms,
-                    headers: headers.clone(),
-                    parts: Vec::new(),
-                };
-                objects.insert(key.clone(), object);
+                let bucket = self.live(*bucket)?;
+                evaluate(bucket.current(key), precondition)?;
+                bucket.put(key, Object { headers: headers.clone(), ..Object::new(body.clone(), at) });
                 done(true, Some(Etag::simple(body.md5)))
             }
             Op::Delete { bucket, key, precondition } => {
-                let objects = &mut self.live(*bucket)?.objects;
-                evaluate(objects.get(key), precondition)?;
-                done(objects.remove(key).is_some(), None)
+                let bucket = self.live(*bucket)?;
+                evaluate(bucket.current(key), precondition)?;
+                done(bucket.delete(key, at), None)
             }
             Op::DeleteMany { bucket, entries } => {
-                let objects = &mut self.live(*bucket)?.objects;
+                let bucket = self.live(*bucket)?;
                 let mut effective = false;
                 let delete = |DeleteEntry { key, precondition, .. }: &DeleteEntry| {
-                    evaluate(objects.get(key), precondition)?;
-                    effective |= objects.remove(key).is_some();
+                    evaluate(bucket.current(key), precondition)?;
+                    effective |= bucket.delete(key, at);
                     Ok(())
                 };
                 let entries = entries.iter().map(delete).collect();
@@ -318,25 +374,34 @@ impl Model {
                 if source.0 == *bucket && source.1 == *key && headers.is_none() {
                     return Err(INVALID);
                 }
-                evaluate(self.live(*bucket)?.objects.get(key), precondition)?;
+                let bucket = self.live(*bucket)?;
+                evaluate(bucket.current(key), precondition)?;
                 object.stamp = at.stamp;
+                object.hold = None;
                 object.modified_ms = at.now_ms;
                 object.headers = headers.clone().unwrap_or(object.headers);
                 let etag = object.etag;
-                self.live(*bucket)?.objects.insert(key.clone(), object);
+                bucket.put(key, object);
                 done(true, Some(etag))
             }
             Op::Move { from_bucket, from_key, bucket, key, precondition } => {
-                self.live(*bucket)?;
+                for bucket in [bucket, from_bucket] {
+                    self.live(*bucket)?;
+                }
+                for bucket in [bucket, from_bucket] {
+                    if self.live(*bucket)?.versioning != Versioning::Unversioned {
+                        return Err(INVALID_STATE);
+                    }
+                }
                 let mut object = self.source(&(*from_bucket, from_key.clone()))?;
                 if from_bucket == bucket && from_key == key {
                     return Err(INVALID);
                 }
-                evaluate(self.live(*bucket)?.objects.get(key), precondition)?;
+                evaluate(self.live(*bucket)?.current(key), precondition)?;
                 object.stamp = at.stamp;
                 let etag = object.etag;
-                self.live(*from_bucket)?.objects.remove(from_key);
-                self.live(*bucket)?.objects.insert(key.clone(), object);
+                self.live(*from_bucket)?.versions.remove(from_key);
+                self.live(*bucket)?.put(key, object);
                 done(true, Some(etag))
             }
             _ => unreachable!("not about two objects: {op:?}"),
@@ -416,72 +481,12 @@ impl Model {
             return Err(INVALID);
         }
         let held = self.live(bucket)?;
-        evaluate(held.objects.get(key), precondition)?;
+        evaluate(held.current(key), precondition)?;
         let etag = Etag::multipart(parts.iter().map(|(_, md5)| md5)).unwrap();
-        let object = Object {
-            stamp: at.stamp,
-            body: Payload::new(bytes.into()),
-            etag,
-            modified_ms: at.now_ms,
-            headers: upload.headers,
-            parts: chosen,
-        };
-        held.objects.insert(key.clone(), object);
+        let object = Object::new(Payload::new(bytes.into()), at);
+        held.put(key, Object { etag, headers: upload.headers, parts: chosen, ..object });
         held.uploads.remove(&id);
         self.completed.insert(id, Completed { bucket, key: key.clone(), parts: parts.to_vec(), etag });
         done(true, Some(etag))
     }
-
-    /// Everything that can be observed, a line each.
-    pub fn text(&self) -> String {
-        let mut out = String::new();
-        for (name, bucket) in &self.buckets {
-            bucket_line(&mut out, name, bucket.created_ms, &bucket.settings);
-            for (key, object) in &bucket.objects {
-                let Object { body, etag, modified_ms, headers, parts, .. } = object;
-                object_line(&mut out, key, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
-            }
-            let mut uploads: Vec<_> = bucket.uploads.iter().collect();
-            uploads.sort_by_key(|(id, upload)| (upload.key.clone(), **id));
-            for (id, upload) in uploads {
-                upload_line(&mut out, &upload.key, *id, upload.initiated_ms, &upload.headers);
-                for (number, part) in &upload.parts {
-                    let Part { body, modified_ms } = part;
-                    part_line(&mut out, *number, body.bytes.len() as u64, &body.md5, *modified_ms, &body.hash);
-                }
-            }
-        }
-        out
-    }
-}
-
-pub fn bucket_line(out: &mut String, name: &[u8], created_ms: u64, settings: &BucketSettings) {
-    let name = String::from_utf8_lossy(name);
-    writeln!(out, "bucket {name} created {created_ms} {settings:?}").unwrap();
-}
-
-#[expect(clippy::too_many_arguments, reason = "a line of the text")]
-pub fn object_line(
-    out: &mut String,
-    key: &[u8],
-    size: u64,
-    etag: &Etag,
-    modified_ms: u64,
-    headers: &ObjectHeaders,
-    parts: &[(u16, u64)],
-    hash: &blake3::Hash,
-) {
-    let key = String::from_utf8_lossy(key);
-    let headers = (&headers.content_type, &headers.user);
-    writeln!(out, "  object {key} {size} {etag} at {modified_ms} {headers:?} parts {parts:?} {hash}").unwrap();
-}
-
-pub fn upload_line(out: &mut String, key: &[u8], id: UploadId, initiated_ms: u64, headers: &ObjectHeaders) {
-    let (key, headers) = (String::from_utf8_lossy(key), (&headers.content_type, &headers.user));
-    writeln!(out, "  upload {key} {:02x?} at {initiated_ms} {headers:?}", id.0).unwrap();
-}
-
-pub fn part_line(out: &mut String, number: u16, size: u64, md5: &[u8; 16], modified_ms: u64, hash: &blake3::Hash) {
-    let etag = Etag::simple(*md5);
-    writeln!(out, "    part {number} {size} {etag} at {modified_ms} {hash}").unwrap();
 }

@@ -1,11 +1,14 @@
 //! Reads a store through its own interface, every list and every byte, into the same text as the model's.
 
+use bytes::Bytes;
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
-use orcas_engine::{Found, Handle, ListObjects, ListParts, ListUploads};
-use orcas_record::{Bucket, Extent, Object, Part, Version, VersionId};
+use orcas_engine::{
+    Found, Handle, ListObjects, ListParts, ListUploads, ListVersions, Listed, ListedVersion, VersionSink,
+};
+use orcas_record::{Bucket, BucketId, Extent, Object, Part, Sequence, Version, VersionId};
 
-use crate::model::{bucket_line, object_line, part_line, upload_line};
+use crate::text::{bucket_line, object_line, part_line, upload_line, version_line};
 
 /// Small, so that pages end everywhere.
 const PAGE: usize = 3;
@@ -13,21 +16,91 @@ const PAGE: usize = 3;
 pub fn observe(handle: &Handle) -> Result<String> {
     let mut out = String::new();
     for bucket in handle.buckets() {
-        bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings);
-        objects(handle, &bucket, &mut out)?;
+        bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings, bucket.versioning);
+        versions(handle, &bucket, &mut out)?;
         uploads(handle, &bucket, &mut out)?;
     }
     Ok(out)
 }
 
-fn objects(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
+/// An entry of a list of versions: key, id, whether it is the latest and a delete marker, and what is listed.
+type Entry = (Bytes, VersionId, bool, bool, Listed);
+
+#[derive(Default)]
+struct Entries(Vec<Entry>);
+
+impl VersionSink for Entries {
+    fn version(&mut self, version: &ListedVersion<'_>) {
+        let ListedVersion { key, id, is_latest, delete_marker, listed } = *version;
+        self.0.push((Bytes::copy_from_slice(key), id, is_latest, delete_marker, listed));
+    }
+
+    fn prefix(&mut self, _: &[u8]) {
+        unreachable!("no delimiter was given");
+    }
+
+    fn restart(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn list_versions(handle: &Handle, bucket: BucketId, prefix: &Bytes) -> Result<Vec<Entry>> {
+    let prefix = prefix.clone();
+    let mut list = ListVersions { bucket, prefix, delimiter: None, after: None, max_keys: PAGE };
+    let mut all = Vec::new();
+    loop {
+        let mut page = Entries::default();
+        list.after = handle.list_versions_to(&list, &mut page)?;
+        all.append(&mut page.0);
+        if list.after.is_none() {
+            return Ok(all);
+        }
+    }
+}
+
+/// The ids of a key's versions, newest first.
+pub fn version_ids(handle: &Handle, bucket: BucketId, key: &Bytes) -> Result<Vec<VersionId>> {
+    let all = list_versions(handle, bucket, key)?;
+    Ok(all.into_iter().filter(|entry| entry.0 == *key).map(|entry| entry.1).collect())
+}
+
+fn versions(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
+    let current = objects(handle, bucket)?;
+    let mut latest = Vec::new();
+    let mut last = None;
+    for (key, id, is_latest, delete_marker, listed) in list_versions(handle, bucket.id, &Bytes::new())? {
+        assert_eq!(is_latest, last.as_ref() != Some(&key), "the first version of {key:?} is the latest");
+        let found = handle.version(bucket.id, &key, id)?.expect("a listed version is found");
+        let version = &found.object.version;
+        assert_eq!((version.version_id, version.delete_marker), (id, delete_marker));
+        assert_eq!((listed.size, listed.etag, listed.modified_ms), (version.size, version.etag, version.modified_ms));
+        if is_latest && !delete_marker {
+            latest.push((key.clone(), found.object.sequence));
+        }
+        let marker = handle.newest_marker(bucket.id, &key)?.map(|found| found.object.version.version_id);
+        assert!(!is_latest || marker == delete_marker.then_some(id), "what hides {key:?}");
+        let attributes = &version.attributes;
+        let tag = attributes.tags.first().map(|(_, tag)| String::from_utf8_lossy(tag).parse().expect("a number"));
+        version_line(out, &key, id != VersionId::Null, delete_marker, tag, attributes.legal_hold);
+        let parts: Vec<_> = version.parts.iter().map(|part| (part.number, part.size)).collect();
+        let hash = blake3::hash(&read(handle, &found.object)?);
+        object_line(out, version.size, &version.etag, version.modified_ms, &version.headers, &parts, &hash);
+        last = Some(key);
+    }
+    assert_eq!(current, latest, "the objects listed are the latest versions");
+    Ok(())
+}
+
+/// Key and sequence of every object that is listed, each of which was read.
+fn objects(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, Sequence)>> {
+    let mut current = Vec::new();
     let mut list =
         ListObjects { bucket: bucket.id, prefix: Default::default(), delimiter: None, after: None, max_keys: PAGE };
     loop {
         let page = handle.list_objects(&list)?;
         for entry in page.entries {
             let found = handle.object(bucket.id, &entry.key)?.expect("a listed key is found");
-            let Version { size, etag, modified_ms, headers, parts, .. } = &found.object.version;
+            let Version { size, etag, modified_ms, .. } = &found.object.version;
             let listed = entry.listed;
             assert_eq!((listed.size, listed.etag, listed.modified_ms), (*size, *etag, *modified_ms));
             let bytes = read(handle, &found.object)?;
@@ -35,12 +108,11 @@ fn objects(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
             if handle.try_read(&found, 0, &mut again)? {
                 assert!(again == bytes, "two ways to read {:?} differ", entry.key);
             }
-            let parts: Vec<_> = parts.iter().map(|part| (part.number, part.size)).collect();
-            object_line(out, &entry.key, *size, etag, *modified_ms, headers, &parts, &blake3::hash(&bytes));
+            current.push((entry.key, found.object.sequence));
         }
         list.after = page.next;
         if list.after.is_none() {
-            return Ok(());
+            return Ok(current);
         }
     }
 }

@@ -93,9 +93,9 @@ impl Run {
 
     /// Finds an object, to be read later.
     pub fn open_reader(&mut self) {
-        let buckets = self.model().buckets.values().filter_map(|bucket| Some((bucket.id?, &bucket.objects)));
+        let buckets = self.model().buckets.values().filter_map(|bucket| Some((bucket.id?, bucket.objects())));
         let objects: Vec<_> = buckets
-            .flat_map(|(id, objects)| objects.iter().map(move |(key, object)| (id, key.clone(), object.body.clone())))
+            .flat_map(|(id, objects)| objects.map(move |(key, object)| (id, key.clone(), object.body.clone())))
             .collect();
         if objects.is_empty() {
             return;

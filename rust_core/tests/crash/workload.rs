@@ -8,9 +8,10 @@ use orcas_record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders
 
 use crate::model::{Bucket, Op, Payload};
 use crate::run::Run;
+use crate::versions::{version_op, versioning_op};
 use crate::world::CHUNK_SIZE;
 
-const BUCKETS: [&str; 3] = ["one", "two", "tiny"];
+const BUCKETS: [&str; 4] = ["one", "two", "tiny", "locked"];
 const KEYS: [&str; 7] = ["a", "a/b", "a/c", "b", "ba", "c", "d/e/f"];
 /// Above it an object is in segments when chunks are `TINY` bytes.
 const SEGMENTED: u64 = 66;
@@ -154,12 +155,14 @@ impl Workload {
                 self.gone.push(id);
                 Op::DeleteBucket { bucket: id }
             }
+            6 if run.rng.below(2) == 0 => versioning_op(&mut run.rng, id),
             6..42 => {
                 let headers = headers(&mut run.rng);
                 let (body, chunked) = body(&mut run.rng, &bucket);
                 Op::Put { bucket: id, key, body, chunked, headers, precondition }
             }
-            42..54 => Op::Delete { bucket: id, key, precondition },
+            42..50 => Op::Delete { bucket: id, key, precondition },
+            50..54 => version_op(run, id, &bucket)?,
             54..59 => {
                 let count = if run.rng.below(2) == 0 { KEYS.len() as u64 + 2 } else { 3 };
                 let entry = |at: u64, rng: &mut SimRng| DeleteEntry {
@@ -210,7 +213,7 @@ fn settings(rng: &mut SimRng, mixed: bool) -> BucketSettings {
 }
 
 fn precondition(rng: &mut SimRng, bucket: &Bucket, key: &Bytes) -> Precondition {
-    let current = bucket.objects.get(key).map(|object| object.etag);
+    let current = bucket.current(key).map(|object| object.etag);
     match rng.below(12) {
         0 => Precondition { if_match: None, if_none_match_any: true },
         1 => Precondition { if_match: Some(EtagMatch::Any), if_none_match_any: false },
@@ -268,8 +271,8 @@ fn copy_part(run: &mut Run, bucket: BucketId, key: Bytes, upload: UploadId, numb
     let buckets = &run.model().buckets;
     let sources: Vec<_> = buckets
         .values()
-        .filter_map(|held| Some((held.id?, &held.objects)))
-        .flat_map(|(id, objects)| objects.iter().map(move |(key, object)| (id, key.clone(), object.clone())))
+        .filter_map(|held| Some((held.id?, held.objects())))
+        .flat_map(|(id, objects)| objects.map(move |(key, object)| (id, key.clone(), object.clone())))
         .collect();
     let (source, source_key, object) = pick(&mut run.rng, &sources)?.clone();
     let found = run.handle().object(source, &source_key).unwrap().expect("the model has it");

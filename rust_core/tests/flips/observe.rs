@@ -190,8 +190,8 @@ fn list(handle: &Handle, bucket: BucketId) -> Result<Vec<(Bytes, String)>> {
     loop {
         let page = handle.list_objects(&list)?;
         for entry in page.entries {
-            let Listed { size, etag, modified_ms, checksum } = entry.listed;
-            let line = format!("{size} {etag:?} {modified_ms} {checksum:?}");
+            let Listed { size, etag, modified_ms, checksum, class } = entry.listed;
+            let line = format!("{size} {etag:?} {modified_ms} {checksum:?} {class:?}");
             keys.push((entry.key, line));
         }
         // More pages than there can be keys are a loop.

@@ -22,7 +22,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
 use orcas_log::{Batch, Log, LogPosition};
-use orcas_record::{self as record, Durability, PackId, Record, Sequence, UploadId};
+use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence, UploadId};
 
 /// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered`
 /// one because it is read again, to be chained and written, and would no longer be in the processor's cache.
@@ -139,9 +139,9 @@ impl Committer {
         for submitted in taken.drain(..) {
             let before = self.fresh.len();
             let asked = match submitted {
-                Submitted::S3(intent, waiter) => {
+                Submitted::S3(intent, cause, waiter) => {
                     let asked = self.durability(&intent);
-                    let answer = self.decide(intent);
+                    let answer = self.decide(intent, &cause);
                     self.answers.push((waiter, answer));
                     asked
                 }
@@ -230,7 +230,7 @@ impl Committer {
         self.stuck.clone().map_or(Ok(()), Err)
     }
 
-    fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
+    fn decide(&mut self, intent: Intent, cause: &Cause) -> Result<Outcome, Failure> {
         self.check_takes()?;
         if adds_content(&intent) {
             // Once a round: what a round brings is far less than the reserve.
@@ -249,7 +249,7 @@ impl Committer {
         };
         let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
         let Decision { outcome, records } = decide(&view, &context, intent)?;
-        self.push_all(births, records);
+        self.push_all(births, records, cause);
         Ok(outcome)
     }
 
@@ -258,7 +258,7 @@ impl Committer {
         let births = self.unborn_packs(&intent.new_packs());
         let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
         let (outcome, records) = intent.decide(&view, self.next_sequence + births.len() as u64)?;
-        self.push_all(births, records);
+        self.push_all(births, records, &Cause::Engine);
         Ok(outcome)
     }
 
@@ -272,13 +272,13 @@ impl Committer {
         unborn
     }
 
-    pub(super) fn push_all(&mut self, births: Vec<PackId>, records: Vec<Record>) {
+    pub(super) fn push_all(&mut self, births: Vec<PackId>, records: Vec<Record>, cause: &Cause) {
         for pack in births {
             self.births.push(pack);
-            self.push(Record::CreatePack { pack });
+            self.push(Record::CreatePack { pack }, &Cause::Engine);
         }
         for record in records {
-            self.push(record);
+            self.push(record, cause);
         }
     }
 
@@ -292,7 +292,7 @@ impl Committer {
         Ok(UploadId(id))
     }
 
-    fn push(&mut self, record: Record) {
+    fn push(&mut self, record: Record, cause: &Cause) {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let (kind, payload, frame) = match &record {
@@ -302,7 +302,7 @@ impl Committer {
             }
             _ => {
                 let mut payload = Vec::with_capacity(256);
-                let kind = record::encode(&record, &mut payload);
+                let kind = record::encode_caused(&record, cause, &mut payload);
                 let frame = self.batch.push(sequence, kind, &[&payload]);
                 (kind, Bytes::from(payload), frame)
             }

@@ -15,7 +15,7 @@ use orcas_decide::{
     self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
     SourceConditions,
 };
-use orcas_record::{Bucket, BucketId, UploadId, Version};
+use orcas_record::{Bucket, BucketId, Cause, UploadId, Version};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -42,6 +42,7 @@ pub struct CopyRequest {
     pub copy: Copy,
     /// The algorithm the copy's checksum shall have.
     pub algorithm: Option<ChecksumAlgorithm>,
+    pub cause: Cause,
 }
 
 impl Handle {
@@ -92,7 +93,7 @@ impl Handle {
                 };
                 copy.checksum = Some((source.object.sequence, checksum));
             }
-            self.execute(Intent::CopyObject(Box::new(copy)))
+            self.execute_for(request.cause, Intent::CopyObject(Box::new(copy)))
         })
     }
 
@@ -122,18 +123,21 @@ impl Handle {
         let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
         let again = self.store_again(bucket, &source, (0, last), algorithm)?;
         self.still_stands(&copy.source, &source)?;
-        self.execute(Intent::PutObject(Box::new(PutObject {
-            bucket: copy.bucket,
-            key: copy.key.clone(),
-            precondition: copy.precondition.clone(),
-            size: version.size,
-            md5: again.md5,
-            sha256: version.sha256,
-            checksum: Some(again.checksum),
-            headers: copy.headers.apply_to(&version.headers),
-            attributes: copy.attributes.apply_to(&version.attributes),
-            body: again.body,
-        })))
+        self.execute_for(
+            request.cause,
+            Intent::PutObject(Box::new(PutObject {
+                bucket: copy.bucket,
+                key: copy.key.clone(),
+                precondition: copy.precondition.clone(),
+                size: version.size,
+                md5: again.md5,
+                sha256: version.sha256,
+                checksum: Some(again.checksum),
+                headers: copy.headers.apply_to(&version.headers),
+                attributes: copy.attributes.apply_to(&version.attributes),
+                body: again.body,
+            })),
+        )
     }
 
     fn copy_part_across(

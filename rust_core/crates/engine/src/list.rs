@@ -14,7 +14,7 @@ use orcas_base::error::{Error, Result};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
 use orcas_index::{HeadRow, Reader};
 use orcas_log::LogPosition;
-use orcas_record::{BucketId, Object, Sequence};
+use orcas_record::{BucketId, Object, Sequence, StorageClass};
 
 /// What a page of ListObjects, in either version, is asked for.
 #[derive(Clone, Debug)]
@@ -35,6 +35,8 @@ pub struct Listed {
     pub size: u64,
     pub etag: Etag,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// `None` for `STANDARD`.
+    pub class: Option<StorageClass>,
 }
 
 /// Takes a page while it is read: entries and common prefixes in byte order.
@@ -205,7 +207,13 @@ impl Rows for IndexRows<'_, '_> {
 }
 
 pub(super) fn of_head(head: &HeadRow<'_>) -> Listed {
-    Listed { modified_ms: head.modified_ms, size: head.size, etag: head.etag, checksum: head.checksum }
+    Listed {
+        modified_ms: head.modified_ms,
+        size: head.size,
+        etag: head.etag,
+        checksum: head.checksum,
+        class: head.class,
+    }
 }
 
 struct OverlayRows<'s> {
@@ -241,6 +249,7 @@ pub(super) fn of_object(object: &Object) -> Listed {
         size: version.size,
         etag: version.etag,
         checksum: version.checksum.map(|whole| (whole.checksum.algorithm(), whole.kind())),
+        class: version.headers.storage_class.as_deref().and_then(StorageClass::from_name),
     }
 }
 

@@ -15,7 +15,7 @@ use orcas_base::error::{Error, Result as EngineResult};
 use orcas_base::sync::{Condvar, Mutex};
 use orcas_decide::Intent;
 use orcas_log::{BatchFrame, BatchLocation, LogPosition};
-use orcas_record::{BlobLocation, Record, Sequence};
+use orcas_record::{BlobLocation, Cause, Record, Sequence};
 
 /// A record of a batch with everything that the index keeps of it.
 pub(super) struct Sequenced {
@@ -48,21 +48,21 @@ impl AppendedBatch {
     }
 }
 
-/// A mutation on its way to the committer, and who is told when it is decided.
+/// A mutation on its way to the committer, who caused it, and who is told when it is decided.
 #[expect(clippy::large_enum_variant, reason = "a box would cost every request an allocation")]
 pub(super) enum Submitted {
-    S3(Intent, Waiter),
+    S3(Intent, Cause, Waiter),
     Maintenance(MaintenanceIntent, MaintenanceWaiter),
 }
 
 // Every request is moved through the queue: maintenance must not make its entries larger.
-const _: () = assert!(size_of::<Submitted>() <= size_of::<(Intent, Waiter)>());
+const _: () = assert!(size_of::<Submitted>() <= size_of::<(Intent, Cause, Waiter)>());
 
 impl Submitted {
     /// Bytes of body that it brings into the log.
     fn body_bytes(&self) -> u64 {
         match self {
-            Self::S3(intent, _) => body_bytes(intent),
+            Self::S3(intent, ..) => body_bytes(intent),
             Self::Maintenance(..) => 0,
         }
     }

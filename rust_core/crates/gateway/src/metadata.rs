@@ -35,3 +35,16 @@ pub fn shown(headers: &Stored) -> StoredHeaders<'_> {
         user: &headers.user,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use orcas_record::StorageClass;
+    use orcas_s3::metadata::OTHER_STORAGE_CLASSES;
+
+    #[test]
+    fn every_storage_class_that_is_accepted_can_be_listed() {
+        for class in OTHER_STORAGE_CLASSES {
+            assert!(StorageClass::from_name(class.as_bytes()).is_some(), "{class}");
+        }
+    }
+}

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::body_plan::BodyPlan;
 use super::budget::Permit;
+use super::identities::Principal;
 use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
 use super::part_checksums::PartOf;
@@ -22,7 +23,7 @@ use super::store_body::{StoreBody, UploadStream};
 use super::stream::BodyStream;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{CompletionSink, Waiter};
-use orcas_record::Bucket;
+use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
 
@@ -131,6 +132,7 @@ pub struct Call<O> {
     pub envelope: Envelope,
     pub input: O,
     name: Name,
+    principal: Arc<Principal>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
@@ -148,6 +150,7 @@ impl<O: Operation> Call<O> {
             envelope: reading.lane.envelope(reading.head.method, reading.head.path),
             input,
             name: reading.operation,
+            principal: Arc::clone(&reading.principal),
             body,
             unread: AtomicBool::new(reading.has_body),
             permit: Mutex::new(None),
@@ -157,8 +160,17 @@ impl<O: Operation> Call<O> {
     /// Hands `intent` to the engine, which will answer.
     pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Step {
         let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
-        self.lane.engine.submit(intent, waiter);
+        self.lane.engine.submit(intent, self.cause(), waiter);
         Step::Later
+    }
+
+    /// What the records of this request say about it.
+    pub fn cause(&self) -> Cause {
+        Cause::Request(RequestCause {
+            operation: self.name.code(),
+            request: self.envelope.request_number(),
+            principal: self.principal.id,
+        })
     }
 
     /// Runs `job`, which may block, on a worker, which answers the slot.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row, ToSql};
 use super::columns::{StoredEtag, load_checksum, load_etag, loaded_int, store_checksum, store_version_id, stored_int};
 use super::error::Result;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
-use orcas_record::{BucketId, Sequence, Version};
+use orcas_record::{BucketId, Sequence, StorageClass, Version};
 
 /// What a listing shows of an object. Rows of a scan borrow their key from the page; others own it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct HeadRow<'a> {
     pub size: u64,
     pub etag: Etag,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// `None` for `STANDARD`.
+    pub class: Option<StorageClass>,
 }
 
 impl HeadRow<'_> {
@@ -31,18 +33,18 @@ impl HeadRow<'_> {
 }
 
 const BY_KEY: &str =
-    "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads WHERE bucket = ?1 AND key = ?2";
-pub(super) const FIRST_FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+    "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads WHERE bucket = ?1 AND key = ?2";
+pub(super) const FIRST_FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT 1";
-const FIRST_AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+const FIRST_AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT 1";
-const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
-const AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+const AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
-pub(super) const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+pub(super) const FROM_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key >= ?2 AND key < ?4 ORDER BY key LIMIT ?3";
-const AFTER_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum FROM heads \
+const AFTER_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key > ?2 AND key < ?4 ORDER BY key LIMIT ?3";
 
 pub(super) fn head(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
@@ -100,6 +102,7 @@ pub(super) fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
         size: loaded_int(row.get(3)?)?,
         etag: load_etag(row.get_ref(4)?.as_blob().map_err(rusqlite::Error::from)?)?,
         checksum: row.get::<_, Option<i64>>(5)?.map(load_checksum).transpose()?,
+        class: row.get::<_, Option<u8>>(6)?.and_then(StorageClass::from_code),
     })
 }
 
@@ -112,11 +115,12 @@ pub(super) struct HeadColumns<'v> {
     pub(super) size: i64,
     pub(super) etag: StoredEtag,
     pub(super) checksum: Option<i64>,
+    pub(super) class: Option<u8>,
     pub(super) version_id: Option<[u8; 16]>,
 }
 
 impl HeadColumns<'_> {
-    pub(super) fn bind(&self) -> [&dyn ToSql; 8] {
+    pub(super) fn bind(&self) -> [&dyn ToSql; 9] {
         [
             &self.bucket,
             &self.key,
@@ -125,6 +129,7 @@ impl HeadColumns<'_> {
             &self.size,
             &self.etag,
             &self.checksum,
+            &self.class,
             &self.version_id,
         ]
     }
@@ -139,6 +144,7 @@ pub(super) fn columns(version: &Version, sequence: Sequence) -> Result<HeadColum
         size: stored_int(version.size)?,
         etag: StoredEtag::new(version.etag),
         checksum: version.checksum.as_ref().map(store_checksum),
+        class: version.headers.storage_class.as_deref().and_then(StorageClass::from_name).map(StorageClass::code),
         version_id: store_version_id(version.version_id),
     })
 }

@@ -27,7 +27,7 @@ pub enum VersionFrom<'a> {
 
 macro_rules! columns {
     () => {
-        "SELECT key, sequence, modified_ms, size, etag, checksum, version_id, "
+        "SELECT key, sequence, modified_ms, size, etag, checksum, class, version_id, "
     };
 }
 
@@ -54,9 +54,9 @@ const EVERY: &str = both!("key >= ?2", "");
 const RECORD: &str = "SELECT sequence, kind, record, update_record FROM versions WHERE sequence = ?1";
 
 fn version_row<'r>(row: &'r Row<'_>) -> Result<VersionRow<'r>> {
-    let id: Option<[u8; 16]> = row.get(6)?;
+    let id: Option<[u8; 16]> = row.get(7)?;
     let version_id = id.map_or(VersionId::Null, VersionId::Named);
-    Ok(VersionRow { head: head_row(row)?, version_id, delete_marker: row.get(7)? })
+    Ok(VersionRow { head: head_row(row)?, version_id, delete_marker: row.get(8)? })
 }
 
 fn visit_all(mut rows: rusqlite::Rows<'_>, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {

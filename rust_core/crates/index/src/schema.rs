@@ -45,11 +45,13 @@ CREATE TABLE totals (
 INSERT INTO totals VALUES (0, 0, 0, 0);
 CREATE TABLE heads (
     bucket INTEGER NOT NULL, key BLOB NOT NULL, sequence INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
-    size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, version_id BLOB, PRIMARY KEY (bucket, key)
+    size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, class INTEGER, version_id BLOB,
+    PRIMARY KEY (bucket, key)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE history (
     bucket INTEGER NOT NULL, key BLOB NOT NULL, sequence INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
-    size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, version_id BLOB, delete_marker INTEGER NOT NULL,
+    size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, class INTEGER, version_id BLOB,
+    delete_marker INTEGER NOT NULL,
     PRIMARY KEY (bucket, key, sequence DESC)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX history_by_id ON history (bucket, key, version_id);

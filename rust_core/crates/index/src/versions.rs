@@ -21,7 +21,7 @@ const VERSION: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM
      UNION ALL SELECT h.sequence, v.kind, v.record, v.update_record FROM history h LEFT JOIN versions v \
      ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3";
 
-const COLUMNS: &str = "bucket, key, sequence, modified_ms, size, etag, checksum, version_id";
+const COLUMNS: &str = "bucket, key, sequence, modified_ms, size, etag, checksum, class, version_id";
 
 pub(super) fn object(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<Stored>> {
     let mut statement = conn.prepare_cached(OBJECT)?;
@@ -65,8 +65,8 @@ impl<'c> VersionWriter<'c> {
         Ok(Self {
             conn,
             insert_head: conn.prepare_cached(
-                "INSERT INTO heads (bucket, key, sequence, modified_ms, size, etag, checksum, version_id) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
+                "INSERT INTO heads (bucket, key, sequence, modified_ms, size, etag, checksum, class, version_id) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
             )?,
             insert_version: conn.prepare_cached("INSERT INTO versions (sequence, kind, record) VALUES (?1, ?2, ?3)")?,
         })
@@ -99,7 +99,7 @@ impl<'c> VersionWriter<'c> {
             counts.add_head(version.size);
             let mut update = self.conn.prepare_cached(
                 "UPDATE heads SET sequence = ?3, modified_ms = ?4, size = ?5, etag = ?6, checksum = ?7, \
-                 version_id = ?8 WHERE bucket = ?1 AND key = ?2",
+                 class = ?8, version_id = ?9 WHERE bucket = ?1 AND key = ?2",
             )?;
             update.execute(&row.bind()[..])?;
             return Ok(());
@@ -113,8 +113,8 @@ impl<'c> VersionWriter<'c> {
         self.archive_head(changes, row.bucket, row.key)?;
         if version.delete_marker {
             let mut insert = self.conn.prepare_cached(
-                "INSERT INTO history (bucket, key, sequence, modified_ms, size, etag, checksum, version_id, \
-                 delete_marker) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1)",
+                "INSERT INTO history (bucket, key, sequence, modified_ms, size, etag, checksum, class, \
+                 version_id, delete_marker) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1)",
             )?;
             insert.execute(&row.bind()[..])?;
             changes.counters.buckets.of(self.conn, row.bucket)?.history += 1;

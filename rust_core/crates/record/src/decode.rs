@@ -1,6 +1,8 @@
 //! Decodes the payloads of records. Although the checksum of the frame matched, a wrong length or code is an error and not
 //! a panic.
 
+use std::num::NonZeroU8;
+
 use super::kinds::*;
 use super::placement::codec;
 use super::*;
@@ -11,6 +13,14 @@ use orcas_base::error::{Error, Result};
 /// # Errors
 /// [`Error::Record`] for an unknown type, a payload that is too short or too long, or a value out of range.
 pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
+    decode_caused(kind, payload).map(|(record, _)| record)
+}
+
+/// As `decode`, with who caused the record: the engine if the record does not keep it.
+///
+/// # Errors
+/// As of `decode`.
+pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
     let mut input = Input { rest: payload.clone() };
     let record = match kind {
         CREATE_BUCKET => Record::CreateBucket(input.bucket()?),
@@ -79,8 +89,9 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
         },
         _ => return Err(Error::Record { reason: "unknown record type" }),
     };
+    let cause = if keeps_cause(kind) { input.cause()? } else { Cause::Engine };
     input.end()?;
-    Ok(record)
+    Ok((record, cause))
 }
 
 /// The bucket and key that the beginning of a damaged payload seems to name. Only a hint: any byte may be wrong.
@@ -156,6 +167,11 @@ impl Input {
             return Err(Error::Record { reason: "more entries than the payload can hold" });
         }
         (0..count).map(|_| read(self)).collect()
+    }
+
+    fn cause(&mut self) -> Result<Cause> {
+        let Some(operation) = NonZeroU8::new(self.u8()?) else { return Ok(Cause::Engine) };
+        Ok(Cause::Request(RequestCause { operation, request: self.u64()?, principal: self.array()? }))
     }
 
     fn etag(&mut self) -> Result<Etag> {

@@ -6,9 +6,14 @@ use super::output::{Output, Trace};
 use super::placement::codec::{chunk_parts, in_log_parts, log_file_number, pack_number};
 use super::*;
 
-/// Appends the payload of `record` and returns its frame type.
+/// Appends the payload of `record`, caused by the engine, and returns its frame type.
 pub fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
-    put_record(record, &mut Output::new(out, ()))
+    encode_caused(record, &Cause::Engine, out)
+}
+
+/// Appends the payload of `record` and returns its frame type. A record that no event is made from does not keep `cause`.
+pub fn encode_caused(record: &Record, cause: &Cause, out: &mut Vec<u8>) -> u8 {
+    put_record(record, cause, &mut Output::new(out, ()))
 }
 
 /// The payload of a segment record, also used for manifests.
@@ -16,8 +21,27 @@ pub fn encode_extents(extents: &[Extent], out: &mut Vec<u8>) {
     put_extents("extents", extents, &mut Output::new(out, ()));
 }
 
-/// Like `encode`, with a trace of the fields.
-pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
+/// Like `encode_caused`, with a trace of the fields.
+pub(super) fn put_record<T: Trace>(record: &Record, cause: &Cause, out: &mut Output<'_, T>) -> u8 {
+    let kind = put_fields(record, out);
+    if keeps_cause(kind) {
+        put_cause(cause, out);
+    }
+    kind
+}
+
+fn put_cause<T: Trace>(cause: &Cause, out: &mut Output<'_, T>) {
+    out.structure("cause", "Cause", |out| match cause {
+        Cause::Engine => out.u8("operation", 0),
+        Cause::Request(RequestCause { operation, request, principal }) => {
+            out.u8("operation", operation.get());
+            out.u64("request", *request);
+            out.array("principal", principal);
+        }
+    });
+}
+
+fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
     match record {
         Record::CreateBucket(bucket) => {
             put_bucket(bucket, out);

@@ -6,11 +6,13 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod cause;
 mod decode;
 mod encode;
 mod kinds;
 mod output;
 pub mod placement;
+mod storage_class;
 
 #[cfg(test)]
 mod arbitrary;
@@ -26,10 +28,12 @@ use bytes::Bytes;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
 pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode};
-pub use decode::{decode, decode_extents, named_in};
-pub use encode::{encode, encode_extents};
+pub use cause::{Cause, RequestCause};
+pub use decode::{decode, decode_caused, decode_extents, named_in};
+pub use encode::{encode, encode_caused, encode_extents};
 pub use kinds::{UPDATE_VERSION, content_kind, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
+pub use storage_class::StorageClass;
 
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;

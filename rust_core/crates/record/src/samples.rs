@@ -1,5 +1,7 @@
 //! Sample records of every kind. Together they have every value of every code, and every optional field both ways.
 
+use std::num::NonZeroU8;
+
 use super::placement::codec;
 use super::*;
 use orcas_checksum::Hasher;
@@ -15,6 +17,12 @@ macro_rules! every {
 /// `None`, then each value.
 fn or_none<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
     std::iter::once(None).chain(values.into_iter().map(Some))
+}
+
+/// Each kind of cause.
+pub fn causes() -> [Cause; 2] {
+    let request = RequestCause { operation: NonZeroU8::MIN, request: 0x0123_4567_89ab_cdef, principal: [7; 32] };
+    [Cause::Engine, Cause::Request(request)]
 }
 
 fn text(bytes: &'static str) -> Bytes {

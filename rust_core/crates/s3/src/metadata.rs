@@ -22,7 +22,7 @@ pub const USER_PREFIX: &str = "x-amz-meta-";
 const REDIRECT_LEN_MAX: usize = 2048;
 
 /// The storage classes of a general purpose bucket, but for `STANDARD`. All are stored alike.
-const OTHER_STORAGE_CLASSES: [&str; 7] =
+pub const OTHER_STORAGE_CLASSES: [&str; 7] =
     ["REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR"];
 
 /// User metadata: names and values as bytes.

@@ -38,7 +38,7 @@ fn model(keys: &BTreeSet<Vec<u8>>, list: &ListObjects) -> ListPage {
             Some(prefix) => page.prefixes.push(prefix),
             None => {
                 let etag = orcas_checksum::Etag::simple([0; 16]);
-                let listed = Listed { modified_ms: 0, size: 0, etag, checksum: None };
+                let listed = Listed { modified_ms: 0, size: 0, etag, checksum: None, class: None };
                 page.entries.push(ListEntry { key: Bytes::copy_from_slice(key), listed });
             }
         }

@@ -58,7 +58,7 @@ impl VersionSink for PageDocument<'_> {
             etag: listed.etag,
             size: listed.size,
             checksum: listed.checksum,
-            storage_class: None,
+            storage_class: listed.class.map(|class| class.name().as_bytes()),
         };
         self.document.version(&entry, place);
     }

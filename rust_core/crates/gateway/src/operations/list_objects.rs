@@ -98,7 +98,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
             etag: listed.etag,
             size: listed.size,
             checksum: listed.checksum,
-            storage_class: None,
+            storage_class: listed.class.map(|class| class.name().as_bytes()),
         });
     }
 

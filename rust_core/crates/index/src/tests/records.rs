@@ -2,6 +2,7 @@
 
 use super::*;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
+use orcas_record::{ObjectHeaders, StorageClass};
 
 fn counts(index: &Index, bucket: u64) -> Counts {
     index.read().expect("a reader").counts(BucketId(bucket)).expect("counts").expect("the bucket")
@@ -63,6 +64,7 @@ fn a_put_adds_head_record_and_count() {
     let stored = Version {
         etag: Etag { md5: [5; 16], parts: 10_000 },
         checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Sha1, b"parts"), parts: 10_000 }),
+        headers: ObjectHeaders { storage_class: Some("GLACIER".into()), ..ObjectHeaders::default() },
         ..version(1, b"k", 17)
     };
     let records = sequenced([bucket(1), Record::PutVersion(stored)]);
@@ -75,6 +77,7 @@ fn a_put_adds_head_record_and_count() {
         size: 17,
         etag: Etag { md5: [5; 16], parts: 10_000 },
         checksum: Some((ChecksumAlgorithm::Sha1, ChecksumType::Composite)),
+        class: StorageClass::from_name(b"GLACIER"),
     };
     assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected.clone()));
     assert_eq!(reader.first_head(BucketId(1), b"", true).expect("read"), Some(expected));

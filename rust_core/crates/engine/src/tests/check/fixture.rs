@@ -14,7 +14,7 @@ use orcas_decide::{Copy, Intent, Outcome, Precondition};
 use orcas_fs::FileSystem;
 use orcas_fs::real::RealFileSystem;
 use orcas_index::{BlobEntry, Index, IndexOptions};
-use orcas_record::{Bucket, BucketSettings};
+use orcas_record::{Bucket, BucketSettings, Cause};
 
 /// Bytes of a chunk.
 pub const CHUNK: u32 = 70_000;
@@ -276,5 +276,5 @@ fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
         attributes: Default::default(),
         checksum: None,
     };
-    store.handle().copy_object(&CopyRequest { copy, algorithm: None }).unwrap();
+    store.handle().copy_object(&CopyRequest { copy, algorithm: None, cause: Cause::Engine }).unwrap();
 }

@@ -1,0 +1,70 @@
+//! What a store shows, a line each: of the model, and the same lines for what is read.
+
+use std::fmt::Write as _;
+
+use orcas_checksum::Etag;
+use orcas_record::{BucketSettings, ObjectHeaders, UploadId, Versioning};
+
+use crate::model::{Model, Object, Part};
+
+impl Model {
+    /// Everything that can be observed, a line each.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, bucket) in &self.buckets {
+            bucket_line(&mut out, name, bucket.created_ms, &bucket.settings, bucket.versioning);
+            for (key, versions) in &bucket.versions {
+                for object in versions.iter().rev() {
+                    version_line(&mut out, key, object.named, object.marker, object.tag, object.hold);
+                    let Object { body, etag, modified_ms, headers, parts, .. } = object;
+                    object_line(&mut out, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
+                }
+            }
+            let mut uploads: Vec<_> = bucket.uploads.iter().collect();
+            uploads.sort_by_key(|(id, upload)| (upload.key.clone(), **id));
+            for (id, upload) in uploads {
+                upload_line(&mut out, &upload.key, *id, upload.initiated_ms, &upload.headers);
+                for (number, part) in &upload.parts {
+                    let Part { body, modified_ms } = part;
+                    part_line(&mut out, *number, body.bytes.len() as u64, &body.md5, *modified_ms, &body.hash);
+                }
+            }
+        }
+        out
+    }
+}
+
+pub fn bucket_line(out: &mut String, name: &[u8], created_ms: u64, settings: &BucketSettings, versioning: Versioning) {
+    let name = String::from_utf8_lossy(name);
+    writeln!(out, "bucket {name} created {created_ms} {settings:?} {versioning:?}").unwrap();
+}
+
+/// The tag is a number, its only value.
+pub fn version_line(out: &mut String, key: &[u8], named: bool, marker: bool, tag: Option<u64>, hold: Option<bool>) {
+    let key = String::from_utf8_lossy(key);
+    let (id, kind) = (if named { "named" } else { "null" }, if marker { "marker" } else { "object" });
+    writeln!(out, "  {kind} {key} {id} tag {tag:?} hold {hold:?}").unwrap();
+}
+
+pub fn object_line(
+    out: &mut String,
+    size: u64,
+    etag: &Etag,
+    modified_ms: u64,
+    headers: &ObjectHeaders,
+    parts: &[(u16, u64)],
+    hash: &blake3::Hash,
+) {
+    let headers = (&headers.content_type, &headers.user);
+    writeln!(out, "    {size} {etag} at {modified_ms} {headers:?} parts {parts:?} {hash}").unwrap();
+}
+
+pub fn upload_line(out: &mut String, key: &[u8], id: UploadId, initiated_ms: u64, headers: &ObjectHeaders) {
+    let (key, headers) = (String::from_utf8_lossy(key), (&headers.content_type, &headers.user));
+    writeln!(out, "  upload {key} {:02x?} at {initiated_ms} {headers:?}", id.0).unwrap();
+}
+
+pub fn part_line(out: &mut String, number: u16, size: u64, md5: &[u8; 16], modified_ms: u64, hash: &blake3::Hash) {
+    let etag = Etag::simple(*md5);
+    writeln!(out, "    part {number} {size} {etag} at {modified_ms} {hash}").unwrap();
+}

@@ -59,10 +59,10 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
 
 def versions_of(client: Any, bucket: str) -> list[dict[str, Any]]:
     """Every version and delete marker of a bucket, with what may change of it."""
-    found = []
+    found: list[dict[str, Any]] = []
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, PaginationConfig={"PageSize": 2}):
-        for one in page.get("DeleteMarkers", []):
-            found.append({"key": one["Key"], "id": one["VersionId"], "latest": one["IsLatest"]})
+        markers = page.get("DeleteMarkers", [])
+        found += [{"key": one["Key"], "id": one["VersionId"], "latest": one["IsLatest"]} for one in markers]
         for one in page.get("Versions", []):
             place = {"Bucket": bucket, "Key": one["Key"], "VersionId": one["VersionId"]}
             answer = client.get_object(**place)

@@ -28,6 +28,7 @@ use orcas_record::{
 use orcas_s3::Target;
 use orcas_s3::format::{format_content_length, format_content_range, format_etag, format_last_modified};
 use orcas_s3::headers::{ObjectAnswer, Overrides, StoredHeaders};
+use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::query::ListObjectsV2Query;
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::{Understood, check_supported};
@@ -118,6 +119,9 @@ fn formatting() {
             overrides: &overrides,
             range: None,
             checksum: None,
+            version: None,
+            tag_count: 0,
+            lock: LockHeaders::default(),
             parts_count: None,
         };
         black_box(answer.headers());

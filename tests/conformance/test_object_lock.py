@@ -104,7 +104,10 @@ def test_a_locked_version_is_not_deleted(s3: Any, locking: str, mode: str) -> No
     assert refusal(s3.delete_object, **version) == DENIED
     entries = {"Objects": [{"Key": "k", "VersionId": put["VersionId"]}]}
     (error,) = s3.delete_objects(Bucket=locking, Delete=entries)["Errors"]
-    assert (error["Code"], error["Message"]) == ("AccessDenied", "Access Denied because object protected by object lock.")
+    assert (error["Code"], error["Message"]) == (
+        "AccessDenied",
+        "Access Denied because object protected by object lock.",
+    )
     # What stands in front of it does not touch it.
     marker = s3.delete_object(Bucket=locking, Key="k")
     s3.delete_object(Bucket=locking, Key="k", VersionId=marker["VersionId"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +33,12 @@ class Sample:
 
 
 KEPT = f"/{BUCKET}/kept"
+LOCKED = "/strangers-lock/locked"
+LOCK = (
+    ("x-amz-object-lock-legal-hold", "ON"),
+    ("x-amz-object-lock-mode", "COMPLIANCE"),
+    ("x-amz-object-lock-retain-until-date", "2199-01-01T00:00:00Z"),
+)
 VERSIONING = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 SOURCE = ("x-amz-copy-source", KEPT)
 UPLOAD = ("uploadId", "UPLOAD")
@@ -64,12 +72,14 @@ SAMPLES = {
     "DeleteObjectTagging": Sample("DELETE", KEPT, (("tagging", ""),)),
     "GetBucketVersioning": Sample("GET", f"/{BUCKET}", (("versioning", ""),)),
     "PutBucketVersioning": Sample("PUT", f"/{BUCKET}", (("versioning", ""),), body=VERSIONING),
-    "GetObjectLockConfiguration": Sample("GET", f"/{BUCKET}", (("object-lock", ""),)),
-    "PutObjectLockConfiguration": Sample("PUT", f"/{BUCKET}", (("object-lock", ""),), body=b"<ObjectLockConfiguration/>"),
-    "GetObjectRetention": Sample("GET", KEPT, (("retention", ""),)),
-    "PutObjectRetention": Sample("PUT", KEPT, (("retention", ""),), body=b"<Retention/>"),
-    "GetObjectLegalHold": Sample("GET", KEPT, (("legal-hold", ""),)),
-    "PutObjectLegalHold": Sample("PUT", KEPT, (("legal-hold", ""),), body=b"<LegalHold/>"),
+    "GetObjectLockConfiguration": Sample("GET", "/strangers-lock", (("object-lock", ""),)),
+    "PutObjectLockConfiguration": Sample(
+        "PUT", "/strangers-lock", (("object-lock", ""),), body=b"<ObjectLockConfiguration/>"
+    ),
+    "GetObjectRetention": Sample("GET", LOCKED, (("retention", ""),)),
+    "PutObjectRetention": Sample("PUT", LOCKED, (("retention", ""),), body=b"<Retention/>"),
+    "GetObjectLegalHold": Sample("GET", LOCKED, (("legal-hold", ""),)),
+    "PutObjectLegalHold": Sample("PUT", LOCKED, (("legal-hold", ""),), body=b"<LegalHold/>"),
     "CreateMultipartUpload": Sample("POST", KEPT, (("uploads", ""),)),
     "UploadPart": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), body=b"changed"),
     "UploadPartCopy": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), (SOURCE,)),
@@ -166,6 +176,10 @@ def place(server: orcas.Server) -> Place:
     for path in (f"/{BUCKET}", "/strangers-empty"):
         assert signer.roundtrip(signer.request("PUT", path)).status == 200
     assert signer.roundtrip(signer.request("PUT", KEPT, body=b"kept")).status == 200
+    enabled = [("x-amz-bucket-object-lock-enabled", "true")]
+    assert signer.roundtrip(signer.request("PUT", "/strangers-lock", (), enabled)).status == 200
+    vouched = [("content-md5", base64.b64encode(hashlib.md5(b"locked", usedforsecurity=False).digest()).decode()), *LOCK]
+    assert signer.roundtrip(signer.request("PUT", LOCKED, (), vouched, b"locked")).status == 200
     created = signer.roundtrip(signer.request("POST", KEPT, [("uploads", "")])).body.decode()
     return Place(signer, created.partition("<UploadId>")[2].partition("<")[0])
 

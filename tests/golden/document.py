@@ -170,7 +170,7 @@ def read_log(path: Path, store: bytes) -> LogFile | None:
     data, number = path.read_bytes(), int(path.stem)
     if not any(data[:FRAMES_AT]):
         return None
-    salt = headed(data, (b"ORCASLOG", b"ORCASCMP"), 2, store, number)
+    salt = headed(data, (b"ORCASLOG", b"ORCASCMP"), 3, store, number)
     compacted = data[:8] == b"ORCASCMP"
     log = LogFile(number, compacted, numbers(data, 56, 3))
     log.sequence = log.chained[2]

@@ -1,7 +1,8 @@
 """What must be found in a store, as its manifest says it, and the proof that it is.
 
 A manifest is JSON: `buckets` by name, each with `settings`, `location`, `objects` by key and open `uploads`; `completed`
-multipart uploads, whose completion must be answered again; and `unanswered`, keys whose writes a crash cut short.
+multipart uploads, whose completion must be answered again; `unanswered`, keys whose writes a crash cut short; and
+`versions`, what `versions_of` finds in the buckets that have versioning.
 """
 
 from __future__ import annotations
@@ -51,8 +52,32 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
         for key, one in bucket["objects"].items():
             verify_object(client, name, key, one)
         verify_uploads(client, name, bucket["uploads"])
+    for name, versions in manifest["versions"].items():
+        assert versions_of(client, name) == versions, name
     for completed in manifest["completed"]:
         assert complete(client, completed)["ETag"] == completed["etag"], "a repeated completion has the same answer"
+
+
+def versions_of(client: Any, bucket: str) -> list[dict[str, Any]]:
+    """Every version and delete marker of a bucket, with what may change of it."""
+    found: list[dict[str, Any]] = []
+    for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, PaginationConfig={"PageSize": 2}):
+        markers = page.get("DeleteMarkers", [])
+        found += [{"key": one["Key"], "id": one["VersionId"], "latest": one["IsLatest"]} for one in markers]
+        for one in page.get("Versions", []):
+            place = {"Bucket": bucket, "Key": one["Key"], "VersionId": one["VersionId"]}
+            answer = client.get_object(**place)
+            assert answer["VersionId"] == one["VersionId"]
+            said = {
+                "key": one["Key"], "id": one["VersionId"], "latest": one["IsLatest"], "etag": one["ETag"],
+                "modified": modified(one), "sha256": sha256(answer["Body"].read()), "class": one["StorageClass"],
+                "tags": client.get_object_tagging(**place)["TagSet"], "hold": answer.get("ObjectLockLegalHoldStatus"),
+                "mode": answer.get("ObjectLockMode"), "redirect": answer.get("WebsiteRedirectLocation"),
+            }  # fmt: skip
+            if until := answer.get("ObjectLockRetainUntilDate"):
+                said["until"] = str(until.isoformat())
+            found.append(said)
+    return sorted(found, key=lambda one: (one["key"], one["id"]))
 
 
 def verify_object(client: Any, bucket: str, key: str, expected: dict[str, Any]) -> None:
@@ -102,6 +127,8 @@ def change(target: Target, manifest: dict[str, Any]) -> None:
     """Writes to the store, and to `manifest` what is different now."""
     client = target.client()
     for name, bucket in manifest["buckets"].items():
+        if name in manifest["versions"]:
+            continue
         for upload in bucket["uploads"]:
             number = 1 + max((part["number"] for part in upload["parts"]), default=0)
             body = f"one more part of {upload['key']}".encode()

@@ -20,13 +20,14 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from tests.fixtures import checksums
 from tests.fixtures.commands import command
 from tests.fixtures.targets import Target, running
-from tests.golden.expectation import modified, settings_of, verify
+from tests.golden.expectation import FIELDS, modified, settings_of, verify, versions_of
 
 import orcas
 
@@ -59,7 +60,9 @@ class Store:
     """A store under construction, and what should be in it."""
 
     target: Target
-    manifest: dict[str, Any] = field(default_factory=lambda: {"buckets": {}, "completed": [], "unanswered": []})
+    manifest: dict[str, Any] = field(
+        default_factory=lambda: {"buckets": {}, "versions": {}, "completed": [], "unanswered": []}
+    )
 
     @property
     def client(self) -> Any:
@@ -206,6 +209,53 @@ def fill(store: Store, *, large: bool) -> None:
     del store.manifest["buckets"]["gone"]
 
 
+def fill_versions(store: Store) -> None:
+    """Versions, delete markers, tags, retention and legal holds."""
+    client = store.client
+    store.make_bucket("versioned")
+    client.put_object(Bucket="versioned", Key="a", Body=content(300, "null"))
+    client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
+    versions = [
+        client.put_object(Bucket="versioned", Key="a", Body=content(size, "version"), Tagging="set=with+it")[
+            "VersionId"
+        ]
+        for size in (100, 400, 70_000, 500)
+    ]
+    client.delete_object(Bucket="versioned", Key="a", VersionId=versions[1])
+    for number, version in enumerate(versions[2:]):
+        tags = [{"Key": "number", "Value": str(number)}, {"Key": "empty", "Value": ""}]
+        client.put_object_tagging(Bucket="versioned", Key="a", VersionId=version, Tagging={"TagSet": tags})
+    client.delete_object_tagging(Bucket="versioned", Key="a", VersionId=versions[2])
+    client.put_object(Bucket="versioned", Key="hidden", Body=b"hidden")
+    client.delete_object(Bucket="versioned", Key="hidden")
+    client.delete_object(Bucket="versioned", Key="never there")
+    client.put_object(Bucket="versioned", Key="shown again", Body=b"shown", WebsiteRedirectLocation="/other")
+    marker = client.delete_object(Bucket="versioned", Key="shown again")["VersionId"]
+    client.delete_object(Bucket="versioned", Key="shown again", VersionId=marker)
+    client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Suspended"})
+    client.put_object(Bucket="versioned", Key="suspended", Body=b"null", StorageClass="STANDARD_IA")
+    client.delete_object(Bucket="versioned", Key="hidden")
+    store.client.create_bucket(Bucket="locked", ObjectLockEnabledForBucket=True)
+    days = {"Mode": "GOVERNANCE", "Days": 36_500}
+    configuration = {"ObjectLockEnabled": "Enabled", "Rule": {"DefaultRetention": days}}
+    client.put_object_lock_configuration(Bucket="locked", ObjectLockConfiguration=configuration)
+    client.put_object(Bucket="locked", Key="by default", Body=content(300, "locked"))
+    until = datetime(2100, 1, 1, tzinfo=UTC)
+    client.put_object(
+        Bucket="locked", Key="for long", Body=b"locked", ObjectLockMode="COMPLIANCE", ObjectLockRetainUntilDate=until
+    )
+    client.put_object(Bucket="locked", Key="held", Body=b"held", ObjectLockLegalHoldStatus="ON")
+    client.put_object_legal_hold(Bucket="locked", Key="by default", LegalHold={"Status": "ON"})
+    store.manifest["buckets"]["locked"] = {"location": None, "settings": {}, "objects": {}, "uploads": []}
+    store.configure("locked")
+    for bucket in ("versioned", "locked"):
+        store.manifest["versions"][bucket] = versions_of(client, bucket)
+        for key in (one["key"] for one in store.manifest["versions"][bucket] if one["latest"] and "etag" in one):
+            body = client.get_object(Bucket=bucket, Key=key)["Body"].read()
+            answer = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+            store.note(bucket, key, body, {field: answer[field] for field in FIELDS if answer.get(field)})
+
+
 def waste(store: Store, count: int) -> list[str]:
     """Fills a pack and some of the log with what nobody will want."""
     store.make_bucket("waste")
@@ -229,6 +279,7 @@ def make_closed(data: Path) -> dict[str, Any]:
         wasted = waste(store, 20)
     with serving(data, store) as store:
         fill(store, large=True)
+        fill_versions(store)
         store.delete("waste", *wasted)
         store.delete("cut", "size/200000")
     with serving(data, store) as store:
@@ -246,6 +297,7 @@ def make_killed(data: Path) -> dict[str, Any]:
         wasted = waste(store, 2)
     with serving(data, store) as store:
         fill(store, large=False)
+        fill_versions(store)
         store.delete("waste", *wasted)
         command("gc", "--data", data)
         verify(store.target, store.manifest)

@@ -52,7 +52,7 @@ pub struct Put {
     pub modified_ms: u64,
     pub size: u64,
     pub checksum: Option<ObjectChecksum>,
-    /// Of a version, where its bucket has or had versioning.
+    /// Of a version other than the null version.
     pub version_id: Option<VersionId>,
 }
 

@@ -7,8 +7,8 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
-use super::chain::{Changes, Current};
 use super::handle::Handle;
+use super::key_changes::{Current, NewerChanges};
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag};
@@ -95,7 +95,7 @@ enum Shown {
     /// It has no current version, which the index does not know yet.
     Nothing,
     /// The newest version in the index that these changes do not hide.
-    Below(Changes),
+    Below(NewerChanges),
 }
 
 enum Read {
@@ -182,7 +182,7 @@ impl IndexRows<'_, '_> {
     }
 
     /// The newest version of a key that `changes` do not hide, unless it is a delete marker.
-    fn newest(&self, key: &[u8], changes: &Changes) -> Result<Option<Listed>> {
+    fn newest(&self, key: &[u8], changes: &NewerChanges) -> Result<Option<Listed>> {
         let mut newest = None;
         self.reader.versions_of_key((self.bucket, key), Sequence::MAX, usize::MAX, &mut |row| {
             let hidden = changes.hide(row.version_id, row.head.sequence);
@@ -229,12 +229,12 @@ impl Rows for OverlayRows<'_> {
         if overlay.trimmed() > self.applied {
             return Ok(None);
         }
-        for (key, chain) in overlay.range(self.bucket, from).take(limit) {
-            let (sequence, shown) = match chain.current() {
+        for (key, recent) in overlay.range(self.bucket, from).take(limit) {
+            let (sequence, shown) = match recent.current() {
                 Current::Object(object) => (object.sequence, Shown::Listed(of_object(object))),
-                Current::None => (chain.newest_sequence(), Shown::Nothing),
+                Current::None => (recent.newest_sequence(), Shown::Nothing),
                 // The index has nothing newer.
-                Current::Below => (Sequence::MAX, Shown::Below(Changes::of(chain))),
+                Current::Below => (Sequence::MAX, Shown::Below(NewerChanges::of(recent))),
             };
             out.push_back(Row { key: key.clone(), sequence, shown });
         }

@@ -2,7 +2,7 @@
 //! common prefixes rolled up. A page costs no more than its entries and the changes of their keys in the overlay.
 //!
 //! Of a key that the overlay has changes of, the versions there come first: they are newer than all that only the index
-//! has (`chain`). Then come those of the index that the changes do not hide.
+//! has (`key_changes`). Then come those of the index that the changes do not hide.
 
 use std::collections::VecDeque;
 use std::ops::Bound;
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::chain::Changes;
 use super::handle::Handle;
+use super::key_changes::NewerChanges;
 use super::list::{Listed, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, successor};
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
@@ -111,7 +111,7 @@ impl EngineState {
     /// Where a version stands or stood. `None` for a null version that is gone: its key is listed from its newest
     /// version on, since an entry that comes twice does less harm than one that never comes.
     fn sequence_of(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Sequence>> {
-        if let Some(located) = self.version_below(bucket, key, id, Changes::default())? {
+        if let Some(located) = self.version_below(bucket, key, id, NewerChanges::default())? {
             return Ok(Some(located.object.sequence));
         }
         Ok(match id {
@@ -221,7 +221,7 @@ struct ChangedKey {
     key: Bytes,
     /// Newest first.
     live: VecDeque<Arc<Object>>,
-    changes: Changes,
+    changes: NewerChanges,
 }
 
 /// Changed keys, fetched a few at a time.
@@ -263,12 +263,12 @@ impl OverlayKeys<'_> {
             return None;
         }
         let from = from.as_ref().map(|key| key.as_ref());
-        for (key, chain) in overlay.range(self.list.bucket, from).take(self.fetch) {
+        for (key, recent) in overlay.range(self.list.bucket, from).take(self.fetch) {
             let below = self.below.as_ref().filter(|(of, _)| of == key).map_or(Sequence::MAX, |(_, below)| *below);
-            let live = chain.live().filter(|object| object.sequence < below);
+            let live = recent.live().filter(|object| object.sequence < below);
             // Only so many fit on a page.
             let live = live.take(self.list.max_keys + 1).cloned().collect();
-            self.keys.push_back(ChangedKey { key: key.clone(), live, changes: Changes::of(chain) });
+            self.keys.push_back(ChangedKey { key: key.clone(), live, changes: NewerChanges::of(recent) });
         }
         let complete = self.keys.len() < self.fetch;
         self.from = self.keys.back().filter(|_| !complete).map(|last| Bound::Excluded(last.key.clone()));

@@ -10,20 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::buckets::BucketTable;
-use super::chain::Chain;
+use super::key_changes::{Change, KeyChanges};
 use super::mentions::Mentions;
 use orcas_decide::Completed;
 use orcas_record::{
     BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Sequence, Upload, UploadId, Version,
     VersionId, Versioning,
 };
-
-/// The newest change to something; `None` when it is gone.
-#[derive(Clone, Debug)]
-pub(super) struct Change<T> {
-    pub sequence: Sequence,
-    pub value: Option<T>,
-}
 
 /// Where the bytes of a blob are found.
 #[derive(Clone, Debug)]
@@ -32,7 +25,7 @@ pub(super) enum BlobPlace {
     At(BlobLocation),
 }
 
-type Keys = BTreeMap<Bytes, Chain>;
+type Keys = BTreeMap<Bytes, KeyChanges>;
 
 #[derive(Default)]
 pub(super) struct Overlay {
@@ -82,9 +75,9 @@ impl Overlay {
                 self.put(sequence, version);
             }
             Record::UpdateVersion { bucket, key, version_id, version, attributes } => {
-                let chain = self.heads.entry(*bucket).or_default().entry(key.clone());
-                let chain = chain.or_insert_with(|| Chain::Several(Box::default()));
-                chain.update(sequence, *version_id, *version, attributes);
+                let recent = self.heads.entry(*bucket).or_default().entry(key.clone());
+                let recent = recent.or_insert_with(|| KeyChanges::Several(Box::default()));
+                recent.update(sequence, *version_id, *version, attributes);
             }
             Record::CreateUpload(upload) => {
                 self.uploads.insert(upload.id, Change { sequence, value: Some(Arc::new(upload.clone())) });
@@ -113,8 +106,8 @@ impl Overlay {
     fn put(&mut self, sequence: Sequence, version: &Version) {
         let object = Arc::new(Object { sequence, version: version.clone() });
         match self.heads.entry(version.bucket).or_default().entry(version.key.clone()) {
-            Entry::Occupied(chain) => chain.into_mut().put(object),
-            Entry::Vacant(empty) => drop(empty.insert(Chain::Single(Change { sequence, value: Some(object) }))),
+            Entry::Occupied(recent) => recent.into_mut().put(object),
+            Entry::Vacant(empty) => drop(empty.insert(KeyChanges::Single(Change { sequence, value: Some(object) }))),
         }
     }
 
@@ -122,9 +115,9 @@ impl Overlay {
         let only = buckets.by_id(bucket).is_none_or(|bucket| bucket.versioning == Versioning::Unversioned);
         let keys = self.heads.entry(bucket).or_default();
         if only {
-            keys.insert(key.clone(), Chain::Single(Change { sequence, value: None }));
+            keys.insert(key.clone(), KeyChanges::Single(Change { sequence, value: None }));
         } else {
-            keys.entry(key.clone()).or_insert_with(|| Chain::Several(Box::default())).end(sequence, id);
+            keys.entry(key.clone()).or_insert_with(|| KeyChanges::Several(Box::default())).end(sequence, id);
         }
     }
 
@@ -191,7 +184,7 @@ impl Overlay {
 
     fn trim_key(&mut self, sequence: Sequence, bucket: BucketId, key: &[u8], id: VersionId) {
         let Some(keys) = self.heads.get_mut(&bucket) else { return };
-        if keys.get_mut(key).is_some_and(|chain| chain.trim(sequence, id)) {
+        if keys.get_mut(key).is_some_and(|recent| recent.trim(sequence, id)) {
             keys.remove(key);
             if keys.is_empty() {
                 self.heads.remove(&bucket);
@@ -214,7 +207,7 @@ impl Overlay {
     }
 
     /// `None` when no record here is about a version of the key.
-    pub fn chain(&self, bucket: BucketId, key: &[u8]) -> Option<&Chain> {
+    pub fn key_changes(&self, bucket: BucketId, key: &[u8]) -> Option<&KeyChanges> {
         self.heads.get(&bucket)?.get(key)
     }
 
@@ -280,13 +273,13 @@ impl Overlay {
     }
 
     /// Changed keys of a bucket from `from` (or after it), in byte order.
-    pub fn range(&self, bucket: BucketId, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &Chain)> {
+    pub fn range(&self, bucket: BucketId, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &KeyChanges)> {
         self.heads.get(&bucket).into_iter().flat_map(move |keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
     }
 
     /// Whether records here have brought versions into the bucket that are still there, delete markers included.
     pub fn has_versions(&self, bucket: BucketId) -> bool {
-        self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|chain| chain.live().next().is_some()))
+        self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|recent| recent.live().next().is_some()))
     }
 }
 

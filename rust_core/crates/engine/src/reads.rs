@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::cache::LocatedObject;
-use super::chain::{Chain, Changes, Current};
 use super::content::read_inline;
 use super::epochs::EpochPin;
 use super::handle::Handle;
+use super::key_changes::{Current, KeyChanges, NewerChanges};
 use super::overlay::{BlobPlace, Overlay};
 use super::state::EngineState;
 use super::stored::{upload_of, version_of};
@@ -55,7 +55,7 @@ impl EngineState {
         let pin = self.epochs.pin();
         {
             let overlay = self.overlay.try_read()?;
-            match overlay.chain(bucket, key).map(Chain::current) {
+            match overlay.key_changes(bucket, key).map(KeyChanges::current) {
                 Some(Current::Object(object)) => return Some(Some(Found::of(in_overlay(&overlay, object), pin))),
                 Some(Current::None) => return Some(None),
                 Some(Current::Below) => return None,
@@ -77,12 +77,12 @@ impl EngineState {
         let cached = self.cache.get(bucket, key);
         {
             let overlay = self.overlay.read();
-            match overlay.chain(bucket, key).map(Chain::current) {
+            match overlay.key_changes(bucket, key).map(KeyChanges::current) {
                 Some(Current::Object(object)) => return Ok(Some(in_overlay(&overlay, object))),
                 Some(Current::None) => return Ok(None),
                 Some(Current::Below) => {
                     drop(overlay);
-                    let newest = self.newest_below(bucket, key, Changes::default())?;
+                    let newest = self.newest_below(bucket, key, NewerChanges::default())?;
                     return Ok(newest.filter(|located| !located.object.version.delete_marker));
                 }
                 None => {}

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::cache::LocatedObject;
-use super::chain::{Changes, Known};
 use super::handle::Handle;
+use super::key_changes::{Known, NewerChanges};
 use super::overlay::BlobPlace;
 use super::reads::{Found, in_overlay, single_blob};
 use super::state::EngineState;
@@ -23,7 +23,7 @@ impl Handle {
     /// When the index cannot be read.
     pub fn version(&self, bucket: BucketId, key: &Bytes, id: VersionId) -> Result<Option<Found>> {
         let pin = self.shared.epochs.pin();
-        let located = self.shared.version_below(bucket, key, id, Changes::default())?;
+        let located = self.shared.version_below(bucket, key, id, NewerChanges::default())?;
         Ok(located.map(|located| Found::of(located, pin)))
     }
 
@@ -33,7 +33,7 @@ impl Handle {
     /// When the index cannot be read.
     pub fn newest_marker(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
         let pin = self.shared.epochs.pin();
-        let newest = self.shared.newest_below(bucket, key, Changes::default())?;
+        let newest = self.shared.newest_below(bucket, key, NewerChanges::default())?;
         let marker = newest.filter(|located| located.object.version.delete_marker);
         Ok(marker.map(|located| Found::of(located, pin)))
     }
@@ -41,11 +41,16 @@ impl Handle {
 
 impl EngineState {
     /// The newest version of a key by what is published, with `changes` on top of that; also a delete marker.
-    pub fn newest_below(&self, bucket: BucketId, key: &[u8], mut changes: Changes) -> Result<Option<LocatedObject>> {
+    pub fn newest_below(
+        &self,
+        bucket: BucketId,
+        key: &[u8],
+        mut changes: NewerChanges,
+    ) -> Result<Option<LocatedObject>> {
         {
             let overlay = self.overlay.read();
-            if let Some(chain) = overlay.chain(bucket, key) {
-                match changes.newest_in(chain) {
+            if let Some(recent) = overlay.key_changes(bucket, key) {
+                match changes.newest_in(recent) {
                     Known::Object(object) => return Ok(Some(in_overlay(&overlay, &object))),
                     Known::Gone => return Ok(None),
                     Known::Below => {}
@@ -66,12 +71,12 @@ impl EngineState {
         bucket: BucketId,
         key: &[u8],
         id: VersionId,
-        mut changes: Changes,
+        mut changes: NewerChanges,
     ) -> Result<Option<LocatedObject>> {
         {
             let overlay = self.overlay.read();
-            if let Some(chain) = overlay.chain(bucket, key) {
-                match changes.version_in(chain, id) {
+            if let Some(recent) = overlay.key_changes(bucket, key) {
+                match changes.version_in(recent, id) {
                     Known::Object(object) => return Ok(Some(in_overlay(&overlay, &object))),
                     Known::Gone => return Ok(None),
                     Known::Below => {}
@@ -89,7 +94,7 @@ pub(super) fn newest_shown(
     reader: &Reader<'_>,
     bucket: BucketId,
     key: &[u8],
-    changes: &Changes,
+    changes: &NewerChanges,
 ) -> Result<Option<Sequence>> {
     let mut newest = None;
     reader.versions_of_key((bucket, key), Sequence::MAX, usize::MAX, &mut |row| {
@@ -99,7 +104,7 @@ pub(super) fn newest_shown(
     Ok(newest)
 }
 
-fn located(reader: &Reader<'_>, stored: Option<Stored>, changes: &Changes) -> Result<Option<LocatedObject>> {
+fn located(reader: &Reader<'_>, stored: Option<Stored>, changes: &NewerChanges) -> Result<Option<LocatedObject>> {
     let Some(stored) = stored else { return Ok(None) };
     let version = version_of(&stored)?;
     let place = match single_blob(&version) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::buckets::BucketTable;
-use super::chain::{Chain, Changes, Current, Known};
+use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
 use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
@@ -48,15 +48,15 @@ impl View for SequencerView<'_> {
         // A deletion decided in this batch or published lately may not have reached the index. What the overlay loses
         // before it is locked is in the index by then, which is read behind it.
         let overlay = self.shared.overlay.read();
-        let decided = |key: &[u8]| self.pending.chain(id, key).map(Changes::of).unwrap_or_default();
-        let is_left = |key: &Bytes, chain: &Chain| matches!(decided(key).newest_in(chain), Known::Object(_));
-        if overlay.range(id, std::ops::Bound::Unbounded).any(|(key, chain)| is_left(key, chain)) {
+        let decided = |key: &[u8]| self.pending.key_changes(id, key).map(NewerChanges::of).unwrap_or_default();
+        let is_left = |key: &Bytes, recent: &KeyChanges| matches!(decided(key).newest_in(recent), Known::Object(_));
+        if overlay.range(id, std::ops::Bound::Unbounded).any(|(key, recent)| is_left(key, recent)) {
             return Ok(false);
         }
         let mut empty = true;
         reader.every_version(id, &mut |row| {
             let mut changes = decided(&row.head.key);
-            overlay.chain(id, &row.head.key).into_iter().for_each(|chain| changes.add(chain));
+            overlay.key_changes(id, &row.head.key).into_iter().for_each(|recent| changes.add(recent));
             empty = changes.hide(row.version_id, row.head.sequence);
             empty
         })?;
@@ -64,7 +64,7 @@ impl View for SequencerView<'_> {
     }
 
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        match self.pending.chain(bucket, key).map(Chain::current) {
+        match self.pending.key_changes(bucket, key).map(KeyChanges::current) {
             Some(Current::Object(object)) => return Ok(Some(Arc::clone(object))),
             Some(Current::None) => return Ok(None),
             Some(Current::Below) => {
@@ -76,9 +76,9 @@ impl View for SequencerView<'_> {
     }
 
     fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
-        let mut changes = Changes::default();
-        if let Some(chain) = self.pending.chain(bucket, key) {
-            match changes.version_in(chain, id) {
+        let mut changes = NewerChanges::default();
+        if let Some(recent) = self.pending.key_changes(bucket, key) {
+            match changes.version_in(recent, id) {
                 Known::Object(object) => return Ok(Some(object)),
                 Known::Gone => return Ok(None),
                 Known::Below => {}
@@ -88,9 +88,9 @@ impl View for SequencerView<'_> {
     }
 
     fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        let mut changes = Changes::default();
-        if let Some(chain) = self.pending.chain(bucket, key) {
-            match changes.newest_in(chain) {
+        let mut changes = NewerChanges::default();
+        if let Some(recent) = self.pending.key_changes(bucket, key) {
+            match changes.newest_in(recent) {
                 Known::Object(object) => return Ok(Some(object)),
                 Known::Gone => return Ok(None),
                 Known::Below => {}

@@ -2,6 +2,7 @@
 
 mod damage;
 mod history;
+mod listing;
 mod model;
 mod rebuild;
 mod reclaim;

@@ -12,7 +12,7 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use crate::versions::{shows_versions, version_name};
+use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
 use orcas_decide::{Complete, CompletePart, Intent, Outcome};
 use orcas_record::{Bucket, UploadId, VersionId};
@@ -64,7 +64,7 @@ impl Operation for CompleteMultipartUpload {
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
         let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);
         let mut headers = HeaderBlock::new();
-        if completed.version_id != VersionId::Null || shows_versions(bucket) {
+        if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
         }
         Ok(call.envelope.document(200, headers, document))

@@ -320,3 +320,25 @@ fn a_refused_record_changes_nothing() {
     let placeless = Record::Content { fingerprint: Fingerprint([0; 32]), shared: true, bytes: Bytes::new() };
     fails(&[Owned { location: None, ..Owned::new(1, placeless) }]);
 }
+
+#[test]
+fn an_update_keeps_the_record_of_its_version() {
+    let update = |sequence, tag: &'static str| Record::UpdateVersion {
+        bucket: BucketId(1),
+        key: Bytes::from_static(b"k"),
+        version_id: VersionId::Null,
+        version: sequence,
+        attributes: Attributes { tags: vec![("t".into(), tag.into())], ..Attributes::default() },
+    };
+    let put = Record::PutVersion(version(1, b"k", 1));
+    let records = sequenced([bucket(1), put, update(2, "a"), update(2, "b")]);
+    let index = applied(&records);
+    let stored = object(&index, 1, b"k").expect("it is there");
+    assert_eq!((stored.sequence, &stored.record), (2, &payload(&records, 2)));
+    assert_eq!(stored.update, Some(payload(&records, 4)));
+    let reader = index.read().expect("a reader");
+    assert_eq!(reader.version_updated(2).expect("read"), Some(4));
+    assert_eq!(reader.updates_after(0, 9).expect("read"), [(4, payload(&records, 4))]);
+    assert!(reader.updates_after(4, 9).expect("read").is_empty());
+    fails(&sequenced([bucket(1), update(7, "of no version")]));
+}

@@ -286,7 +286,7 @@ fn a_serialized_index_can_be_opened_again() {
 }
 
 /// Steps of SQLite's virtual machine that a cached statement took since the last call: exact and repeatable.
-fn steps(index: &Index, sql: &str) -> i32 {
+pub(super) fn steps(index: &Index, sql: &str) -> i32 {
     let reader = index.read().expect("a reader");
     let counted = reader.with(|conn| Ok(conn.prepare_cached(sql)?.reset_status(rusqlite::StatementStatus::VmStep)));
     counted.expect("counted")

@@ -11,10 +11,15 @@ use std::sync::Arc;
 
 use orcas_record::{Attributes, Object, Sequence, Version, VersionId};
 
-use super::overlay::Change;
+/// The newest change to something; `None` when it is gone.
+#[derive(Clone, Debug)]
+pub(super) struct Change<T> {
+    pub sequence: Sequence,
+    pub value: Option<T>,
+}
 
 /// Never empty.
-pub(super) enum Chain {
+pub(super) enum KeyChanges {
     /// One change: a version, or the end of the only version that there was.
     Single(Change<Arc<Object>>),
     Several(Box<Versions>),
@@ -45,16 +50,16 @@ struct Update {
     attributes: Attributes,
 }
 
-/// The current version of a key, by its chain.
+/// The current version of a key, by its changes.
 pub(super) enum Current<'a> {
     Object(&'a Arc<Object>),
     /// There is none, or it is a delete marker.
     None,
-    /// The index knows, with the changes of the chain.
+    /// The index knows, once the changes are taken into account.
     Below,
 }
 
-impl Chain {
+impl KeyChanges {
     pub fn put(&mut self, object: Arc<Object>) {
         let change = Change { sequence: object.sequence, value: Some(object) };
         match self {
@@ -183,9 +188,9 @@ impl Update {
     }
 }
 
-/// Changes of a key that hide or change what lies below them: in an older chain, or in the index.
+/// Changes of a key that hide or change versions below them: in the published overlay, or in the index.
 #[derive(Default)]
-pub(super) struct Changes {
+pub(super) struct NewerChanges {
     ended: BTreeMap<VersionId, Sequence>,
     updates: BTreeMap<VersionId, Update>,
 }
@@ -197,22 +202,22 @@ pub(super) enum Known {
     Below,
 }
 
-impl Changes {
-    pub fn of(chain: &Chain) -> Self {
+impl NewerChanges {
+    pub fn of(recent: &KeyChanges) -> Self {
         let mut changes = Self::default();
-        changes.add(chain);
+        changes.add(recent);
         changes
     }
 
-    /// Adds the changes of an older chain.
-    pub fn add(&mut self, chain: &Chain) {
+    /// Adds changes that are older.
+    pub fn add(&mut self, recent: &KeyChanges) {
         let mut add = |id, sequence| {
             let end = self.ended.entry(id).or_insert(sequence);
             *end = sequence.max(*end);
         };
-        match chain {
-            Chain::Single(change) => add(id_of(change), change.sequence),
-            Chain::Several(versions) => {
+        match recent {
+            KeyChanges::Single(change) => add(id_of(change), change.sequence),
+            KeyChanges::Several(versions) => {
                 for (id, there) in &versions.by_id {
                     there.put_or_end.into_iter().for_each(|sequence| add(*id, sequence));
                     if let Some(update) = &there.update {
@@ -236,27 +241,27 @@ impl Changes {
         }
     }
 
-    /// The newest version, also a delete marker, by an older chain; whose changes are added when the index knows.
-    pub fn newest_in(&mut self, chain: &Chain) -> Known {
-        if let Some(object) = chain.live().find(|object| !self.hide(object.version.version_id, object.sequence)) {
+    /// The newest version, also a delete marker, by changes that are older. They are added when the index knows.
+    pub fn newest_in(&mut self, recent: &KeyChanges) -> Known {
+        if let Some(object) = recent.live().find(|object| !self.hide(object.version.version_id, object.sequence)) {
             return Known::Object(self.shown(Arc::clone(object)));
         }
-        if matches!(chain, Chain::Single(Change { value: None, .. })) {
+        if matches!(recent, KeyChanges::Single(Change { value: None, .. })) {
             return Known::Gone;
         }
-        self.add(chain);
+        self.add(recent);
         Known::Below
     }
 
-    /// The version with this id by an older chain; whose changes are added when the index knows.
-    pub fn version_in(&mut self, chain: &Chain, id: VersionId) -> Known {
+    /// The version with this id, by changes that are older. They are added when the index knows.
+    pub fn version_in(&mut self, recent: &KeyChanges, id: VersionId) -> Known {
         if self.ended.contains_key(&id) {
             return Known::Gone;
         }
-        if let Some(object) = chain.version(id) {
+        if let Some(object) = recent.version(id) {
             return Known::Object(self.shown(Arc::clone(object)));
         }
-        self.add(chain);
+        self.add(recent);
         if self.ended.contains_key(&id) { Known::Gone } else { Known::Below }
     }
 }

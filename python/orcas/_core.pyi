@@ -8,13 +8,13 @@ __all__ = [
     "FLOW_STOP",
     "FLOW_WAIT",
     "OPERATIONS",
+    "BackupPin",
     "BodySink",
     "CheckProgress",
     "Core",
     "Download",
     "ErrorNote",
     "Health",
-    "Hold",
     "Load",
     "Request",
     "Response",
@@ -725,7 +725,7 @@ class Core:
     def scrub_progress(self) -> ScrubState:
         """How the scrub in the background is doing."""
 
-    def hold(self) -> Hold:
+    def pin_for_backup(self) -> BackupPin:
         """Make everything acknowledged durable and keep the files of this moment. Blocks.
 
         Raises:
@@ -733,7 +733,7 @@ class Core:
         """
 
 @final
-class Hold:
+class BackupPin:
     """A moment of the store. Its files stay as they are until it is released or forgotten."""
 
     @property
@@ -749,7 +749,7 @@ class Hold:
         """Name, relative to the data directory, and bytes that count, of each file."""
 
     def release(self) -> None:
-        """Let go. Without effect when called again."""
+        """Release the files. Without effect when called again."""
 
 @final
 class Health:

@@ -284,7 +284,7 @@ class Group(TypedDict):
 
 @type_check_only
 class Loss(TypedDict):
-    """A version or a part of an upload that cannot be read whole any more; bytes of all of it."""
+    """A version or part that cannot be read whole any more, or an upload without its record; bytes of all of it."""
 
     bucket: str
     key: bytes

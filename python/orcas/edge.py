@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from orcas._core import (
     OPERATIONS,
+    BackupPin,
     CheckProgress,
     Core,
     Download,
     ErrorNote,
-    Hold,
     Load,
     Request,
     Response,
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPERATIONS",
+    "BackupPin",
     "CheckOptions",
     "CheckProgress",
     "Core",
     "Download",
     "ErrorNote",
-    "Hold",
     "Load",
     "Request",
     "Response",

@@ -12,7 +12,7 @@ use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
 use super::options::{Options, environment};
 use super::request::Request;
-use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
+use super::tools::{BackupPin, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
@@ -274,8 +274,8 @@ impl Core {
     }
 
     /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.
-    fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
-        py.detach(|| Hold::take(&self.lane.engine)).map_err(store_error)
+    fn pin_for_backup(&self, py: Python<'_>) -> PyResult<BackupPin> {
+        py.detach(|| BackupPin::take(&self.lane.engine)).map_err(store_error)
     }
 }
 

@@ -149,6 +149,21 @@ fn a_lost_version_is_named_from_the_index() {
 }
 
 #[test]
+fn a_lost_upload_is_named_from_the_index() {
+    let store = Everything::new();
+    // Only the record that creates the upload holds the key with its length.
+    let found = store.logs().into_iter().find_map(|log| {
+        let bytes = std::fs::read(&log).unwrap();
+        let at = bytes.windows(6).position(|window| window == b"\x04\0open")?;
+        Some((log, at as u64))
+    });
+    let (log, at) = found.unwrap();
+    let report = flipped(&log, at + 3, || check(store.path()));
+    assert_eq!(lost_keys(&report), set(&["b/open#"]), "{report:#?}");
+    assert!(report.losses[0].reason.contains("the index has it"), "{report:#?}");
+}
+
+#[test]
 fn damaged_headers_of_log_files_are_named_and_read_past() {
     let store = Everything::new();
     for log in store.logs() {

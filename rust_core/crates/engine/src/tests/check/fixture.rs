@@ -199,11 +199,12 @@ pub fn check(path: &Path) -> CheckReport {
     check_store(&file_system(), path, &options, &CheckProgress::default()).unwrap()
 }
 
-/// Lost objects as `bucket/key`, lost parts as `bucket/key#number`.
+/// Lost objects as `bucket/key`, lost uploads as `bucket/key#`, lost parts as `bucket/key#number`.
 pub fn losses(report: &CheckReport) -> Vec<String> {
     assert_eq!(report.losses.len() as u64, report.losses_total);
     let name = |loss: &super::super::super::Loss| {
-        let part = loss.upload.as_ref().map(|upload| format!("#{}", upload.split_once('/').unwrap().1));
+        let part =
+            loss.upload.as_ref().map(|upload| format!("#{}", upload.split_once('/').map_or("", |(_, part)| part)));
         format!("{}/{}{}", loss.bucket, String::from_utf8_lossy(&loss.key), part.unwrap_or_default())
     };
     report.losses.iter().map(name).collect()

@@ -33,7 +33,8 @@ def tags_of(s3: Any, bucket: str, key: str = "k", **version: str) -> dict[str, s
 def test_tags_are_replaced_and_deleted(s3: Any, bucket: str) -> None:
     put = s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     before = s3.head_object(Bucket=bucket, Key="k")
-    assert tags_of(s3, bucket) == {} and "TagCount" not in before
+    assert tags_of(s3, bucket) == {}
+    assert "TagCount" not in before
     s3.put_object_tagging(Bucket=bucket, Key="k", Tagging=tags(a="1", b=""))
     s3.put_object_tagging(Bucket=bucket, Key="k", Tagging=tags(b="2", ключ="значение @"))
     assert tags_of(s3, bucket) == {"b": "2", "ключ": "значение @"}
@@ -142,7 +143,8 @@ def test_a_copy_names_its_storage_class(s3: Any, bucket: str) -> None:
     copy = {"Bucket": bucket, "CopySource": {"Bucket": bucket, "Key": "k"}}
     s3.copy_object(**copy, Key="copy")
     head = s3.head_object(Bucket=bucket, Key="copy")
-    assert "StorageClass" not in head and "WebsiteRedirectLocation" not in head
+    assert "StorageClass" not in head
+    assert "WebsiteRedirectLocation" not in head
     s3.copy_object(**copy, Key="k", StorageClass="STANDARD_IA", WebsiteRedirectLocation="https://example.com/")
     head = s3.head_object(Bucket=bucket, Key="k")
     assert (head["StorageClass"], head["WebsiteRedirectLocation"]) == ("STANDARD_IA", "https://example.com/")

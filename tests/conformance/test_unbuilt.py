@@ -81,7 +81,6 @@ def test_unknown_and_conflicting_sub_resources(wire: Wire, s3: Any, bucket: str,
         {"x-amz-grant-read": 'id="x"'},
         {"x-amz-acl": "public-read"},
         {"x-amz-write-offset-bytes": "5"},
-        {"x-amz-checksum-xxhash3": "AAAAAAAAAAA="},
     ],
 )
 def test_headers_whose_meaning_is_not_built(wire: Wire, s3: Any, bucket: str, headers: dict[str, str]) -> None:

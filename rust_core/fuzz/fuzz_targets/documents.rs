@@ -4,8 +4,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::bounded;
-use orcas_s3::xml::XmlWriter;
 use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket_region};
+use orcas_s3::xml::{XmlWriter, versioning};
+use orcas_s3::{object_lock, tags};
+
+const TAGS_MAX: usize = 10;
 
 /// Objects of one Delete document, and parts of one CompleteMultipartUpload.
 const DELETE_MAX: usize = 1000;
@@ -55,8 +58,31 @@ fn region(body: &[u8]) {
     assert_eq!(create_bucket_region(&out.finish()), Ok(Some(region)));
 }
 
+/// Tags, locks and versioning.
+fn attributes(body: &[u8]) {
+    if let Ok(tags) = tags::read_document(body) {
+        assert!(tags.len() <= TAGS_MAX);
+        let written = tags::write_document(tags.iter().map(|(key, value)| (&key[..], &value[..])));
+        assert_eq!(tags::read_document(&written), Ok(tags));
+    }
+    if let Ok(Some(retention)) = object_lock::read_retention(body) {
+        assert_eq!(object_lock::read_retention(&object_lock::write_retention(&retention)), Ok(Some(retention)));
+    }
+    if let Ok(on) = object_lock::read_legal_hold(body) {
+        assert_eq!(object_lock::read_legal_hold(&object_lock::write_legal_hold(on)), Ok(on));
+    }
+    if let Ok(default) = object_lock::read_configuration(body) {
+        let written = object_lock::write_configuration(default.as_ref());
+        assert_eq!(object_lock::read_configuration(&written), Ok(default));
+    }
+    if let Ok(status) = versioning::read(body) {
+        assert_eq!(versioning::read(&versioning::write(Some(status))), Ok(status));
+    }
+}
+
 fuzz_target!(|body: &[u8]| {
-    bounded(3 * (GROWTH_MAX * body.len() + ANY_MAX) + 3 * ANY_MAX, || {
+    bounded(8 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
+        attributes(body);
         delete(body);
         complete(body);
         region(body);

@@ -40,7 +40,8 @@ fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version
     version.version_id = versions::new_id(bucket, context, draft.next_sequence());
     locks::apply_default(bucket, &mut version.attributes, context.now_ms);
     let mut answer = answer(0, &version);
-    answer.version_id = versions::shown(bucket, version.version_id);
+    // S3 says nothing of a null version that a write makes.
+    answer.version_id = Some(version.version_id).filter(|id| *id != VersionId::Null);
     answer.sequence = draft.push(Record::PutVersion(version));
     Decision { outcome: Outcome::Put(answer), records: draft.into_records() }
 }

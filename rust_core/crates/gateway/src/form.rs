@@ -1,12 +1,15 @@
 //! From a form that arrives to an authenticated, typed request.
 //!
 //! The head of the request says only that a form follows, and for which bucket. The fields before the file are read into
-//! memory. Their signature is verified first, then their policy; only after that is the store looked at.
+//! memory. Their signature is verified and the upload authorized first, then the policy is judged; only after that is the
+//! store looked at.
 
 use std::sync::Arc;
 
 use super::accept::{Refused, below};
+use super::authorize::{Asked, authorize};
 use super::form_file::FileFrame;
+use super::identities::{Identities, Principal};
 use super::lane::{Lane, now_ms};
 use super::operations::PostObject;
 use super::problem::Problem;
@@ -109,23 +112,28 @@ impl Address {
 
     fn accept(&self, lane: &Arc<Lane>, form: &Form) -> Result<Arc<dyn Request>, Problem> {
         let key = form.key()?;
-        let (caller, policy) = lane.authenticate_form(form)?;
+        let identities = lane.identities();
+        let (principal, policy) = lane.authenticate_form(&identities, form)?;
+        let (query, target) = (Query::default(), Target::Object { bucket: self.bucket.clone(), key });
+        let operation = Operation::PostObject;
+        let asked = Asked { operation, target: &target, query: &query, headers: &Headers::new(&[]) };
+        let source = authorize(&identities, &principal, &asked)?;
         let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms())?;
-        lane.check_not_salvage(Operation::PostObject)?;
+        lane.check_not_salvage(operation)?;
         let length = self.length.saturating_sub(form.length as u64);
         let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
         let list = form.headers(&self.bucket)?;
         let headers = Headers::new(&list);
-        let query = Query::default();
         check_supported(&PostObject::FIELDS, &query, &headers)?;
         let reading = Reading {
             lane,
-            operation: Operation::PostObject,
+            operation,
             head: &RequestHead { method: b"POST", path: &self.path, query: b"", headers },
-            target: &Target::Object { bucket: self.bucket.clone(), key },
+            target: &target,
             query,
-            caller,
+            principal,
+            source,
             payload: &PayloadMode::Unsigned,
             has_body: true,
         };
@@ -135,8 +143,12 @@ impl Address {
 }
 
 impl Lane {
-    /// Verifies the signature of a form. Returns the owner's id and the signed policy. Everybody but root is denied.
-    fn authenticate_form<'a>(&self, form: &'a Form) -> Result<(String, &'a [u8]), Problem> {
+    /// Verifies the signature of a form. Returns whose it is, and the signed policy.
+    fn authenticate_form<'a>(
+        &self,
+        identities: &Identities,
+        form: &'a Form,
+    ) -> Result<(Arc<Principal>, &'a [u8]), Problem> {
         let signed = SignedForm {
             policy: form.get("policy"),
             algorithm: form.get("x-amz-algorithm"),
@@ -147,13 +159,10 @@ impl Lane {
             access_key: form.get("awsaccesskeyid"),
             signature_of_version_two: form.get("signature"),
         };
-        let keys = &self.identities.keys;
-        let credential = |key: &str| keys.get(key).map(|known| known.credential.clone());
+        let credential = |key: &str| identities.credential(key);
         let verified = authenticate_form(&signed, &self.requirements(), &credential)?;
         let verified = verified.ok_or(ErrorCode::AccessDenied)?;
-        match keys.get(&verified.access_key).map(|known| &known.owner) {
-            Some(owner) if *owner == self.identities.root => Ok((owner.clone(), verified.policy)),
-            Some(_) | None => Err(ErrorCode::AccessDenied.into()),
-        }
+        let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;
+        Ok((Arc::clone(principal), verified.policy))
     }
 }

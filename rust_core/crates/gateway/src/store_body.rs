@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use super::body_md5::BodyMd5;
 use super::form_file::{FileBody, FileFrame};
-use super::intake::{DeclaredBody, Md5Hashing, Verifier};
+use super::hashes::Md5Hashing;
+use super::intake::{DeclaredBody, Verifier};
+use super::part_checksums::PartOf;
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::reply::Reply;
@@ -22,6 +24,8 @@ pub struct StoreBody {
     verifier: Verifier,
     /// Bytes that `writer` gets.
     size: u64,
+    /// The upload that the body is a part of.
+    part: Option<PartOf>,
     /// Opened with the first bytes, on a worker: it may have to create a pack.
     writer: Option<BodyWriter>,
     /// If the body is a form. Its file goes to `writer` as far as its length is known.
@@ -36,19 +40,28 @@ impl StoreBody {
         engine: Handle,
         bucket: Arc<Bucket>,
         declared: &DeclaredBody,
+        part: Option<PartOf>,
         prefixes: Arc<Prefixes>,
         frame: Option<&FileFrame>,
     ) -> Self {
         let size = frame.map_or(declared.length, FileFrame::sure);
         let file = frame.map(|frame| Box::new(frame.open()));
-        Self { engine, bucket, verifier: declared.verifier(prefixes), size, writer: None, file }
+        Self { engine, bucket, verifier: declared.verifier(prefixes), size, part, writer: None, file }
+    }
+
+    /// Prepares for the first bytes.
+    fn open(&mut self) -> Result<BodyWriter, Problem> {
+        if let Some(algorithm) = self.part.as_ref().map(|part| part.algorithm(&self.engine)).transpose()?.flatten() {
+            self.verifier.store(algorithm);
+        }
+        Ok(self.engine.body_writer(&self.bucket, self.size))
     }
 
     fn write(&mut self, piece: &Bytes, md5: Md5Hashing) -> Result<(), Problem> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            empty => empty.insert(self.engine.body_writer(&self.bucket, self.size)),
-        };
+        if self.writer.is_none() {
+            self.writer = Some(self.open()?);
+        }
+        let Some(writer) = &mut self.writer else { return Err(Problem::internal("a body has no writer")) };
         self.verifier.push(piece, md5, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
     }
 

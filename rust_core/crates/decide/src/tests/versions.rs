@@ -60,7 +60,7 @@ fn writes_replace_the_null_version_or_add_one() {
     assert_ne!(three, four);
     assert_eq!(state.history(), "4 3 2/null");
     state.set(Versioning::Suspended).unwrap();
-    assert_eq!(state.stored(5), Some(VersionId::Null));
+    assert_eq!(state.stored(5), None);
     assert_eq!(state.history(), "5/null 4 3");
     assert_eq!(
         refused(state.set(Versioning::Unversioned)),

@@ -32,9 +32,8 @@ fn scanned(index: &Index, from: VersionFrom<'_>, limit: usize) -> Vec<(Vec<u8>, 
 #[test]
 fn of_each_key_the_newest_version_comes_first() {
     let index = applied(&history(6, 3));
-    let mut expected: Vec<_> = (0..18u64)
-        .map(|number| (format!("{:05}", number / 3).into_bytes(), number + 2, number % 9 == 8))
-        .collect();
+    let mut expected: Vec<_> =
+        (0..18u64).map(|number| (format!("{:05}", number / 3).into_bytes(), number + 2, number % 9 == 8)).collect();
     expected.sort_by_key(|(key, sequence, _)| (key.clone(), u64::MAX - sequence));
     assert_eq!(scanned(&index, VersionFrom::Key(b""), usize::MAX), expected);
     assert_eq!(scanned(&index, VersionFrom::AfterKey(b"00001"), 5), expected[6..11]);

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from tests.fixtures.checksums import content_md5, etag
+from tests.fixtures.checksums import checksum, content_md5, etag
 from tests.fixtures.forms import BOUNDARY, form_headers, multipart, policy_of, post, signature_of, signed_form
 from tests.fixtures.targets import MIB, Target, content, keys_of, read, running
 from tests.fixtures.wire import Answer, Wire
@@ -319,6 +319,15 @@ def test_digests_in_fields_are_verified(wire: Wire, s3: Any, bucket: str) -> Non
             answer = upload(wire, bucket, data[:-1] + b"!", **fields)
             assert (answer.status, answer.code) == (400, code)
         assert keys_of(s3, bucket) == []
+
+
+def test_a_file_without_a_checksum_gets_one(wire: Wire, s3: Any, bucket: str) -> None:
+    for size in (0, 7, 70_000, 200_000):
+        data = content(size)
+        answer, value = upload(wire, bucket, data), checksum("CRC64NVME", data)
+        assert (answer.headers["x-amz-checksum-crc64nvme"], answer.headers["x-amz-checksum-type"]) == (value, "FULL_OBJECT")
+        assert s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")["ChecksumCRC64NVME"] == value
+        assert read(s3, bucket, "k") == data
 
 
 def test_what_is_not_implemented_is_refused_by_name(wire: Wire, s3: Any, bucket: str) -> None:

@@ -2,6 +2,7 @@
 //! directory.
 
 mod concurrent;
+mod forms;
 mod identities;
 mod instant;
 mod pooling;

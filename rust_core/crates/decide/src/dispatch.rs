@@ -17,6 +17,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
         Intent::UpdateBucket { bucket, settings } => buckets::update(view, bucket, settings),
+        Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::PutObject(put) => objects::put(view, context, *put),
         Intent::DeleteObject { bucket, key, precondition } => objects::delete(view, bucket, key, &precondition),
         Intent::DeleteObjects { bucket, entries } => objects::delete_many(view, bucket, entries),

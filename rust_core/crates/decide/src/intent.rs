@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{BucketId, BucketSettings, Fingerprint, ObjectHeaders, Sequence, UploadId};
+use orcas_record::{BucketId, BucketSettings, DocumentKind, Fingerprint, ObjectHeaders, Sequence, UploadId};
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
 #[derive(Clone, Debug)]
@@ -23,6 +23,12 @@ pub enum Intent {
     UpdateBucket {
         bucket: BucketId,
         settings: BucketSettings,
+    },
+    /// Replaces a document of the bucket, or removes it if `document` is empty.
+    PutDocument {
+        bucket: BucketId,
+        kind: DocumentKind,
+        document: Bytes,
     },
     PutObject(Box<PutObject>),
     DeleteObject {

@@ -23,7 +23,7 @@ pub use intent::{
     Body, ChunkPlace, Complete, CompletePart, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk,
     Precondition, PutObject, PutPart, Sharing, SourceConditions,
 };
-pub use limits::{BUCKETS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
+pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};
 pub use outcome::{Completed, Failure, Outcome, Put, Refusal};
 pub use view::View;

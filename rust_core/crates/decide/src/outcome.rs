@@ -49,6 +49,8 @@ pub enum Refusal {
     BucketAlreadyExists,
     BucketNotEmpty,
     TooManyBuckets,
+    /// The documents of all buckets would have more than `DOCUMENTS_LEN_MAX` bytes.
+    TooManyDocuments,
     NoSuchKey,
     NoSuchUpload,
     /// The header whose condition failed, as S3 names it.

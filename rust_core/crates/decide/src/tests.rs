@@ -9,9 +9,11 @@ use super::*;
 use orcas_base::error::{Error, Result};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
 use orcas_record::{
-    Bucket, BucketId, BucketSettings, Extent, Fingerprint, Object, ObjectHeaders, Part, Record, Sequence, Upload,
-    UploadId, Version, VersionId,
+    Bucket, BucketId, BucketSettings, DocumentKind, Extent, Fingerprint, Object, ObjectHeaders, Part, Record, Sequence,
+    Upload, UploadId, Version, VersionId,
 };
+
+mod buckets;
 
 const BUCKET: BucketId = BucketId(1);
 
@@ -19,6 +21,7 @@ const BUCKET: BucketId = BucketId(1);
 #[derive(Default)]
 struct State {
     buckets: HashMap<BucketId, Arc<Bucket>>,
+    documents: HashMap<(BucketId, DocumentKind), Bytes>,
     objects: BTreeMap<(BucketId, Bytes), Arc<Object>>,
     segments: HashMap<Sequence, Arc<[Extent]>>,
     uploads: HashMap<UploadId, Arc<Upload>>,
@@ -37,6 +40,12 @@ impl View for State {
     }
     fn bucket_count(&self) -> usize {
         self.buckets.len()
+    }
+    fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
+        self.documents.get(&(bucket, kind)).cloned()
+    }
+    fn documents_len(&self) -> usize {
+        self.documents.values().map(Bytes::len).sum()
     }
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
         Ok(!self.objects.keys().any(|(bucket, _)| *bucket == id))
@@ -92,6 +101,7 @@ impl State {
                 self.shared.insert(fingerprint, (sequence, length));
             }
             Record::DeleteBucket { bucket } => drop(self.buckets.remove(&bucket)),
+            Record::PutDocument { bucket, kind, document } => drop(self.documents.insert((bucket, kind), document)),
             Record::Segment { extents } => drop(self.segments.insert(sequence, extents.into())),
             Record::PutVersion(version) => self.put(version),
             Record::DeleteVersion { bucket, key, .. } => drop(self.objects.remove(&(bucket, key))),
@@ -474,15 +484,4 @@ fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
     state.run(chunks("b", vec![chunk(1, Sharing::Sought, ChunkPlace::Known { blob: blobs[0] })])).unwrap();
     assert_eq!(state.blobs("b"), [blobs[0]]);
     assert_eq!(state.sequence, sequence + 1);
-}
-
-#[test]
-fn settings_of_a_bucket_are_replaced_and_nothing_else() {
-    let mut state = State::with_bucket();
-    let before = state.bucket(BUCKET).unwrap();
-    let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
-    state.run(Intent::UpdateBucket { bucket: BUCKET, settings }).unwrap();
-    assert_eq!(*state.bucket(BUCKET).unwrap(), Bucket { settings, ..Bucket::clone(&before) });
-    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), settings });
-    assert_eq!(refused(gone), Refusal::NoSuchBucket);
 }

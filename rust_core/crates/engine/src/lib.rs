@@ -16,6 +16,7 @@ mod check;
 mod clock;
 mod commit;
 mod copy;
+mod documents;
 mod epochs;
 mod faults;
 mod handle;
@@ -60,6 +61,7 @@ pub use check::{
 };
 pub use clock::{Clock, SystemClock};
 pub use copy::{CopyPartRequest, CopyRequest};
+pub use documents::Document;
 pub use epochs::EpochPin;
 pub use faults::StorePart;
 pub use handle::Handle;

@@ -49,6 +49,7 @@ impl Overlay {
             // Buckets and packs have tables of their own, complete in memory.
             Record::CreateBucket(_)
             | Record::UpdateBucket(_)
+            | Record::PutDocument { .. }
             | Record::DeleteBucket { .. }
             | Record::CreatePack { .. }
             | Record::RememberUpload { .. }
@@ -121,6 +122,7 @@ impl Overlay {
         match record {
             Record::CreateBucket(_)
             | Record::UpdateBucket(_)
+            | Record::PutDocument { .. }
             | Record::CreatePack { .. }
             | Record::RememberUpload { .. }
             | Record::CondemnBlobs { .. }
@@ -271,6 +273,7 @@ pub(super) fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes
         }
         Record::CreateBucket(_)
         | Record::UpdateBucket(_)
+        | Record::PutDocument { .. }
         | Record::RememberUpload { .. }
         | Record::CondemnBlobs { .. }
         | Record::MoveChunks { .. }

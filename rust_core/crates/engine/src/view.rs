@@ -13,7 +13,7 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
 use orcas_index::BlobLocation;
-use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
+use orcas_record::{Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
 
 pub(super) struct SequencerView<'a> {
     pub shared: &'a EngineState,
@@ -35,6 +35,14 @@ impl View for SequencerView<'_> {
 
     fn bucket_count(&self) -> usize {
         self.buckets.len()
+    }
+
+    fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
+        self.buckets.documents().get(bucket, kind).map(|document| document.bytes.clone())
+    }
+
+    fn documents_len(&self) -> usize {
+        self.buckets.documents().len()
     }
 
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {

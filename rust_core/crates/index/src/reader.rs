@@ -18,9 +18,9 @@ use super::pool::{Pool, Pooled};
 use super::reclaim::{LogFileRow, LogUsage};
 use super::records::{BlobLocation, Stored};
 use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
-use super::{blobs, buckets, counters, digests, heads, packs, reclaim, uploads, versions};
+use super::{blobs, buckets, counters, digests, documents, heads, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
-use orcas_record::{BucketId, Fingerprint, Sequence, UploadId, VersionId};
+use orcas_record::{BucketId, DocumentKind, Fingerprint, Sequence, UploadId, VersionId};
 
 enum ReaderConnection<'i> {
     /// `None` only while being dropped.
@@ -217,6 +217,16 @@ impl<'i> Reader<'i> {
     /// All buckets, in the order of their ids.
     pub fn buckets(&self) -> Result<Vec<Stored>> {
         self.with(buckets::all)
+    }
+
+    /// The PutDocument records of the documents that exist or were removed.
+    pub fn documents(&self) -> Result<Vec<Stored>> {
+        self.with(documents::all)
+    }
+
+    /// The sequence of the newest record of a document; `None` when the bucket never had one of this kind.
+    pub fn document_sequence(&self, bucket: BucketId, kind: DocumentKind) -> Result<Option<Sequence>> {
+        self.with(|conn| documents::sequence(conn, bucket, kind))
     }
 
     /// Exact counts of a bucket; `None` when it does not exist.

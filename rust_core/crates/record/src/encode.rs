@@ -30,6 +30,12 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
             out.u64("bucket", bucket.0);
             DELETE_BUCKET
         }
+        Record::PutDocument { bucket, kind, document } => {
+            out.u64("bucket", bucket.0);
+            out.code("kind", kind.code());
+            out.rest("document", document);
+            PUT_DOCUMENT
+        }
         Record::CreatePack { pack } => {
             out.u64("pack", *pack);
             CREATE_PACK

@@ -32,6 +32,7 @@ kinds! {
     RETIRE_PACK = 19,
     MOVE_CONTENTS = 20,
     REPLACE_LOG = 21,
+    PUT_DOCUMENT = 23,
 }
 
 /// The frame type of [`Record::Content`], whose payload is passed to the log in two pieces.
@@ -59,6 +60,7 @@ pub const fn may_end(kind: u8) -> bool {
             | RETIRE_PACK
             | MOVE_CONTENTS
             | REPLACE_LOG
+            | PUT_DOCUMENT
     )
 }
 

@@ -59,6 +59,8 @@ pub(super) struct World {
     /// The records of the current step.
     pub(super) step: Vec<Owned>,
     pub(super) buckets: BTreeMap<u64, Sequence>,
+    /// The newest record of each document.
+    pub(super) documents: BTreeMap<(u64, u8), Sequence>,
     pub(super) versions: BTreeMap<VersionName, (Sequence, Version)>,
     pub(super) uploads: BTreeMap<[u8; 16], OpenUpload>,
     pub(super) answers: BTreeMap<[u8; 16], Sequence>,
@@ -77,6 +79,7 @@ impl World {
             file: 1,
             step: Vec::new(),
             buckets: BTreeMap::new(),
+            documents: BTreeMap::new(),
             versions: BTreeMap::new(),
             uploads: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -109,7 +112,8 @@ impl World {
             0..3 => self.create_bucket(),
             3..5 => self.update_bucket(),
             5..6 => self.delete_bucket(),
-            6..40 => self.put_version(),
+            6..10 => self.put_document(),
+            10..40 => self.put_version(),
             40..55 => self.delete_version(),
             55..62 => self.move_version(),
             62..66 => self.create_upload(),
@@ -140,6 +144,15 @@ impl World {
         self.buckets.insert(id, sequence);
     }
 
+    /// A document, now and then its removal.
+    fn put_document(&mut self) {
+        let Some(id) = self.dice.pick(self.buckets.keys().copied()) else { return };
+        let Some(kind) = self.dice.pick(DocumentKind::ALL) else { return };
+        let document = if self.dice.roll(3) == 0 { Bytes::new() } else { format!("<A>{}</A>", self.sequence).into() };
+        let sequence = self.emit(Record::PutDocument { bucket: BucketId(id), kind, document });
+        self.documents.insert((id, kind.code()), sequence);
+    }
+
     fn delete_bucket(&mut self) {
         let Some(id) = self.dice.pick(self.buckets.keys().copied()) else { return };
         let names: Vec<_> = self.versions.keys().filter(|name| name.0 == id).cloned().collect();
@@ -147,6 +160,7 @@ impl World {
         self.emit(Record::DeleteBucket { bucket: BucketId(id) });
         self.uploads.retain(|_, open| open.upload.bucket.0 != id);
         self.buckets.remove(&id);
+        self.documents.retain(|(bucket, _), _| *bucket != id);
         self.drop_unheld_segments();
     }
 

@@ -52,6 +52,7 @@ catalogue! {
     EntityTooSmall 400 "Your proposed upload is smaller than the minimum allowed size";
     ExpiredToken 400 "The provided token has expired.";
     IllegalLocationConstraintException 400 "The specified location constraint is incompatible for the region specific endpoint this request was sent to.";
+    IllegalVersioningConfigurationException 400 "The Versioning element must be specified";
     IncompleteBody 400 "You did not provide the number of bytes specified by the Content-Length HTTP header";
     InternalError 500 "We encountered an internal error. Please try again.";
     InvalidAccessKeyId 403 "The AWS Access Key Id you provided does not exist in our records.";
@@ -68,6 +69,7 @@ catalogue! {
     InvalidRange 416 "The requested range is not satisfiable";
     InvalidRequest 400 "Invalid Request";
     InvalidStorageClass 400 "The storage class you specified is not valid";
+    InvalidTag 400 "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";
     InvalidToken 400 "The provided token is malformed or otherwise invalid.";
     InvalidURI 400 "Couldn't parse the specified URI.";
     KeyTooLongError 400 "Your key is too long";
@@ -87,6 +89,7 @@ catalogue! {
     NoSuchConfiguration 404 "The specified configuration does not exist.";
     NoSuchKey 404 "The specified key does not exist.";
     NoSuchLifecycleConfiguration 404 "The lifecycle configuration does not exist";
+    NoSuchObjectLockConfiguration 404 "The specified object does not have a ObjectLock configuration";
     NoSuchTagSet 404 "The TagSet does not exist";
     NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.";
     NoSuchVersion 404 "The specified version does not exist.";

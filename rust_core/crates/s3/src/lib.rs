@@ -14,6 +14,7 @@ pub mod format;
 pub mod header_block;
 pub mod headers;
 pub mod metadata;
+pub mod object_lock;
 pub mod operations;
 /// What the benchmarks measure against, so that tests hold the product to the same.
 #[cfg(test)]
@@ -24,7 +25,10 @@ pub mod range;
 pub mod resolve;
 mod routes;
 pub mod support;
+pub mod tags;
 pub mod target;
+pub mod timestamp;
+pub mod versions;
 pub mod xml;
 
 pub use errors::{ErrorCode, S3Error};

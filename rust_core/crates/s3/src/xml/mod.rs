@@ -5,9 +5,10 @@
 
 pub mod configurations;
 pub mod lists;
-mod parse;
+pub(crate) mod parse;
 pub mod requests;
 pub mod results;
+pub mod versioning;
 
 use std::borrow::Cow;
 

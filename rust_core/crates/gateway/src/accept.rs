@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::cors::CorsLines;
 use super::intake::transfer_encoded;
 use super::lane::{Lane, now_ms};
 use super::operations::implemented;
@@ -22,7 +23,7 @@ use orcas_sigv4::{Authenticated, Authentication, Requirements, SKEW_MAX_MS, Vers
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
 
-/// Why a head was refused, as a ready answer.
+/// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
 
 impl Lane {
@@ -35,8 +36,13 @@ impl Lane {
     /// and name neither bucket nor key.
     pub fn accept_below(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Result<Arc<dyn Request>, Refused> {
         let has_body = has_body(&head.headers);
-        self.read(head, root, has_body).map_err(|problem| {
-            let envelope = self.envelope(head.method, head.path);
+        if head.method == b"OPTIONS" {
+            let answer = self.preflight(head, root);
+            return Err(Box::new(if has_body { answer.closing() } else { answer }));
+        }
+        let cors = self.cors_lines(head, root);
+        self.read(head, root, has_body, &cors).map_err(|problem| {
+            let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
             let answer = match self.options.explains.then(|| self.diagnose(head)).flatten() {
                 Some(diagnosis) => envelope.explained(problem, diagnosis),
                 None => envelope.problem(problem),
@@ -50,10 +56,8 @@ impl Lane {
         head: &RequestHead<'_>,
         root: usize,
         has_body: bool,
+        cors: &CorsLines,
     ) -> Result<Arc<dyn Request>, Problem> {
-        if head.method == b"OPTIONS" {
-            return Err(ErrorCode::AccessForbidden.into());
-        }
         let (authenticated, caller) =
             self.authenticate(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
@@ -82,7 +86,7 @@ impl Lane {
             return Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE).into());
         }
         let (target, payload) = (&target, &authenticated.payload);
-        (row.accept)(&Reading { lane: self, operation, head, target, query, caller, payload, has_body })
+        (row.accept)(&Reading { lane: self, operation, head, target, query, caller, payload, has_body, cors })
     }
 
     /// The error for a form upload by a browser. Its signature is in the body, which is not read, because the operation

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body_plan::BodyPlan;
+use super::cors::CorsLines;
 use super::intake::DeclaredBody;
 use super::lane::Lane;
 use super::problem::Problem;
@@ -28,6 +29,8 @@ pub struct Reading<'a> {
     pub payload: &'a PayloadMode,
     /// A body follows the head.
     pub has_body: bool,
+    /// For the answer.
+    pub cors: &'a CorsLines,
 }
 
 impl Reading<'_> {

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::cors::CorsLines;
 use super::download::Download;
 use super::problem::Problem;
 use orcas_base::buffers::Buffer;
@@ -86,6 +87,8 @@ pub struct Envelope {
     pub resource: Vec<u8>,
     /// A HEAD request: errors have no document.
     pub headless: bool,
+    /// What the answer says about the origin of the request.
+    pub cors: CorsLines,
 }
 
 impl Envelope {
@@ -170,6 +173,9 @@ impl Envelope {
     pub fn complete(&self, status: u16, mut headers: HeaderBlock, body: ResponseBody) -> Response {
         headers.push("x-amz-request-id", &self.request_id);
         headers.push("x-amz-id-2", self.host_id.as_bytes());
+        if let Some(lines) = &self.cors {
+            lines.iter().for_each(|(name, value)| headers.push(name, value));
+        }
         Response { status, headers, body, closes: false, error: None }
     }
 
@@ -197,7 +203,8 @@ mod tests {
     use super::*;
 
     fn envelope(headless: bool) -> Envelope {
-        Envelope { request_id: *b"0123456789ABCDEF", host_id: "host".into(), resource: b"/b/k".to_vec(), headless }
+        let (host_id, resource) = ("host".into(), b"/b/k".to_vec());
+        Envelope { request_id: *b"0123456789ABCDEF", host_id, resource, headless, cors: None }
     }
 
     fn declaring(length: u64) -> HeaderBlock {

@@ -2,6 +2,7 @@
 
 mod backup;
 mod check;
+mod documents;
 mod full_disk;
 mod health;
 mod listing;

@@ -1,4 +1,5 @@
-//! The operations that write a configuration, as far as they write what is so already: everything else is refused.
+//! The operations that write a configuration that is not stored, as far as they write what is so already: everything
+//! else is refused.
 
 use std::sync::Arc;
 
@@ -61,7 +62,11 @@ impl<const OBJECT: bool> Call<ConfirmConfiguration<OBJECT>> {
         {
             return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());
         }
-        check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket))?;
+        check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket)).map_err(|error| {
+            let disabled = error.code == ErrorCode::AccessControlListNotSupported;
+            // Where the bucket would allow it, it is this server that has no other ACLs.
+            if disabled && !self.lane.disables_acls(bucket.id) { self.operation().not_implemented() } else { error }
+        })?;
         Ok(self.envelope.empty(if *removes { 204 } else { 200 }, HeaderBlock::new()))
     }
 }

@@ -18,6 +18,11 @@ BUCKET = "strangers"
 PART = b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>x</ETag></Part></CompleteMultipartUpload>"
 DELETE = b"<Delete><Object><Key>kept</Key></Object></Delete>"
 
+CORS = (
+    b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule>"
+    b"</CORSConfiguration>"
+)
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -60,6 +65,8 @@ SAMPLES = {
     "DeleteBucketPolicy": Sample("DELETE", f"/{BUCKET}", (("policy", ""),)),
     "GetObjectTagging": Sample("GET", KEPT, (("tagging", ""),)),
     "DeleteObjectTagging": Sample("DELETE", KEPT, (("tagging", ""),)),
+    "PutBucketCors": Sample("PUT", f"/{BUCKET}", (("cors", ""),), body=CORS),
+    "DeletePublicAccessBlock": Sample("DELETE", f"/{BUCKET}", (("publicAccessBlock", ""),)),
     "CreateMultipartUpload": Sample("POST", KEPT, (("uploads", ""),)),
     "UploadPart": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), body=b"changed"),
     "UploadPartCopy": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), (SOURCE,)),
@@ -144,6 +151,7 @@ class Place:
             ("/", ()),
             (f"/{BUCKET}", ()),
             (f"/{BUCKET}", (("uploads", ""),)),
+            (f"/{BUCKET}", (("publicAccessBlock", ""),)),
             (KEPT, (("uploadId", self.upload_id),)),
             (KEPT, ()),
         ]

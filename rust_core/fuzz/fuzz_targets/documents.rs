@@ -4,6 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::bounded;
+use orcas_s3::Operation;
+use orcas_s3::documents::{DOCUMENT_LEN_MAX, stored};
 use orcas_s3::xml::XmlWriter;
 use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket_region};
 
@@ -55,10 +57,29 @@ fn region(body: &[u8]) {
     assert_eq!(create_bucket_region(&out.finish()), Ok(Some(region)));
 }
 
+/// What is stored of a configuration is stored again as it is.
+fn configurations(body: &[u8]) {
+    for operation in [
+        Operation::PutBucketAccelerateConfiguration,
+        Operation::PutBucketCors,
+        Operation::PutBucketOwnershipControls,
+        Operation::PutBucketRequestPayment,
+        Operation::PutBucketTagging,
+        Operation::PutPublicAccessBlock,
+    ] {
+        let Ok(written) = stored(operation, body, "b") else { continue };
+        assert!(written.len() <= DOCUMENT_LEN_MAX);
+        if !written.is_empty() {
+            assert_eq!(stored(operation, &written, "b").as_ref(), Ok(&written));
+        }
+    }
+}
+
 fuzz_target!(|body: &[u8]| {
-    bounded(3 * (GROWTH_MAX * body.len() + ANY_MAX) + 3 * ANY_MAX, || {
+    bounded(12 * (GROWTH_MAX * body.len() + ANY_MAX) + 3 * ANY_MAX, || {
         delete(body);
         complete(body);
         region(body);
+        configurations(body);
     });
 });

@@ -15,6 +15,7 @@ impl Run {
             }
             Op::UpdateBucket { bucket, settings } => Intent::UpdateBucket { bucket, settings },
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
+            Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },
             Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
                 bucket,
                 key,

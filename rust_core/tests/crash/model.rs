@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 use bytes::Bytes;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
-use orcas_record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId};
+use orcas_record::{BucketId, BucketSettings, DocumentKind, Durability, ObjectHeaders, UploadId};
+
+use crate::documents::{self, Documents};
 
 /// Bytes with their digests.
 #[derive(Clone, Debug)]
@@ -35,6 +37,11 @@ pub enum Op {
     },
     DeleteBucket {
         bucket: BucketId,
+    },
+    PutDocument {
+        bucket: BucketId,
+        kind: DocumentKind,
+        document: Bytes,
     },
     Put {
         bucket: BucketId,
@@ -137,6 +144,7 @@ pub struct Bucket {
     pub id: Option<BucketId>,
     pub created_ms: u64,
     pub settings: BucketSettings,
+    pub documents: Documents,
     pub objects: BTreeMap<Bytes, Object>,
     pub uploads: BTreeMap<UploadId, Upload>,
 }
@@ -218,9 +226,8 @@ impl Model {
     pub fn durability(&self, op: &Op) -> Durability {
         let of = |id: &BucketId| self.bucket(*id).and_then(|bucket| bucket.settings.durability).unwrap_or(self.default);
         match op {
-            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::DeleteBucket { .. } | Op::Complete { .. } => {
-                Durability::Sync
-            }
+            Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::DeleteBucket { .. } => Durability::Sync,
+            Op::PutDocument { .. } | Op::Complete { .. } => Durability::Sync,
             Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
             Op::Move { from_bucket, bucket, .. } => of(from_bucket).max(of(bucket)),
             Op::Put { bucket, .. }
@@ -237,6 +244,7 @@ impl Model {
     pub fn apply(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
         match op {
             Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::DeleteBucket { .. } => self.apply_to_bucket(op, at),
+            Op::PutDocument { bucket, kind, document } => documents::put(self.live(*bucket)?, *kind, document),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),
             _ => self.apply_to_upload(op, at),
@@ -253,6 +261,7 @@ impl Model {
                     id: None,
                     created_ms: at.now_ms,
                     settings: *settings,
+                    documents: Documents::new(),
                     objects: BTreeMap::new(),
                     uploads: BTreeMap::new(),
                 };
@@ -437,6 +446,7 @@ impl Model {
         let mut out = String::new();
         for (name, bucket) in &self.buckets {
             bucket_line(&mut out, name, bucket.created_ms, &bucket.settings);
+            documents::lines(&mut out, bucket.documents.iter().map(|(kind, document)| (*kind, &document[..])));
             for (key, object) in &bucket.objects {
                 let Object { body, etag, modified_ms, headers, parts, .. } = object;
                 object_line(&mut out, key, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);

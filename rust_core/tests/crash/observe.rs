@@ -3,7 +3,7 @@
 use orcas_base::error::Result;
 use orcas_checksum::Etag;
 use orcas_engine::{Found, Handle, ListObjects, ListParts, ListUploads};
-use orcas_record::{Bucket, Extent, Object, Part, Version, VersionId};
+use orcas_record::{Bucket, DocumentKind, Extent, Object, Part, Version, VersionId};
 
 use crate::model::{bucket_line, object_line, part_line, upload_line};
 
@@ -14,6 +14,9 @@ pub fn observe(handle: &Handle) -> Result<String> {
     let mut out = String::new();
     for bucket in handle.buckets() {
         bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings);
+        let documents: Vec<_> =
+            DocumentKind::ALL.iter().filter_map(|kind| Some((*kind, handle.document(bucket.id, *kind)?))).collect();
+        crate::documents::lines(&mut out, documents.iter().map(|(kind, document)| (*kind, &document.bytes[..])));
         objects(handle, &bucket, &mut out)?;
         uploads(handle, &bucket, &mut out)?;
     }

@@ -154,7 +154,8 @@ impl Workload {
                 self.gone.push(id);
                 Op::DeleteBucket { bucket: id }
             }
-            6..42 => {
+            6 => crate::documents::random(&mut run.rng, id),
+            7..42 => {
                 let headers = headers(&mut run.rng);
                 let (body, chunked) = body(&mut run.rng, &bucket);
                 Op::Put { bucket: id, key, body, chunked, headers, precondition }

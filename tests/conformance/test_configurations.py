@@ -1,4 +1,4 @@
-"""Configurations of a new bucket: reads answer as S3, and of those that are not stored, writes that change nothing succeed."""
+"""Configurations of a new bucket: reads answer as S3; writes of those that are not stored succeed if they change nothing."""
 
 from __future__ import annotations
 

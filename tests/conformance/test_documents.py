@@ -158,7 +158,9 @@ def test_nothing_promises_what_nothing_enforces(s3: Any, bucket: str) -> None:
     assert refusal(s3.put_bucket_acl, **acl) == (501, "NotImplemented")
 
 
-@pytest.mark.parametrize("query", ["cors", "tagging", "requestPayment", "ownershipControls", "accelerate", "publicAccessBlock"])
+@pytest.mark.parametrize(
+    "query", ["cors", "tagging", "requestPayment", "ownershipControls", "accelerate", "publicAccessBlock"]
+)
 def test_hostile_documents_are_refused(wire: Wire, bucket: str, query: str) -> None:
     entities = b'<!DOCTYPE a [<!ENTITY e "x">]><CORSConfiguration>&e;</CORSConfiguration>'
     deep = b"<CORSConfiguration>" * 1_000 + b"</CORSConfiguration>" * 1_000

@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
-use super::cors::CorsLines;
 use super::intake::transfer_encoded;
 use super::lane::{Lane, now_ms};
 use super::operations::implemented;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::request::Request;
-use super::response::Response;
+use super::response::{CorsLines, Response};
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_s3::resolve::{is_form, resolve};
 use orcas_s3::support::check_supported;

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use super::accept::below;
 use super::lane::Lane;
 use super::problem::Problem;
-use super::response::{Envelope, HeaderBlock, Response};
+use super::response::{CorsLines, HeaderBlock, Response};
 use orcas_http::RequestHead;
 use orcas_record::DocumentKind;
 use orcas_s3::cors::{CorsConfiguration, CrossOrigin, Lines, VARY};
 use orcas_s3::{ErrorCode, S3Error, Target};
-
-/// Header lines for the answers to one request; most requests have none.
-pub type CorsLines = Option<Box<Lines>>;
 
 const NOT_ALLOWED: &str = "CORSResponse: This CORS request is not allowed. This is usually because the evalution of \
                            Origin, request method / Access-Control-Request-Method or Access-Control-Request-Headers \
@@ -31,12 +28,9 @@ impl Lane {
 
     /// The answer to an OPTIONS request. It has no signature.
     pub fn preflight(&self, head: &RequestHead<'_>, root: usize) -> Response {
-        let mut envelope = self.envelope(head.method, head.path);
+        let envelope = self.envelope(head.method, head.path);
         match self.allowed(head, root) {
-            Ok(lines) => {
-                envelope.cors = Some(Box::new(lines));
-                envelope.empty(200, HeaderBlock::new())
-            }
+            Ok(lines) => envelope.with_cors(Some(Box::new(lines))).empty(200, HeaderBlock::new()),
             Err(problem) => envelope.problem(problem),
         }
     }
@@ -62,13 +56,5 @@ impl Lane {
         let document = self.engine.document(bucket.id, DocumentKind::Cors)?;
         let parsed = document.parsed(|bytes| CorsConfiguration::parse(bytes).ok().map(Arc::new))?;
         Option::clone(&parsed)
-    }
-}
-
-impl Envelope {
-    #[must_use]
-    pub fn with_cors(mut self, cors: CorsLines) -> Self {
-        self.cors = cors;
-        self
     }
 }

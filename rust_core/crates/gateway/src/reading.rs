@@ -6,10 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body_plan::BodyPlan;
-use super::cors::CorsLines;
 use super::intake::DeclaredBody;
 use super::lane::Lane;
 use super::problem::Problem;
+use super::response::CorsLines;
 use super::upload_ids::parse_upload_id;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_record::{Bucket, UploadId};

@@ -4,16 +4,19 @@
 
 use std::sync::Arc;
 
-use super::cors::CorsLines;
 use super::download::Download;
 use super::problem::Problem;
 use orcas_base::buffers::Buffer;
+use orcas_s3::cors::Lines;
 pub use orcas_s3::header_block::HeaderBlock;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Diagnosis;
 
 /// Bytes of each further element of an error that go to the log.
 const EXTRA_LEN_MAX: usize = 256;
+
+/// Header lines about the origin of a request, for the answers to it; most requests have none.
+pub type CorsLines = Option<Box<Lines>>;
 
 pub struct Response {
     pub status: u16,
@@ -92,6 +95,12 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    #[must_use]
+    pub fn with_cors(mut self, cors: CorsLines) -> Self {
+        self.cors = cors;
+        self
+    }
+
     pub fn request_id(&self) -> &str {
         std::str::from_utf8(&self.request_id).unwrap_or_default()
     }

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use orcas_checksum::Etag;
 use orcas_index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
 use orcas_record::{
-    Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId, Versioning,
-    encode,
+    Attributes, Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId,
+    Versioning, encode,
 };
 
 const OBJECTS: u64 = 1_000_000;
@@ -113,6 +113,7 @@ impl<'i> Load<'i> {
                 created_ms: 0,
                 location: Bytes::new(),
                 versioning: Versioning::Unversioned,
+                object_lock: None,
                 settings: BucketSettings::default(),
             };
             load.apply(&[(1, Record::CreateBucket(bucket))]);
@@ -196,6 +197,7 @@ fn version(bucket: u64, key: Bytes, blob: u64) -> Version {
             user: vec![(Bytes::from_static(b"made-by"), Bytes::from_static(b"a client that says so"))],
             ..ObjectHeaders::default()
         },
+        attributes: Attributes::default(),
         parts: Vec::new(),
         manifest: vec![Extent::Blob { blob, start: 0, length: 1024 }],
     }

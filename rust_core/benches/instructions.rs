@@ -22,7 +22,9 @@ use orcas_gateway::lane::now_ms;
 use orcas_gateway::{Request, ResponseBody};
 use orcas_http::Query;
 use orcas_log::Batch;
-use orcas_record::{BucketId, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId, content_kind, encode};
+use orcas_record::{
+    Attributes, BucketId, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId, content_kind, encode,
+};
 use orcas_s3::Target;
 use orcas_s3::format::{format_content_length, format_content_range, format_etag, format_last_modified};
 use orcas_s3::headers::{ObjectAnswer, Overrides, StoredHeaders};
@@ -197,6 +199,7 @@ fn records() {
             content_type: Some(Bytes::from_static(CONTENT_TYPE.as_bytes())),
             ..ObjectHeaders::default()
         },
+        attributes: Attributes::default(),
         parts: Vec::new(),
         manifest: vec![Extent::Blob { blob: 1, start: 0, length: KIB as u32 }],
     });

@@ -77,7 +77,13 @@ fn main() {
     for number in arguments.first..arguments.first + arguments.objects {
         let key = Bytes::from(format!("{}{:016x}/{}", arguments.prefix, scatter(number / 2), number % 2));
         let intent = if arguments.delete {
-            Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default() }
+            Intent::DeleteObject {
+                bucket: bucket.id,
+                key,
+                precondition: Precondition::default(),
+                version: None,
+                bypass: false,
+            }
         } else {
             put(&handle, &bucket, key, unique(number, arguments.size))
         };

@@ -8,7 +8,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_engine::{CompletionSink, Handle, Waiter};
-use orcas_record::{Bucket, BucketSettings, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, BucketSettings, ObjectHeaders};
 
 use crate::support::scatter;
 
@@ -43,6 +43,7 @@ pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: Bytes) -> Intent
             content_type: Some(Bytes::from_static(b"binary/octet-stream")),
             ..ObjectHeaders::default()
         },
+        attributes: Attributes::default(),
         body: handle.small_body(bucket, bytes),
     }))
 }

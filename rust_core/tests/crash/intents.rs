@@ -1,7 +1,9 @@
 //! Operations of the model as the intents that a front end would submit.
 
 use orcas_base::error::Result;
-use orcas_decide::{Body, Complete, CompletePart, Copy, CopyPart, Intent, Move, PutObject, PutPart, SourceConditions};
+use orcas_decide::{
+    Body, BucketChange, Complete, CompletePart, Copy, CopyPart, Intent, Move, PutObject, PutPart, SourceConditions,
+};
 use orcas_record::BucketId;
 
 use crate::model::{Op, Payload};
@@ -13,7 +15,9 @@ impl Run {
             Op::CreateBucket { name, settings } => {
                 Intent::CreateBucket { name, owner: "root".into(), location: Default::default(), settings }
             }
-            Op::UpdateBucket { bucket, settings } => Intent::UpdateBucket { bucket, settings },
+            Op::UpdateBucket { bucket, settings } => {
+                Intent::UpdateBucket { bucket, change: BucketChange::Settings(settings) }
+            }
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
             Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },
             Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
@@ -25,17 +29,21 @@ impl Run {
                 sha256: None,
                 checksum: None,
                 headers,
+                attributes: Default::default(),
                 body: self.body(bucket, &body, chunked)?,
             })),
-            Op::Delete { bucket, key, precondition } => Intent::DeleteObject { bucket, key, precondition },
+            Op::Delete { bucket, key, precondition } => {
+                Intent::DeleteObject { bucket, key, precondition, version: None, bypass: false }
+            }
             Op::DeleteMany { bucket, entries } => Intent::DeleteObjects { bucket, entries },
             Op::Copy { source, bucket, key, headers, precondition } => Intent::CopyObject(Box::new(Copy {
-                source,
+                source: (source.0, source.1, None),
                 source_conditions: SourceConditions::default(),
                 bucket,
                 key,
                 precondition,
                 headers,
+                attributes: Default::default(),
                 checksum: None,
             })),
             Op::Move { from_bucket, from_key, bucket, key, precondition } => Intent::MoveObject(Box::new(Move {
@@ -52,7 +60,9 @@ impl Run {
 
     fn upload_intent(&mut self, op: &Op) -> Result<Intent> {
         Ok(match op.clone() {
-            Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload { bucket, key, headers, checksum: None },
+            Op::CreateUpload { bucket, key, headers } => {
+                Intent::CreateUpload { bucket, key, headers, attributes: Default::default(), checksum: None }
+            }
             Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
                 bucket,
                 key,
@@ -65,7 +75,7 @@ impl Run {
             })),
             Op::CopyPart { source, sequence, range, body, bucket, key, upload, number, .. } => {
                 Intent::CopyPart(Box::new(CopyPart {
-                    source,
+                    source: (source.0, source.1, None),
                     source_sequence: sequence,
                     source_conditions: SourceConditions::default(),
                     range,

@@ -307,7 +307,7 @@ impl Model {
             Op::DeleteMany { bucket, entries } => {
                 let objects = &mut self.live(*bucket)?.objects;
                 let mut effective = false;
-                let delete = |DeleteEntry { key, precondition }: &DeleteEntry| {
+                let delete = |DeleteEntry { key, precondition, .. }: &DeleteEntry| {
                     evaluate(objects.get(key), precondition)?;
                     effective |= objects.remove(key).is_some();
                     Ok(())

@@ -91,6 +91,7 @@ fn as_object(bucket: &Bucket, part: &Part) -> Object {
         sha256: None,
         checksum: None,
         headers: Default::default(),
+        attributes: Default::default(),
         parts: Vec::new(),
         manifest: part.manifest.clone(),
     };

@@ -166,6 +166,8 @@ impl Workload {
                 let entry = |at: u64, rng: &mut SimRng| DeleteEntry {
                     key: KEYS[((rng.below(2) + at) % KEYS.len() as u64) as usize].into(),
                     precondition: Precondition::default(),
+                    version: None,
+                    bypass: false,
                 };
                 Op::DeleteMany { bucket: id, entries: (0..count).map(|at| entry(at, &mut run.rng)).collect() }
             }

@@ -237,6 +237,7 @@ fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> Found {
         sha256: None,
         checksum: None,
         headers: Default::default(),
+        attributes: Default::default(),
         parts: Vec::new(),
         manifest: part.manifest.clone(),
     };

@@ -350,6 +350,7 @@ impl Builder {
             sha256: None,
             checksum: None,
             headers: Default::default(),
+            attributes: Default::default(),
             body: self.body(bucket, &bytes),
         })));
         self.insert(name_of(bucket, key), bytes);
@@ -378,6 +379,8 @@ impl Builder {
             bucket: bucket.id,
             key: Bytes::copy_from_slice(key.as_bytes()),
             precondition: Precondition::default(),
+            version: None,
+            bypass: false,
         };
         self.run(intent);
         self.remove(&name_of(bucket, key));
@@ -385,12 +388,13 @@ impl Builder {
 
     fn copy(&mut self, from: &Bucket, from_key: &'static str, to: &Bucket, key: &'static str) {
         self.run(Intent::CopyObject(Box::new(Copy {
-            source: (from.id, from_key.into()),
+            source: (from.id, from_key.into(), None),
             source_conditions: SourceConditions::default(),
             bucket: to.id,
             key: key.into(),
             precondition: Precondition::default(),
             headers: None,
+            attributes: Default::default(),
             checksum: None,
         })));
         let bytes = self.objects[&name_of(from, from_key)].clone();
@@ -411,8 +415,13 @@ impl Builder {
     }
 
     fn upload(&mut self, bucket: &Bucket, key: &'static str) -> UploadId {
-        let create =
-            Intent::CreateUpload { bucket: bucket.id, key: key.into(), headers: Default::default(), checksum: None };
+        let create = Intent::CreateUpload {
+            bucket: bucket.id,
+            key: key.into(),
+            headers: Default::default(),
+            attributes: Default::default(),
+            checksum: None,
+        };
         match self.run(create) {
             Outcome::Upload(id) => id,
             other => panic!("{other:?}"),

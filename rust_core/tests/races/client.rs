@@ -53,12 +53,13 @@ pub fn put(handle: &Handle, bucket: &Bucket, key: Bytes, bytes: &[u8]) -> Intent
         sha256: None,
         checksum: None,
         headers: ObjectHeaders::default(),
+        attributes: Default::default(),
         body: body(handle, bucket, bytes),
     }))
 }
 
 pub fn delete(bucket: &Bucket, key: Bytes) -> Intent {
-    Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default() }
+    Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default(), version: None, bypass: false }
 }
 
 /// A reader that has begun.
@@ -217,12 +218,13 @@ impl Client {
     fn copy(&mut self) {
         let (from, to) = (self.any_key(), self.own_key());
         let copy = Copy {
-            source: (self.bucket.id, from.clone()),
+            source: (self.bucket.id, from.clone(), None),
             source_conditions: Default::default(),
             bucket: self.bucket.id,
             key: to.clone(),
             precondition: Precondition::default(),
             headers: Some(ObjectHeaders::default()),
+            attributes: Default::default(),
             checksum: None,
         };
         let answer = self.handle.execute(Intent::CopyObject(Box::new(copy)));
@@ -265,7 +267,13 @@ impl Client {
 
     fn create_upload(&self, key: &Bytes) -> UploadId {
         let (bucket, key) = (self.bucket.id, key.clone());
-        let create = Intent::CreateUpload { bucket, key, headers: ObjectHeaders::default(), checksum: None };
+        let create = Intent::CreateUpload {
+            bucket,
+            key,
+            headers: ObjectHeaders::default(),
+            attributes: Default::default(),
+            checksum: None,
+        };
         match self.handle.execute(create) {
             Ok(Outcome::Upload(upload)) => upload,
             other => panic!("{other:?}"),
@@ -317,7 +325,7 @@ impl Client {
         let (from, to) = (self.any_key(), self.own_key());
         let upload = self.create_upload(&to);
         let request = CopyPartRequest {
-            source: (self.bucket.id, from.clone()),
+            source: (self.bucket.id, from.clone(), None),
             source_conditions: Default::default(),
             range: None,
             bucket: self.bucket.id,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::decision::{Context, Decision};
+use super::intent::BucketChange;
 use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
@@ -33,14 +34,20 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
         created_ms: context.now_ms,
         location: new.location,
         versioning: Versioning::Unversioned,
+        object_lock: None,
         settings: new.settings,
     };
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
     Ok(Decision { outcome, records: vec![Record::CreateBucket(bucket)] })
 }
 
-pub(super) fn update(view: &dyn View, bucket: BucketId, settings: BucketSettings) -> Result<Decision, Failure> {
-    let bucket = Bucket { settings, ..Bucket::clone(&*live_bucket(view, bucket)?) };
+pub(super) fn update(view: &dyn View, bucket: BucketId, change: BucketChange) -> Result<Decision, Failure> {
+    let mut bucket = Bucket::clone(&*live_bucket(view, bucket)?);
+    match change {
+        BucketChange::Settings(settings) => bucket.settings = settings,
+        BucketChange::Versioning(versioning) => bucket.versioning = versioning,
+        BucketChange::ObjectLock(lock) => bucket.object_lock = Some(lock),
+    }
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
     Ok(Decision { outcome, records: vec![Record::UpdateBucket(bucket)] })
 }

@@ -5,6 +5,7 @@ use super::intent::Intent;
 use super::outcome::Failure;
 use super::view::View;
 use super::{buckets, objects, uploads};
+use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
 ///
@@ -16,15 +17,17 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
             buckets::create(view, context, buckets::NewBucket { name, owner, location, settings })
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
-        Intent::UpdateBucket { bucket, settings } => buckets::update(view, bucket, settings),
+        Intent::UpdateBucket { bucket, change } => buckets::update(view, bucket, change),
         Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::PutObject(put) => objects::put(view, context, *put),
-        Intent::DeleteObject { bucket, key, precondition } => objects::delete(view, bucket, key, &precondition),
+        Intent::DeleteObject { bucket, key, precondition, .. } => objects::delete(view, bucket, key, &precondition),
         Intent::DeleteObjects { bucket, entries } => objects::delete_many(view, bucket, entries),
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
         Intent::MoveObject(moved) => objects::move_object(view, *moved),
-        Intent::CreateUpload { bucket, key, headers, checksum } => {
-            uploads::create(view, context, bucket, key, headers, checksum)
+        Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
+            let id = context.upload_id;
+            let upload = Upload { id, bucket, key, initiated_ms: context.now_ms, headers, attributes, checksum };
+            uploads::create(view, upload)
         }
         Intent::PutPart(put) => uploads::put_part(view, context, *put),
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),

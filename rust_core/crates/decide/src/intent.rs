@@ -5,7 +5,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{BucketId, BucketSettings, DocumentKind, Fingerprint, ObjectHeaders, Sequence, UploadId};
+use orcas_record::{
+    Attributes, BucketId, BucketSettings, DocumentKind, Fingerprint, ObjectHeaders, ObjectLock, Retention, Sequence,
+    UploadId, VersionId, Versioning,
+};
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
 #[derive(Clone, Debug)]
@@ -19,10 +22,9 @@ pub enum Intent {
     DeleteBucket {
         bucket: BucketId,
     },
-    /// Replaces all settings of the bucket.
     UpdateBucket {
         bucket: BucketId,
-        settings: BucketSettings,
+        change: BucketChange,
     },
     /// Replaces a document of the bucket, or removes it if `document` is empty.
     PutDocument {
@@ -34,7 +36,11 @@ pub enum Intent {
     DeleteObject {
         bucket: BucketId,
         key: Bytes,
+        /// `None` for the current version, which a bucket with versioning keeps behind a delete marker.
+        version: Option<VersionId>,
         precondition: Precondition,
+        /// Whether a retention in governance mode is bypassed.
+        bypass: bool,
     },
     /// Each entry is decided on its own, in order.
     DeleteObjects {
@@ -47,6 +53,7 @@ pub enum Intent {
         bucket: BucketId,
         key: Bytes,
         headers: ObjectHeaders,
+        attributes: Attributes,
         checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     },
     PutPart(Box<PutPart>),
@@ -57,6 +64,15 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
+}
+
+/// What an UpdateBucket changes. Everything else of the bucket stays as it is then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BucketChange {
+    /// Replaces all settings.
+    Settings(BucketSettings),
+    Versioning(Versioning),
+    ObjectLock(ObjectLock),
 }
 
 /// Stored bytes that a version or part will name.
@@ -123,27 +139,45 @@ pub struct PutObject {
     pub sha256: Option<[u8; 32]>,
     pub checksum: Option<Checksum>,
     pub headers: ObjectHeaders,
+    pub attributes: Attributes,
     pub body: Body,
 }
 
 #[derive(Clone, Debug)]
 pub struct DeleteEntry {
     pub key: Bytes,
+    /// As in [`Intent::DeleteObject`].
+    pub version: Option<VersionId>,
     pub precondition: Precondition,
+    /// As in [`Intent::DeleteObject`].
+    pub bypass: bool,
 }
 
 /// CopyObject: refers to the source's blobs and copies no bytes.
 #[derive(Clone, Debug)]
 pub struct Copy {
-    pub source: (BucketId, Bytes),
+    pub source: Source,
     pub source_conditions: SourceConditions,
     pub bucket: BucketId,
     pub key: Bytes,
     pub precondition: Precondition,
     /// `Some` for the metadata directive REPLACE.
     pub headers: Option<ObjectHeaders>,
+    pub attributes: CopyAttributes,
     /// A checksum computed for the copy, and the sequence of the source it was computed from.
     pub checksum: Option<(Sequence, Checksum)>,
+}
+
+/// Bucket, key and version of what is copied; the current version when none is named.
+pub type Source = (BucketId, Bytes, Option<VersionId>);
+
+/// The attributes of a copy. Retention and legal hold of the source do not go with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CopyAttributes {
+    /// `Some` for the tagging directive REPLACE.
+    pub tags: Option<Vec<(Bytes, Bytes)>>,
+    pub retention: Option<Retention>,
+    pub legal_hold: bool,
 }
 
 /// RenameObject and the move extension: metadata only, atomic, also across buckets.
@@ -172,7 +206,7 @@ pub struct PutPart {
 /// UploadPartCopy: refers to the source's blobs. The digests were computed from the source at `source_sequence`.
 #[derive(Clone, Debug)]
 pub struct CopyPart {
-    pub source: (BucketId, Bytes),
+    pub source: Source,
     pub source_sequence: Sequence,
     pub source_conditions: SourceConditions,
     /// First and last byte, both included; the whole object when `None`.

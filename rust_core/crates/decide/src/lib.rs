@@ -20,8 +20,8 @@ mod tests;
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    Body, ChunkPlace, Complete, CompletePart, Copy, CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk,
-    Precondition, PutObject, PutPart, Sharing, SourceConditions,
+    Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyPart, DeleteEntry, EtagMatch,
+    Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing, Source, SourceConditions,
 };
 pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};

@@ -6,7 +6,9 @@ use bytes::Bytes;
 
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
-use super::intent::{Copy, DeleteEntry, EtagMatch, Move, Precondition, PutObject, SourceConditions};
+use super::intent::{
+    Copy, CopyAttributes, DeleteEntry, EtagMatch, Move, Precondition, PutObject, Source, SourceConditions,
+};
 use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
 use super::outcome::{Failure, Outcome, Put, Refusal};
@@ -30,6 +32,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
         sha256: put.sha256,
         checksum: put.checksum.map(ObjectChecksum::full),
         headers: put.headers,
+        attributes: put.attributes,
         parts: Vec::new(),
         manifest,
     };
@@ -73,7 +76,7 @@ pub(super) fn delete_many(view: &dyn View, bucket: BucketId, entries: Vec<Delete
     let mut outcomes = Vec::with_capacity(entries.len());
     // A key that is named twice is deleted by its first entry, so the second finds nothing.
     let mut gone = HashSet::new();
-    for DeleteEntry { key, precondition } in entries {
+    for DeleteEntry { key, precondition, .. } in entries {
         let current = if gone.contains(&key) { None } else { view.object(bucket, &key)? };
         match evaluate(current.as_deref(), &precondition) {
             Ok(()) => {
@@ -97,8 +100,8 @@ fn deletion(bucket: BucketId, key: Bytes) -> Record {
 /// source, also one that was uploaded in parts.
 pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
     live_bucket(view, copy.bucket)?;
-    let (source_bucket, source_key) = &copy.source;
-    let source = source(view, *source_bucket, source_key, &copy.source_conditions)?;
+    let (source_bucket, source_key, _) = &copy.source;
+    let source = source(view, &copy.source, &copy.source_conditions)?;
     check_copy_size(&source.version)?;
     let onto_itself = *source_bucket == copy.bucket && *source_key == copy.key;
     if onto_itself && copy.headers.is_none() && copy.checksum.is_none() {
@@ -119,6 +122,12 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
     if let Some(headers) = copy.headers {
         version.headers = headers;
     }
+    let CopyAttributes { tags, retention, legal_hold } = copy.attributes;
+    version.attributes.retention = retention;
+    version.attributes.legal_hold = legal_hold;
+    if let Some(tags) = tags {
+        version.attributes.tags = tags;
+    }
     if let Some((sequence, checksum)) = copy.checksum {
         if sequence != source.sequence {
             return Err(Refusal::SourceChanged.into());
@@ -132,7 +141,7 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
 /// Everything but the name stays, also the time of the last modification (RenameObject, Amazon S3 API reference).
 pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Failure> {
     live_bucket(view, moved.bucket)?;
-    let source = source(view, moved.from_bucket, &moved.from_key, &moved.from_conditions)?;
+    let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
         return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
     }
@@ -149,12 +158,15 @@ pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Fail
 /// The source of a copy or move, if it exists and its conditions are met.
 pub(super) fn source(
     view: &dyn View,
-    bucket: BucketId,
-    key: &[u8],
+    (bucket, key, version): &Source,
     conditions: &SourceConditions,
 ) -> Result<std::sync::Arc<Object>, Failure> {
-    live_bucket(view, bucket)?;
-    let object = view.object(bucket, key)?.ok_or(Refusal::NoSuchKey)?;
+    live_bucket(view, *bucket)?;
+    let object = match version {
+        None => view.object(*bucket, key)?,
+        Some(id) => view.version(*bucket, key, *id)?,
+    };
+    let object = object.ok_or(Refusal::NoSuchKey)?;
     check_source(&object.version, conditions)?;
     Ok(object)
 }

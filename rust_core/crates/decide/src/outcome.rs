@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use orcas_base::error::Error;
 use orcas_checksum::{Etag, ObjectChecksum};
-use orcas_record::{Bucket, BucketId, Sequence, UploadId};
+use orcas_record::{Bucket, BucketId, Sequence, UploadId, VersionId};
 
 /// The answer to an intent that happened.
 #[derive(Clone, Debug)]
@@ -27,6 +27,7 @@ pub struct Completed {
     pub request: [u8; 32],
     pub bucket: BucketId,
     pub key: Bytes,
+    pub version_id: VersionId,
     pub etag: Etag,
     pub checksum: Option<ObjectChecksum>,
 }

@@ -53,6 +53,12 @@ impl View for State {
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         Ok(self.objects.get(&(bucket, Bytes::copy_from_slice(key))).cloned())
     }
+    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+        Ok(self.object(bucket, key)?.filter(|object| object.version.version_id == id))
+    }
+    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        self.object(bucket, key)
+    }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
         self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
     }
@@ -79,7 +85,8 @@ impl State {
 
     fn run(&mut self, intent: Intent) -> Result<Outcome, Failure> {
         let upload_id = UploadId([self.sequence as u8; 16]);
-        let context = Context { now_ms: 1_700_000_000_000, next_sequence: self.sequence + 1, upload_id };
+        let context =
+            Context { now_ms: 1_700_000_000_000, next_sequence: self.sequence + 1, upload_id, version_key: [7; 32] };
         let decision = decide(self, &context, intent)?;
         for record in decision.records {
             self.sequence += 1;
@@ -114,9 +121,9 @@ impl State {
             Record::AbortUpload { upload } => drop(self.uploads.remove(&upload)),
             Record::CompleteUpload { upload, request, version } => {
                 self.uploads.remove(&upload);
-                let (bucket, key, etag, checksum) =
-                    (version.bucket, version.key.clone(), version.etag, version.checksum);
-                self.completed.insert(upload, Completed { request, bucket, key, etag, checksum });
+                let (bucket, key, version_id) = (version.bucket, version.key.clone(), version.version_id);
+                let (etag, checksum) = (version.etag, version.checksum);
+                self.completed.insert(upload, Completed { request, bucket, key, version_id, etag, checksum });
                 self.put(version);
             }
             // What decisions never ask about.
@@ -157,6 +164,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         sha256: None,
         checksum: None,
         headers: ObjectHeaders::default(),
+        attributes: Default::default(),
         body: Body::Chunks(chunks.collect()),
     }))
 }
@@ -205,7 +213,8 @@ fn deletes_of_many_are_decided_one_by_one() {
     let mut state = State::with_bucket();
     state.run(put("a", 1)).unwrap();
     state.run(put("b", 2)).unwrap();
-    let entry = |key: &'static str, precondition| DeleteEntry { key: key.into(), precondition };
+    let entry =
+        |key: &'static str, precondition| DeleteEntry { key: key.into(), precondition, version: None, bypass: false };
     let entries = vec![
         entry("a", Precondition::default()),
         entry("a", Precondition::default()),
@@ -223,12 +232,13 @@ fn deletes_of_many_are_decided_one_by_one() {
 
 fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) -> Intent {
     Intent::CopyObject(Box::new(Copy {
-        source: (BUCKET, from.into()),
+        source: (BUCKET, from.into(), None),
         source_conditions: SourceConditions::default(),
         bucket: BUCKET,
         key: to.into(),
         precondition: Precondition::default(),
         headers,
+        attributes: Default::default(),
         checksum: None,
     }))
 }
@@ -280,7 +290,8 @@ impl Multipart {
     fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
         let mut state = State::with_bucket();
         let headers = ObjectHeaders::default();
-        let create = Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, checksum };
+        let create =
+            Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, attributes: Default::default(), checksum };
         let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
         Self { state, upload, named: Vec::new() }
     }

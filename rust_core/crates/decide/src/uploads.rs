@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{Complete, CompletePart, CopyPart, PutPart};
@@ -14,23 +12,12 @@ use super::manifest::{Draft, slice};
 use super::objects::{check_precondition, source};
 use super::outcome::{Completed, Failure, Outcome, Put, Refusal};
 use super::view::View;
-use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{
-    BucketId, CompletedPart, Extent, ObjectHeaders, Part, Record, Upload, UploadId, Version, VersionId,
-};
+use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
+use orcas_record::{BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version, VersionId};
 
-pub(super) fn create(
-    view: &dyn View,
-    context: &Context,
-    bucket: BucketId,
-    key: Bytes,
-    headers: ObjectHeaders,
-    checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
-) -> Result<Decision, Failure> {
-    live_bucket(view, bucket)?;
-    let id = context.upload_id;
-    let upload = Upload { id, bucket, key, initiated_ms: context.now_ms, headers, checksum };
-    Ok(Decision { outcome: Outcome::Upload(id), records: vec![Record::CreateUpload(upload)] })
+pub(super) fn create(view: &dyn View, upload: Upload) -> Result<Decision, Failure> {
+    live_bucket(view, upload.bucket)?;
+    Ok(Decision { outcome: Outcome::Upload(upload.id), records: vec![Record::CreateUpload(upload)] })
 }
 
 pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Result<Decision, Failure> {
@@ -54,7 +41,7 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
 pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> Result<Decision, Failure> {
     let upload = open_upload(view, copy.bucket, &copy.key, copy.upload)?;
     check_part_checksum(&upload, copy.checksum.as_ref())?;
-    let source = source(view, copy.source.0, &copy.source.1, &copy.source_conditions)?;
+    let source = source(view, &copy.source, &copy.source_conditions)?;
     if source.sequence != copy.source_sequence {
         return Err(Refusal::SourceChanged.into());
     }
@@ -151,14 +138,21 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         sha256: None,
         checksum,
         headers: upload.headers.clone(),
+        attributes: upload.attributes.clone(),
         parts: chosen
             .iter()
             .map(|part| CompletedPart { number: part.number, size: part.size, checksum: part.checksum })
             .collect(),
         manifest: draft.gathered(&manifests)?,
     };
-    let completed =
-        Completed { request, bucket: version.bucket, key: version.key.clone(), etag, checksum: version.checksum };
+    let completed = Completed {
+        request,
+        bucket: version.bucket,
+        key: version.key.clone(),
+        version_id: version.version_id,
+        etag,
+        checksum: version.checksum,
+    };
     draft.push(Record::CompleteUpload { upload: complete.upload, request, version });
     Ok(Decision { outcome: Outcome::Completed(completed), records: draft.into_records() })
 }

@@ -7,7 +7,9 @@ use bytes::Bytes;
 
 use super::outcome::Completed;
 use orcas_base::error::Result;
-use orcas_record::{Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
+use orcas_record::{
+    Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId, VersionId,
+};
 
 /// The state that a decision rests on: everything sequenced so far.
 pub trait View {
@@ -18,8 +20,14 @@ pub trait View {
     fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes>;
     /// Bytes of the documents of all buckets.
     fn documents_len(&self) -> usize;
+    /// Whether no version of any kind is left in it, delete markers included.
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
+    /// The current version; `None` when there is none or it is a delete marker.
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    /// The version with this id, current or not, also a delete marker.
+    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
+    /// The newest version, also when it is a delete marker.
+    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
     /// known: a hint that may save a lookup.

@@ -59,6 +59,7 @@ pub(super) struct Committer {
     births: Vec<u64>,
     /// Ids given to uploads since the store was opened.
     upload_ids: u32,
+    version_key: [u8; 32],
     /// When buffered or unsynced records must be durable, on the monotonic clock.
     deadline: Option<Duration>,
     failures: u32,
@@ -79,6 +80,7 @@ impl Committer {
         let buckets = Arc::clone(&shared.buckets.read());
         Self {
             next_sequence: durable.sequence + 1,
+            version_key: shared.keys.version_key(),
             shared,
             log,
             durable,
@@ -243,6 +245,7 @@ impl Committer {
                 // Randomness costs a system call.
                 _ => UploadId([0; 16]),
             },
+            version_key: self.version_key,
         };
         let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
         let Decision { outcome, records } = decide(&view, &context, intent)?;

@@ -12,10 +12,10 @@ use super::handle::Handle;
 use super::reads::Found;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
 use orcas_decide::{
-    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal,
+    self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
     SourceConditions,
 };
-use orcas_record::{Bucket, BucketId, UploadId};
+use orcas_record::{Attributes, Bucket, BucketId, UploadId};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -26,7 +26,7 @@ const SMALL_MAX: u64 = 64 * 1024;
 /// UploadPartCopy as the client asked for it.
 #[derive(Clone, Debug)]
 pub struct CopyPartRequest {
-    pub source: (BucketId, Bytes),
+    pub source: Source,
     pub source_conditions: SourceConditions,
     /// First and last byte, both included.
     pub range: Option<(u64, u64)>,
@@ -100,7 +100,7 @@ impl Handle {
         })
     }
 
-    fn source(&self, (bucket, key): &(BucketId, Bytes)) -> Result<Found, Failure> {
+    fn source(&self, (bucket, key, _): &Source) -> Result<Found, Failure> {
         Ok(self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?)
     }
 
@@ -130,6 +130,11 @@ impl Handle {
             sha256: version.sha256,
             checksum: again.checksum,
             headers: copy.headers.clone().unwrap_or_else(|| version.headers.clone()),
+            attributes: Attributes {
+                tags: copy.attributes.tags.clone().unwrap_or_else(|| version.attributes.tags.clone()),
+                retention: copy.attributes.retention,
+                legal_hold: copy.attributes.legal_hold,
+            },
             body: again.body,
         })))
     }
@@ -161,7 +166,7 @@ impl Handle {
         })))
     }
 
-    fn still_stands(&self, place: &(BucketId, Bytes), source: &Found) -> Result<(), Failure> {
+    fn still_stands(&self, place: &Source, source: &Found) -> Result<(), Failure> {
         if self.source(place)?.object.sequence == source.object.sequence {
             Ok(())
         } else {

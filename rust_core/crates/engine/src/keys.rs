@@ -138,6 +138,12 @@ impl StoreKeys {
         fs.sync_dir(dir)
     }
 
+    /// The key that the ids of versions are made with.
+    pub fn version_key(&self) -> [u8; 32] {
+        // No fingerprint is made with it: the key of a scope comes from an owner's id, not from this context.
+        blake3::derive_key("Orcas 2026 ids of versions", &self.scope_key)
+    }
+
     /// The key that fingerprints are made with in the scope of `owner`.
     pub fn scope(&self, owner: &[u8]) -> [u8; 32] {
         *blake3::keyed_hash(&self.scope_key, owner).as_bytes()

@@ -130,7 +130,8 @@ fn each_mention(sequence: Sequence, record: &Record, visit: &mut dyn FnMut(Seque
         | Record::MoveChunks { .. }
         | Record::RetirePack { .. }
         | Record::MoveContents { .. }
-        | Record::ReplaceLog { .. } => return,
+        | Record::ReplaceLog { .. }
+        | Record::UpdateVersion { .. } => return,
     };
     for extent in extents {
         if let Extent::Blob { blob, .. } = extent {

@@ -57,7 +57,8 @@ impl Overlay {
             | Record::MoveChunks { .. }
             | Record::RetirePack { .. }
             | Record::MoveContents { .. }
-            | Record::ReplaceLog { .. } => {}
+            | Record::ReplaceLog { .. }
+            | Record::UpdateVersion { .. } => {}
             Record::Content { bytes, .. } => {
                 self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
             }
@@ -88,6 +89,7 @@ impl Overlay {
                     request: *request,
                     bucket: version.bucket,
                     key: version.key.clone(),
+                    version_id: version.version_id,
                     etag: version.etag,
                     checksum: version.checksum,
                 };
@@ -129,7 +131,8 @@ impl Overlay {
             | Record::MoveChunks { .. }
             | Record::RetirePack { .. }
             | Record::MoveContents { .. }
-            | Record::ReplaceLog { .. } => {}
+            | Record::ReplaceLog { .. }
+            | Record::UpdateVersion { .. } => {}
             Record::DeleteBucket { bucket } => {
                 self.heads.remove(bucket);
             }
@@ -267,7 +270,9 @@ pub(super) fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes
         Record::PutVersion(version) | Record::CompleteUpload { version, .. } => {
             (Some((version.bucket, &version.key)), None)
         }
-        Record::DeleteVersion { bucket, key, .. } => (Some((*bucket, key)), None),
+        Record::DeleteVersion { bucket, key, .. } | Record::UpdateVersion { bucket, key, .. } => {
+            (Some((*bucket, key)), None)
+        }
         Record::MoveVersion { from_bucket, from_key, version } => {
             (Some((*from_bucket, from_key)), Some((version.bucket, &version.key)))
         }

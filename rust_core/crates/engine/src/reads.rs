@@ -122,6 +122,7 @@ impl EngineState {
             request: row.request,
             bucket: row.bucket,
             key: row.key,
+            version_id: row.version_id,
             etag: row.etag,
             checksum: row.checksum,
         }))

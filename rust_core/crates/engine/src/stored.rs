@@ -6,13 +6,18 @@ use orcas_base::error::{Error, Result};
 use orcas_index::Stored;
 use orcas_record::{self as record, Part, Record, Upload, Version};
 
-/// The version in any record that brings one.
+/// The version in any record that brings one, with its present attributes.
 pub(super) fn version_of(stored: &Stored) -> Result<Version> {
-    match record::decode(stored.kind, &stored.record)? {
+    let version = match record::decode(stored.kind, &stored.record)? {
         Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
-            Ok(version)
+            version
         }
-        _ => Err(Error::Record { reason: "the record of a version is of another type" }),
+        _ => return Err(Error::Record { reason: "the record of a version is of another type" }),
+    };
+    let Some(update) = &stored.update else { return Ok(version) };
+    match record::decode(record::UPDATE_VERSION, update)? {
+        Record::UpdateVersion { attributes, .. } => Ok(Version { attributes, ..version }),
+        _ => Err(Error::Record { reason: "the record of an update is of another type" }),
     }
 }
 

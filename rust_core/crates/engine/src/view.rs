@@ -13,7 +13,9 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
 use orcas_index::BlobLocation;
-use orcas_record::{Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId};
+use orcas_record::{
+    Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId, VersionId,
+};
 
 pub(super) struct SequencerView<'a> {
     pub shared: &'a EngineState,
@@ -75,6 +77,14 @@ impl View for SequencerView<'_> {
             return Ok(change.value.clone());
         }
         Ok(self.shared.object(bucket, &Bytes::copy_from_slice(key))?.map(|found| found.object))
+    }
+
+    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+        Ok(self.object(bucket, key)?.filter(|object| object.version.version_id == id))
+    }
+
+    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        self.object(bucket, key)
     }
 
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {

@@ -15,6 +15,8 @@ pub fn stored(headers: Sent) -> Stored {
         content_language: headers.content_language.map(Bytes::from),
         cache_control: headers.cache_control.map(Bytes::from),
         expires: headers.expires.map(Bytes::from),
+        website_redirect: None,
+        storage_class: None,
         user: headers.user.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn loaded_int(value: i64) -> Result<u64> {
 
 /// Reads a record from a row whose sequence and payload are in these columns.
 pub(super) fn stored(row: &Row<'_>, sequence: usize, kind: u8, record: usize) -> Result<Stored> {
-    Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)? })
+    Ok(Stored { sequence: loaded_int(row.get(sequence)?)?, kind, record: blob_bytes(row, record)?, update: None })
 }
 
 /// The tag of a fingerprint or digest: its first eight bytes, by which tables find it.
@@ -89,12 +89,18 @@ pub(super) fn load_checksum(stored: i64) -> Result<(ChecksumAlgorithm, ChecksumT
     }
 }
 
-/// Reads a version from a row of (sequence, kind, record).
+/// Reads a version from a row of (sequence, kind, record, update_record).
 pub(super) fn stored_version(row: &Row<'_>) -> Result<Stored> {
     // A head without its record is damage. If it were reported as absent, nobody would notice that an object is lost.
     let kind: Option<u8> = row.get(1)?;
     let kind = kind.ok_or_else(|| failure("a version lacks its record"))?;
-    stored(row, 0, kind, 2)
+    with_update(row, kind)
+}
+
+/// Reads a version that has its record from a row of (sequence, kind, record, update_record).
+pub(super) fn with_update(row: &Row<'_>, kind: u8) -> Result<Stored> {
+    let update = row.get_ref(3)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+    Ok(Stored { update: update.map(Bytes::copy_from_slice), ..stored(row, 0, kind, 2)? })
 }
 
 /// The version in a record of the table `versions`.

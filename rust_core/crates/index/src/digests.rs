@@ -28,8 +28,8 @@ pub(super) fn remove(conn: &Connection, sequence: i64, version: &Version) -> Res
 /// Ascending by sequence.
 pub(super) fn find(conn: &Connection, sha256: &[u8; 32], limit: usize) -> Result<Vec<Stored>> {
     let mut select = conn.prepare_cached(
-        "SELECT d.sequence, v.kind, v.record FROM digests d LEFT JOIN versions v ON v.sequence = d.sequence \
-         WHERE d.tag = ?1 ORDER BY d.sequence",
+        "SELECT d.sequence, v.kind, v.record, v.update_record FROM digests d \
+         LEFT JOIN versions v ON v.sequence = d.sequence WHERE d.tag = ?1 ORDER BY d.sequence",
     )?;
     let mut rows = select.query([tag_of(sha256)])?;
     let mut found = Vec::new();

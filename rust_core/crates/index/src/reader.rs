@@ -125,6 +125,11 @@ impl<'i> Reader<'i> {
         self.with(|conn| versions::exists(conn, sequence))
     }
 
+    /// The sequence of the newest UpdateVersion record of the version that the record `version` added.
+    pub fn version_updated(&self, version: Sequence) -> Result<Option<Sequence>> {
+        self.with(|conn| versions::updated(conn, version))
+    }
+
     /// Versions of at least `INSTANT_SIZE_MIN` bytes that have this SHA-256, oldest first.
     pub fn versions_by_sha256(&self, sha256: &[u8; 32], limit: usize) -> Result<Vec<Stored>> {
         self.with(|conn| digests::find(conn, sha256, limit))

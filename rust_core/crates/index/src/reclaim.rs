@@ -35,6 +35,7 @@ pub struct LogUsage {
 /// a pack 8, and that of a completed upload about 96 without its key.
 pub(super) const USAGE: &str = "\
     SELECT count(*), ifnull(sum(length(record)), 0) FROM versions WHERE sequence BETWEEN ?1 AND ?2 \
+    UNION ALL SELECT count(*), ifnull(sum(length(update_record)), 0) FROM versions WHERE updated BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM segments WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM buckets WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM documents WHERE sequence BETWEEN ?1 AND ?2 \

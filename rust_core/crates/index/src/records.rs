@@ -23,6 +23,8 @@ pub struct Stored {
     pub sequence: Sequence,
     pub kind: u8,
     pub record: Bytes,
+    /// Of a version: the newest UpdateVersion record that names it.
+    pub update: Option<Bytes>,
 }
 
 /// Where the bytes of a blob are: a file, the offset of the frame in it, and the length of the content in bytes.

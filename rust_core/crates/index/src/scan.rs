@@ -5,7 +5,7 @@ use bytes::Bytes;
 use rusqlite::{Connection, Row};
 
 use super::blobs::StoredLocation;
-use super::columns::{blob_bytes, loaded_int, stored, stored_int};
+use super::columns::{blob_bytes, loaded_int, stored, stored_int, with_update};
 use super::error::{self, failure};
 use super::reader::Reader;
 use super::records::{BlobLocation, Stored};
@@ -98,8 +98,16 @@ impl Reader<'_> {
 
     /// Records of versions after `after`, ascending.
     pub fn versions_after(&self, after: Sequence, limit: usize) -> Result<Vec<Stored>> {
-        let sql = "SELECT sequence, kind, record FROM versions WHERE sequence > ?1 ORDER BY sequence LIMIT ?2";
-        let read = |row: &Row<'_>| stored(row, 0, row.get(1)?, 2);
+        let sql = "SELECT sequence, kind, record, update_record FROM versions WHERE sequence > ?1 \
+             ORDER BY sequence LIMIT ?2";
+        let read = |row: &Row<'_>| with_update(row, row.get(1)?);
+        self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
+    }
+
+    /// The newest UpdateVersion record of each version, those after `after`, with their sequences, ascending.
+    pub fn updates_after(&self, after: Sequence, limit: usize) -> Result<Vec<(Sequence, Bytes)>> {
+        let sql = "SELECT updated, update_record FROM versions WHERE updated > ?1 ORDER BY updated LIMIT ?2";
+        let read = |row: &Row<'_>| Ok((loaded_int(row.get(0)?)?, blob_bytes(row, 1)?));
         self.with(|conn| page(conn, sql, (stored_int(after)?, limited(limit)), read))
     }
 

@@ -17,7 +17,7 @@ use orcas_base::error::Error;
 
 /// "ORCI", in the database header.
 const APPLICATION_ID: i32 = 0x4f52_4349;
-const SCHEMA: i32 = 3;
+const SCHEMA: i32 = 4;
 
 /// How long a connection waits for another one's lock, and a caller for the one connection of an index in memory.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,7 +58,10 @@ CREATE TABLE history (
     PRIMARY KEY (bucket, key, sequence)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX history_by_id ON history (bucket, key, version_id);
-CREATE TABLE versions (sequence INTEGER PRIMARY KEY, kind INTEGER NOT NULL, record BLOB NOT NULL) STRICT;
+CREATE TABLE versions (
+    sequence INTEGER PRIMARY KEY, kind INTEGER NOT NULL, record BLOB NOT NULL, updated INTEGER, update_record BLOB
+) STRICT;
+CREATE INDEX versions_updated ON versions (updated) WHERE updated IS NOT NULL;
 CREATE TABLE blobs (
     sequence INTEGER PRIMARY KEY, place INTEGER NOT NULL, file INTEGER NOT NULL, offset INTEGER NOT NULL,
     length INTEGER NOT NULL, refs INTEGER NOT NULL, bucket INTEGER, tag INTEGER, identity BLOB, head INTEGER

@@ -95,6 +95,7 @@ fn bucket(id: u64) -> Record {
         created_ms: 1,
         location: Bytes::new(),
         versioning: Versioning::Unversioned,
+        object_lock: None,
         settings: BucketSettings::default(),
     })
 }
@@ -111,6 +112,7 @@ fn version(bucket: u64, key: &[u8], size: u64) -> Version {
         sha256: None,
         checksum: None,
         headers: ObjectHeaders::default(),
+        attributes: Attributes::default(),
         parts: Vec::new(),
         manifest: Vec::new(),
     }

@@ -14,12 +14,12 @@ use super::records::{Applied, Stored};
 use super::references::Changes;
 use orcas_record::{BucketId, Sequence, Version, VersionId};
 
-const OBJECT: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v ON v.sequence = h.sequence \
-     WHERE h.bucket = ?1 AND h.key = ?2";
-const VERSION: &str = "SELECT h.sequence, v.kind, v.record FROM heads h LEFT JOIN versions v \
+const OBJECT: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h \
+     LEFT JOIN versions v ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2";
+const VERSION: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h LEFT JOIN versions v \
      ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3 \
-     UNION ALL SELECT h.sequence, v.kind, v.record FROM history h LEFT JOIN versions v ON v.sequence = h.sequence \
-     WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3";
+     UNION ALL SELECT h.sequence, v.kind, v.record, v.update_record FROM history h LEFT JOIN versions v \
+     ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3";
 
 const COLUMNS: &str = "bucket, key, sequence, modified_ms, size, etag, checksum, version_id";
 
@@ -37,6 +37,13 @@ pub(super) fn version(conn: &Connection, bucket: BucketId, key: &[u8], id: Versi
 
 pub(super) fn exists(conn: &Connection, sequence: Sequence) -> Result<bool> {
     Ok(conn.prepare_cached("SELECT 1 FROM versions WHERE sequence = ?1")?.exists([stored_int(sequence)?])?)
+}
+
+/// The sequence of the newest UpdateVersion record of a version, if it exists and has one.
+pub(super) fn updated(conn: &Connection, version: Sequence) -> Result<Option<Sequence>> {
+    let mut select = conn.prepare_cached("SELECT updated FROM versions WHERE sequence = ?1")?;
+    let found: Option<Option<i64>> = select.query_row([stored_int(version)?], |row| row.get(0)).optional()?;
+    found.flatten().map(loaded_int).transpose()
 }
 
 /// Writes versions. Holds the statements that every small put needs, so that they are looked up once per transaction.
@@ -116,6 +123,17 @@ impl<'c> VersionWriter<'c> {
             changes.counters.buckets.of(self.conn, row.bucket)?.add_head(version.size);
         }
         Ok(())
+    }
+
+    /// Sets the newest UpdateVersion record of a version. In a rebuild, one whose version is gone is passed over.
+    pub(super) fn update(&mut self, changes: &Changes, applied: &Applied<'_>, version: Sequence) -> Result<()> {
+        let mut update =
+            self.conn.prepare_cached("UPDATE versions SET updated = ?2, update_record = ?3 WHERE sequence = ?1")?;
+        match update.execute((stored_int(version)?, stored_int(applied.sequence)?, &applied.payload[..]))? {
+            1 => Ok(()),
+            _ if changes.counters.rebuild.is_some() => Ok(()),
+            _ => Err(failure("a record updates a version that does not exist")),
+        }
     }
 
     /// Removes one version, if it exists. The newest remaining one becomes the head.

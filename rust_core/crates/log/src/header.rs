@@ -11,7 +11,7 @@ use orcas_base::planted::{self, Bug};
 use super::LogPosition;
 use super::format::{FILE_HEADER, FileSeal, LogKeys};
 
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"ORCASLOG";
 const MAGIC_COMPACTED: [u8; 8] = *b"ORCASCMP";
 

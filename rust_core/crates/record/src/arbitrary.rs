@@ -34,9 +34,10 @@ fn etag() -> impl Strategy<Value = Etag> {
 
 fn headers() -> impl Strategy<Value = ObjectHeaders> {
     let single = || option::of(bytes());
-    let singles = (single(), single(), single(), single(), single(), single());
-    (singles, vec((bytes(), bytes()), 0..4)).prop_map(|(singles, user)| {
-        let (content_type, content_encoding, content_disposition, content_language, cache_control, expires) = singles;
+    let singles = || (single(), single(), single(), single());
+    (singles(), singles(), vec((bytes(), bytes()), 0..4)).prop_map(|(first, second, user)| {
+        let (content_type, content_encoding, content_disposition, content_language) = first;
+        let (cache_control, expires, website_redirect, storage_class) = second;
         ObjectHeaders {
             content_type,
             content_encoding,
@@ -44,9 +45,27 @@ fn headers() -> impl Strategy<Value = ObjectHeaders> {
             content_language,
             cache_control,
             expires,
+            website_redirect,
+            storage_class,
             user,
         }
     })
+}
+
+fn mode() -> impl Strategy<Value = RetentionMode> {
+    select(vec![RetentionMode::Governance, RetentionMode::Compliance])
+}
+
+fn attributes() -> impl Strategy<Value = Attributes> {
+    let retention = (mode(), any::<u64>()).prop_map(|(mode, until_ms)| Retention { mode, until_ms });
+    (vec((bytes(), bytes()), 0..3), option::of(retention), any::<bool>())
+        .prop_map(|(tags, retention, legal_hold)| Attributes { tags, retention, legal_hold })
+}
+
+fn object_lock() -> impl Strategy<Value = Option<ObjectLock>> {
+    let period = prop_oneof![any::<u32>().prop_map(Period::Days), any::<u32>().prop_map(Period::Years)];
+    let default = (mode(), period).prop_map(|(mode, period)| DefaultRetention { mode, period });
+    option::of(option::of(default).prop_map(|default| ObjectLock { default }))
 }
 
 fn extents() -> impl Strategy<Value = Vec<Extent>> {
@@ -63,7 +82,8 @@ fn version() -> impl Strategy<Value = Version> {
     let part = part.prop_map(|((number, size), checksum)| CompletedPart { number, size, checksum });
     let name = (any::<u64>(), bytes(), version_id(), any::<bool>());
     let state = (any::<(u64, u64)>(), etag(), any::<Option<[u8; 32]>>(), object_checksum());
-    (name, state, headers(), vec(part, 0..4), extents()).prop_map(|(name, state, headers, parts, manifest)| {
+    let rest = (headers(), attributes(), vec(part, 0..4), extents());
+    (name, state, rest).prop_map(|(name, state, (headers, attributes, parts, manifest))| {
         let (bucket, key, version_id, delete_marker) = name;
         let ((modified_ms, size), etag, sha256, checksum) = state;
         Version {
@@ -77,6 +97,7 @@ fn version() -> impl Strategy<Value = Version> {
             sha256,
             checksum,
             headers,
+            attributes,
             parts,
             manifest,
         }
@@ -103,18 +124,20 @@ fn settings() -> impl Strategy<Value = BucketSettings> {
 fn bucket() -> impl Strategy<Value = Bucket> {
     let versioning = select(vec![Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended]);
     let names = (bytes(), bytes(), bytes());
-    (any::<(u64, u64)>(), names, versioning, settings()).prop_map(|(numbers, names, versioning, settings)| {
+    let state = (versioning, object_lock(), settings());
+    (any::<(u64, u64)>(), names, state).prop_map(|(numbers, names, (versioning, object_lock, settings))| {
         let ((id, created_ms), (name, owner, location)) = (numbers, names);
-        Bucket { id: BucketId(id), name, owner, created_ms, location, versioning, settings }
+        Bucket { id: BucketId(id), name, owner, created_ms, location, versioning, object_lock, settings }
     })
 }
 
 fn upload() -> impl Strategy<Value = Upload> {
     let kind = select(vec![ChecksumType::FullObject, ChecksumType::Composite]);
     let checksum = option::of((select(ChecksumAlgorithm::ALL.to_vec()), kind));
-    (any::<([u8; 16], u64, u64)>(), bytes(), headers(), checksum).prop_map(|(place, key, headers, checksum)| {
+    let object = (bytes(), headers(), attributes(), checksum);
+    (any::<([u8; 16], u64, u64)>(), object).prop_map(|(place, (key, headers, attributes, checksum))| {
         let (id, bucket, initiated_ms) = place;
-        Upload { id: UploadId(id), bucket: BucketId(bucket), key, initiated_ms, headers, checksum }
+        Upload { id: UploadId(id), bucket: BucketId(bucket), key, initiated_ms, headers, attributes, checksum }
     })
 }
 
@@ -198,6 +221,15 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
         REPLACE_LOG => {
             any::<(u64, u64, u64)>().prop_map(|(file, first, last)| Record::ReplaceLog { file, first, last }).boxed()
         }
+        UPDATE_VERSION => (any::<(u64, u64)>(), bytes(), version_id(), attributes())
+            .prop_map(|((bucket, version), key, version_id, attributes)| Record::UpdateVersion {
+                bucket: BucketId(bucket),
+                key,
+                version_id,
+                version,
+                attributes,
+            })
+            .boxed(),
         _ => panic!("kind {kind} has no records to draw"),
     }
 }

@@ -72,6 +72,13 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
             moves: input.list(16, |input| Ok(ContentMove { blob: input.u64()?, offset: input.u64()? }))?,
         },
         REPLACE_LOG => Record::ReplaceLog { file: input.u64()?, first: input.u64()?, last: input.u64()? },
+        UPDATE_VERSION => Record::UpdateVersion {
+            bucket: BucketId(input.u64()?),
+            key: input.bytes()?,
+            version_id: input.version_id()?,
+            version: input.u64()?,
+            attributes: input.attributes()?,
+        },
         _ => return Err(Error::Record { reason: "unknown record type" }),
     };
     input.end()?;
@@ -209,9 +216,6 @@ impl Input {
 
     fn headers(&mut self) -> Result<ObjectHeaders> {
         let mask = self.u8()?;
-        if mask >> 6 != 0 {
-            return Err(Error::Record { reason: "unknown headers" });
-        }
         let mut single = |bit: u8| if mask >> bit & 1 == 1 { self.bytes().map(Some) } else { Ok(None) };
         let mut headers = ObjectHeaders {
             content_type: single(0)?,
@@ -220,12 +224,61 @@ impl Input {
             content_language: single(3)?,
             cache_control: single(4)?,
             expires: single(5)?,
+            website_redirect: single(6)?,
+            storage_class: single(7)?,
             user: Vec::new(),
         };
         for _ in 0..self.u16()? {
             headers.user.push((self.bytes()?, self.bytes()?));
         }
         Ok(headers)
+    }
+
+    fn attributes(&mut self) -> Result<Attributes> {
+        let present = self.u8()?;
+        if present >> 3 != 0 {
+            return Err(Error::Record { reason: "unknown attributes" });
+        }
+        let tags = if present & 1 == 0 { Vec::new() } else { self.tags()? };
+        let retention = if present & 2 == 0 { None } else { Some(self.retention()?) };
+        Ok(Attributes { tags, retention, legal_hold: present & 4 != 0 })
+    }
+
+    fn tags(&mut self) -> Result<Vec<(Bytes, Bytes)>> {
+        match self.u16()? {
+            0 => Err(Error::Record { reason: "an empty list of tags" }),
+            count => (0..count).map(|_| Ok((self.bytes()?, self.bytes()?))).collect(),
+        }
+    }
+
+    fn retention(&mut self) -> Result<Retention> {
+        Ok(Retention { mode: self.mode()?, until_ms: self.u64()? })
+    }
+
+    fn mode(&mut self) -> Result<RetentionMode> {
+        match self.u8()? {
+            0 => Ok(RetentionMode::Governance),
+            1 => Ok(RetentionMode::Compliance),
+            _ => Err(Error::Record { reason: "unknown retention mode" }),
+        }
+    }
+
+    fn object_lock(&mut self) -> Result<Option<ObjectLock>> {
+        match self.u8()? {
+            0 => Ok(None),
+            1 => Ok(Some(ObjectLock { default: None })),
+            3 => {
+                let mode = self.mode()?;
+                let (unit, length) = (self.u8()?, self.u32()?);
+                let period = match unit {
+                    0 => Period::Days(length),
+                    1 => Period::Years(length),
+                    _ => return Err(Error::Record { reason: "unknown unit of a period" }),
+                };
+                Ok(Some(ObjectLock { default: Some(DefaultRetention { mode, period }) }))
+            }
+            _ => Err(Error::Record { reason: "unknown state of Object Lock" }),
+        }
     }
 
     fn extents(&mut self) -> Result<Vec<Extent>> {
@@ -258,6 +311,7 @@ impl Input {
             sha256: self.sha256()?,
             checksum: self.object_checksum()?,
             headers: self.headers()?,
+            attributes: self.attributes()?,
             parts: self.completed_parts()?,
             manifest: self.extents()?,
         })
@@ -282,6 +336,7 @@ impl Input {
                 2 => Versioning::Suspended,
                 _ => return Err(Error::Record { reason: "unknown versioning state" }),
             },
+            object_lock: self.object_lock()?,
             settings: self.settings()?,
         })
     }
@@ -321,6 +376,7 @@ impl Input {
             key: self.bytes()?,
             initiated_ms: self.u64()?,
             headers: self.headers()?,
+            attributes: self.attributes()?,
             checksum: self.upload_checksum()?,
         })
     }

@@ -102,6 +102,14 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
             put_object_checksum(checksum.as_ref(), out);
             REMEMBER_UPLOAD
         }
+        Record::UpdateVersion { bucket, key, version_id, version, attributes } => {
+            out.u64("bucket", bucket.0);
+            out.bytes("key", key);
+            put_version_id(*version_id, out);
+            out.u64("version", *version);
+            put_attributes(attributes, out);
+            UPDATE_VERSION
+        }
         Record::CondemnBlobs { .. }
         | Record::MoveChunks { .. }
         | Record::RetirePack { .. }
@@ -203,7 +211,7 @@ fn put_headers<T: Trace>(headers: &ObjectHeaders, out: &mut Output<'_, T>) {
 }
 
 /// In the order of their bits.
-fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 6] {
+fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
     [
         ("content_type", headers.content_type.as_ref()),
         ("content_encoding", headers.content_encoding.as_ref()),
@@ -211,7 +219,35 @@ fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 6] {
         ("content_language", headers.content_language.as_ref()),
         ("cache_control", headers.cache_control.as_ref()),
         ("expires", headers.expires.as_ref()),
+        ("website_redirect", headers.website_redirect.as_ref()),
+        ("storage_class", headers.storage_class.as_ref()),
     ]
+}
+
+fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
+    out.structure("attributes", "Attributes", |out| {
+        let Attributes { tags, retention, legal_hold } = attributes;
+        let bits = [!tags.is_empty(), retention.is_some(), *legal_hold];
+        out.u8("present", bits.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
+        if !tags.is_empty() {
+            out.list16("tags", "ObjectTag", tags, |out, (key, value)| {
+                out.bytes("key", key);
+                out.bytes("value", value);
+            });
+        }
+        if let Some(Retention { mode, until_ms }) = retention {
+            put_mode(*mode, out);
+            out.u64("until", *until_ms);
+        }
+    });
+}
+
+fn put_mode<T: Trace>(mode: RetentionMode, out: &mut Output<'_, T>) {
+    let mode = match mode {
+        RetentionMode::Governance => 0,
+        RetentionMode::Compliance => 1,
+    };
+    out.code("mode", mode);
 }
 
 fn put_etag<T: Trace>(etag: &Etag, out: &mut Output<'_, T>) {
@@ -236,6 +272,7 @@ fn put_version<T: Trace>(version: &Version, out: &mut Output<'_, T>) {
         out.optional("sha256", version.sha256.as_ref());
         put_object_checksum(version.checksum.as_ref(), out);
         put_headers(&version.headers, out);
+        put_attributes(&version.attributes, out);
         out.list16("parts", "CompletedPart", &version.parts, |out, part| {
             out.u16("number", part.number);
             out.u64("size", part.size);
@@ -258,8 +295,23 @@ fn put_bucket<T: Trace>(bucket: &Bucket, out: &mut Output<'_, T>) {
             Versioning::Suspended => 2,
         };
         out.code("versioning", versioning);
+        put_object_lock(bucket.object_lock.as_ref(), out);
         put_settings(&bucket.settings, out);
     });
+}
+
+fn put_object_lock<T: Trace>(lock: Option<&ObjectLock>, out: &mut Output<'_, T>) {
+    let default = lock.and_then(|lock| lock.default);
+    out.u8("object_lock", u8::from(lock.is_some()) | u8::from(default.is_some()) << 1);
+    if let Some(DefaultRetention { mode, period }) = default {
+        put_mode(mode, out);
+        let (unit, length) = match period {
+            Period::Days(days) => (0, days),
+            Period::Years(years) => (1, years),
+        };
+        out.code("unit", unit);
+        out.u32("period", length);
+    }
 }
 
 fn put_settings<T: Trace>(settings: &BucketSettings, out: &mut Output<'_, T>) {
@@ -294,6 +346,7 @@ fn put_upload<T: Trace>(upload: &Upload, out: &mut Output<'_, T>) {
     out.bytes("key", &upload.key);
     out.u64("initiated", upload.initiated_ms);
     put_headers(&upload.headers, out);
+    put_attributes(&upload.attributes, out);
     match upload.checksum {
         None => out.code("algorithm", 0),
         Some((algorithm, kind)) => {

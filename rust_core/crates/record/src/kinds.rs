@@ -6,7 +6,8 @@ macro_rules! kinds {
 
         /// Every kind and its name.
         #[cfg(test)]
-        pub(super) const ALL: &[(u8, &str)] = &[$(($number, stringify!($name))),*];
+        pub(super) const ALL: &[(u8, &str)] =
+            &[$(($number, stringify!($name)),)* (UPDATE_VERSION, stringify!(UPDATE_VERSION))];
     };
 }
 
@@ -35,6 +36,9 @@ kinds! {
     PUT_DOCUMENT = 23,
 }
 
+/// The frame type of [`Record::UpdateVersion`], which the index keeps beside the record of its version.
+pub const UPDATE_VERSION: u8 = 22;
+
 /// The frame type of [`Record::Content`], whose payload is passed to the log in two pieces.
 pub const fn content_kind(shared: bool) -> u8 {
     if shared { CONTENT } else { UNSHARED_CONTENT }
@@ -61,10 +65,11 @@ pub const fn may_end(kind: u8) -> bool {
             | MOVE_CONTENTS
             | REPLACE_LOG
             | PUT_DOCUMENT
+            | UPDATE_VERSION
     )
 }
 
 /// Whether the payload of such a record begins with a bucket and a key.
 pub(super) const fn begins_with_key(kind: u8) -> bool {
-    matches!(kind, PUT_VERSION | DELETE_VERSION | MOVE_VERSION | COMPLETE_UPLOAD)
+    matches!(kind, PUT_VERSION | DELETE_VERSION | MOVE_VERSION | COMPLETE_UPLOAD | UPDATE_VERSION)
 }

@@ -5,6 +5,7 @@
 //! them, not by file and offset, so compaction can move bytes without changing a manifest.
 #![forbid(unsafe_code)]
 
+mod attributes;
 mod decode;
 mod encode;
 mod kinds;
@@ -23,9 +24,10 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
+pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode};
 pub use decode::{decode, decode_extents, named_in};
 pub use encode::{encode, encode_extents};
-pub use kinds::{content_kind, may_end};
+pub use kinds::{UPDATE_VERSION, content_kind, may_end};
 
 /// Store-wide order of records; the first record of a store has sequence 1.
 pub type Sequence = u64;
@@ -86,6 +88,9 @@ pub struct ObjectHeaders {
     pub content_language: Option<Bytes>,
     pub cache_control: Option<Bytes>,
     pub expires: Option<Bytes>,
+    pub website_redirect: Option<Bytes>,
+    /// `None` for STANDARD.
+    pub storage_class: Option<Bytes>,
     /// `x-amz-meta-` names without the prefix, lower case, in the order sent.
     pub user: Vec<(Bytes, Bytes)>,
 }
@@ -115,6 +120,7 @@ pub struct Version {
     pub sha256: Option<[u8; 32]>,
     pub checksum: Option<ObjectChecksum>,
     pub headers: ObjectHeaders,
+    pub attributes: Attributes,
     /// Empty unless the object was a multipart upload.
     pub parts: Vec<CompletedPart>,
     pub manifest: Vec<Extent>,
@@ -130,6 +136,8 @@ pub struct Bucket {
     /// The LocationConstraint of the client. Empty for us-east-1.
     pub location: Bytes,
     pub versioning: Versioning,
+    /// `Some` when Object Lock is enabled.
+    pub object_lock: Option<ObjectLock>,
     pub settings: BucketSettings,
 }
 
@@ -275,6 +283,8 @@ pub struct Upload {
     pub key: Bytes,
     pub initiated_ms: u64,
     pub headers: ObjectHeaders,
+    /// Of the object to be.
+    pub attributes: Attributes,
     /// If the client chose one.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
 }
@@ -391,6 +401,15 @@ pub enum Record {
         file: u64,
         first: Sequence,
         last: Sequence,
+    },
+    /// Replaces the attributes of the version whose record has the sequence `version`. Everything else about the
+    /// version stays, also its place among the versions of its key.
+    UpdateVersion {
+        bucket: BucketId,
+        key: Bytes,
+        version_id: VersionId,
+        version: Sequence,
+        attributes: Attributes,
     },
 }
 

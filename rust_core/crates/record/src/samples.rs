@@ -51,8 +51,15 @@ fn headers() -> ObjectHeaders {
         content_language: Some(text("en")),
         cache_control: Some(text("no-store")),
         expires: Some(text("never")),
+        website_redirect: Some(text("/other")),
+        storage_class: Some(text("GLACIER_IR")),
         user: vec![(text("n"), Bytes::new()), (text("color"), text("blue"))],
     }
+}
+
+fn attributes(mode: RetentionMode) -> Attributes {
+    let retention = Some(Retention { mode, until_ms: 1_900_000_000_000 });
+    Attributes { tags: vec![(text("project"), text("blue")), (text("t"), Bytes::new())], retention, legal_hold: true }
 }
 
 pub fn version() -> Version {
@@ -67,6 +74,7 @@ pub fn version() -> Version {
         sha256: Some([8; 32]),
         checksum: Some(ObjectChecksum { checksum: Hasher::digest(ChecksumAlgorithm::Crc32c, b"x"), parts: 2 }),
         headers: headers(),
+        attributes: attributes(RetentionMode::Governance),
         parts: checksums().zip(1..).map(|(checksum, number)| CompletedPart { number, size: 9, checksum }).collect(),
         manifest: extents(),
     }
@@ -79,6 +87,7 @@ fn small_version() -> Version {
         sha256: None,
         checksum: None,
         headers: ObjectHeaders { cache_control: Some(text("no-store")), ..ObjectHeaders::default() },
+        attributes: Attributes::default(),
         parts: vec![],
         manifest: vec![],
         ..version()
@@ -93,6 +102,7 @@ fn bucket() -> Bucket {
         created_ms: 1,
         location: text("eu-west-1"),
         versioning: Versioning::Suspended,
+        object_lock: None,
         settings: BucketSettings {
             chunk_size: Some(65_536),
             durability: Some(Durability::Interval),
@@ -113,6 +123,15 @@ fn buckets() -> Vec<Record> {
         .chain(or_none(every!(RefLevel: Off, Full, Fast)).map(|ref_level| BucketSettings { ref_level, ..none }))
         .chain(or_none(every!(Chunking: Fixed, ContentDefined)).map(|chunking| BucketSettings { chunking, ..none }));
     records.extend(settings.map(|settings| of(Versioning::Enabled, settings)));
+    let locked = |default| {
+        let object_lock = Some(ObjectLock { default });
+        Record::UpdateBucket(Bucket { versioning: Versioning::Enabled, object_lock, ..bucket() })
+    };
+    records.push(locked(None));
+    let modes = every!(RetentionMode: Governance, Compliance);
+    for (mode, period) in modes.into_iter().zip([Period::Days(30), Period::Years(7)]) {
+        records.push(locked(Some(DefaultRetention { mode, period })));
+    }
     records
 }
 
@@ -133,6 +152,7 @@ fn uploads() -> Vec<Record> {
             key: text("k"),
             initiated_ms: 2,
             headers: headers(),
+            attributes: attributes(RetentionMode::Compliance),
             checksum,
         })
     };
@@ -189,5 +209,10 @@ pub fn samples() -> Vec<Record> {
     records.extend(buckets());
     records.extend(documents());
     records.extend(uploads());
+    let tagged = Attributes { retention: None, legal_hold: false, ..attributes(RetentionMode::Governance) };
+    for attributes in [Attributes::default(), tagged, attributes(RetentionMode::Compliance)] {
+        let (key, version_id) = (text("k"), VersionId::Named([9; 16]));
+        records.push(Record::UpdateVersion { bucket, key, version_id, version: 9, attributes });
+    }
     records
 }

@@ -7,9 +7,9 @@ fn settings_of_a_bucket_are_replaced_and_nothing_else() {
     let mut state = State::with_bucket();
     let before = state.bucket(BUCKET).unwrap();
     let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
-    state.run(Intent::UpdateBucket { bucket: BUCKET, settings }).unwrap();
+    state.run(Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Settings(settings) }).unwrap();
     assert_eq!(*state.bucket(BUCKET).unwrap(), Bucket { settings, ..Bucket::clone(&before) });
-    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), settings });
+    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), change: BucketChange::Settings(settings) });
     assert_eq!(refused(gone), Refusal::NoSuchBucket);
 }
 

@@ -52,6 +52,7 @@ impl Scope<'_> {
                     version_id: version.version_id,
                 }))
             }
+            Record::UpdateVersion { version, .. } => keep(self.reader.version_updated(*version)? == Some(sequence)),
             Record::CreateUpload(upload) => {
                 keep(self.reader.upload(upload.id)?.is_some_and(|stored| stored.sequence == sequence))
             }

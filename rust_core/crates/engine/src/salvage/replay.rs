@@ -292,6 +292,7 @@ impl Replay<'_> {
             created_ms,
             location: Bytes::new(),
             versioning: Versioning::Unversioned,
+            object_lock: None,
             settings: BucketSettings::default(),
         };
         self.names.insert(name.clone(), id);

@@ -16,7 +16,7 @@ const LATER: Duration = Duration::from_secs(3600);
 
 fn delete(bucket: &Bucket, key: &'static str) -> Intent {
     let key = Bytes::from_static(key.as_bytes());
-    Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default() }
+    Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default(), version: None, bypass: false }
 }
 
 fn opened(disk: &SimDisk, durability: Durability) -> Steps {

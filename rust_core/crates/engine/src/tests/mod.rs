@@ -44,6 +44,8 @@ fn when_the_committer_panics_nobody_waits_for_it() {
         bucket: bucket.id,
         key: Bytes::from_static(key.as_bytes()),
         precondition: Precondition::default(),
+        version: None,
+        bypass: false,
     };
     store.handle().submit(delete("other"), Waiter::new(Arc::new(Panics), 0));
     // Some are decided with it, some wait, some come after it.
@@ -240,7 +242,7 @@ fn a_copied_part_names_a_range_of_its_source() {
     store.put(&bucket, "source", &source).unwrap();
     let upload = store.create_upload(&bucket, "copy");
     let request = |number, range| super::CopyPartRequest {
-        source: (bucket.id, Bytes::from_static(b"source")),
+        source: (bucket.id, Bytes::from_static(b"source"), None),
         source_conditions: Default::default(),
         range,
         bucket: bucket.id,

@@ -7,7 +7,7 @@ use super::super::{CopyPartRequest, CopyRequest};
 use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
-use orcas_decide::{Copy, EtagMatch, Failure, Intent, Outcome, Precondition, Refusal, SourceConditions};
+use orcas_decide::{BucketChange, Copy, EtagMatch, Failure, Intent, Outcome, Precondition, Refusal, SourceConditions};
 use orcas_record::{Bucket, BucketSettings, Extent, INSTANT_SIZE_MIN, ObjectHeaders, RefLevel};
 
 fn blobs(store: &Store, bucket: &Bucket, key: &'static str) -> Vec<Extent> {
@@ -18,12 +18,13 @@ fn blobs(store: &Store, bucket: &Bucket, key: &'static str) -> Vec<Extent> {
 fn copy(from: &Bucket, source: &'static str, to: &Bucket) -> CopyRequest {
     CopyRequest {
         copy: Copy {
-            source: (from.id, source.into()),
+            source: (from.id, source.into(), None),
             source_conditions: SourceConditions::default(),
             bucket: to.id,
             key: "copy".into(),
             precondition: Precondition::default(),
             headers: None,
+            attributes: Default::default(),
             checksum: None,
         },
         algorithm: None,
@@ -100,7 +101,7 @@ fn a_part_copied_from_another_owner_is_a_new_body() {
     let upload = store.create_upload(&theirs, "copy");
     let part = |number, range| {
         let request = CopyPartRequest {
-            source: (mine.id, "source".into()),
+            source: (mine.id, "source".into(), None),
             source_conditions: SourceConditions::default(),
             range,
             bucket: theirs.id,
@@ -156,7 +157,7 @@ fn an_instant_source_is_a_current_object_of_its_owner() {
         assert!(steps.handle().instant_source(&"root".into(), &short, size - 1).unwrap().is_none());
         let off = BucketSettings { ref_level: Some(RefLevel::Off), ..BucketSettings::default() };
         for (settings, found) in [(off, None), (BucketSettings::default(), Some("a"))] {
-            steps.run(Intent::UpdateBucket { bucket: mine.id, settings }).unwrap();
+            steps.run(Intent::UpdateBucket { bucket: mine.id, change: BucketChange::Settings(settings) }).unwrap();
             assert_eq!(find(&steps, "root", size).as_deref(), found);
         }
         // Replaced by something else, it is found no more, but under its copy.

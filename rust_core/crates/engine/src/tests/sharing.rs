@@ -7,7 +7,7 @@ use super::support::noise;
 use crate::overlay::Overlay;
 use crate::view::SequencerView;
 use orcas_checksum::Md5Hasher;
-use orcas_decide::{Body, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};
+use orcas_decide::{Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};
 use orcas_record::{BucketSettings, Chunking, HEAD_LENGTH, Record, RefLevel, Sequence};
 
 fn places(body: &Body) -> Vec<ChunkPlace> {
@@ -390,7 +390,7 @@ fn a_bucket_can_change_what_it_shares() {
     let bytes = noise(1_000, 1);
     let blob = steps.put(&bucket, "a", &bytes);
     let settings = BucketSettings { ref_level: Some(RefLevel::Off), ..BucketSettings::default() };
-    let update = Intent::UpdateBucket { bucket: bucket.id, settings };
+    let update = Intent::UpdateBucket { bucket: bucket.id, change: BucketChange::Settings(settings) };
     let Ok(Outcome::Bucket(updated)) = steps.run(update.clone()) else { panic!("not updated") };
     assert_eq!((updated.id, &updated.name, updated.created_ms), (bucket.id, &bucket.name, bucket.created_ms));
     for _ in 0..2 {

@@ -168,6 +168,7 @@ impl Steps {
             sha256: None,
             checksum: None,
             headers: ObjectHeaders::default(),
+            attributes: Default::default(),
             body,
         }
     }
@@ -185,7 +186,14 @@ impl Steps {
 
     pub fn delete(&mut self, bucket: &Bucket, key: &str) {
         let key = Bytes::copy_from_slice(key.as_bytes());
-        self.run(Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default() }).unwrap();
+        self.run(Intent::DeleteObject {
+            bucket: bucket.id,
+            key,
+            precondition: Precondition::default(),
+            version: None,
+            bypass: false,
+        })
+        .unwrap();
     }
 
     pub fn object(&self, bucket: &Bucket, key: &str) -> Arc<Object> {

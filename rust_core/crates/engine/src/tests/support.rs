@@ -194,6 +194,7 @@ impl Store {
             sha256: None,
             checksum: None,
             headers: ObjectHeaders::default(),
+            attributes: Default::default(),
             body: self.body(bucket, bytes).unwrap(),
         }
     }
@@ -205,7 +206,13 @@ impl Store {
 
     pub fn delete(&self, bucket: &Bucket, key: &str) -> Result<(), Failure> {
         let key = Bytes::copy_from_slice(key.as_bytes());
-        let delete = Intent::DeleteObject { bucket: bucket.id, key, precondition: Precondition::default() };
+        let delete = Intent::DeleteObject {
+            bucket: bucket.id,
+            key,
+            precondition: Precondition::default(),
+            version: None,
+            bypass: false,
+        };
         self.handle().execute(delete).map(|_| ())
     }
 
@@ -265,6 +272,7 @@ impl Store {
             bucket: bucket.id,
             key: Bytes::copy_from_slice(key.as_bytes()),
             headers: ObjectHeaders::default(),
+            attributes: Default::default(),
             checksum: None,
         };
         match self.handle().execute(create) {

@@ -72,12 +72,13 @@ impl Call<CopyObject> {
         let CopyObject { source, bucket, key, condition, headers, algorithm } = &self.input;
         let (from, _) = source.find(&self.lane)?;
         let copy = Copy {
-            source: (from.id, source.key()),
+            source: (from.id, source.key(), None),
             source_conditions: source_conditions(&source.conditions),
             bucket: bucket.id,
             key: key.clone(),
             precondition: precondition(condition),
             headers: headers.clone(),
+            attributes: Default::default(),
             checksum: None,
         };
         Ok(self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm })?)

@@ -37,6 +37,7 @@ impl Operation for CreateMultipartUpload {
             bucket: bucket.id,
             key: key.clone(),
             headers: headers.clone(),
+            attributes: Default::default(),
             checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
         };
         Ok(call.submit(intent, slot))

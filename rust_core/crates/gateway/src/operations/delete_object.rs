@@ -31,7 +31,10 @@ impl Operation for DeleteObject {
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
         let Self { bucket, key, condition } = &call.input;
         let precondition = precondition(condition);
-        Ok(call.submit(Intent::DeleteObject { bucket: bucket.id, key: key.clone(), precondition }, slot))
+        Ok(call.submit(
+            Intent::DeleteObject { bucket: bucket.id, key: key.clone(), precondition, version: None, bypass: false },
+            slot,
+        ))
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

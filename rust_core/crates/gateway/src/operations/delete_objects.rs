@@ -61,7 +61,8 @@ impl Operation for DeleteObjects {
             let refused = version.err().or_else(|| checked_key(entry.key.clone()).err());
             if refused.is_none() {
                 let precondition = precondition(&entry.condition);
-                entries.push(DeleteEntry { key: Bytes::copy_from_slice(&entry.key), precondition });
+                let key = Bytes::copy_from_slice(&entry.key);
+                entries.push(DeleteEntry { key, version: None, precondition, bypass: false });
             }
             planned.push(Planned { key: entry.key, version: entry.version_id, refused });
         }

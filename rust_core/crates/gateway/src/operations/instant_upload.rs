@@ -132,13 +132,14 @@ impl InstantUpload {
     fn copy(&self, source: &Object) -> Intent {
         let checksum = Checksum::from_bytes(ChecksumAlgorithm::Sha256, &self.sha256);
         Intent::CopyObject(Box::new(Copy {
-            source: (source.version.bucket, source.version.key.clone()),
+            source: (source.version.bucket, source.version.key.clone(), None),
             source_conditions: SourceConditions::default(),
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),
             headers: Some(self.headers.clone()),
             // The sequence pins the source to what was looked up and read.
+            attributes: Default::default(),
             checksum: checksum.map(|checksum| (source.sequence, checksum)),
         }))
     }

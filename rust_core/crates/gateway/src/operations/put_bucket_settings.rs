@@ -9,7 +9,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::settings::{SettingsChange, show};
-use orcas_decide::{Intent, Outcome};
+use orcas_decide::{BucketChange, Intent, Outcome};
 use orcas_record::Bucket;
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::support::Understood;
@@ -53,6 +53,9 @@ impl Call<PutBucketSettings> {
         let current = self.lane.engine.bucket(&bucket.name).filter(|current| current.id == bucket.id);
         let current = current.ok_or(ErrorCode::NoSuchBucket)?;
         let settings = change.applied_to(current.settings);
-        Ok(self.lane.engine.execute(Intent::UpdateBucket { bucket: current.id, settings })?)
+        Ok(self
+            .lane
+            .engine
+            .execute(Intent::UpdateBucket { bucket: current.id, change: BucketChange::Settings(settings) })?)
     }
 }

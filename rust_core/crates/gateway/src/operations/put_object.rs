@@ -64,6 +64,7 @@ impl Upload for PutObject {
             sha256,
             checksum,
             headers: self.headers.clone(),
+            attributes: Default::default(),
             body,
         }))
     }

@@ -54,7 +54,7 @@ impl Call<UploadPartCopy> {
         let (from, found) = source.find(&self.lane)?;
         let size = found.object.version.size;
         let request = CopyPartRequest {
-            source: (from.id, source.key()),
+            source: (from.id, source.key(), None),
             source_conditions: source_conditions(&source.conditions),
             range: range.as_ref().map(|value| copy_source_range(value, size)).transpose()?,
             bucket: bucket.id,

@@ -1,6 +1,6 @@
 //! Random histories of everything that refers to blobs, from a seed, with the expected state.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
@@ -62,6 +62,8 @@ pub(super) struct World {
     /// The newest record of each document.
     pub(super) documents: BTreeMap<(u64, u8), Sequence>,
     pub(super) versions: BTreeMap<VersionName, (Sequence, Version)>,
+    /// The newest update of each version that has one, by the sequence of the version.
+    pub(super) updates: BTreeMap<Sequence, (Sequence, Attributes)>,
     pub(super) uploads: BTreeMap<[u8; 16], OpenUpload>,
     pub(super) answers: BTreeMap<[u8; 16], Sequence>,
     pub(super) blobs: BTreeMap<Sequence, Blob>,
@@ -81,6 +83,7 @@ impl World {
             buckets: BTreeMap::new(),
             documents: BTreeMap::new(),
             versions: BTreeMap::new(),
+            updates: BTreeMap::new(),
             uploads: BTreeMap::new(),
             answers: BTreeMap::new(),
             blobs: BTreeMap::new(),
@@ -115,7 +118,8 @@ impl World {
             6..10 => self.put_document(),
             10..40 => self.put_version(),
             40..55 => self.delete_version(),
-            55..62 => self.move_version(),
+            55..59 => self.move_version(),
+            59..62 => self.update_version(),
             62..66 => self.create_upload(),
             66..76 => self.put_part(),
             76..79 => self.abort_upload(),
@@ -125,6 +129,8 @@ impl World {
             93..97 => self.move_chunks(),
             _ => self.retire_pack(),
         }
+        let live: BTreeSet<Sequence> = self.versions.values().map(|(sequence, _)| *sequence).collect();
+        self.updates.retain(|version, _| live.contains(version));
         std::mem::take(&mut self.step)
     }
 
@@ -257,6 +263,25 @@ impl World {
         self.drop_unheld_segments();
     }
 
+    fn update_version(&mut self) {
+        let Some((name, (version, _))) = self.dice.pick(self.versions.clone()) else { return };
+        let attributes = Attributes {
+            tags: vec![("tag".into(), self.sequence.to_string().into())],
+            retention: None,
+            legal_hold: self.dice.roll(2) == 0,
+        };
+        let (bucket, key, version_id) = name;
+        let record = Record::UpdateVersion {
+            bucket: BucketId(bucket),
+            key: key.into(),
+            version_id,
+            version,
+            attributes: attributes.clone(),
+        };
+        let sequence = self.emit(record);
+        self.updates.insert(version, (sequence, attributes));
+    }
+
     fn delete_named(&mut self, name: VersionName) {
         self.versions.remove(&name);
         let (bucket, key, version_id) = name;
@@ -295,6 +320,7 @@ impl World {
             key: key.into(),
             initiated_ms: 5,
             headers: ObjectHeaders::default(),
+            attributes: Attributes::default(),
             checksum: None,
         };
         self.emit(Record::CreateUpload(upload.clone()));

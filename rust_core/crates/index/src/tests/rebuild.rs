@@ -50,6 +50,7 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
         }
         Record::Segment { .. } => world.segments.contains_key(&sequence),
         Record::PutVersion(version) => live(version, sequence),
+        Record::UpdateVersion { version, .. } => world.updates.get(version).is_some_and(|update| update.0 == sequence),
         Record::MoveVersion { from_bucket, from_key, version } => {
             if !live(version, sequence) {
                 let (bucket, key, version_id) = (*from_bucket, from_key.clone(), version.version_id);

@@ -26,6 +26,7 @@ fn upload(id: u8, bucket: u64, key: &[u8], initiated_ms: u64) -> Record {
         key: Bytes::copy_from_slice(key),
         initiated_ms,
         headers: ObjectHeaders::default(),
+        attributes: Attributes::default(),
         checksum: None,
     })
 }
@@ -77,7 +78,7 @@ fn a_put_adds_head_record_and_count() {
     };
     assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected.clone()));
     assert_eq!(reader.first_head(BucketId(1), b"", true).expect("read"), Some(expected));
-    let record = Stored { sequence: 2, kind: 7, record: payload(&records, 2) };
+    let record = Stored { sequence: 2, kind: 7, record: payload(&records, 2), update: None };
     assert_eq!(object(&index, 1, b"k"), Some(record.clone()));
     assert_eq!(reader.version(BucketId(1), b"k", VersionId::Null).expect("read"), Some(record));
     assert_eq!(reader.version(BucketId(1), b"k", VersionId::Named([0; 16])).expect("read"), None);
@@ -113,7 +114,7 @@ fn a_move_gives_the_object_a_new_key() {
     let records = sequenced([bucket(1), bucket(2), put(1, b"a", 10), put(2, b"b", 99), moved(b"a", b"b")]);
     let index = applied(&records);
     assert_eq!(object(&index, 1, b"a"), None);
-    let expected = Stored { sequence: 5, kind: 9, record: payload(&records, 5) };
+    let expected = Stored { sequence: 5, kind: 9, record: payload(&records, 5), update: None };
     assert_eq!(object(&index, 2, b"b"), Some(expected));
     assert_eq!(counts(&index, 1), Counts::default());
     assert_eq!(counts(&index, 2), Counts { objects: 1, bytes: 10, history: 0, ..Counts::default() });

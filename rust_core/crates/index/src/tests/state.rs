@@ -97,6 +97,8 @@ impl World {
             rows.push(format!("packs {pack} {sequence} {blobs} {live} {dead}"));
         }
         for (sequence, version) in self.versions.values() {
+            let update = self.updates.get(sequence).map_or("-".into(), |(update, _)| update.to_string());
+            rows.push(format!("versions {sequence} {update}"));
             if let Some(digest) = version.sha256.filter(|_| version.size >= INSTANT_SIZE_MIN) {
                 rows.push(format!("digests {} {sequence}", head_of(&digest).cast_signed()));
             }
@@ -127,6 +129,7 @@ pub(super) fn rows_of(index: &Index) -> Vec<String> {
                     rows.push(format!("{table} {row}"));
                 }
                 "buckets" => rows.push(format!("{table} {} {} {}", columns[0], columns[8], columns[9])),
+                "versions" => rows.push(format!("{table} {} {}", columns[0], columns[3])),
                 "segments" => rows.push(format!("{table} {}", columns[0])),
                 _ => {}
             }

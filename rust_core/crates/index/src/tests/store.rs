@@ -333,6 +333,7 @@ fn the_cost_of_a_page_of_uploads_grows_with_its_rows() {
                 key: Bytes::from(format!("{:03}", number % 500)),
                 initiated_ms: number,
                 headers: ObjectHeaders::default(),
+                attributes: Attributes::default(),
                 checksum: None,
             })
         });

@@ -179,6 +179,17 @@ impl<'a> Source<'a> {
         }
         after = first.saturating_sub(1);
         while self.inserted.len() < RESTORED_MAX {
+            let page = index.read()?.updates_after(after, PAGE)?;
+            let Some(end) = page.last().map(|(sequence, _)| *sequence) else { break };
+            let within = page.into_iter().filter(|(sequence, _)| *sequence <= last);
+            self.inserted.extend(within.map(|(sequence, update)| (sequence, (record::UPDATE_VERSION, update))));
+            after = end;
+            if end >= last {
+                break;
+            }
+        }
+        after = first.saturating_sub(1);
+        while self.inserted.len() < RESTORED_MAX {
             let page = index.read()?.segments_after(after, PAGE)?;
             let Some(end) = page.last().map(|(sequence, _)| *sequence) else { break };
             for (sequence, payload) in page.into_iter().filter(|(sequence, _)| *sequence <= last) {
@@ -231,6 +242,7 @@ impl<'a> Source<'a> {
                     created_ms: 0,
                     location: Bytes::new(),
                     versioning: Versioning::Unversioned,
+                    object_lock: None,
                     settings: BucketSettings::default(),
                 }
             });

@@ -272,12 +272,13 @@ fn foreign_bucket(store: &Store) -> Arc<Bucket> {
 fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
     let key = |key: &str| Bytes::copy_from_slice(key.as_bytes());
     let copy = Copy {
-        source: (from.0.id, key(from.1)),
+        source: (from.0.id, key(from.1), None),
         source_conditions: Default::default(),
         bucket: to.0.id,
         key: key(to.1),
         precondition: Precondition::default(),
         headers: None,
+        attributes: Default::default(),
         checksum: None,
     };
     store.handle().copy_object(&CopyRequest { copy, algorithm: None }).unwrap();

@@ -39,7 +39,15 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-rename-source": "",
     "x-amz-sdk-checksum-algorithm": "x",
     "x-amz-source-expected-bucket-owner": "x",
+    "x-amz-bucket-object-lock-enabled": "x",
+    "x-amz-bypass-governance-retention": "x",
+    "x-amz-object-lock-legal-hold": "x",
+    "x-amz-object-lock-mode": "x",
+    "x-amz-object-lock-retain-until-date": "x",
+    "x-amz-storage-class": "x",
+    "x-amz-tagging": "a=1&a=2",
     "x-amz-tagging-directive": "x",
+    "x-amz-website-redirect-location": "x",
 }
 # Headers whose every value is accepted.
 FREE: Final = {
@@ -53,12 +61,8 @@ FREE: Final = {
 VALUES: Final = {
     "x-amz-acl": ("private", "public-read"),
     "x-amz-bucket-namespace": ("global", "account-regional"),
-    "x-amz-bucket-object-lock-enabled": ("false", "true"),
-    "x-amz-bypass-governance-retention": ("false", "true"),
     "x-amz-object-annotation-directive": ("EXCLUDE", "COPY"),
     "x-amz-object-ownership": ("BucketOwnerEnforced", "ObjectWriter"),
-    "x-amz-storage-class": ("STANDARD", "GLACIER"),
-    "x-amz-tagging": ("", "a=b"),
 }
 # Operations that answer headers of encryption as S3 does where nothing is encrypted with a key of the client.
 ENCRYPTION_400: Final = {"GetObject", "GetObjectAttributes", "HeadObject", "ListParts"}

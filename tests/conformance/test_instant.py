@@ -176,7 +176,7 @@ def test_conditions(wire: Wire, s3: Any, bucket: str) -> None:
         ({ANSWER: "00"}, "InvalidRequest"),
         ({"x-amz-checksum-sha256": checksum("SHA256", b"")}, "InvalidRequest"),
         ({"x-amz-orcas-ref-level": "1"}, "NotImplemented"),
-        ({"x-amz-tagging": "a=b"}, "NotImplemented"),
+        ({"x-amz-tagging": "a=1&a=2"}, "InvalidArgument"),
     ],
 )
 def test_heads_that_cannot_be_meant(wire: Wire, s3: Any, bucket: str, headers: dict[str, str], code: str) -> None:

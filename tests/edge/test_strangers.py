@@ -36,6 +36,7 @@ class Sample:
 
 
 KEPT = f"/{BUCKET}/kept"
+VERSIONING = b"<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>"
 SOURCE = ("x-amz-copy-source", KEPT)
 UPLOAD = ("uploadId", "UPLOAD")
 SAMPLES = {
@@ -64,9 +65,18 @@ SAMPLES = {
     "PutBucketAcl": Sample("PUT", f"/{BUCKET}", (("acl", ""),), (("x-amz-acl", "private"),)),
     "DeleteBucketPolicy": Sample("DELETE", f"/{BUCKET}", (("policy", ""),)),
     "GetObjectTagging": Sample("GET", KEPT, (("tagging", ""),)),
+    "PutObjectTagging": Sample("PUT", KEPT, (("tagging", ""),), body=b"<Tagging><TagSet/></Tagging>"),
     "DeleteObjectTagging": Sample("DELETE", KEPT, (("tagging", ""),)),
     "PutBucketCors": Sample("PUT", f"/{BUCKET}", (("cors", ""),), body=CORS),
     "DeletePublicAccessBlock": Sample("DELETE", f"/{BUCKET}", (("publicAccessBlock", ""),)),
+    "GetBucketVersioning": Sample("GET", f"/{BUCKET}", (("versioning", ""),)),
+    "PutBucketVersioning": Sample("PUT", f"/{BUCKET}", (("versioning", ""),), body=VERSIONING),
+    "GetObjectLockConfiguration": Sample("GET", f"/{BUCKET}", (("object-lock", ""),)),
+    "PutObjectLockConfiguration": Sample("PUT", f"/{BUCKET}", (("object-lock", ""),), body=b"<ObjectLockConfiguration/>"),
+    "GetObjectRetention": Sample("GET", KEPT, (("retention", ""),)),
+    "PutObjectRetention": Sample("PUT", KEPT, (("retention", ""),), body=b"<Retention/>"),
+    "GetObjectLegalHold": Sample("GET", KEPT, (("legal-hold", ""),)),
+    "PutObjectLegalHold": Sample("PUT", KEPT, (("legal-hold", ""),), body=b"<LegalHold/>"),
     "CreateMultipartUpload": Sample("POST", KEPT, (("uploads", ""),)),
     "UploadPart": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), body=b"changed"),
     "UploadPartCopy": Sample("PUT", KEPT, (("partNumber", "1"), UPLOAD), (SOURCE,)),

@@ -22,6 +22,7 @@ pub fn bucket(handle: &Handle, name: &str) -> Arc<Bucket> {
         owner: Bytes::from_static(b"benchmark"),
         location: Bytes::new(),
         settings: BucketSettings::default(),
+        object_lock: false,
     };
     match handle.execute(create) {
         Ok(Outcome::Bucket(bucket)) => bucket,

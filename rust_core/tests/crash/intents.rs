@@ -2,7 +2,8 @@
 
 use orcas_base::error::Result;
 use orcas_decide::{
-    Body, BucketChange, Complete, CompletePart, Copy, CopyPart, Intent, Move, PutObject, PutPart, SourceConditions,
+    Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Intent, Move, PutObject, PutPart,
+    SourceConditions,
 };
 use orcas_record::BucketId;
 
@@ -13,7 +14,8 @@ impl Run {
     pub fn intent(&mut self, op: &Op) -> Result<Intent> {
         Ok(match op.clone() {
             Op::CreateBucket { name, settings } => {
-                Intent::CreateBucket { name, owner: "root".into(), location: Default::default(), settings }
+                let (owner, location) = ("root".into(), Default::default());
+                Intent::CreateBucket { name, owner, location, settings, object_lock: false }
             }
             Op::UpdateBucket { bucket, settings } => {
                 Intent::UpdateBucket { bucket, change: BucketChange::Settings(settings) }
@@ -42,7 +44,7 @@ impl Run {
                 bucket,
                 key,
                 precondition,
-                headers,
+                headers: headers.map_or_else(CopyHeaders::default, CopyHeaders::Replace),
                 attributes: Default::default(),
                 checksum: None,
             })),

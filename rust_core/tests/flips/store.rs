@@ -325,6 +325,7 @@ impl Builder {
             owner: owner.into(),
             location: Bytes::new(),
             settings,
+            object_lock: false,
         }) {
             Outcome::Bucket(bucket) => bucket,
             other => panic!("{other:?}"),

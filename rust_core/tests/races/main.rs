@@ -76,7 +76,13 @@ impl Drop for Seed {
 
 fn create_bucket(handle: &Handle) -> Arc<Bucket> {
     let (name, owner, location) = ("b".into(), "root".into(), Default::default());
-    match handle.execute(Intent::CreateBucket { name, owner, location, settings: BucketSettings::default() }) {
+    match handle.execute(Intent::CreateBucket {
+        name,
+        owner,
+        location,
+        settings: BucketSettings::default(),
+        object_lock: false,
+    }) {
         Ok(Outcome::Bucket(bucket)) => bucket,
         other => panic!("{other:?}"),
     }

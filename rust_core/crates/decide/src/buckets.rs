@@ -9,13 +9,14 @@ use super::intent::BucketChange;
 use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
-use orcas_record::{Bucket, BucketId, BucketSettings, DocumentKind, Record, Versioning};
+use orcas_record::{Bucket, BucketId, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
 
 pub(super) struct NewBucket {
     pub name: Bytes,
     pub owner: Bytes,
     pub location: Bytes,
     pub settings: BucketSettings,
+    pub object_lock: bool,
 }
 
 pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
@@ -33,8 +34,8 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
         owner: new.owner,
         created_ms: context.now_ms,
         location: new.location,
-        versioning: Versioning::Unversioned,
-        object_lock: None,
+        versioning: if new.object_lock { Versioning::Enabled } else { Versioning::Unversioned },
+        object_lock: new.object_lock.then(ObjectLock::default),
         settings: new.settings,
     };
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
@@ -45,7 +46,14 @@ pub(super) fn update(view: &dyn View, bucket: BucketId, change: BucketChange) ->
     let mut bucket = Bucket::clone(&*live_bucket(view, bucket)?);
     match change {
         BucketChange::Settings(settings) => bucket.settings = settings,
-        BucketChange::Versioning(versioning) => bucket.versioning = versioning,
+        BucketChange::Versioning(versioning) => {
+            check_versioning(&bucket, versioning)?;
+            bucket.versioning = versioning;
+        }
+        BucketChange::ObjectLock(_) if bucket.versioning != Versioning::Enabled => {
+            let reason = "Versioning must be 'Enabled' on the bucket to apply a Object Lock configuration";
+            return Err(Refusal::InvalidBucketState { reason }.into());
+        }
         BucketChange::ObjectLock(lock) => bucket.object_lock = Some(lock),
     }
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
@@ -70,6 +78,19 @@ pub(super) fn put_document(
         return Err(Refusal::TooManyDocuments.into());
     }
     Ok(Decision { outcome: Outcome::Done, records: vec![Record::PutDocument { bucket, kind, document }] })
+}
+
+/// Versions that exist stay what they are, so no bucket becomes unversioned again. Locked ones need versioning, so it
+/// is not suspended where Object Lock is enabled.
+fn check_versioning(bucket: &Bucket, versioning: Versioning) -> Result<(), Refusal> {
+    let reason = match versioning {
+        Versioning::Suspended if bucket.object_lock.is_some() => {
+            "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
+        }
+        Versioning::Unversioned => "Versioning can be suspended, but not removed.",
+        Versioning::Enabled | Versioning::Suspended => return Ok(()),
+    };
+    Err(Refusal::InvalidBucketState { reason })
 }
 
 pub(super) fn delete(view: &dyn View, bucket: BucketId) -> Result<Decision, Failure> {

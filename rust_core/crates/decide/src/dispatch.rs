@@ -1,10 +1,10 @@
 //! From an intent to the rules that decide it.
 
 use super::decision::{Context, Decision};
-use super::intent::Intent;
+use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
-use super::{buckets, objects, uploads};
+use super::{buckets, deletions, objects, uploads, versions};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -13,21 +13,24 @@ use orcas_record::Upload;
 /// [`Failure::Refused`] by a rule of S3, [`Failure::Engine`] when the state could not be read.
 pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Decision, Failure> {
     match intent {
-        Intent::CreateBucket { name, owner, location, settings } => {
-            buckets::create(view, context, buckets::NewBucket { name, owner, location, settings })
+        Intent::CreateBucket { name, owner, location, settings, object_lock } => {
+            buckets::create(view, context, buckets::NewBucket { name, owner, location, settings, object_lock })
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
         Intent::UpdateBucket { bucket, change } => buckets::update(view, bucket, change),
         Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::PutObject(put) => objects::put(view, context, *put),
-        Intent::DeleteObject { bucket, key, precondition, .. } => objects::delete(view, bucket, key, &precondition),
-        Intent::DeleteObjects { bucket, entries } => objects::delete_many(view, bucket, entries),
+        Intent::DeleteObject { bucket, key, version, precondition, bypass } => {
+            deletions::one(view, context, bucket, DeleteEntry { key, version, precondition, bypass })
+        }
+        Intent::DeleteObjects { bucket, entries } => deletions::many(view, context, bucket, entries),
+        Intent::UpdateVersion(update) => versions::update(view, context, *update),
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
         Intent::MoveObject(moved) => objects::move_object(view, *moved),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;
             let upload = Upload { id, bucket, key, initiated_ms: context.now_ms, headers, attributes, checksum };
-            uploads::create(view, upload)
+            uploads::create(view, context, upload)
         }
         Intent::PutPart(put) => uploads::put_part(view, context, *put),
         Intent::CopyPart(copy) => uploads::copy_part(view, context, *copy),

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, DocumentKind, Fingerprint, ObjectHeaders, ObjectLock, Retention, Sequence,
-    UploadId, VersionId, Versioning,
+    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, ObjectHeaders, ObjectLock, PackId,
+    Retention, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -18,6 +18,8 @@ pub enum Intent {
         owner: Bytes,
         location: Bytes,
         settings: BucketSettings,
+        /// Object Lock, and with it versioning, is enabled from the beginning.
+        object_lock: bool,
     },
     DeleteBucket {
         bucket: BucketId,
@@ -48,6 +50,7 @@ pub enum Intent {
         entries: Vec<DeleteEntry>,
     },
     CopyObject(Box<Copy>),
+    UpdateVersion(Box<UpdateVersion>),
     MoveObject(Box<Move>),
     CreateUpload {
         bucket: BucketId,
@@ -112,9 +115,9 @@ pub struct PlacedChunk {
 
 impl PlacedChunk {
     /// The pack that it was written to for this body.
-    pub fn new_pack(&self) -> Option<u64> {
+    pub fn new_pack(&self) -> Option<PackId> {
         match self.place {
-            ChunkPlace::New { pack, .. } => Some(pack),
+            ChunkPlace::New { at, .. } => Some(at.pack()),
             ChunkPlace::Known { .. } => None,
         }
     }
@@ -122,8 +125,8 @@ impl PlacedChunk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkPlace {
-    /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`orcas_record::head_of`] its bytes.
-    New { head: u64, pack: u64, offset: u64 },
+    /// Written for this body and durable there. `head` is [`orcas_record::head_of`] its bytes.
+    New { head: u64, at: ChunkLocation },
     /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there
     /// when the body is decided, and is not looked up again.
     Known { blob: Sequence },
@@ -161,8 +164,7 @@ pub struct Copy {
     pub bucket: BucketId,
     pub key: Bytes,
     pub precondition: Precondition,
-    /// `Some` for the metadata directive REPLACE.
-    pub headers: Option<ObjectHeaders>,
+    pub headers: CopyHeaders,
     pub attributes: CopyAttributes,
     /// A checksum computed for the copy, and the sequence of the source it was computed from.
     pub checksum: Option<(Sequence, Checksum)>,
@@ -171,13 +173,77 @@ pub struct Copy {
 /// Bucket, key and version of what is copied; the current version when none is named.
 pub type Source = (BucketId, Bytes, Option<VersionId>);
 
+/// The headers of a copy, by the metadata directive. Storage class and website redirect never come from the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CopyHeaders {
+    Keep { storage_class: Option<Bytes>, website_redirect: Option<Bytes> },
+    Replace(ObjectHeaders),
+}
+
+impl Default for CopyHeaders {
+    fn default() -> Self {
+        Self::Keep { storage_class: None, website_redirect: None }
+    }
+}
+
+impl CopyHeaders {
+    /// Whether the request asks for no change.
+    pub fn keeps_all(&self) -> bool {
+        matches!(self, Self::Keep { storage_class: None, website_redirect: None })
+    }
+
+    /// The headers of the copy of an object with headers `source`.
+    pub fn apply_to(&self, source: &ObjectHeaders) -> ObjectHeaders {
+        match self {
+            Self::Replace(headers) => headers.clone(),
+            Self::Keep { storage_class, website_redirect } => ObjectHeaders {
+                storage_class: storage_class.clone(),
+                website_redirect: website_redirect.clone(),
+                ..source.clone()
+            },
+        }
+    }
+}
+
+/// A change of the attributes of one version: of the current one if `version` is `None`.
+#[derive(Clone, Debug)]
+pub struct UpdateVersion {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub version: Option<VersionId>,
+    pub change: AttributeChange,
+}
+
+#[derive(Clone, Debug)]
+pub enum AttributeChange {
+    /// Replaces all tags.
+    Tags(Vec<(Bytes, Bytes)>),
+    /// Replaces the retention, or removes it. `bypass` as in [`Intent::DeleteObject`].
+    Retention {
+        retention: Option<Retention>,
+        bypass: bool,
+    },
+    LegalHold(bool),
+}
+
 /// The attributes of a copy. Retention and legal hold of the source do not go with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CopyAttributes {
     /// `Some` for the tagging directive REPLACE.
     pub tags: Option<Vec<(Bytes, Bytes)>>,
     pub retention: Option<Retention>,
-    pub legal_hold: bool,
+    pub legal_hold: Option<bool>,
+}
+
+impl CopyAttributes {
+    /// The attributes of the copy of a version with the attributes `source`.
+    pub fn apply_to(&self, source: &Attributes) -> Attributes {
+        Attributes {
+            tags: self.tags.clone().unwrap_or_else(|| source.tags.clone()),
+            retention: self.retention,
+            legal_hold: self.legal_hold,
+        }
+    }
 }
 
 /// RenameObject and the move extension: metadata only, atomic, also across buckets.

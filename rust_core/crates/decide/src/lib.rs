@@ -5,13 +5,16 @@
 
 mod buckets;
 mod decision;
+mod deletions;
 mod dispatch;
 mod intent;
 mod limits;
+mod locks;
 mod manifest;
 mod objects;
 mod outcome;
 mod uploads;
+mod versions;
 mod view;
 
 #[cfg(test)]
@@ -20,10 +23,11 @@ mod tests;
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyPart, DeleteEntry, EtagMatch,
-    Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing, Source, SourceConditions,
+    AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
+    CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing,
+    Source, SourceConditions, UpdateVersion,
 };
 pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};
-pub use outcome::{Completed, Failure, Outcome, Put, Refusal};
+pub use outcome::{Completed, Deleted, Failure, Outcome, Put, Refusal};
 pub use view::View;

@@ -1,24 +1,20 @@
-//! Objects: put, delete, copy and move, with the preconditions of each.
-
-use std::collections::HashSet;
-
-use bytes::Bytes;
+//! Objects: put, copy and move, with the preconditions of each.
 
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
-use super::intent::{
-    Copy, CopyAttributes, DeleteEntry, EtagMatch, Move, Precondition, PutObject, Source, SourceConditions,
-};
+use super::intent::{Copy, EtagMatch, Move, Precondition, PutObject, Source, SourceConditions};
 use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
 use super::outcome::{Failure, Outcome, Put, Refusal};
 use super::view::View;
+use super::{locks, versions};
 use orcas_checksum::{Etag, ObjectChecksum};
-use orcas_record::{BucketId, Object, Record, Version, VersionId};
+use orcas_record::{Bucket, BucketId, Object, Record, Version, VersionId, Versioning};
 
 pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
-    live_bucket(view, put.bucket)?;
+    let bucket = live_bucket(view, put.bucket)?;
     check_precondition(view, put.bucket, &put.key, &put.precondition)?;
+    locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let mut draft = Draft::new(context.next_sequence);
     let manifest = draft.store(view, put.body)?;
     let version = Version {
@@ -36,12 +32,15 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
         parts: Vec::new(),
         manifest,
     };
-    Ok(put_version(draft, version))
+    Ok(put_version(context, &bucket, draft, version))
 }
 
-/// Closes a draft with the record that makes `version` the object.
-fn put_version(mut draft: Draft, version: Version) -> Decision {
+/// Closes a draft with the record that makes `version` the object. Gives it its id and the default retention.
+fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version: Version) -> Decision {
+    version.version_id = versions::new_id(bucket, context, draft.next_sequence());
+    locks::apply_default(bucket, &mut version.attributes, context.now_ms);
     let mut answer = answer(0, &version);
+    answer.version_id = versions::shown(bucket, version.version_id);
     answer.sequence = draft.push(Record::PutVersion(version));
     Decision { outcome: Outcome::Put(answer), records: draft.into_records() }
 }
@@ -53,58 +52,21 @@ pub(super) fn answer(sequence: u64, version: &Version) -> Put {
         modified_ms: version.modified_ms,
         size: version.size,
         checksum: version.checksum,
+        version_id: None,
     }
-}
-
-pub(super) fn delete(
-    view: &dyn View,
-    bucket: BucketId,
-    key: Bytes,
-    precondition: &Precondition,
-) -> Result<Decision, Failure> {
-    live_bucket(view, bucket)?;
-    // Deleting what is not there is a success without a record, unless a precondition names it.
-    let current = view.object(bucket, &key)?;
-    evaluate(current.as_deref(), precondition)?;
-    let records = current.map(|_| deletion(bucket, key)).into_iter().collect();
-    Ok(Decision { outcome: Outcome::Done, records })
-}
-
-pub(super) fn delete_many(view: &dyn View, bucket: BucketId, entries: Vec<DeleteEntry>) -> Result<Decision, Failure> {
-    live_bucket(view, bucket)?;
-    let mut records = Vec::new();
-    let mut outcomes = Vec::with_capacity(entries.len());
-    // A key that is named twice is deleted by its first entry, so the second finds nothing.
-    let mut gone = HashSet::new();
-    for DeleteEntry { key, precondition, .. } in entries {
-        let current = if gone.contains(&key) { None } else { view.object(bucket, &key)? };
-        match evaluate(current.as_deref(), &precondition) {
-            Ok(()) => {
-                outcomes.push(Ok(()));
-                if current.is_some() {
-                    gone.insert(key.clone());
-                    records.push(deletion(bucket, key));
-                }
-            }
-            Err(refusal) => outcomes.push(Err(refusal)),
-        }
-    }
-    Ok(Decision { outcome: Outcome::Deleted(outcomes), records })
-}
-
-fn deletion(bucket: BucketId, key: Bytes) -> Record {
-    Record::DeleteVersion { bucket, key, version_id: VersionId::Null }
 }
 
 /// The blobs are shared with the source: no bytes are read or written. The copy keeps the ETag and the checksum of its
 /// source, also one that was uploaded in parts.
 pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
-    live_bucket(view, copy.bucket)?;
-    let (source_bucket, source_key, _) = &copy.source;
+    let bucket = live_bucket(view, copy.bucket)?;
+    let (source_bucket, source_key, named) = &copy.source;
     let source = source(view, &copy.source, &copy.source_conditions)?;
     check_copy_size(&source.version)?;
     let onto_itself = *source_bucket == copy.bucket && *source_key == copy.key;
-    if onto_itself && copy.headers.is_none() && copy.checksum.is_none() {
+    // Where there are versions, a copy of one becomes the newest.
+    let restores = named.is_some() && bucket.versioning != Versioning::Unversioned;
+    if onto_itself && !restores && copy.headers.keeps_all() && copy.checksum.is_none() {
         return Err(Refusal::InvalidRequest {
             reason: "This copy request is illegal because it is trying to copy an object to itself without changing \
                      the object's metadata, storage class, website redirect location or encryption attributes.",
@@ -112,22 +74,17 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
         .into());
     }
     check_precondition(view, copy.bucket, &copy.key, &copy.precondition)?;
+    let attributes = copy.attributes.apply_to(&source.version.attributes);
+    locks::check_new(&bucket, &attributes, context.now_ms)?;
     let mut version = Version {
         bucket: copy.bucket,
         key: copy.key,
         version_id: VersionId::Null,
         modified_ms: context.now_ms,
+        headers: copy.headers.apply_to(&source.version.headers),
+        attributes,
         ..source.version.clone()
     };
-    if let Some(headers) = copy.headers {
-        version.headers = headers;
-    }
-    let CopyAttributes { tags, retention, legal_hold } = copy.attributes;
-    version.attributes.retention = retention;
-    version.attributes.legal_hold = legal_hold;
-    if let Some(tags) = tags {
-        version.attributes.tags = tags;
-    }
     if let Some((sequence, checksum)) = copy.checksum {
         if sequence != source.sequence {
             return Err(Refusal::SourceChanged.into());
@@ -135,12 +92,20 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
         version.checksum = Some(ObjectChecksum::full(checksum));
         version.parts.iter_mut().for_each(|part| part.checksum = None);
     }
-    Ok(put_version(Draft::new(context.next_sequence), version))
+    Ok(put_version(context, &bucket, Draft::new(context.next_sequence), version))
 }
 
 /// Everything but the name stays, also the time of the last modification (RenameObject, Amazon S3 API reference).
+///
+/// Only between buckets that never had versioning, as S3 has RenameObject only in buckets that cannot have it: a
+/// version that is moved away would leave a history without it, and one that is locked must stay.
 pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Failure> {
-    live_bucket(view, moved.bucket)?;
+    for bucket in [live_bucket(view, moved.bucket)?, live_bucket(view, moved.from_bucket)?] {
+        if bucket.versioning != Versioning::Unversioned {
+            let reason = "Objects can be renamed and moved only in buckets that never had versioning.";
+            return Err(Refusal::InvalidBucketState { reason }.into());
+        }
+    }
     let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
         return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
@@ -162,11 +127,7 @@ pub(super) fn source(
     conditions: &SourceConditions,
 ) -> Result<std::sync::Arc<Object>, Failure> {
     live_bucket(view, *bucket)?;
-    let object = match version {
-        None => view.object(*bucket, key)?,
-        Some(id) => view.version(*bucket, key, *id)?,
-    };
-    let object = object.ok_or(Refusal::NoSuchKey)?;
+    let object = versions::named(view, *bucket, key, *version)?;
     check_source(&object.version, conditions)?;
     Ok(object)
 }
@@ -233,7 +194,7 @@ pub(super) fn check_precondition(
     Ok(())
 }
 
-fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
+pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
     if let Some(wanted) = &precondition.if_match {
         // A missing object answers 404, not 412 (PutObject, Amazon S3 user guide, conditional writes).
         let current = current.ok_or(Refusal::NoSuchKey)?;

@@ -14,7 +14,10 @@ pub enum Outcome {
     Done,
     Bucket(Arc<Bucket>),
     Put(Put),
-    Deleted(Vec<Result<(), Refusal>>),
+    DeletedOne(Deleted),
+    Deleted(Vec<Result<Deleted, Refusal>>),
+    /// The attributes of this version were changed.
+    Updated(Option<VersionId>),
     Upload(UploadId),
     Part(Put),
     Completed(Completed),
@@ -32,6 +35,15 @@ pub struct Completed {
     pub checksum: Option<ObjectChecksum>,
 }
 
+/// What a deletion did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// The version that was named, or the delete marker that was made.
+    pub version_id: Option<VersionId>,
+    /// That version is, or was, a delete marker.
+    pub delete_marker: bool,
+}
+
 /// A version or part as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Put {
@@ -40,6 +52,8 @@ pub struct Put {
     pub modified_ms: u64,
     pub size: u64,
     pub checksum: Option<ObjectChecksum>,
+    /// Of a version, where its bucket has or had versioning.
+    pub version_id: Option<VersionId>,
 }
 
 /// Why S3 says no.
@@ -53,6 +67,16 @@ pub enum Refusal {
     /// The documents of all buckets would have more than `DOCUMENTS_LEN_MAX` bytes.
     TooManyDocuments,
     NoSuchKey,
+    NoSuchVersion,
+    /// The version named is a delete marker, which can only be deleted.
+    DeleteMarker,
+    /// Retention or a legal hold forbids it.
+    ObjectLocked,
+    /// A retention ends before it begins.
+    RetentionInPast,
+    InvalidBucketState {
+        reason: &'static str,
+    },
     NoSuchUpload,
     /// The header whose condition failed, as S3 names it.
     PreconditionFailed {

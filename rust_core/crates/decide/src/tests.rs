@@ -1,149 +1,29 @@
 //! The rules, over a state that is a handful of maps.
 
-use std::collections::{BTreeMap, HashMap};
+mod buckets;
+mod locks;
+mod state;
+mod versions;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::*;
-use orcas_base::error::{Error, Result};
+use orcas_base::error::Result;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
+use orcas_record::placement::codec;
 use orcas_record::{
-    Bucket, BucketId, BucketSettings, DocumentKind, Extent, Fingerprint, Object, ObjectHeaders, Part, Record, Sequence,
-    Upload, UploadId, Version, VersionId,
+    Bucket, BucketId, BucketSettings, DocumentKind, Extent, Fingerprint, ObjectHeaders, Part, Record, Sequence,
+    UploadId, Version, VersionId,
 };
-
-mod buckets;
+use state::State;
 
 const BUCKET: BucketId = BucketId(1);
 
-/// Applies what is decided, as the overlay would.
-#[derive(Default)]
-struct State {
-    buckets: HashMap<BucketId, Arc<Bucket>>,
-    documents: HashMap<(BucketId, DocumentKind), Bytes>,
-    objects: BTreeMap<(BucketId, Bytes), Arc<Object>>,
-    segments: HashMap<Sequence, Arc<[Extent]>>,
-    uploads: HashMap<UploadId, Arc<Upload>>,
-    parts: BTreeMap<(UploadId, u16), Arc<Part>>,
-    completed: HashMap<UploadId, Completed>,
-    shared: HashMap<Fingerprint, (Sequence, u32)>,
-    sequence: Sequence,
-}
-
-impl View for State {
-    fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
-        self.buckets.get(&id).cloned()
-    }
-    fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
-        self.buckets.values().find(|bucket| bucket.name == name).cloned()
-    }
-    fn bucket_count(&self) -> usize {
-        self.buckets.len()
-    }
-    fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
-        self.documents.get(&(bucket, kind)).cloned()
-    }
-    fn documents_len(&self) -> usize {
-        self.documents.values().map(Bytes::len).sum()
-    }
-    fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
-        Ok(!self.objects.keys().any(|(bucket, _)| *bucket == id))
-    }
-    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        Ok(self.objects.get(&(bucket, Bytes::copy_from_slice(key))).cloned())
-    }
-    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
-        Ok(self.object(bucket, key)?.filter(|object| object.version.version_id == id))
-    }
-    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        self.object(bucket, key)
-    }
-    fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
-        self.segments.get(&segment).cloned().ok_or(Error::Record { reason: "no such segment" })
-    }
-    fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, _head: Option<u64>) -> Result<Option<Sequence>> {
-        Ok(self.shared.get(fingerprint).filter(|(_, found)| *found == length).map(|(blob, _)| *blob))
-    }
-    fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>> {
-        Ok(self.uploads.get(&id).cloned())
-    }
-    fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>> {
-        Ok(self.parts.range((id, 0)..=(id, u16::MAX)).map(|((_, number), part)| (*number, part.clone())).collect())
-    }
-    fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
-        Ok(self.completed.get(&id).cloned())
-    }
-}
-
-impl State {
-    fn with_bucket() -> Self {
-        let mut state = Self::default();
-        state.run(create_bucket("photos")).unwrap();
-        state
-    }
-
-    fn run(&mut self, intent: Intent) -> Result<Outcome, Failure> {
-        let upload_id = UploadId([self.sequence as u8; 16]);
-        let context =
-            Context { now_ms: 1_700_000_000_000, next_sequence: self.sequence + 1, upload_id, version_key: [7; 32] };
-        let decision = decide(self, &context, intent)?;
-        for record in decision.records {
-            self.sequence += 1;
-            self.apply(record);
-        }
-        Ok(decision.outcome)
-    }
-
-    fn apply(&mut self, record: Record) {
-        let sequence = self.sequence;
-        match record {
-            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
-                drop(self.buckets.insert(bucket.id, Arc::new(bucket)));
-            }
-            Record::Content { fingerprint, shared: true, bytes } => {
-                self.shared.insert(fingerprint, (sequence, bytes.len() as u32));
-            }
-            Record::Chunk { fingerprint, shared: true, length, .. } => {
-                self.shared.insert(fingerprint, (sequence, length));
-            }
-            Record::DeleteBucket { bucket } => drop(self.buckets.remove(&bucket)),
-            Record::PutDocument { bucket, kind, document } => drop(self.documents.insert((bucket, kind), document)),
-            Record::Segment { extents } => drop(self.segments.insert(sequence, extents.into())),
-            Record::PutVersion(version) => self.put(version),
-            Record::DeleteVersion { bucket, key, .. } => drop(self.objects.remove(&(bucket, key))),
-            Record::MoveVersion { from_bucket, from_key, version } => {
-                self.objects.remove(&(from_bucket, from_key));
-                self.put(version);
-            }
-            Record::CreateUpload(upload) => drop(self.uploads.insert(upload.id, Arc::new(upload))),
-            Record::PutPart(part) => drop(self.parts.insert((part.upload, part.number), Arc::new(part))),
-            Record::AbortUpload { upload } => drop(self.uploads.remove(&upload)),
-            Record::CompleteUpload { upload, request, version } => {
-                self.uploads.remove(&upload);
-                let (bucket, key, version_id) = (version.bucket, version.key.clone(), version.version_id);
-                let (etag, checksum) = (version.etag, version.checksum);
-                self.completed.insert(upload, Completed { request, bucket, key, version_id, etag, checksum });
-                self.put(version);
-            }
-            // What decisions never ask about.
-            _ => {}
-        }
-    }
-
-    fn put(&mut self, version: Version) {
-        let object = Object { sequence: self.sequence, version };
-        self.objects.insert((object.version.bucket, object.version.key.clone()), Arc::new(object));
-    }
-
-    fn version(&self, key: &'static str) -> Version {
-        self.objects[&(BUCKET, key.into())].version.clone()
-    }
-}
-
 fn create_bucket(name: &'static str) -> Intent {
     let (name, owner, location) = (name.into(), "root".into(), Bytes::new());
-    Intent::CreateBucket { name, owner, location, settings: BucketSettings::default() }
+    Intent::CreateBucket { name, owner, location, settings: BucketSettings::default(), object_lock: false }
 }
 
 fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent {
@@ -152,7 +32,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         fingerprint,
         sharing: Sharing::Off,
         length: (size - (at << 22)).min(4 << 20) as u32,
-        place: ChunkPlace::New { head: 0, pack: 1, offset: at * 8 },
+        place: ChunkPlace::New { head: 0, at: codec::chunk(1, at * 8) },
         pin: None,
     });
     Intent::PutObject(Box::new(PutObject {
@@ -226,8 +106,9 @@ fn deletes_of_many_are_decided_one_by_one() {
         panic!("deleting failed");
     };
     let failed = Refusal::PreconditionFailed { condition: "If-Match" };
-    assert_eq!(answers, [Ok(()), Ok(()), Err(Refusal::NoSuchKey), Err(failed), Ok(())]);
-    assert_eq!(state.objects.len(), 1);
+    let done = Ok(Deleted::default());
+    assert_eq!(answers, [done.clone(), done.clone(), Err(Refusal::NoSuchKey), Err(failed), done]);
+    assert_eq!(state.keys(), 1);
 }
 
 fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) -> Intent {
@@ -237,7 +118,7 @@ fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) ->
         bucket: BUCKET,
         key: to.into(),
         precondition: Precondition::default(),
-        headers,
+        headers: headers.map_or_else(CopyHeaders::default, CopyHeaders::Replace),
         attributes: Default::default(),
         checksum: None,
     }))
@@ -478,7 +359,7 @@ fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
 #[test]
 fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
     let mut state = State::with_bucket();
-    let place = |at: u64| ChunkPlace::New { head: 0, pack: 1, offset: at * 4096 };
+    let place = |at: u64| ChunkPlace::New { head: 0, at: codec::chunk(1, at * 4096) };
     let body = vec![
         chunk(1, Sharing::Sought, place(1)),
         chunk(2, Sharing::Offered, place(2)),

@@ -12,11 +12,13 @@ use super::manifest::{Draft, slice};
 use super::objects::{check_precondition, source};
 use super::outcome::{Completed, Failure, Outcome, Put, Refusal};
 use super::view::View;
+use super::{locks, versions};
 use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version, VersionId};
+use orcas_record::{BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version};
 
-pub(super) fn create(view: &dyn View, upload: Upload) -> Result<Decision, Failure> {
-    live_bucket(view, upload.bucket)?;
+pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
+    let bucket = live_bucket(view, upload.bucket)?;
+    locks::check_new(&bucket, &upload.attributes, context.now_ms)?;
     Ok(Decision { outcome: Outcome::Upload(upload.id), records: vec![Record::CreateUpload(upload)] })
 }
 
@@ -77,6 +79,7 @@ fn put_part_record(mut draft: Draft, part: Part) -> Decision {
         modified_ms: part.modified_ms,
         size: part.size,
         checksum: part.checksum.map(ObjectChecksum::full),
+        version_id: None,
     };
     answer.sequence = draft.push(Record::PutPart(part));
     Decision { outcome: Outcome::Part(answer), records: draft.into_records() }
@@ -98,7 +101,7 @@ pub(super) fn abort(view: &dyn View, bucket: BucketId, key: &[u8], upload: Uploa
 }
 
 pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -> Result<Decision, Failure> {
-    live_bucket(view, complete.bucket)?;
+    let bucket = live_bucket(view, complete.bucket)?;
     let request = request_digest(&complete.parts);
     let upload = match open_upload(view, complete.bucket, &complete.key, complete.upload) {
         Ok(upload) => upload,
@@ -127,10 +130,13 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     let etag = Etag::multipart(chosen.iter().map(|part| &part.md5)).ok_or(Refusal::InvalidPartOrder)?;
     let mut draft = Draft::new(context.next_sequence);
     let manifests: Vec<&[Extent]> = chosen.iter().map(|part| &part.manifest[..]).collect();
+    let manifest = draft.gathered(&manifests)?;
+    let mut attributes = upload.attributes.clone();
+    locks::apply_default(&bucket, &mut attributes, context.now_ms);
     let version = Version {
         bucket: complete.bucket,
         key: complete.key,
-        version_id: VersionId::Null,
+        version_id: versions::new_id(&bucket, context, draft.next_sequence()),
         delete_marker: false,
         modified_ms: context.now_ms,
         size,
@@ -138,12 +144,12 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         sha256: None,
         checksum,
         headers: upload.headers.clone(),
-        attributes: upload.attributes.clone(),
+        attributes,
         parts: chosen
             .iter()
             .map(|part| CompletedPart { number: part.number, size: part.size, checksum: part.checksum })
             .collect(),
-        manifest: draft.gathered(&manifests)?,
+        manifest,
     };
     let completed = Completed {
         request,

@@ -22,7 +22,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
 use orcas_log::{Batch, Log, LogPosition};
-use orcas_record::{self as record, Durability, Record, Sequence, UploadId};
+use orcas_record::{self as record, Durability, PackId, Record, Sequence, UploadId};
 
 /// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered`
 /// one because it is read again, to be chained and written, and would no longer be in the processor's cache.
@@ -39,7 +39,7 @@ pub(super) struct Committer {
     log: Log,
     /// End of the last batch that a sync covered.
     durable: LogPosition,
-    next_sequence: Sequence,
+    pub(super) next_sequence: Sequence,
     /// Decided, not appended. Several rounds long in `buffered` mode.
     batch: Batch,
     records: Vec<Arc<Sequenced>>,
@@ -53,10 +53,10 @@ pub(super) struct Committer {
     /// Something was acknowledged that no sync has covered (`interval`, `buffered`, `unsafe-none`).
     promised: bool,
     /// Decided, not published.
-    pending: Overlay,
-    buckets: Arc<BucketTable>,
+    pub(super) pending: Overlay,
+    pub(super) buckets: Arc<BucketTable>,
     /// Packs whose birth is decided but not durable.
-    births: Vec<u64>,
+    births: Vec<PackId>,
     /// Ids given to uploads since the store was opened.
     upload_ids: u32,
     version_key: [u8; 32],
@@ -263,7 +263,7 @@ impl Committer {
     }
 
     /// Those of `named` that no record has named yet.
-    fn unborn_packs(&self, named: &[u64]) -> Vec<u64> {
+    fn unborn_packs(&self, named: &[PackId]) -> Vec<PackId> {
         if named.is_empty() {
             return Vec::new();
         }
@@ -272,7 +272,7 @@ impl Committer {
         unborn
     }
 
-    fn push_all(&mut self, births: Vec<u64>, records: Vec<Record>) {
+    pub(super) fn push_all(&mut self, births: Vec<PackId>, records: Vec<Record>) {
         for pack in births {
             self.births.push(pack);
             self.push(Record::CreatePack { pack });
@@ -311,7 +311,7 @@ impl Committer {
         if BucketTable::concerns(&record) {
             Arc::make_mut(&mut self.buckets).apply(&record);
         }
-        self.pending.insert(sequence, &record);
+        self.pending.insert(sequence, &record, &self.buckets);
         let sequenced = Arc::new(Sequenced { sequence, kind, record, payload, frame });
         self.records.push(Arc::clone(&sequenced));
         self.fresh.push(sequenced);
@@ -415,13 +415,7 @@ impl Committer {
         self.batch.clear();
         self.unsynced_objects += std::mem::take(&mut self.objects);
         self.unsynced_bytes += bytes;
-        self.unsynced.push(AppendedBatch {
-            records,
-            file: appended.file,
-            start: appended.start,
-            position: appended.position,
-            bytes,
-        });
+        self.unsynced.push(AppendedBatch { records, at: appended.at, position: appended.position, bytes });
         if self.log.wants_spare() {
             self.shared.request(UpkeepTask::Spare);
         }
@@ -464,7 +458,7 @@ impl Committer {
             self.shared.request(UpkeepTask::Spare);
         }
         // In a new file without a batch there is nothing to give up.
-        if self.log.needs_fail_over() || self.log.position().chain != self.durable.chain {
+        if self.log.needs_fail_over() || !self.log.position().same_chain(&self.durable) {
             if self.failures >= FAILURES_MAX {
                 return self.stop("writing the log failed twice in a row");
             }

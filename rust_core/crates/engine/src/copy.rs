@@ -15,7 +15,7 @@ use orcas_decide::{
     self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
     SourceConditions,
 };
-use orcas_record::{Attributes, Bucket, BucketId, UploadId};
+use orcas_record::{Bucket, BucketId, UploadId};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -100,8 +100,12 @@ impl Handle {
         })
     }
 
-    fn source(&self, (bucket, key, _): &Source) -> Result<Found, Failure> {
-        Ok(self.object(*bucket, key)?.ok_or(Refusal::NoSuchKey)?)
+    fn source(&self, (bucket, key, version): &Source) -> Result<Found, Failure> {
+        let found = match version {
+            None => self.object(*bucket, key)?,
+            Some(id) => self.version(*bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
+        };
+        Ok(found.ok_or(Refusal::NoSuchKey)?)
     }
 
     /// The destination, if it exists and has another owner than the source.
@@ -129,12 +133,8 @@ impl Handle {
             md5: again.md5,
             sha256: version.sha256,
             checksum: again.checksum,
-            headers: copy.headers.clone().unwrap_or_else(|| version.headers.clone()),
-            attributes: Attributes {
-                tags: copy.attributes.tags.clone().unwrap_or_else(|| version.attributes.tags.clone()),
-                retention: copy.attributes.retention,
-                legal_hold: copy.attributes.legal_hold,
-            },
+            headers: copy.headers.apply_to(&version.headers),
+            attributes: copy.attributes.apply_to(&version.attributes),
             body: again.body,
         })))
     }

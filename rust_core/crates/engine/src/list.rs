@@ -7,6 +7,7 @@ use std::ops::Bound;
 
 use bytes::Bytes;
 
+use super::chain::{Changes, Current};
 use super::handle::Handle;
 use super::state::EngineState;
 use orcas_base::error::{Error, Result};
@@ -78,13 +79,21 @@ impl PageSink for ListPage {
 const FETCH_FIRST: usize = 4;
 const FETCH_MAX: usize = 1_024;
 /// Times a page starts over because the applier moved records out of the overlay between the two looks.
-const RESTARTS_MAX: usize = 16;
+pub(super) const RESTARTS_MAX: usize = 16;
 
-/// One key as a cursor sees it; `listed` is `None` for a deletion that the index does not know yet.
+/// One key as a cursor sees it.
 struct Row {
     key: Bytes,
     sequence: Sequence,
-    listed: Option<Listed>,
+    shown: Shown,
+}
+
+enum Shown {
+    Listed(Listed),
+    /// It has no current version, which the index does not know yet.
+    Nothing,
+    /// The newest version in the index that these changes do not hide.
+    Below(Changes),
 }
 
 enum Read {
@@ -128,14 +137,7 @@ impl EngineState {
         for _ in 0..RESTARTS_MAX {
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let applied = match snapshot.position()? {
-                None => 0,
-                Some(position) => {
-                    LogPosition::decode(&position)
-                        .ok_or(Error::Record { reason: "the index holds a position that cannot be read" })?
-                        .sequence
-                }
-            };
+            let applied = applied_to(&snapshot)?;
             let index = Cursor::new(IndexRows { reader: &snapshot, bucket: list.bucket });
             let overlay = Cursor::new(OverlayRows { shared: self, bucket: list.bucket, applied });
             let page = Page { list, sink, count: 0, last: None };
@@ -146,6 +148,14 @@ impl EngineState {
         }
         Err(Error::Index { reason: "a page could not be read between two commits".into() })
     }
+}
+
+/// The last record that the index has.
+pub(super) fn applied_to(snapshot: &Reader<'_>) -> Result<Sequence> {
+    let Some(position) = snapshot.position()? else { return Ok(0) };
+    let position = LogPosition::decode(&position);
+    let unreadable = Error::Record { reason: "the index holds a position that cannot be read" };
+    Ok(position.ok_or(unreadable)?.sequence)
 }
 
 /// Keys in order, fetched a few at a time.
@@ -168,20 +178,33 @@ impl IndexRows<'_, '_> {
         };
         self.reader.scan_heads(self.bucket, key, inclusive, None, limit, visit)
     }
+
+    /// The newest version of a key that `changes` do not hide, unless it is a delete marker.
+    fn newest(&self, key: &[u8], changes: &Changes) -> Result<Option<Listed>> {
+        let mut newest = None;
+        self.reader.versions_of_key((self.bucket, key), Sequence::MAX, usize::MAX, &mut |row| {
+            let hidden = changes.hide(row.version_id, row.head.sequence);
+            if !hidden && !row.delete_marker {
+                newest = Some(of_head(&row.head));
+            }
+            hidden
+        })?;
+        Ok(newest)
+    }
 }
 
 impl Rows for IndexRows<'_, '_> {
     fn fetch(&mut self, from: Bound<&[u8]>, limit: usize, out: &mut VecDeque<Row>) -> Result<Option<()>> {
         self.scan(from, limit, &mut |head| {
-            let (key, listed) = (Bytes::copy_from_slice(&head.key), Some(of_head(&head)));
-            out.push_back(Row { key, sequence: head.sequence, listed });
+            let (key, shown) = (Bytes::copy_from_slice(&head.key), Shown::Listed(of_head(&head)));
+            out.push_back(Row { key, sequence: head.sequence, shown });
             true
         })?;
         Ok(Some(()))
     }
 }
 
-fn of_head(head: &HeadRow<'_>) -> Listed {
+pub(super) fn of_head(head: &HeadRow<'_>) -> Listed {
     Listed { modified_ms: head.modified_ms, size: head.size, etag: head.etag, checksum: head.checksum }
 }
 
@@ -198,15 +221,20 @@ impl Rows for OverlayRows<'_> {
         if overlay.trimmed() > self.applied {
             return Ok(None);
         }
-        for (key, change) in overlay.range(self.bucket, from).take(limit) {
-            let listed = change.value.as_deref().map(of_object);
-            out.push_back(Row { key: key.clone(), sequence: change.sequence, listed });
+        for (key, chain) in overlay.range(self.bucket, from).take(limit) {
+            let (sequence, shown) = match chain.current() {
+                Current::Object(object) => (object.sequence, Shown::Listed(of_object(object))),
+                Current::None => (chain.newest_sequence(), Shown::Nothing),
+                // The index has nothing newer.
+                Current::Below => (Sequence::MAX, Shown::Below(Changes::of(chain))),
+            };
+            out.push_back(Row { key: key.clone(), sequence, shown });
         }
         Ok(Some(()))
     }
 }
 
-fn of_object(object: &Object) -> Listed {
+pub(super) fn of_object(object: &Object) -> Listed {
     let version = &object.version;
     Listed {
         modified_ms: version.modified_ms,
@@ -296,7 +324,7 @@ impl Page<'_> {
             return Step::Full;
         }
         self.count += 1;
-        let rolled = self.list.common_prefix(key);
+        let rolled = common_prefix(&self.list.prefix, self.list.delimiter.as_ref(), key);
         match &rolled {
             Some(prefix) => self.sink.prefix(prefix),
             None => self.sink.entry(key, listed),
@@ -309,14 +337,12 @@ impl Page<'_> {
     }
 }
 
-impl ListObjects {
-    /// The part of a key that stands for all keys with it.
-    fn common_prefix<'k>(&self, key: &'k [u8]) -> Option<&'k [u8]> {
-        let delimiter = self.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
-        let rest = key.strip_prefix(self.prefix.as_ref())?;
-        let at = memchr::memmem::find(rest, delimiter)?;
-        Some(&key[..self.prefix.len() + at + delimiter.len()])
-    }
+/// The part of a key that stands for all keys with it.
+pub(super) fn common_prefix<'k>(prefix: &[u8], delimiter: Option<&Bytes>, key: &'k [u8]) -> Option<&'k [u8]> {
+    let delimiter = delimiter.filter(|delimiter| !delimiter.is_empty())?;
+    let rest = key.strip_prefix(prefix)?;
+    let at = memchr::memmem::find(rest, delimiter)?;
+    Some(&key[..prefix.len() + at + delimiter.len()])
 }
 
 struct Merge<'l, I, O> {
@@ -349,14 +375,19 @@ impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
     fn read_next(&mut self) -> Result<Step> {
         self.index.fill()?;
         let Some(row) = self.next() else { return Ok(Step::Over) };
-        // A deletion that the index does not know yet has nothing to show.
-        Ok(row.listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)))
+        let listed = match row.shown {
+            Shown::Listed(listed) => Some(listed),
+            Shown::Nothing => None,
+            Shown::Below(changes) => self.index.rows.newest(&row.key, &changes)?,
+        };
+        Ok(listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)))
     }
 
     /// What is left in the index, as far as nothing has to be skipped. Never `Step::More`.
     fn read_index(&mut self) -> Result<Step> {
         while let Some(row) = self.index.fetched.pop_front() {
-            match row.listed.map_or(Step::More, |listed| self.page.offer(&row.key, &listed)) {
+            let Shown::Listed(listed) = &row.shown else { continue };
+            match self.page.offer(&row.key, listed) {
                 Step::More => {}
                 step => return Ok(step),
             }
@@ -389,7 +420,8 @@ impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
             return Bound::Included(prefix.clone());
         };
         // A page that ended with a common prefix is followed by what comes after all of its keys.
-        match list.common_prefix(after).filter(|rolled| rolled == after).and_then(successor) {
+        match common_prefix(prefix, list.delimiter.as_ref(), after).filter(|rolled| rolled == after).and_then(successor)
+        {
             Some(beyond) => Bound::Included(beyond),
             None => Bound::Excluded(after.clone()),
         }

@@ -2,16 +2,21 @@
 //! batch that is not published; the published one is read by everybody. Newer entries replace older ones; trimming
 //! removes an entry only if the record that made it is the one that was applied.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::buckets::BucketTable;
+use super::chain::Chain;
 use super::mentions::Mentions;
 use orcas_decide::Completed;
-use orcas_index::BlobLocation;
-use orcas_record::{BucketId, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId, Version};
+use orcas_record::{
+    BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Sequence, Upload, UploadId, Version,
+    VersionId, Versioning,
+};
 
 /// The newest change to something; `None` when it is gone.
 #[derive(Clone, Debug)]
@@ -27,7 +32,7 @@ pub(super) enum BlobPlace {
     At(BlobLocation),
 }
 
-type Keys = BTreeMap<Bytes, Change<Arc<Object>>>;
+type Keys = BTreeMap<Bytes, Chain>;
 
 #[derive(Default)]
 pub(super) struct Overlay {
@@ -43,7 +48,8 @@ pub(super) struct Overlay {
 }
 
 impl Overlay {
-    pub fn insert(&mut self, sequence: Sequence, record: &Record) {
+    /// `buckets` are those after the record or later ones.
+    pub fn insert(&mut self, sequence: Sequence, record: &Record, buckets: &BucketTable) {
         self.mentions.insert(sequence, record);
         match record {
             // Buckets and packs have tables of their own, complete in memory.
@@ -57,23 +63,29 @@ impl Overlay {
             | Record::MoveChunks { .. }
             | Record::RetirePack { .. }
             | Record::MoveContents { .. }
-            | Record::ReplaceLog { .. }
-            | Record::UpdateVersion { .. } => {}
+            | Record::ReplaceLog { .. } => {}
             Record::Content { bytes, .. } => {
                 self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
             }
-            Record::Chunk { pack, offset, length, .. } => {
-                let location = BlobLocation::Pack { pack: *pack, offset: *offset, length: *length };
+            Record::Chunk { at, length, .. } => {
+                let location = BlobLocation::Pack { at: *at, length: *length };
                 self.blobs.insert(sequence, BlobPlace::At(location));
             }
             Record::Segment { extents } => {
                 self.segments.insert(sequence, extents.as_slice().into());
             }
             Record::PutVersion(version) => self.put(sequence, version),
-            Record::DeleteVersion { bucket, key, .. } => self.change(*bucket, key, Change { sequence, value: None }),
+            Record::DeleteVersion { bucket, key, version_id } => {
+                self.end(sequence, (*bucket, key, *version_id), buckets)
+            }
             Record::MoveVersion { from_bucket, from_key, version } => {
-                self.change(*from_bucket, from_key, Change { sequence, value: None });
+                self.end(sequence, (*from_bucket, from_key, version.version_id), buckets);
                 self.put(sequence, version);
+            }
+            Record::UpdateVersion { bucket, key, version_id, version, attributes } => {
+                let chain = self.heads.entry(*bucket).or_default().entry(key.clone());
+                let chain = chain.or_insert_with(|| Chain::Several(Box::default()));
+                chain.update(sequence, *version_id, *version, attributes);
             }
             Record::CreateUpload(upload) => {
                 self.uploads.insert(upload.id, Change { sequence, value: Some(Arc::new(upload.clone())) });
@@ -101,11 +113,20 @@ impl Overlay {
 
     fn put(&mut self, sequence: Sequence, version: &Version) {
         let object = Arc::new(Object { sequence, version: version.clone() });
-        self.change(version.bucket, &version.key, Change { sequence, value: Some(object) });
+        match self.heads.entry(version.bucket).or_default().entry(version.key.clone()) {
+            Entry::Occupied(chain) => chain.into_mut().put(object),
+            Entry::Vacant(empty) => drop(empty.insert(Chain::Single(Change { sequence, value: Some(object) }))),
+        }
     }
 
-    fn change(&mut self, bucket: BucketId, key: &Bytes, change: Change<Arc<Object>>) {
-        self.heads.entry(bucket).or_default().insert(key.clone(), change);
+    fn end(&mut self, sequence: Sequence, (bucket, key, id): (BucketId, &Bytes, VersionId), buckets: &BucketTable) {
+        let only = buckets.by_id(bucket).is_none_or(|bucket| bucket.versioning == Versioning::Unversioned);
+        let keys = self.heads.entry(bucket).or_default();
+        if only {
+            keys.insert(key.clone(), Chain::Single(Change { sequence, value: None }));
+        } else {
+            keys.entry(key.clone()).or_insert_with(|| Chain::Several(Box::default())).end(sequence, id);
+        }
     }
 
     /// Parts need no entries of their own: nothing asks for the parts of an upload that is gone.
@@ -131,8 +152,7 @@ impl Overlay {
             | Record::MoveChunks { .. }
             | Record::RetirePack { .. }
             | Record::MoveContents { .. }
-            | Record::ReplaceLog { .. }
-            | Record::UpdateVersion { .. } => {}
+            | Record::ReplaceLog { .. } => {}
             Record::DeleteBucket { bucket } => {
                 self.heads.remove(bucket);
             }
@@ -142,11 +162,14 @@ impl Overlay {
             Record::Segment { .. } => {
                 self.segments.remove(&sequence);
             }
-            Record::PutVersion(version) => self.trim_key(sequence, version.bucket, &version.key),
-            Record::DeleteVersion { bucket, key, .. } => self.trim_key(sequence, *bucket, key),
+            Record::PutVersion(version) => self.trim_version(sequence, version),
+            Record::DeleteVersion { bucket, key, version_id }
+            | Record::UpdateVersion { bucket, key, version_id, .. } => {
+                self.trim_key(sequence, *bucket, key, *version_id);
+            }
             Record::MoveVersion { from_bucket, from_key, version } => {
-                self.trim_key(sequence, *from_bucket, from_key);
-                self.trim_key(sequence, version.bucket, &version.key);
+                self.trim_key(sequence, *from_bucket, from_key, version.version_id);
+                self.trim_version(sequence, version);
             }
             Record::CreateUpload(upload) => self.trim_upload(sequence, upload.id),
             Record::AbortUpload { upload } => self.trim_upload(sequence, *upload),
@@ -159,14 +182,18 @@ impl Overlay {
             Record::CompleteUpload { upload, version, .. } => {
                 self.trim_upload(sequence, *upload);
                 self.completed.remove(upload);
-                self.trim_key(sequence, version.bucket, &version.key);
+                self.trim_version(sequence, version);
             }
         }
     }
 
-    fn trim_key(&mut self, sequence: Sequence, bucket: BucketId, key: &[u8]) {
+    fn trim_version(&mut self, sequence: Sequence, version: &Version) {
+        self.trim_key(sequence, version.bucket, &version.key, version.version_id);
+    }
+
+    fn trim_key(&mut self, sequence: Sequence, bucket: BucketId, key: &[u8], id: VersionId) {
         let Some(keys) = self.heads.get_mut(&bucket) else { return };
-        if keys.get(key).is_some_and(|change| change.sequence == sequence) {
+        if keys.get_mut(key).is_some_and(|chain| chain.trim(sequence, id)) {
             keys.remove(key);
             if keys.is_empty() {
                 self.heads.remove(&bucket);
@@ -188,7 +215,8 @@ impl Overlay {
         self.trimmed
     }
 
-    pub fn object(&self, bucket: BucketId, key: &[u8]) -> Option<&Change<Arc<Object>>> {
+    /// `None` when no record here is about a version of the key.
+    pub fn chain(&self, bucket: BucketId, key: &[u8]) -> Option<&Chain> {
         self.heads.get(&bucket)?.get(key)
     }
 
@@ -218,7 +246,7 @@ impl Overlay {
     }
 
     /// Whether a record here places a chunk in the pack.
-    pub fn pack_in_use(&self, pack: u64) -> bool {
+    pub fn pack_in_use(&self, pack: PackId) -> bool {
         self.mentions.pack_in_use(pack)
     }
 
@@ -253,14 +281,14 @@ impl Overlay {
         self.completed.get(&upload)?.value.as_ref()
     }
 
-    /// Changes of a bucket from `from` (or after it), in byte order of their keys.
-    pub fn range(&self, bucket: BucketId, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &Change<Arc<Object>>)> {
+    /// Changed keys of a bucket from `from` (or after it), in byte order.
+    pub fn range(&self, bucket: BucketId, from: Bound<&[u8]>) -> impl Iterator<Item = (&Bytes, &Chain)> {
         self.heads.get(&bucket).into_iter().flat_map(move |keys| keys.range::<[u8], _>((from, Bound::Unbounded)))
     }
 
-    /// Whether a bucket has keys here (`Some(true)`), or every change here is a deletion.
-    pub fn live_keys(&self, bucket: BucketId) -> bool {
-        self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|change| change.value.is_some()))
+    /// Whether records here have brought versions into the bucket that are still there, delete markers included.
+    pub fn has_versions(&self, bucket: BucketId) -> bool {
+        self.heads.get(&bucket).is_some_and(|keys| keys.values().any(|chain| chain.live().next().is_some()))
     }
 }
 

@@ -15,7 +15,7 @@ impl EngineState {
         {
             let mut overlay = self.overlay.write();
             for record in records {
-                overlay.insert(record.sequence, &record.record);
+                overlay.insert(record.sequence, &record.record, buckets);
             }
         }
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {

@@ -14,9 +14,8 @@ use super::waiter::Waiter;
 use orcas_base::error::{Error, Result as EngineResult};
 use orcas_base::sync::{Condvar, Mutex};
 use orcas_decide::Intent;
-use orcas_index::BlobLocation;
-use orcas_log::LogPosition;
-use orcas_record::{Record, Sequence};
+use orcas_log::{BatchFrame, BatchLocation, LogPosition};
+use orcas_record::{BlobLocation, Record, Sequence};
 
 /// A record of a batch with everything that the index keeps of it.
 pub(super) struct Sequenced {
@@ -25,16 +24,13 @@ pub(super) struct Sequenced {
     pub record: Record,
     /// Empty for contents, whose bytes stay in the log.
     pub payload: Bytes,
-    /// Offset of the frame from the start of the batch.
-    pub frame: u32,
+    pub frame: BatchFrame,
 }
 
 /// A batch in the log.
 pub(super) struct AppendedBatch {
     pub records: Vec<Arc<Sequenced>>,
-    pub file: u64,
-    /// Offset of the first frame.
-    pub start: u64,
+    pub at: BatchLocation,
     pub position: LogPosition,
     /// Bytes of log.
     pub bytes: u64,
@@ -44,11 +40,9 @@ impl AppendedBatch {
     /// Where the bytes of a content are; `None` for any other record.
     pub fn location(&self, record: &Sequenced) -> Option<BlobLocation> {
         match &record.record {
-            Record::Content { bytes, .. } => Some(BlobLocation::Log {
-                file: self.file,
-                offset: self.start + u64::from(record.frame),
-                length: bytes.len() as u32,
-            }),
+            Record::Content { bytes, .. } => {
+                Some(BlobLocation::Log { at: self.at.record(record.frame), length: bytes.len() as u32 })
+            }
             _ => None,
         }
     }

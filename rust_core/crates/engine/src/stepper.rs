@@ -14,7 +14,7 @@ use orcas_base::error::Result;
 
 pub struct Stepper {
     handle: Handle,
-    committer: Committer,
+    pub(super) committer: Committer,
     applier: Applier,
     pub(super) reclaimer: Reclaimer,
     _lock: Box<dyn Send + Sync>,

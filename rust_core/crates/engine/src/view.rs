@@ -6,15 +6,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::buckets::BucketTable;
+use super::chain::{Chain, Changes, Current, Known};
 use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
-use orcas_index::BlobLocation;
 use orcas_record::{
-    Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId, VersionId,
+    BlobLocation, Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence, Upload,
+    UploadId, VersionId,
 };
 
 pub(super) struct SequencerView<'a> {
@@ -48,7 +49,7 @@ impl View for SequencerView<'_> {
     }
 
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
-        if self.pending.live_keys(id) {
+        if self.pending.has_versions(id) {
             return Ok(false);
         }
         // The connection first, as everywhere: a thread that waits for one must not block others at the overlay.
@@ -56,35 +57,55 @@ impl View for SequencerView<'_> {
         // A deletion decided in this batch or published lately may not have reached the index. What the overlay loses
         // before it is locked is in the index by then, which is read behind it.
         let overlay = self.shared.overlay.read();
-        let deleted = |key: &[u8]| {
-            let change = self.pending.object(id, key).or_else(|| overlay.object(id, key));
-            change.is_some_and(|change| change.value.is_none())
-        };
-        let unbounded = std::ops::Bound::Unbounded;
-        if overlay.range(id, unbounded).any(|(key, change)| change.value.is_some() && !deleted(key)) {
+        let decided = |key: &[u8]| self.pending.chain(id, key).map(Changes::of).unwrap_or_default();
+        let is_left = |key: &Bytes, chain: &Chain| matches!(decided(key).newest_in(chain), Known::Object(_));
+        if overlay.range(id, std::ops::Bound::Unbounded).any(|(key, chain)| is_left(key, chain)) {
             return Ok(false);
         }
         let mut empty = true;
-        reader.scan_heads(id, b"", true, None, usize::MAX, &mut |head| {
-            empty = deleted(&head.key);
+        reader.every_version(id, &mut |row| {
+            let mut changes = decided(&row.head.key);
+            overlay.chain(id, &row.head.key).into_iter().for_each(|chain| changes.add(chain));
+            empty = changes.hide(row.version_id, row.head.sequence);
             empty
         })?;
         Ok(empty)
     }
 
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        if let Some(change) = self.pending.object(bucket, key) {
-            return Ok(change.value.clone());
+        match self.pending.chain(bucket, key).map(Chain::current) {
+            Some(Current::Object(object)) => return Ok(Some(Arc::clone(object))),
+            Some(Current::None) => return Ok(None),
+            Some(Current::Below) => {
+                return Ok(self.newest(bucket, key)?.filter(|object| !object.version.delete_marker));
+            }
+            None => {}
         }
         Ok(self.shared.object(bucket, &Bytes::copy_from_slice(key))?.map(|found| found.object))
     }
 
     fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
-        Ok(self.object(bucket, key)?.filter(|object| object.version.version_id == id))
+        let mut changes = Changes::default();
+        if let Some(chain) = self.pending.chain(bucket, key) {
+            match changes.version_in(chain, id) {
+                Known::Object(object) => return Ok(Some(object)),
+                Known::Gone => return Ok(None),
+                Known::Below => {}
+            }
+        }
+        Ok(self.shared.version_below(bucket, key, id, changes)?.map(|located| located.object))
     }
 
     fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        self.object(bucket, key)
+        let mut changes = Changes::default();
+        if let Some(chain) = self.pending.chain(bucket, key) {
+            match changes.newest_in(chain) {
+                Known::Object(object) => return Ok(Some(object)),
+                Known::Gone => return Ok(None),
+                Known::Below => {}
+            }
+        }
+        Ok(self.shared.newest_below(bucket, key, changes)?.map(|located| located.object))
     }
 
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
@@ -164,18 +185,18 @@ impl SequencerView<'_> {
     }
 
     /// Whether the bytes of `blob` are in `pack`.
-    pub fn chunk_is_in(&self, blob: Sequence, pack: u64) -> Result<bool> {
+    pub fn chunk_is_in(&self, blob: Sequence, pack: PackId) -> Result<bool> {
         if self.pending.is_condemned(blob) || self.shared.overlay.read().is_condemned(blob) {
             return Ok(false);
         }
         let place = self.shared.index.read()?.blob(blob)?;
-        Ok(matches!(place, Some(BlobLocation::Pack { pack: found, .. }) if found == pack))
+        Ok(matches!(place, Some(BlobLocation::Pack { at, .. }) if at.pack() == pack))
     }
 
     /// Whether `pack` exists, holds nothing that counts, and nothing is on its way into it.
-    pub fn pack_is_free(&self, pack: u64) -> Result<bool> {
+    pub fn pack_is_free(&self, pack: PackId) -> Result<bool> {
         if planted::is(Bug::RetirePackInFlight) {
-            return Ok(self.shared.index.read()?.blobs_in_pack(pack, 0, 1)?.is_empty());
+            return Ok(self.shared.index.read()?.blobs_in_pack(pack, None, 1)?.is_empty());
         }
         // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
         if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
@@ -185,6 +206,6 @@ impl SequencerView<'_> {
             return Ok(false);
         }
         let reader = self.shared.index.read()?;
-        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, 0, 1)?.is_empty())
+        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, None, 1)?.is_empty())
     }
 }

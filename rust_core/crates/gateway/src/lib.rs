@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
 mod accept;
+mod attributes;
 mod body_md5;
 mod body_plan;
 pub mod budget;
@@ -38,6 +39,7 @@ pub mod stream;
 #[cfg(test)]
 mod tests;
 mod upload_ids;
+mod versions;
 pub mod worker_group;
 
 pub use body_plan::BodyPlan;

@@ -15,8 +15,8 @@ pub fn stored(headers: Sent) -> Stored {
         content_language: headers.content_language.map(Bytes::from),
         cache_control: headers.cache_control.map(Bytes::from),
         expires: headers.expires.map(Bytes::from),
-        website_redirect: None,
-        storage_class: None,
+        storage_class: headers.storage_class.map(Bytes::from),
+        website_redirect: headers.website_redirect.map(Bytes::from),
         user: headers.user.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
     }
 }
@@ -30,6 +30,8 @@ pub fn shown(headers: &Stored) -> StoredHeaders<'_> {
         content_language: headers.content_language.as_deref(),
         cache_control: headers.cache_control.as_deref(),
         expires: headers.expires.as_deref(),
+        storage_class: headers.storage_class.as_deref(),
+        website_redirect: headers.website_redirect.as_deref(),
         user: &headers.user,
     }
 }

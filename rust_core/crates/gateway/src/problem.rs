@@ -139,6 +139,16 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             S3Error::with(ErrorCode::InvalidRequest, message)
         }
         Refusal::NoSuchKey => ErrorCode::NoSuchKey.into(),
+        Refusal::NoSuchVersion => ErrorCode::NoSuchVersion.into(),
+        Refusal::DeleteMarker => S3Error::new(ErrorCode::MethodNotAllowed).field("ResourceType", "DeleteMarker"),
+        Refusal::ObjectLocked => {
+            S3Error::with(ErrorCode::AccessDenied, "Access Denied because object protected by object lock.")
+        }
+        Refusal::RetentionInPast => {
+            S3Error::with(ErrorCode::InvalidArgument, "The retain until date must be in the future!")
+                .field("ArgumentName", "RetainUntilDate")
+        }
+        Refusal::InvalidBucketState { reason } => S3Error::with(ErrorCode::InvalidBucketState, *reason),
         Refusal::NoSuchUpload => ErrorCode::NoSuchUpload.into(),
         Refusal::PreconditionFailed { condition } => S3Error::precondition(condition),
         Refusal::InvalidPart { number } => S3Error::new(ErrorCode::InvalidPart).field("PartNumber", number.to_string()),

@@ -9,11 +9,13 @@ use super::conditions::{precondition, source_conditions};
 use super::lane::Lane;
 use super::problem::Problem;
 use super::reading::Reading;
-use orcas_decide::{Intent, Move, Put};
+use super::versions::{shows_versions, version_id, version_name};
+use orcas_decide::{self as decide, Intent, Move, Put};
 use orcas_engine::Found;
 use orcas_record::Bucket;
 use orcas_s3::conditions::{ReadConditions, WriteCondition};
 use orcas_s3::target::CopySource;
+use orcas_s3::versions::VersionName;
 use orcas_s3::{ErrorCode, S3Error};
 
 pub struct Source {
@@ -53,11 +55,36 @@ impl Source {
     /// The source as it is now; its conditions are judged here and again when the copy is decided.
     pub fn find(&self, lane: &Lane) -> Result<(Arc<Bucket>, Found), Problem> {
         let bucket = self.bucket(lane)?;
-        let found = lane.engine.object(bucket.id, &self.key())?;
-        let found = found.ok_or_else(|| S3Error::new(ErrorCode::NoSuchKey).field("Key", self.name.key.clone()))?;
+        let missing = |code| S3Error::new(code).field("Key", self.name.key.clone());
+        let found = match self.name.version {
+            None => lane.engine.object(bucket.id, &self.key())?.ok_or_else(|| missing(ErrorCode::NoSuchKey))?,
+            Some(name) => {
+                let found = lane.engine.version(bucket.id, &self.key(), version_id(name))?;
+                found.ok_or_else(|| missing(ErrorCode::NoSuchVersion).field("VersionId", name.to_string()))?
+            }
+        };
         let version = &found.object.version;
+        if version.delete_marker {
+            let message = "The source of a copy request may not specifically refer to a delete marker by version id.";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+        }
         self.conditions.judge_source(&version.etag, i64::try_from(version.modified_ms).unwrap_or(i64::MAX))?;
         Ok((bucket, found))
+    }
+}
+
+/// The version of a source that was looked up. Where there are versions, it is copied even if another becomes current.
+pub struct Pinned {
+    pub source: decide::Source,
+    /// For `x-amz-copy-source-version-id`.
+    pub shown: Option<VersionName>,
+}
+
+impl Source {
+    pub fn pinned(&self, bucket: &Bucket, found: &Found) -> Pinned {
+        let id = found.object.version.version_id;
+        let shown = (self.name.version.is_some() || shows_versions(bucket)).then(|| version_name(id));
+        Pinned { source: (bucket.id, self.key(), shown.map(version_id)), shown }
     }
 }
 
@@ -72,6 +99,10 @@ pub struct Moving {
 impl Moving {
     /// To `key` in `bucket`.
     pub fn to(reading: &Reading<'_>, source: Source, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, Problem> {
+        if source.name.version.is_some() {
+            let message = "A move takes the object as it is; its source cannot be a version.";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+        }
         Ok(Self { source, bucket, key, condition: WriteCondition::parse(reading.headers())? })
     }
 

@@ -92,7 +92,7 @@ pub(super) fn scan(
     Ok(())
 }
 
-fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
+pub(super) fn head_row<'r>(row: &'r Row<'_>) -> Result<HeadRow<'r>> {
     Ok(HeadRow {
         key: Cow::Borrowed(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?),
         sequence: loaded_int(row.get(1)?)?,

@@ -13,14 +13,18 @@ use super::columns::stored_int;
 use super::counters::Totals;
 use super::error::{self, failure};
 use super::heads::HeadRow;
+use super::history::{VersionFrom, VersionRow};
 use super::packs::{PackUsage, PackedBlob};
 use super::pool::{Pool, Pooled};
 use super::reclaim::{LogFileRow, LogUsage};
-use super::records::{BlobLocation, Stored};
+use super::records::Stored;
 use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
-use super::{blobs, buckets, counters, digests, documents, heads, packs, reclaim, uploads, versions};
+use super::{blobs, buckets, counters, digests, documents, heads, history, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
-use orcas_record::{BucketId, DocumentKind, Fingerprint, Sequence, UploadId, VersionId};
+use orcas_record::placement::codec;
+use orcas_record::{
+    BlobLocation, BucketId, ChunkLocation, DocumentKind, Fingerprint, PackId, Sequence, UploadId, VersionId,
+};
 
 enum ReaderConnection<'i> {
     /// `None` only while being dropped.
@@ -120,6 +124,40 @@ impl<'i> Reader<'i> {
         self.with(|conn| versions::version(conn, bucket, key, id))
     }
 
+    /// Versions of a key with sequences below `below`, newest first, at most `limit` or until `visit` returns false.
+    /// The cost grows with the number visited.
+    pub fn versions_of_key(
+        &self,
+        name: (BucketId, &[u8]),
+        below: Sequence,
+        limit: usize,
+        visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+    ) -> Result<()> {
+        self.with(|conn| history::of_key(conn, name, below, limit, visit))
+    }
+
+    /// Versions of a bucket in byte order of their keys, of each key the newest first, at most `limit` or until `visit`
+    /// returns false. The cost grows with the number visited.
+    pub fn scan_versions(
+        &self,
+        bucket: BucketId,
+        from: VersionFrom<'_>,
+        limit: usize,
+        visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+    ) -> Result<()> {
+        self.with(|conn| history::scan(conn, bucket, from, limit, visit))
+    }
+
+    /// Every version of a bucket, in no particular order, until `visit` returns false.
+    pub fn every_version(&self, bucket: BucketId, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
+        self.with(|conn| history::every(conn, bucket, visit))
+    }
+
+    /// The version that the record `sequence` added, if it still exists.
+    pub fn version_record(&self, sequence: Sequence) -> Result<Option<Stored>> {
+        self.with(|conn| history::record(conn, sequence))
+    }
+
     /// Whether the version that the record `sequence` added still exists, current or not.
     pub fn has_version(&self, sequence: Sequence) -> Result<bool> {
         self.with(|conn| versions::exists(conn, sequence))
@@ -171,9 +209,9 @@ impl<'i> Reader<'i> {
         Ok(())
     }
 
-    /// Chunks of a pack by offset, from `from` on.
-    pub fn blobs_in_pack(&self, pack: u64, from: u64, limit: usize) -> Result<Vec<PackedBlob>> {
-        self.with(|conn| packs::blobs(conn, pack, from, limit))
+    /// Chunks of a pack in their order in it, from the first or the one after `after` on.
+    pub fn blobs_in_pack(&self, pack: PackId, after: Option<ChunkLocation>, limit: usize) -> Result<Vec<PackedBlob>> {
+        self.with(|conn| packs::blobs(conn, pack, after, limit))
     }
 
     /// Every pack that exists, ascending, including empty ones.
@@ -181,17 +219,17 @@ impl<'i> Reader<'i> {
         self.with(packs::usage)
     }
 
-    /// Offset of the frame, and length of the content, of the chunk with the highest offset in a pack.
-    pub fn last_chunk(&self, pack: u64) -> Result<Option<(u64, u32)>> {
+    /// Location and length of content of the last chunk in a pack.
+    pub fn last_chunk(&self, pack: PackId) -> Result<Option<(ChunkLocation, u32)>> {
         self.with(|conn| packs::last_chunk(conn, pack))
     }
 
-    pub fn has_pack(&self, pack: u64) -> Result<bool> {
-        self.with(|conn| packs::exists(conn, stored_int(pack)?))
+    pub fn has_pack(&self, pack: PackId) -> Result<bool> {
+        self.with(|conn| packs::exists(conn, stored_int(codec::pack_number(pack))?))
     }
 
-    /// The highest number that any pack ever had, including retired ones; 0 when there was none.
-    pub fn highest_pack(&self) -> Result<u64> {
+    /// The pack with the highest number that any ever had, including retired ones.
+    pub fn highest_pack(&self) -> Result<Option<PackId>> {
         self.with(packs::highest)
     }
 
@@ -214,8 +252,8 @@ impl<'i> Reader<'i> {
         self.with(|conn| blobs::segment(conn, segment))
     }
 
-    /// The numbers of the packs that exist, ascending.
-    pub fn packs(&self) -> Result<Vec<u64>> {
+    /// The packs that exist, ascending.
+    pub fn packs(&self) -> Result<Vec<PackId>> {
         self.with(packs::all)
     }
 

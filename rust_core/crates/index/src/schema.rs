@@ -55,7 +55,7 @@ CREATE TABLE heads (
 CREATE TABLE history (
     bucket INTEGER NOT NULL, key BLOB NOT NULL, sequence INTEGER NOT NULL, modified_ms INTEGER NOT NULL,
     size INTEGER NOT NULL, etag BLOB NOT NULL, checksum INTEGER, version_id BLOB, delete_marker INTEGER NOT NULL,
-    PRIMARY KEY (bucket, key, sequence)
+    PRIMARY KEY (bucket, key, sequence DESC)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX history_by_id ON history (bucket, key, version_id);
 CREATE TABLE versions (

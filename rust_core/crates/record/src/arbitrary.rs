@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::kinds::*;
+use super::placement::codec;
 use super::*;
 
 fn bytes() -> impl Strategy<Value = Bytes> {
@@ -58,7 +59,7 @@ fn mode() -> impl Strategy<Value = RetentionMode> {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let retention = (mode(), any::<u64>()).prop_map(|(mode, until_ms)| Retention { mode, until_ms });
-    (vec((bytes(), bytes()), 0..3), option::of(retention), any::<bool>())
+    (vec((bytes(), bytes()), 0..3), option::of(retention), option::of(any::<bool>()))
         .prop_map(|(tags, retention, legal_hold)| Attributes { tags, retention, legal_hold })
 }
 
@@ -167,8 +168,8 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
         PUT_DOCUMENT => (any::<u64>(), select(DocumentKind::ALL.to_vec()), bytes())
             .prop_map(|(bucket, kind, document)| Record::PutDocument { bucket: BucketId(bucket), kind, document })
             .boxed(),
-        CREATE_PACK => any::<u64>().prop_map(|pack| Record::CreatePack { pack }).boxed(),
-        RETIRE_PACK => any::<u64>().prop_map(|pack| Record::RetirePack { pack }).boxed(),
+        CREATE_PACK => any::<u64>().prop_map(|pack| Record::CreatePack { pack: codec::pack(pack) }).boxed(),
+        RETIRE_PACK => any::<u64>().prop_map(|pack| Record::RetirePack { pack: codec::pack(pack) }).boxed(),
         CONTENT | UNSHARED_CONTENT => (any::<[u8; 32]>(), bytes())
             .prop_map(move |(fingerprint, bytes)| Record::Content {
                 fingerprint: Fingerprint(fingerprint),
@@ -181,8 +182,7 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
                 fingerprint: Fingerprint(fingerprint),
                 shared,
                 head,
-                pack,
-                offset,
+                at: codec::chunk(pack, offset),
                 length,
             })
             .boxed(),
@@ -208,19 +208,19 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
         CONDEMN_BLOBS => vec(any::<u64>(), 0..5).prop_map(|blobs| Record::CondemnBlobs { blobs }).boxed(),
         MOVE_CHUNKS => vec(any::<(u64, u64, u64)>(), 0..5)
             .prop_map(|moves| {
-                let moved = |(blob, pack, offset)| ChunkMove { blob, pack, offset };
+                let moved = |(blob, pack, offset)| ChunkMove { blob, to: codec::chunk(pack, offset) };
                 Record::MoveChunks { moves: moves.into_iter().map(moved).collect() }
             })
             .boxed(),
         MOVE_CONTENTS => (any::<u64>(), vec(any::<(u64, u64)>(), 0..5))
             .prop_map(|(file, moves)| {
-                let moved = |(blob, offset)| ContentMove { blob, offset };
-                Record::MoveContents { file, moves: moves.into_iter().map(moved).collect() }
+                let moved = |(blob, offset)| ContentMove { blob, to: codec::in_log(file, offset) };
+                Record::MoveContents { file: codec::log_file(file), moves: moves.into_iter().map(moved).collect() }
             })
             .boxed(),
-        REPLACE_LOG => {
-            any::<(u64, u64, u64)>().prop_map(|(file, first, last)| Record::ReplaceLog { file, first, last }).boxed()
-        }
+        REPLACE_LOG => any::<(u64, u64, u64)>()
+            .prop_map(|(file, first, last)| Record::ReplaceLog { file: codec::log_file(file), first, last })
+            .boxed(),
         UPDATE_VERSION => (any::<(u64, u64)>(), bytes(), version_id(), attributes())
             .prop_map(|((bucket, version), key, version_id, attributes)| Record::UpdateVersion {
                 bucket: BucketId(bucket),

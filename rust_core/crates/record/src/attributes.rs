@@ -8,7 +8,8 @@ pub struct Attributes {
     /// Keys and values, in the order sent; no key twice.
     pub tags: Vec<(Bytes, Bytes)>,
     pub retention: Option<Retention>,
-    pub legal_hold: bool,
+    /// On or off; `None` if there never was one.
+    pub legal_hold: Option<bool>,
 }
 
 /// Until when a version must be kept.

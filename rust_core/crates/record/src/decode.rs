@@ -2,6 +2,7 @@
 //! a panic.
 
 use super::kinds::*;
+use super::placement::codec;
 use super::*;
 use orcas_base::error::{Error, Result};
 
@@ -20,7 +21,7 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
             kind: DocumentKind::from_code(input.u8()?).ok_or(Error::Record { reason: "unknown kind of document" })?,
             document: input.take(input.rest.len())?,
         },
-        CREATE_PACK => Record::CreatePack { pack: input.u64()? },
+        CREATE_PACK => Record::CreatePack { pack: codec::pack(input.u64()?) },
         CONTENT | UNSHARED_CONTENT => Record::Content {
             fingerprint: Fingerprint(input.array()?),
             shared: kind == CONTENT,
@@ -30,8 +31,7 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
             fingerprint: Fingerprint(input.array()?),
             shared: input.flag()?,
             head: input.u64()?,
-            pack: input.u64()?,
-            offset: input.u64()?,
+            at: input.chunk_location()?,
             length: input.u32()?,
         },
         SEGMENT => Record::Segment { extents: input.extents()? },
@@ -63,15 +63,18 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
         },
         CONDEMN_BLOBS => Record::CondemnBlobs { blobs: input.list(8, Input::u64)? },
         MOVE_CHUNKS => Record::MoveChunks {
-            moves: input
-                .list(24, |input| Ok(ChunkMove { blob: input.u64()?, pack: input.u64()?, offset: input.u64()? }))?,
+            moves: input.list(24, |input| Ok(ChunkMove { blob: input.u64()?, to: input.chunk_location()? }))?,
         },
-        RETIRE_PACK => Record::RetirePack { pack: input.u64()? },
-        MOVE_CONTENTS => Record::MoveContents {
-            file: input.u64()?,
-            moves: input.list(16, |input| Ok(ContentMove { blob: input.u64()?, offset: input.u64()? }))?,
-        },
-        REPLACE_LOG => Record::ReplaceLog { file: input.u64()?, first: input.u64()?, last: input.u64()? },
+        RETIRE_PACK => Record::RetirePack { pack: codec::pack(input.u64()?) },
+        MOVE_CONTENTS => {
+            let file = input.u64()?;
+            let moved =
+                |input: &mut Input| Ok(ContentMove { blob: input.u64()?, to: codec::in_log(file, input.u64()?) });
+            Record::MoveContents { file: codec::log_file(file), moves: input.list(16, moved)? }
+        }
+        REPLACE_LOG => {
+            Record::ReplaceLog { file: codec::log_file(input.u64()?), first: input.u64()?, last: input.u64()? }
+        }
         UPDATE_VERSION => Record::UpdateVersion {
             bucket: BucketId(input.u64()?),
             key: input.bytes()?,
@@ -234,14 +237,21 @@ impl Input {
         Ok(headers)
     }
 
+    fn chunk_location(&mut self) -> Result<ChunkLocation> {
+        Ok(codec::chunk(self.u64()?, self.u64()?))
+    }
+
     fn attributes(&mut self) -> Result<Attributes> {
         let present = self.u8()?;
-        if present >> 3 != 0 {
-            return Err(Error::Record { reason: "unknown attributes" });
-        }
+        let legal_hold = match present >> 2 {
+            0 => None,
+            1 => Some(false),
+            3 => Some(true),
+            _ => return Err(Error::Record { reason: "unknown attributes" }),
+        };
         let tags = if present & 1 == 0 { Vec::new() } else { self.tags()? };
         let retention = if present & 2 == 0 { None } else { Some(self.retention()?) };
-        Ok(Attributes { tags, retention, legal_hold: present & 4 != 0 })
+        Ok(Attributes { tags, retention, legal_hold })
     }
 
     fn tags(&mut self) -> Result<Vec<(Bytes, Bytes)>> {

@@ -3,6 +3,7 @@
 
 use super::kinds::*;
 use super::output::{Output, Trace};
+use super::placement::codec::{chunk_parts, in_log_parts, log_file_number, pack_number};
 use super::*;
 
 /// Appends the payload of `record` and returns its frame type.
@@ -37,7 +38,7 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
             PUT_DOCUMENT
         }
         Record::CreatePack { pack } => {
-            out.u64("pack", *pack);
+            out.u64("pack", pack_number(*pack));
             CREATE_PACK
         }
         Record::Content { fingerprint, shared, bytes } => {
@@ -45,12 +46,11 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
             out.rest("content", bytes);
             content_kind(*shared)
         }
-        Record::Chunk { fingerprint, shared, head, pack, offset, length } => {
+        Record::Chunk { fingerprint, shared, head, at, length } => {
             out.array("fingerprint", &fingerprint.0);
             out.flag("shared", *shared);
             out.u64("head", *head);
-            out.u64("pack", *pack);
-            out.u64("offset", *offset);
+            put_chunk_location(*at, out);
             out.u32("length", *length);
             CHUNK
         }
@@ -118,6 +118,12 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
     }
 }
 
+fn put_chunk_location<T: Trace>(at: ChunkLocation, out: &mut Output<'_, T>) {
+    let (pack, offset) = chunk_parts(at);
+    out.u64("pack", pack);
+    out.u64("offset", offset);
+}
+
 /// The records of reclamation; empty for any other.
 fn put_reclamation<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
     match record {
@@ -128,25 +134,26 @@ fn put_reclamation<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
         Record::MoveChunks { moves } => {
             out.list32("moves", "ChunkMove", moves, |out, moved| {
                 out.u64("blob", moved.blob);
-                out.u64("pack", moved.pack);
-                out.u64("offset", moved.offset);
+                put_chunk_location(moved.to, out);
             });
             MOVE_CHUNKS
         }
         Record::MoveContents { file, moves } => {
-            out.u64("file", *file);
+            out.u64("file", log_file_number(*file));
             out.list32("moves", "ContentMove", moves, |out, moved| {
                 out.u64("blob", moved.blob);
-                out.u64("offset", moved.offset);
+                let (in_file, offset) = in_log_parts(moved.to);
+                debug_assert_eq!(in_file, log_file_number(*file));
+                out.u64("offset", offset);
             });
             MOVE_CONTENTS
         }
         Record::RetirePack { pack } => {
-            out.u64("pack", *pack);
+            out.u64("pack", pack_number(*pack));
             RETIRE_PACK
         }
         Record::ReplaceLog { file, first, last } => {
-            out.u64("file", *file);
+            out.u64("file", log_file_number(*file));
             out.u64("first", *first);
             out.u64("last", *last);
             REPLACE_LOG
@@ -227,7 +234,7 @@ fn singles(headers: &ObjectHeaders) -> [(&'static str, Option<&Bytes>); 8] {
 fn put_attributes<T: Trace>(attributes: &Attributes, out: &mut Output<'_, T>) {
     out.structure("attributes", "Attributes", |out| {
         let Attributes { tags, retention, legal_hold } = attributes;
-        let bits = [!tags.is_empty(), retention.is_some(), *legal_hold];
+        let bits = [!tags.is_empty(), retention.is_some(), legal_hold.is_some(), *legal_hold == Some(true)];
         out.u8("present", bits.iter().enumerate().map(|(bit, set)| u8::from(*set) << bit).sum());
         if !tags.is_empty() {
             out.list16("tags", "ObjectTag", tags, |out, (key, value)| {

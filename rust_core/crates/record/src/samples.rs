@@ -1,5 +1,6 @@
 //! Sample records of every kind. Together they have every value of every code, and every optional field both ways.
 
+use super::placement::codec;
 use super::*;
 use orcas_checksum::Hasher;
 
@@ -59,7 +60,11 @@ fn headers() -> ObjectHeaders {
 
 fn attributes(mode: RetentionMode) -> Attributes {
     let retention = Some(Retention { mode, until_ms: 1_900_000_000_000 });
-    Attributes { tags: vec![(text("project"), text("blue")), (text("t"), Bytes::new())], retention, legal_hold: true }
+    Attributes {
+        tags: vec![(text("project"), text("blue")), (text("t"), Bytes::new())],
+        retention,
+        legal_hold: Some(true),
+    }
 }
 
 pub fn version() -> Version {
@@ -191,25 +196,28 @@ pub fn samples() -> Vec<Record> {
     let content = |shared| Record::Content { fingerprint: Fingerprint([1; 32]), shared, bytes: text("body") };
     let mut records = vec![
         Record::DeleteBucket { bucket },
-        Record::CreatePack { pack: 3 },
+        Record::CreatePack { pack: codec::pack(3) },
         content(true),
         content(false),
-        Record::Chunk { fingerprint: Fingerprint([1; 32]), shared: true, head: 6, pack: 1, offset: 2, length: 3 },
+        Record::Chunk { fingerprint: Fingerprint([1; 32]), shared: true, head: 6, at: codec::chunk(1, 2), length: 3 },
         Record::Segment { extents: extents() },
         Record::PutVersion(version()),
         Record::PutVersion(small_version()),
         Record::DeleteVersion { bucket, key: key.clone(), version_id: VersionId::Null },
         Record::MoveVersion { from_bucket: bucket, from_key: key, version: version() },
         Record::CondemnBlobs { blobs: vec![3, 9] },
-        Record::MoveChunks { moves: vec![ChunkMove { blob: 3, pack: 2, offset: 4096 }] },
-        Record::RetirePack { pack: 2 },
-        Record::MoveContents { file: 4, moves: vec![ContentMove { blob: 3, offset: 4096 }] },
-        Record::ReplaceLog { file: 4, first: 1, last: 99 },
+        Record::MoveChunks { moves: vec![ChunkMove { blob: 3, to: codec::chunk(2, 4096) }] },
+        Record::RetirePack { pack: codec::pack(2) },
+        Record::MoveContents {
+            file: codec::log_file(4),
+            moves: vec![ContentMove { blob: 3, to: codec::in_log(4, 4096) }],
+        },
+        Record::ReplaceLog { file: codec::log_file(4), first: 1, last: 99 },
     ];
     records.extend(buckets());
     records.extend(documents());
     records.extend(uploads());
-    let tagged = Attributes { retention: None, legal_hold: false, ..attributes(RetentionMode::Governance) };
+    let tagged = Attributes { retention: None, legal_hold: Some(false), ..attributes(RetentionMode::Governance) };
     for attributes in [Attributes::default(), tagged, attributes(RetentionMode::Compliance)] {
         let (key, version_id) = (text("k"), VersionId::Named([9; 16]));
         records.push(Record::UpdateVersion { bucket, key, version_id, version: 9, attributes });

@@ -33,6 +33,8 @@ pub struct ObjectAttributes<'a> {
     pub etag: Etag,
     pub size: u64,
     pub checksum: Option<ObjectChecksum>,
+    /// `None` for `STANDARD`.
+    pub storage_class: Option<&'a [u8]>,
     /// In ascending order; empty unless the object was uploaded in parts.
     pub parts: &'a [PartAttributes],
 }
@@ -94,7 +96,7 @@ impl AttributesRequest {
             self.write_parts(&mut xml, object);
         }
         if self.storage_class {
-            xml.plain("StorageClass", "STANDARD");
+            xml.text("StorageClass", object.storage_class.unwrap_or(b"STANDARD"));
         }
         if self.size {
             xml.number("ObjectSize", object.size);
@@ -163,7 +165,13 @@ mod tests {
     #[test]
     fn an_object_shows_what_is_asked_for_and_what_it_has() {
         let checksum = Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789");
-        let plain = ObjectAttributes { etag: Etag { md5: [0xab; 16], parts: 0 }, size: 9, checksum: None, parts: &[] };
+        let plain = ObjectAttributes {
+            etag: Etag { md5: [0xab; 16], parts: 0 },
+            size: 9,
+            checksum: None,
+            storage_class: None,
+            parts: &[],
+        };
         let all = parse(&[(HEADER, "ETag,Checksum,ObjectParts,StorageClass,ObjectSize")]).unwrap();
         let etag = format!("<ETag>{}</ETag>", "ab".repeat(16));
         let rest = "<StorageClass>STANDARD</StorageClass><ObjectSize>9</ObjectSize>";
@@ -179,8 +187,13 @@ mod tests {
     fn parts_come_in_pages_and_one_by_one_only_with_checksums() {
         let checksum = Some(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789"));
         let parts: Vec<PartAttributes> = [2, 3, 7].map(|number| PartAttributes { number, size: 5, checksum }).into();
-        let object =
-            ObjectAttributes { etag: Etag { md5: [0; 16], parts: 3 }, size: 15, checksum: None, parts: &parts };
+        let object = ObjectAttributes {
+            etag: Etag { md5: [0; 16], parts: 3 },
+            size: 15,
+            checksum: None,
+            storage_class: None,
+            parts: &parts,
+        };
         let page = parse(&[(HEADER, "ObjectParts"), ("x-amz-max-parts", "1"), ("x-amz-part-number-marker", "2")]);
         assert_eq!(
             document(page.unwrap(), &object),

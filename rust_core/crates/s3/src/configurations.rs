@@ -45,9 +45,7 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
             Ok(document("RequestPaymentConfiguration", |xml| xml.plain("Payer", "BucketOwner")))
         }
         Operation::GetBucketTagging => missing(ErrorCode::NoSuchTagSet),
-        Operation::GetBucketVersioning => Ok(document("VersioningConfiguration", |_| ())),
         Operation::GetBucketWebsite => missing(ErrorCode::NoSuchWebsiteConfiguration),
-        Operation::GetObjectLockConfiguration => missing(ErrorCode::ObjectLockConfigurationNotFoundError),
         Operation::GetPublicAccessBlock => Ok(document("PublicAccessBlockConfiguration", |xml| {
             PUBLIC_ACCESS_BLOCKS.iter().for_each(|name| xml.boolean(name, true));
         })),
@@ -65,10 +63,6 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
 pub fn of_object(operation: Operation, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
     match operation {
         Operation::GetObjectAcl => Ok(acl(owner)),
-        Operation::GetObjectLegalHold | Operation::GetObjectRetention => {
-            Err(S3Error::with(ErrorCode::InvalidRequest, "Bucket is missing Object Lock Configuration"))
-        }
-        Operation::GetObjectTagging => Ok(document("Tagging", |xml| xml.empty("TagSet"))),
         other => Err(other.not_implemented()),
     }
 }
@@ -88,15 +82,13 @@ pub fn check_unchanged(
         | Operation::DeleteBucketLifecycle
         | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication
-        | Operation::DeleteBucketWebsite
-        | Operation::DeleteObjectTagging => true,
+        | Operation::DeleteBucketWebsite => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
         Operation::PutBucketLogging => documents::is_empty_document(body, "BucketLoggingStatus")?,
         Operation::PutBucketNotificationConfiguration => {
             documents::is_empty_document(body, "NotificationConfiguration")?
         }
-        Operation::PutObjectTagging => documents::writes_no_tags(body)?,
         other => return Err(other.not_implemented()),
     };
     if agrees { Ok(()) } else { Err(operation.not_implemented()) }
@@ -184,7 +176,6 @@ mod tests {
         assert_eq!((error.code, error.code.status()), (ErrorCode::NoSuchTagSet, 404));
         assert_eq!(error.extra, [("BucketName", b"b-1".to_vec())]);
         assert_eq!(read(Operation::GetBucketCors), Err(ErrorCode::NoSuchCORSConfiguration));
-        assert_eq!(read(Operation::GetObjectRetention), Err(ErrorCode::InvalidRequest));
         assert_eq!(read(Operation::PutBucketCors), Err(ErrorCode::NotImplemented));
     }
 
@@ -198,7 +189,6 @@ mod tests {
         ));
         assert_eq!(read(Operation::GetObjectAcl).unwrap(), acl);
         assert!(read(Operation::GetBucketPolicyStatus).unwrap().contains("<IsPublic>false</IsPublic>"));
-        assert!(read(Operation::GetObjectTagging).unwrap().contains("<TagSet/>"));
     }
 
     #[test]
@@ -209,7 +199,6 @@ mod tests {
             (Operation::GetObjectAcl, Operation::PutObjectAcl),
             (Operation::GetBucketLogging, Operation::PutBucketLogging),
             (Operation::GetBucketNotificationConfiguration, Operation::PutBucketNotificationConfiguration),
-            (Operation::GetObjectTagging, Operation::PutObjectTagging),
         ] {
             assert_eq!(write(writes, &read(reads).unwrap()), Ok(()), "{writes:?}");
             assert_eq!(write(writes, "<Foreign/>"), Err(ErrorCode::MalformedXML), "{writes:?}");
@@ -220,8 +209,6 @@ mod tests {
     fn what_would_change_something_is_refused() {
         let refused = Err(ErrorCode::NotImplemented);
         assert_eq!(write(Operation::PutBucketAbac, "<AbacStatus><Status>Enabled</Status></AbacStatus>"), refused);
-        let tags = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
-        assert_eq!(write(Operation::PutObjectTagging, tags), refused);
         let other = read(Operation::GetBucketAcl).unwrap().replace("FULL_CONTROL", "READ");
         assert_eq!(write(Operation::PutBucketAcl, &other), Err(ErrorCode::AccessControlListNotSupported));
         assert_eq!(write(Operation::PutBucketAcl, ""), Err(ErrorCode::MissingSecurityHeader));

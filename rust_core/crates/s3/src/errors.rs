@@ -67,6 +67,7 @@ catalogue! {
     InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.";
     InvalidPolicyDocument 400 "The content of the form does not meet the conditions specified in the policy document.";
     InvalidRange 416 "The requested range is not satisfiable";
+    InvalidRedirectLocation 400 "The website redirect location must have a prefix of 'http://' or 'https://' or '/'.";
     InvalidRequest 400 "Invalid Request";
     InvalidStorageClass 400 "The storage class you specified is not valid";
     InvalidTag 400 "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";

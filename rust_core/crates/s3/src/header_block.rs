@@ -7,6 +7,7 @@ use super::format::{
     format_content_length, format_content_range, format_decimal, format_etag, format_last_modified,
     format_unsatisfied_range,
 };
+use super::versions::VersionName;
 use orcas_checksum::{Etag, ObjectChecksum};
 
 /// Bytes of room that a new block has: the headers of most objects, and what every answer adds to them.
@@ -119,6 +120,27 @@ impl HeaderBlock {
     /// What a checksum covers.
     pub fn set_checksum_type(&mut self, checksum: &ObjectChecksum) {
         self.push("x-amz-checksum-type", checksum.kind().name().as_bytes());
+    }
+
+    /// The version that an answer is about.
+    pub fn set_version_id(&mut self, version: &VersionName) {
+        self.version_line(b"x-amz-version-id: ", version);
+    }
+
+    /// The version that was copied.
+    pub fn set_copy_source_version_id(&mut self, version: &VersionName) {
+        self.version_line(b"x-amz-copy-source-version-id: ", version);
+    }
+
+    fn version_line(&mut self, name: &[u8], version: &VersionName) {
+        self.lines.extend_from_slice(name);
+        version.write(&mut self.lines);
+        self.lines.extend_from_slice(b"\r\n");
+    }
+
+    /// The answer is about a delete marker.
+    pub fn set_delete_marker(&mut self) {
+        self.lines.extend_from_slice(b"x-amz-delete-marker: true\r\n");
     }
 
     pub fn push_number(&mut self, name: &'static str, number: u64) {

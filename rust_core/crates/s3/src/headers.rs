@@ -7,6 +7,9 @@ use bytes::Bytes;
 use super::errors::S3Error;
 use super::header_block::HeaderBlock;
 use super::metadata::{USER_PREFIX, reflectable};
+use super::object_lock::{LockHeaders, hold_name};
+use super::versions::VersionName;
+use super::xml::iso_time;
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_http::Query;
 
@@ -53,6 +56,8 @@ pub struct StoredHeaders<'a> {
     pub content_language: Option<&'a [u8]>,
     pub cache_control: Option<&'a [u8]>,
     pub expires: Option<&'a [u8]>,
+    pub storage_class: Option<&'a [u8]>,
+    pub website_redirect: Option<&'a [u8]>,
     /// User metadata: names without their prefix, and values.
     pub user: &'a [(Bytes, Bytes)],
 }
@@ -70,6 +75,10 @@ pub struct ObjectAnswer<'a> {
     pub range: Option<(u64, u64)>,
     /// Set only if the client asked for it and it covers exactly what is sent, because SDKs verify the body with it.
     pub checksum: Option<&'a ObjectChecksum>,
+    /// Where the bucket has or had versioning.
+    pub version: Option<VersionName>,
+    pub tag_count: usize,
+    pub lock: LockHeaders,
     /// Of a multipart object; S3 shows it when a part number was asked for.
     pub parts_count: Option<u16>,
 }
@@ -93,6 +102,8 @@ impl ObjectAnswer<'_> {
             ("content-encoding", over.content_encoding.as_deref().or(stored.content_encoding)),
             ("content-disposition", over.content_disposition.as_deref().or(stored.content_disposition)),
             ("content-language", over.content_language.as_deref().or(stored.content_language)),
+            ("x-amz-storage-class", stored.storage_class),
+            ("x-amz-website-redirect-location", stored.website_redirect),
         ] {
             if let Some(value) = value {
                 block.push(name, value);
@@ -108,13 +119,35 @@ impl ObjectAnswer<'_> {
         if let Some(count) = self.parts_count {
             block.push_number("x-amz-mp-parts-count", u64::from(count));
         }
+        self.attributes(&mut block);
         block
+    }
+
+    /// The version, its tags and its lock.
+    fn attributes(&self, block: &mut HeaderBlock) {
+        if let Some(version) = &self.version {
+            block.set_version_id(version);
+        }
+        if self.tag_count > 0 {
+            block.push_number("x-amz-tagging-count", self.tag_count as u64);
+        }
+        if let Some(retention) = &self.lock.retention {
+            block.push("x-amz-object-lock-mode", retention.mode.name().as_bytes());
+            let until = iso_time(i64::try_from(retention.until_ms).unwrap_or(i64::MAX));
+            block.push("x-amz-object-lock-retain-until-date", &until);
+        }
+        if let Some(on) = self.lock.legal_hold {
+            block.push("x-amz-object-lock-legal-hold", hold_name(on).as_bytes());
+        }
     }
 
     /// The headers of a 304: validators and caching only, nothing about the body.
     pub fn not_modified(&self) -> HeaderBlock {
         let mut block = HeaderBlock::new();
         block.set_validators(&self.etag, self.modified_ms);
+        if let Some(version) = &self.version {
+            block.set_version_id(version);
+        }
         self.caching(&mut block);
         block
     }
@@ -131,7 +164,7 @@ impl ObjectAnswer<'_> {
     }
 }
 
-/// The headers of a successful PutObject or UploadPart.
+/// The headers of a successful PutObject or UploadPart, apart from the version.
 pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -> HeaderBlock {
     let mut block = HeaderBlock::new();
     block.set_etag(etag);
@@ -147,6 +180,7 @@ pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object_lock::{Mode, Retention};
     use orcas_checksum::{ChecksumAlgorithm, Hasher, Md5Hasher};
 
     fn lines(block: &HeaderBlock) -> Vec<String> {
@@ -156,7 +190,19 @@ mod tests {
     fn answer<'a>(stored: StoredHeaders<'a>, overrides: &'a Overrides) -> ObjectAnswer<'a> {
         let etag = Etag::simple(Md5Hasher::digest(b""));
         let modified_ms = 1_767_323_045_678;
-        ObjectAnswer { etag, size: 10, modified_ms, stored, overrides, range: None, checksum: None, parts_count: None }
+        ObjectAnswer {
+            etag,
+            size: 10,
+            modified_ms,
+            stored,
+            overrides,
+            range: None,
+            checksum: None,
+            version: None,
+            tag_count: 0,
+            lock: LockHeaders::default(),
+            parts_count: None,
+        }
     }
 
     #[test]
@@ -202,6 +248,34 @@ mod tests {
         }
         let cached = lines(&answer.not_modified());
         assert!(cached.iter().all(|line| !line.starts_with("content-") && !line.starts_with("x-amz-")), "{cached:?}");
+    }
+
+    #[test]
+    fn a_locked_version_with_tags() {
+        let stored = StoredHeaders {
+            storage_class: Some(b"GLACIER"),
+            website_redirect: Some(b"/elsewhere"),
+            ..StoredHeaders::default()
+        };
+        let overrides = Overrides::default();
+        let mut answer = answer(stored, &overrides);
+        let retention = Retention { mode: Mode::Compliance, until_ms: 1_767_323_045_678 };
+        answer.lock = LockHeaders { retention: Some(retention), legal_hold: Some(false) };
+        (answer.version, answer.tag_count) = (Some(VersionName::Given([0xab; 16])), 2);
+        let all = lines(&answer.headers());
+        assert_eq!(
+            all[5..],
+            [
+                "x-amz-storage-class: GLACIER".to_owned(),
+                "x-amz-website-redirect-location: /elsewhere".to_owned(),
+                format!("x-amz-version-id: {}", "ab".repeat(16)),
+                "x-amz-tagging-count: 2".to_owned(),
+                "x-amz-object-lock-mode: COMPLIANCE".to_owned(),
+                "x-amz-object-lock-retain-until-date: 2026-01-02T03:04:05.678Z".to_owned(),
+                "x-amz-object-lock-legal-hold: OFF".to_owned(),
+            ]
+        );
+        assert!(lines(&answer.not_modified()).contains(&format!("x-amz-version-id: {}", "ab".repeat(16))));
     }
 
     #[test]

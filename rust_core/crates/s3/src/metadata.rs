@@ -18,6 +18,13 @@ pub const UPLOAD_LEN_MAX: u64 = 5 << 30;
 /// The prefix of headers with user metadata.
 pub const USER_PREFIX: &str = "x-amz-meta-";
 
+/// Bytes of a website redirect location: the limit of S3.
+const REDIRECT_LEN_MAX: usize = 2048;
+
+/// The storage classes of a general purpose bucket, but for `STANDARD`. All are stored alike.
+const OTHER_STORAGE_CLASSES: [&str; 7] =
+    ["REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR"];
+
 /// User metadata: names and values as bytes.
 pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
 
@@ -30,6 +37,9 @@ pub struct ObjectHeaders {
     pub content_language: Option<Vec<u8>>,
     pub cache_control: Option<Vec<u8>>,
     pub expires: Option<Vec<u8>>,
+    /// `None` for `STANDARD`.
+    pub storage_class: Option<Vec<u8>>,
+    pub website_redirect: Option<Vec<u8>>,
     pub user: UserMetadata,
 }
 
@@ -48,8 +58,45 @@ impl ObjectHeaders {
             return Err(ErrorCode::RequestHeaderSectionTooLarge.into());
         }
         let user = user_metadata(headers)?;
-        Ok(Self { content_type, content_encoding, content_disposition, content_language, cache_control, expires, user })
+        Ok(Self {
+            content_type,
+            content_encoding,
+            content_disposition,
+            content_language,
+            cache_control,
+            expires,
+            storage_class: storage_class(headers)?,
+            website_redirect: website_redirect(headers)?,
+            user,
+        })
     }
+}
+
+/// The storage class of the object to be; `None` for `STANDARD`, which is the default.
+///
+/// Errors: `InvalidStorageClass` for one that a general purpose bucket does not have.
+pub fn storage_class(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+    match headers.get("x-amz-storage-class").map(<[u8]>::trim_ascii) {
+        None | Some(b"STANDARD") => Ok(None),
+        Some(class) if OTHER_STORAGE_CLASSES.iter().any(|known| known.as_bytes() == class) => Ok(Some(class.to_vec())),
+        Some(class) => Err(S3Error::new(ErrorCode::InvalidStorageClass).field("StorageClassRequested", class)),
+    }
+}
+
+/// Where a website sends those who ask for the object.
+///
+/// Errors: `InvalidRedirectLocation` for what is no location, or too long.
+pub fn website_redirect(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+    const NAME: &str = "x-amz-website-redirect-location";
+    let Some(location) = headers.get(NAME).map(<[u8]>::trim_ascii) else { return Ok(None) };
+    if ![&b"/"[..], b"http://", b"https://"].iter().any(|start| location.starts_with(start)) {
+        return Err(ErrorCode::InvalidRedirectLocation.into());
+    }
+    if location.len() > REDIRECT_LEN_MAX {
+        let message = "The length of website redirect location cannot exceed 2,048 characters.";
+        return Err(S3Error::with(ErrorCode::InvalidRedirectLocation, message));
+    }
+    reflectable(location, NAME).map(|location| Some(location.to_vec()))
 }
 
 /// The user metadata, values of repeated names joined by commas.
@@ -205,6 +252,25 @@ mod tests {
         assert_eq!(stored.cache_control, None);
         let pair = |name: &str, value: &str| (name.as_bytes().to_vec(), value.as_bytes().to_vec());
         assert_eq!(stored.user, [pair("a", "é,two"), pair("b", "=?UTF-8?B?w6k=?=")]);
+    }
+
+    #[test]
+    fn storage_classes_and_redirects() {
+        let class = |value: &[u8]| parse(&[("x-amz-storage-class", value)]).map(|stored| stored.storage_class);
+        assert_eq!(class(b"STANDARD"), Ok(None));
+        assert_eq!(class(b"GLACIER"), Ok(Some(b"GLACIER".to_vec())));
+        for bad in ["standard", "OUTPOSTS", "EXPRESS_ONEZONE", ""] {
+            assert_eq!(class(bad.as_bytes()).unwrap_err().code, ErrorCode::InvalidStorageClass, "{bad}");
+        }
+        let redirect =
+            |value: &[u8]| parse(&[("x-amz-website-redirect-location", value)]).map(|stored| stored.website_redirect);
+        for good in ["/a", "http://h/", "https://h/é"] {
+            assert_eq!(redirect(good.as_bytes()), Ok(Some(good.as_bytes().to_vec())));
+        }
+        let long = [b"/".as_slice(), &[b'a'; 2048]].concat();
+        for bad in [b"".as_slice(), b"a", b"ftp://h/", &long] {
+            assert_eq!(redirect(bad).unwrap_err().code, ErrorCode::InvalidRedirectLocation);
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use super::errors::{ErrorCode, S3Error};
 use super::range::{PART_NUMBER_MAX, part_number};
 use super::routes::ROUTES;
-use super::target::check_version_id;
+use super::versions::VersionName;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, base64_decode, base64_encode};
 use orcas_http::{Headers, Query};
 
@@ -141,29 +141,27 @@ impl ListObjectsV2Query {
     }
 }
 
-/// ListObjectVersions. The page starts after all versions of `key_marker`, or after that common prefix.
+/// ListObjectVersions. The page starts after the version `version_id_marker` of `key_marker`, without it after all
+/// versions of that key or after that common prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListVersionsQuery {
     pub keys: KeySelection,
     pub key_marker: Option<Vec<u8>>,
-    /// As sent, which the answer repeats. Where each key has one version, it says no more than the key marker.
-    pub version_id_marker: Option<Vec<u8>>,
+    pub version_id_marker: Option<VersionName>,
 }
 
 impl ListVersionsQuery {
     pub fn parse(query: &Query) -> Result<Self, S3Error> {
         let key_marker = text(query, "key-marker")?;
         let version_id_marker = text(query, "version-id-marker")?;
-        match &version_id_marker {
+        let version_id_marker = match version_id_marker {
             Some(marker) if key_marker.is_none() => {
                 let message = "A version-id marker cannot be specified without a key marker.";
-                return Err(S3Error::argument(message, "version-id-marker", marker));
+                return Err(S3Error::argument(message, "version-id-marker", &marker));
             }
-            Some(marker) if check_version_id(marker).is_err_and(|error| error.code == ErrorCode::InvalidArgument) => {
-                return Err(S3Error::argument("Invalid version id specified", "version-id-marker", marker));
-            }
-            _ => {}
-        }
+            Some(marker) => Some(VersionName::parse("version-id-marker", &marker)?),
+            None => None,
+        };
         Ok(Self { keys: KeySelection::parse(query, "max-keys")?, key_marker, version_id_marker })
     }
 }

@@ -4,7 +4,7 @@
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
 use super::errors::{ErrorCode, S3Error};
-use super::target::check_version_id;
+use super::versions::VersionName;
 use orcas_http::{Headers, Query};
 
 /// Whether the header `x-amz-{name}` is implemented: the operations that it concerns read it.
@@ -22,7 +22,7 @@ fn is_implemented(name: &[u8]) -> bool {
         // Owners.
         | b"expected-bucket-owner" | b"source-expected-bucket-owner"
         // Copies, moves and renames.
-        | b"metadata-directive" | b"copy-source" | b"copy-source-range" | b"copy-source-if-match"
+        | b"metadata-directive" | b"tagging-directive" | b"copy-source" | b"copy-source-range" | b"copy-source-if-match"
         | b"copy-source-if-none-match" | b"copy-source-if-modified-since" | b"copy-source-if-unmodified-since"
         | b"move-source" | b"rename-source" | b"rename-source-if-match" | b"rename-source-if-none-match"
         | b"rename-source-if-modified-since" | b"rename-source-if-unmodified-since"
@@ -58,23 +58,18 @@ const ACLS: [&str; 7] = [
     "bucket-owner-full-control",
 ];
 
-const STORAGE_CLASSES: [&str; 15] = [
-    "STANDARD",
-    "REDUCED_REDUNDANCY",
-    "STANDARD_IA",
-    "ONEZONE_IA",
-    "INTELLIGENT_TIERING",
-    "GLACIER",
-    "DEEP_ARCHIVE",
-    "OUTPOSTS",
-    "GLACIER_IR",
-    "SNOW",
-    "EXPRESS_ONEZONE",
-    "FSX_OPENZFS",
-    "FSX_ONTAP",
-    "AWS_BACKUP_WARM",
-    "AWS_BACKUP_LOW_COST_WARM",
+/// The headers that an upload stores with its object.
+pub const OF_AN_OBJECT: &[&str] = &[
+    "x-amz-storage-class",
+    "x-amz-website-redirect-location",
+    "x-amz-tagging",
+    "x-amz-object-lock-mode",
+    "x-amz-object-lock-retain-until-date",
+    "x-amz-object-lock-legal-hold",
 ];
+
+/// The header by which a deletion or a change of retention passes over governance mode.
+pub const OF_A_LOCK: &[&str] = &["x-amz-bypass-governance-retention"];
 
 /// The headers and parameters that only some operations accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +78,8 @@ pub struct Understood {
     pub version_id: bool,
     /// Headers of extensions.
     pub extensions: &'static [&'static str],
+    /// Headers of S3 that only some operations implement: other operations refuse them, unless they ask for nothing.
+    pub attributes: &'static [&'static str],
     /// The operation reads an object. Nothing is encrypted, so headers of encryption are an error of their own.
     pub reads_clear: bool,
     /// Headers that other operations implement and that would change what this one stores.
@@ -91,7 +88,8 @@ pub struct Understood {
 
 impl Understood {
     /// Nothing but what all operations accept.
-    pub const NOTHING: Self = Self { version_id: false, extensions: &[], reads_clear: false, refused: &[] };
+    pub const NOTHING: Self =
+        Self { version_id: false, extensions: &[], attributes: &[], reads_clear: false, refused: &[] };
 }
 
 /// Refuses headers and versions that are not implemented. Call it once the request is authenticated.
@@ -100,7 +98,7 @@ pub fn check_supported(understood: &Understood, query: &Query, headers: &Headers
         if !understood.version_id {
             return Err(S3Error::argument("This operation does not accept a version-id.", "versionId", version));
         }
-        check_version_id(version)?;
+        VersionName::parse("versionId", version)?;
     }
     headers.iter().try_for_each(|(name, value)| check_header(understood, name, value.trim_ascii()))
 }
@@ -120,18 +118,15 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
     if rest.starts_with(b"meta-") || is_implemented(rest) {
         return refuse_unless(!named_in(understood.refused));
     }
+    if named_in(understood.attributes) {
+        return Ok(());
+    }
     let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
     match rest {
         b"acl" if !one_of(&ACLS) => Err(S3Error::argument("The canned ACL is unknown", "x-amz-acl", value)),
         b"acl" => refuse_unless(one_of(&["private", "bucket-owner-full-control"])),
-        b"storage-class" if !one_of(&STORAGE_CLASSES) => {
-            Err(S3Error::new(ErrorCode::InvalidStorageClass).field("StorageClassRequested", value))
-        }
         b"storage-class" => refuse_unless(one_of(&["STANDARD"])),
         b"tagging" => refuse_unless(value.is_empty()),
-        // No object has tags, so both directives mean the same.
-        b"tagging-directive" if one_of(&["COPY", "REPLACE"]) => Ok(()),
-        b"tagging-directive" => Err(S3Error::argument("Unknown tagging directive.", "x-amz-tagging-directive", value)),
         b"bucket-object-lock-enabled" | b"bypass-governance-retention" => {
             refuse_unless(value.eq_ignore_ascii_case(b"false"))
         }
@@ -209,6 +204,16 @@ mod tests {
     }
 
     #[test]
+    fn attributes_of_objects_are_for_operations_that_store_them() {
+        let stores = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+        for name in OF_AN_OBJECT {
+            assert_eq!(check(stores, "", name, "x"), Ok(()), "{name}");
+            assert_eq!(check(Understood::NOTHING, "", name, "x"), Err(ErrorCode::NotImplemented), "{name}");
+        }
+        assert_eq!(check(stores, "", OF_A_LOCK[0], "true"), Err(ErrorCode::NotImplemented));
+    }
+
+    #[test]
     fn an_operation_refuses_what_only_others_implement() {
         let refused = Understood { refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
         assert_eq!(check(refused, "", "x-amz-copy-source-range", "bytes=0-1"), Err(ErrorCode::NotImplemented));
@@ -245,13 +250,14 @@ mod tests {
             assert_eq!(check(Understood::NOTHING, "", name, value), Ok(()), "{name}: {value}");
         }
         assert_eq!(check(Understood::NOTHING, "", "x-amz-acl", "x"), Err(ErrorCode::InvalidArgument));
-        assert_eq!(check(Understood::NOTHING, "", "x-amz-storage-class", "x"), Err(ErrorCode::InvalidStorageClass));
+        assert_eq!(check(Understood::NOTHING, "", "x-amz-storage-class", "x"), Err(ErrorCode::NotImplemented));
     }
 
     #[test]
     fn versions_are_for_operations_that_take_them() {
         assert_eq!(check(VERSIONS, "versionId=null", "a", "b"), Ok(()));
-        assert_eq!(check(VERSIONS, "versionId=abc", "a", "b"), Err(ErrorCode::NoSuchVersion));
+        assert_eq!(check(VERSIONS, "versionId=00112233445566778899aabbccddeeff", "a", "b"), Ok(()));
+        assert_eq!(check(VERSIONS, "versionId=abc", "a", "b"), Err(ErrorCode::InvalidArgument));
         assert_eq!(check(VERSIONS, "versionId=", "a", "b"), Err(ErrorCode::InvalidArgument));
         assert_eq!(check(VERSIONS, "versionId=a%20b", "a", "b"), Err(ErrorCode::InvalidArgument));
         assert_eq!(check(Understood::NOTHING, "versionId=null", "a", "b"), Err(ErrorCode::InvalidArgument));

@@ -4,6 +4,7 @@
 //! the grammar of copy sources. Must see the path as it stood in the request line.
 
 use super::errors::{ErrorCode, S3Error};
+use super::versions::VersionName;
 use orcas_http::{form_decode, percent_decode};
 
 /// Bytes of the longest key.
@@ -146,13 +147,14 @@ fn looks_like_ipv4(name: &str) -> bool {
 pub struct CopySource {
     pub bucket: String,
     pub key: Vec<u8>,
+    /// The current one if `None`.
+    pub version: Option<VersionName>,
 }
 
 impl CopySource {
     /// Reads `[/]bucket/key[?versionId=ID]`, percent-encoded, from the header called `header`.
     ///
-    /// A `+` is a space, as in a query: s5cmd and other clients encode the header so. Only the version `null` exists as
-    /// long as buckets are not versioned.
+    /// A `+` is a space, as in a query: s5cmd and other clients encode the header so.
     pub fn parse(header: &'static str, value: &[u8]) -> Result<Self, S3Error> {
         let refuse = || S3Error::argument(format!("{header} must be of the form bucket/key"), header, value);
         if value.starts_with(b"arn:") {
@@ -162,9 +164,7 @@ impl CopySource {
             Some(at) => (&value[..at], Some(&value[at + b"?versionId=".len()..])),
             None => (value, None),
         };
-        if let Some(version) = version {
-            check_version_id(version)?;
-        }
+        let version = version.map(|version| VersionName::parse("versionId", version)).transpose()?;
         // Some clients encode the separating slashes too, so the whole is decoded before it is split.
         let path = form_decode(path).ok_or_else(refuse)?;
         let path = path.strip_prefix(b"/").unwrap_or(&path);
@@ -172,7 +172,7 @@ impl CopySource {
         if bucket.is_empty() || key.is_empty() {
             return Err(refuse());
         }
-        Ok(Self { bucket: checked_bucket(bucket.to_vec())?, key: checked_key(key.to_vec())? })
+        Ok(Self { bucket: checked_bucket(bucket.to_vec())?, key: checked_key(key.to_vec())?, version })
     }
 
     /// Reads `[/][bucket/]key` of `x-amz-rename-source`: a rename stays within `bucket`, and the header holds the
@@ -184,20 +184,7 @@ impl CopySource {
         let key = decoded.strip_prefix(b"/").unwrap_or(&decoded);
         let within = key.strip_prefix(bucket.as_bytes()).and_then(|rest| rest.strip_prefix(b"/"));
         let key = if decoded.starts_with(b"/") { within.filter(|key| !key.is_empty()).unwrap_or(key) } else { key };
-        Ok(Self { bucket: bucket.to_owned(), key: checked_key(key.to_vec())? })
-    }
-}
-
-/// Accepts the only version that exists without versioning, `null`.
-pub fn check_version_id(version: &[u8]) -> Result<(), S3Error> {
-    const VERSION_ID_LEN_MAX: usize = 1024;
-    let plausible = !version.is_empty()
-        && version.len() <= VERSION_ID_LEN_MAX
-        && version.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-    match version {
-        b"null" => Ok(()),
-        _ if plausible => Err(S3Error::new(ErrorCode::NoSuchVersion).field("VersionId", version)),
-        _ => Err(S3Error::argument("Invalid version id specified", "versionId", version)),
+        Ok(Self { bucket: bucket.to_owned(), key: checked_key(key.to_vec())?, version: None })
     }
 }
 
@@ -309,16 +296,19 @@ mod tests {
     #[test]
     fn copy_sources() {
         let parse = |value: &str| CopySource::parse("x-amz-copy-source", value.as_bytes());
-        let of = |bucket: &str, key: &str| Ok(CopySource { bucket: bucket.into(), key: key.into() });
+        let of = |bucket: &str, key: &str| Ok(CopySource { bucket: bucket.into(), key: key.into(), version: None });
         assert_eq!(parse("/abc/k"), of("abc", "k"));
-        assert_eq!(parse("abc/a%2Fb%3F+%2B%25?versionId=null"), of("abc", "a/b? +%"));
+        assert_eq!(parse("abc/a%2Fb%3F+%2B%25"), of("abc", "a/b? +%"));
+        let version = |text: &str| parse(&format!("abc/k?versionId={text}")).map(|source| source.version);
+        assert_eq!(version("null"), Ok(Some(VersionName::Null)));
+        assert_eq!(version(&"0f".repeat(16)), Ok(Some(VersionName::Given([15; 16]))));
         assert_eq!(parse("abc%2Fk"), of("abc", "k"));
         assert_eq!(parse("abc//k"), of("abc", "/k"));
         assert_eq!(parse("abc/what?"), of("abc", "what?"));
         for bad in ["", "/", "abc", "abc/", "%zz/k"] {
             assert_eq!(parse(bad).unwrap_err().code, ErrorCode::InvalidArgument, "{bad}");
         }
-        assert_eq!(parse("abc/k?versionId=v1").unwrap_err().code, ErrorCode::NoSuchVersion);
+        assert_eq!(parse("abc/k?versionId=v1").unwrap_err().code, ErrorCode::InvalidArgument);
         assert_eq!(parse("../abc").unwrap_err().code, ErrorCode::InvalidBucketName);
         assert_eq!(CopySource::parse_rename("abc", b"/abc/k%20"), of("abc", "k "));
         assert_eq!(CopySource::parse_rename("abc", b"abc/k"), of("abc", "abc/k"));

@@ -16,8 +16,10 @@ impl VersionName {
     ///
     /// Errors: `InvalidArgument` for what this server cannot have given out.
     pub fn parse(name: &'static str, text: &[u8]) -> Result<Self, S3Error> {
-        if text == b"null" {
-            return Ok(Self::Null);
+        match text {
+            b"null" => return Ok(Self::Null),
+            b"" => return Err(S3Error::argument("Version id cannot be the empty string", name, text)),
+            _ => {}
         }
         let digit = |byte: u8| match byte {
             b'0'..=b'9' => Some(byte - b'0'),

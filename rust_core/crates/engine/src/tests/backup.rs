@@ -89,7 +89,13 @@ fn a_backup_pin_does_not_wait_for_a_batch_that_failed() {
     let engine = Engine::open(options(Path::new("/data")), environment).unwrap();
     let create = |n: u32| {
         let (name, owner, location) = (format!("{n}").into(), "o".into(), "".into());
-        engine.handle().execute(Intent::CreateBucket { name, owner, location, settings: BucketSettings::default() })
+        engine.handle().execute(Intent::CreateBucket {
+            name,
+            owner,
+            location,
+            settings: BucketSettings::default(),
+            object_lock: false,
+        })
     };
     create(0).unwrap();
     // Upkeep syncs too, so it may take the fault for itself.

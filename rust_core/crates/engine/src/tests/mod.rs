@@ -14,6 +14,7 @@ mod sharing;
 mod steps;
 mod support;
 mod upload_listing;
+mod versions;
 mod waits;
 
 use std::sync::Arc;

@@ -23,7 +23,7 @@ fn copy(from: &Bucket, source: &'static str, to: &Bucket) -> CopyRequest {
             bucket: to.id,
             key: "copy".into(),
             precondition: Precondition::default(),
-            headers: None,
+            headers: Default::default(),
             attributes: Default::default(),
             checksum: None,
         },

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::steps::{CHUNK, Steps};
 use super::support::noise;
+use crate::buckets::BucketTable;
 use crate::overlay::Overlay;
 use crate::view::SequencerView;
 use orcas_checksum::Md5Hasher;
@@ -213,7 +214,7 @@ fn condemned_content_is_stored_anew() {
             }
             if in_overlay {
                 let record = Record::CondemnBlobs { blobs: vec![blob] };
-                steps.shared().overlay.write().insert(Sequence::MAX, &record);
+                steps.shared().overlay.write().insert(Sequence::MAX, &record, &BucketTable::default());
             } else {
                 assert!(steps.shared().pins.condemn(steps.fingerprint(&bucket, &bytes), blob));
             }
@@ -240,7 +241,7 @@ fn what_this_batch_condemns_is_not_found_in_it() {
             SequencerView { shared, pending, buckets: &buckets }.shared_blob(&fingerprint, 1_000, None).unwrap()
         };
         assert_eq!(found(&pending), Some(blob));
-        pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] });
+        pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] }, &BucketTable::default());
         assert_eq!(found(&pending), None);
         drop(buckets);
         steps.apply();

@@ -22,7 +22,7 @@ pub const CHUNK: usize = 256 << 10;
 pub struct Steps {
     _dir: tempfile::TempDir,
     options: EngineOptions,
-    stepper: Option<Stepper>,
+    pub(super) stepper: Option<Stepper>,
     /// Instead of the directory.
     disk: Option<SimDisk>,
     clock: Arc<TestClock>,
@@ -103,6 +103,15 @@ impl Steps {
         self.stepper = Some(Stepper::open(self.options.clone(), environment).unwrap());
     }
 
+    /// Opens the store without its index, which is built again from the log.
+    pub fn rebuild(&mut self) {
+        self.stepper = None;
+        for name in ["index.db", "index.db-wal", "index.db-shm"] {
+            let _ = std::fs::remove_file(self.options.data.join(name));
+        }
+        self.reopen();
+    }
+
     pub fn stepper(&mut self) -> &mut Stepper {
         self.stepper.as_mut().unwrap()
     }
@@ -137,7 +146,7 @@ impl Steps {
 
     pub fn bucket_of(&mut self, name: &'static str, owner: &'static str, settings: BucketSettings) -> Arc<Bucket> {
         let (name, owner, location) = (name.into(), owner.into(), Bytes::new());
-        match self.run(Intent::CreateBucket { name, owner, location, settings }) {
+        match self.run(Intent::CreateBucket { name, owner, location, settings, object_lock: false }) {
             Ok(Outcome::Bucket(bucket)) => bucket,
             other => panic!("{other:?}"),
         }

@@ -154,6 +154,7 @@ impl Store {
             owner: Bytes::from_static(owner.as_bytes()),
             location: Bytes::new(),
             settings: BucketSettings::default(),
+            object_lock: false,
         };
         match self.handle().execute(create) {
             Ok(Outcome::Bucket(bucket)) => bucket,

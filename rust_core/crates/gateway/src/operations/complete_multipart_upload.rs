@@ -12,9 +12,10 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::versions::{shows_versions, version_name};
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, ObjectChecksum};
 use orcas_decide::{Complete, CompletePart, Intent, Outcome};
-use orcas_record::{Bucket, UploadId};
+use orcas_record::{Bucket, UploadId, VersionId};
 use orcas_s3::checksums::CompleteChecksum;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::multipart_object_size;
@@ -62,7 +63,11 @@ impl Operation for CompleteMultipartUpload {
         let Self { bucket, key, location, .. } = &call.input;
         let (etag, checksum) = (&completed.etag, completed.checksum.as_ref());
         let document = results::complete_multipart_upload(location, name_of(bucket), key, etag, checksum);
-        Ok(call.envelope.document(200, HeaderBlock::new(), document))
+        let mut headers = HeaderBlock::new();
+        if completed.version_id != VersionId::Null || shows_versions(bucket) {
+            headers.set_version_id(&version_name(completed.version_id));
+        }
+        Ok(call.envelope.document(200, headers, document))
     }
 }
 

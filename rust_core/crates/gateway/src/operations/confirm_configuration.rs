@@ -12,16 +12,16 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step};
 use crate::response::{HeaderBlock, Response};
+use crate::versions::VersionAddress;
 use orcas_record::Bucket;
+use orcas_s3::ErrorCode;
 use orcas_s3::configurations::check_unchanged;
 use orcas_s3::support::Understood;
-use orcas_s3::{ErrorCode, S3Error};
 
 /// Of an object if `OBJECT`, else of a bucket.
 pub struct ConfirmConfiguration<const OBJECT: bool> {
     bucket: Arc<Bucket>,
-    /// Of the object.
-    key: Option<Bytes>,
+    object: Option<VersionAddress>,
     /// The value of `x-amz-acl`.
     canned_acl: Option<Vec<u8>>,
     /// A removal has no body, and answers 204.
@@ -32,10 +32,13 @@ impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
     const UNDERSTOOD: Understood = Understood { version_id: OBJECT, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) =
-            if OBJECT { reading.object().map(|(bucket, key)| (bucket, Some(key)))? } else { (reading.bucket()?, None) };
+        let object = if OBJECT { Some(VersionAddress::parse(reading)?) } else { None };
+        let bucket = match &object {
+            Some(object) => Arc::clone(&object.bucket),
+            None => reading.bucket()?,
+        };
         let canned_acl = reading.headers().get("x-amz-acl").map(<[u8]>::to_vec);
-        Ok(Self { bucket, key, canned_acl, removes: reading.head.method == b"DELETE" })
+        Ok(Self { bucket, object, canned_acl, removes: reading.head.method == b"DELETE" })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -56,17 +59,18 @@ impl<const OBJECT: bool> Operation for ConfirmConfiguration<OBJECT> {
 
 impl<const OBJECT: bool> Call<ConfirmConfiguration<OBJECT>> {
     fn confirm(&self, body: &[u8]) -> Result<Response, Problem> {
-        let ConfirmConfiguration { bucket, key, canned_acl, removes } = &self.input;
-        if let Some(key) = key
-            && self.lane.engine.object(bucket.id, key)?.is_none()
-        {
-            return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());
+        let ConfirmConfiguration { bucket, object, canned_acl, removes } = &self.input;
+        let confirmed = || {
+            check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket)).map_err(|error| {
+                let disabled = error.code == ErrorCode::AccessControlListNotSupported;
+                // Where the bucket would allow it, it is this server that has no other ACLs.
+                if disabled && !self.lane.disables_acls(bucket.id) { self.operation().not_implemented() } else { error }
+            })?;
+            Ok(self.envelope.empty(if *removes { 204 } else { 200 }, HeaderBlock::new()))
+        };
+        match object {
+            Some(object) => object.find(&self.lane, &self.envelope, |_| confirmed()),
+            None => confirmed(),
         }
-        check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket)).map_err(|error| {
-            let disabled = error.code == ErrorCode::AccessControlListNotSupported;
-            // Where the bucket would allow it, it is this server that has no other ACLs.
-            if disabled && !self.lane.disables_acls(bucket.id) { self.operation().not_implemented() } else { error }
-        })?;
-        Ok(self.envelope.empty(if *removes { 204 } else { 200 }, HeaderBlock::new()))
     }
 }

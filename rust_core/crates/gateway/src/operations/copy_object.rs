@@ -4,21 +4,26 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::attributes::{stored_retention, stored_tags};
 use crate::conditions::{precondition, source_conditions};
 use crate::metadata::stored;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use crate::sources::{Source, modified};
+use crate::sources::{Pinned, Source, modified};
+use crate::versions::{shows_versions, version_name};
 use orcas_checksum::ChecksumAlgorithm;
-use orcas_decide::{Copy, Outcome};
+use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Outcome};
 use orcas_engine::CopyRequest;
-use orcas_record::{Bucket, ObjectHeaders};
+use orcas_http::Headers;
+use orcas_record::Bucket;
 use orcas_s3::checksums::copy_algorithm;
 use orcas_s3::conditions::WriteCondition;
-use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent};
-use orcas_s3::support::Understood;
+use orcas_s3::metadata::{MetadataDirective, ObjectHeaders as Sent, storage_class, website_redirect};
+use orcas_s3::object_lock::LockHeaders;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
+use orcas_s3::tags::{self, TaggingDirective};
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -27,60 +32,79 @@ pub struct CopyObject {
     bucket: Arc<Bucket>,
     key: Bytes,
     condition: WriteCondition,
-    /// In place of the source's, for the directive REPLACE.
-    headers: Option<ObjectHeaders>,
+    headers: CopyHeaders,
+    attributes: CopyAttributes,
     algorithm: Option<ChecksumAlgorithm>,
 }
 
 impl Operation for CopyObject {
     /// Only parts can be copied from a range.
-    const UNDERSTOOD: Understood = Understood { refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { attributes: OF_AN_OBJECT, refused: &["x-amz-copy-source-range"], ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let sent = reading.headers();
         let source = Source::named_by("x-amz-copy-source", reading)?;
         let headers = match MetadataDirective::parse(sent)? {
-            MetadataDirective::Replace => Some(stored(Sent::parse(sent)?)),
-            MetadataDirective::Copy => None,
+            MetadataDirective::Replace => CopyHeaders::Replace(stored(Sent::parse(sent)?)),
+            MetadataDirective::Copy => CopyHeaders::Keep {
+                storage_class: storage_class(sent)?.map(Bytes::from),
+                website_redirect: website_redirect(sent)?.map(Bytes::from),
+            },
         };
         let algorithm = copy_algorithm(sent)?;
         let itself = source.name.bucket.as_bytes() == bucket.name && source.name.key == key;
-        if itself && headers.is_none() && algorithm.is_none() {
+        let restores = source.name.version.is_some() && shows_versions(&bucket);
+        if itself && !restores && headers.keeps_all() && algorithm.is_none() {
             let message = "This copy request is illegal because it is trying to copy an object to itself without \
                            changing the object's metadata, storage class, website redirect location or encryption \
                            attributes.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
-        Ok(Self { source, bucket, key, condition: WriteCondition::parse(sent)?, headers, algorithm })
+        let attributes = copy_attributes(sent)?;
+        Ok(Self { source, bucket, key, condition: WriteCondition::parse(sent)?, headers, attributes, algorithm })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| Self::answer(call, call.copy()?)))
+        Ok(call.later(slot, Call::copy))
     }
+}
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
-        Ok(call.envelope.document(200, HeaderBlock::new(), document))
-    }
+/// The tags of the source stay without the directive REPLACE; a lock never goes with a copy.
+fn copy_attributes(sent: &Headers<'_>) -> Result<CopyAttributes, S3Error> {
+    let lock = LockHeaders::parse(sent)?;
+    let tags = stored_tags(tags::of_header(sent)?);
+    let tags = (TaggingDirective::parse(sent)? == TaggingDirective::Replace).then_some(tags);
+    Ok(CopyAttributes { tags, retention: lock.retention.map(stored_retention), legal_hold: lock.legal_hold })
 }
 
 impl Call<CopyObject> {
     /// Blocks until the copy is decided: its digests may have to be computed from the source.
-    fn copy(&self) -> Result<Outcome, Problem> {
-        let CopyObject { source, bucket, key, condition, headers, algorithm } = &self.input;
-        let (from, _) = source.find(&self.lane)?;
+    fn copy(&self) -> Result<Response, Problem> {
+        let CopyObject { source, bucket, key, condition, headers, attributes, algorithm } = &self.input;
+        let (from, found) = source.find(&self.lane)?;
+        let Pinned { source: version, shown } = source.pinned(&from, &found);
         let copy = Copy {
-            source: (from.id, source.key(), None),
+            source: version,
             source_conditions: source_conditions(&source.conditions),
             bucket: bucket.id,
             key: key.clone(),
             precondition: precondition(condition),
             headers: headers.clone(),
-            attributes: Default::default(),
+            attributes: attributes.clone(),
             checksum: None,
         };
-        Ok(self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm })?)
+        let outcome = self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm })?;
+        let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
+        let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
+        let mut headers = HeaderBlock::new();
+        if let Some(version) = put.version_id {
+            headers.set_version_id(&version_name(version));
+        }
+        if let Some(shown) = shown {
+            headers.set_copy_source_version_id(&shown);
+        }
+        Ok(self.envelope.document(200, headers, document))
     }
 }

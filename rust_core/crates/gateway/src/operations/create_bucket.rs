@@ -15,6 +15,7 @@ use crate::settings::SettingsChange;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::BucketSettings;
 use orcas_s3::extensions::OF_A_BUCKET;
+use orcas_s3::object_lock::enabled_for_bucket;
 use orcas_s3::support::Understood;
 use orcas_s3::xml::requests::create_bucket_region;
 use orcas_s3::{ErrorCode, S3Error};
@@ -23,6 +24,7 @@ pub struct CreateBucket {
     name: String,
     owner: String,
     settings: BucketSettings,
+    object_lock: bool,
 }
 
 impl CreateBucket {
@@ -35,18 +37,24 @@ impl CreateBucket {
             owner: Bytes::copy_from_slice(self.owner.as_bytes()),
             location: Bytes::from(region),
             settings: self.settings,
+            object_lock: self.object_lock,
         })
     }
 }
 
 impl Operation for CreateBucket {
-    const UNDERSTOOD: Understood = Understood { extensions: OF_A_BUCKET, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood {
+        extensions: OF_A_BUCKET,
+        attributes: &["x-amz-bucket-object-lock-enabled"],
+        ..Understood::NOTHING
+    };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self {
             name: reading.bucket_name()?.to_owned(),
             owner: reading.caller.clone(),
             settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
+            object_lock: enabled_for_bucket(reading.headers())?,
         })
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::attributes::sent;
 use crate::metadata::stored;
 use crate::pages::name_of;
 use crate::problem::Problem;
@@ -12,32 +13,37 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::upload_id_text;
 use orcas_decide::{Intent, Outcome};
-use orcas_record::{Bucket, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::checksums::UploadChecksum;
 use orcas_s3::metadata::ObjectHeaders as Sent;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::xml::results;
 
 pub struct CreateMultipartUpload {
     bucket: Arc<Bucket>,
     key: Bytes,
     headers: ObjectHeaders,
+    attributes: Attributes,
     checksum: Option<UploadChecksum>,
 }
 
 impl Operation for CreateMultipartUpload {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let headers = stored(Sent::parse(reading.headers())?);
-        Ok(Self { bucket, key, headers, checksum: UploadChecksum::parse(reading.headers())? })
+        let attributes = sent(reading.headers())?;
+        Ok(Self { bucket, key, headers, attributes, checksum: UploadChecksum::parse(reading.headers())? })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, key, headers, checksum } = &call.input;
+        let Self { bucket, key, headers, attributes, checksum } = &call.input;
         let intent = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.clone(),
             headers: headers.clone(),
-            attributes: Default::default(),
+            attributes: attributes.clone(),
             checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
         };
         Ok(call.submit(intent, slot))

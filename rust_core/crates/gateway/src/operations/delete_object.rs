@@ -2,43 +2,56 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::conditions::precondition;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use orcas_decide::{Intent, Outcome};
-use orcas_record::Bucket;
+use crate::versions::{VersionAddress, version_name};
+use orcas_decide::{Deleted, Intent, Outcome};
 use orcas_s3::conditions::WriteCondition;
-use orcas_s3::support::Understood;
+use orcas_s3::object_lock::bypasses_governance;
+use orcas_s3::support::{OF_A_LOCK, Understood};
 
 pub struct DeleteObject {
-    bucket: Arc<Bucket>,
-    key: Bytes,
+    address: VersionAddress,
     condition: WriteCondition,
+    /// `x-amz-bypass-governance-retention`
+    bypass: bool,
 }
 
 impl Operation for DeleteObject {
-    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        Ok(Self { bucket, key, condition: WriteCondition::parse(reading.headers())? })
+        Ok(Self {
+            address: VersionAddress::parse(reading)?,
+            condition: WriteCondition::parse(reading.headers())?,
+            bypass: bypasses_governance(reading.headers())?,
+        })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        let Self { bucket, key, condition } = &call.input;
-        let precondition = precondition(condition);
-        Ok(call.submit(
-            Intent::DeleteObject { bucket: bucket.id, key: key.clone(), precondition, version: None, bypass: false },
-            slot,
-        ))
+        let Self { address, condition, bypass } = &call.input;
+        let intent = Intent::DeleteObject {
+            bucket: address.bucket.id,
+            key: address.key.clone(),
+            version: address.version_id(),
+            precondition: precondition(condition),
+            bypass: *bypass,
+        };
+        Ok(call.submit(intent, slot))
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Done = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(204, HeaderBlock::new()))
+        let Outcome::DeletedOne(Deleted { version_id, delete_marker }) = outcome else { return Err(wrong_outcome()) };
+        let mut headers = HeaderBlock::new();
+        if let Some(version) = version_id {
+            headers.set_version_id(&version_name(version));
+        }
+        if delete_marker {
+            headers.set_delete_marker();
+        }
+        Ok(call.envelope.empty(204, headers))
     }
 }

@@ -11,15 +11,21 @@ use crate::problem::{Problem, refused};
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::versions::{version_id, version_name};
 use orcas_decide::{DeleteEntry, Intent, Outcome};
-use orcas_record::Bucket;
-use orcas_s3::target::{check_version_id, checked_key};
+use orcas_record::{Bucket, VersionId};
+use orcas_s3::object_lock::bypasses_governance;
+use orcas_s3::support::{OF_A_LOCK, Understood};
+use orcas_s3::target::checked_key;
+use orcas_s3::versions::VersionName;
 use orcas_s3::xml::requests::DeleteRequest;
 use orcas_s3::xml::results::DeleteResult;
 use orcas_s3::{ErrorCode, S3Error};
 
 pub struct DeleteObjects {
     bucket: Arc<Bucket>,
+    /// `x-amz-bypass-governance-retention`
+    bypass: bool,
     /// Set once the document is read.
     plan: OnceLock<Plan>,
 }
@@ -37,8 +43,11 @@ struct Planned {
 }
 
 impl Operation for DeleteObjects {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_A_LOCK, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { bucket: reading.bucket()?, plan: OnceLock::new() })
+        let bypass = bypasses_governance(reading.headers())?;
+        Ok(Self { bucket: reading.bucket()?, bypass, plan: OnceLock::new() })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -57,13 +66,15 @@ impl Operation for DeleteObjects {
         let mut entries = Vec::with_capacity(request.entries.len());
         let mut planned = Vec::with_capacity(request.entries.len());
         for entry in request.entries {
-            let version = entry.version_id.as_deref().map_or(Ok(()), check_version_id);
-            let refused = version.err().or_else(|| checked_key(entry.key.clone()).err());
-            if refused.is_none() {
-                let precondition = precondition(&entry.condition);
-                let key = Bytes::copy_from_slice(&entry.key);
-                entries.push(DeleteEntry { key, version: None, precondition, bypass: false });
-            }
+            let refused = match (checked_key(entry.key.clone()), version_of(entry.version_id.as_deref())) {
+                (Ok(_), Ok(version)) => {
+                    let key = Bytes::copy_from_slice(&entry.key);
+                    let precondition = precondition(&entry.condition);
+                    entries.push(DeleteEntry { key, version, precondition, bypass: call.input.bypass });
+                    None
+                }
+                (Err(error), _) | (_, Err(error)) => Some(error),
+            };
             planned.push(Planned { key: entry.key, version: entry.version_id, refused });
         }
         if call.input.plan.set(Plan { quiet: request.quiet, entries: planned }).is_err() {
@@ -81,19 +92,29 @@ impl Operation for DeleteObjects {
         let mut results = results.iter();
         for entry in &plan.entries {
             let version = entry.version.as_deref();
-            let error = match &entry.refused {
-                Some(error) => Some(error.clone()),
+            let deleted = match &entry.refused {
+                Some(error) => Err(error.clone()),
                 None => match results.next() {
-                    Some(Ok(())) => None,
-                    Some(Err(refusal)) => Some(refused(refusal)),
-                    None => Some(ErrorCode::InternalError.into()),
+                    Some(Ok(deleted)) => Ok(deleted),
+                    Some(Err(refusal)) => Err(refused(refusal)),
+                    None => Err(ErrorCode::InternalError.into()),
                 },
             };
-            match error {
-                None => document.deleted(&entry.key, version),
-                Some(error) => document.failed(&entry.key, version, &error),
+            match deleted {
+                Ok(deleted) => {
+                    let marker = deleted.version_id.filter(|_| deleted.delete_marker).map(version_name);
+                    document.deleted(&entry.key, version, marker.as_ref());
+                }
+                Err(error) => document.failed(&entry.key, version, &error),
             }
         }
         Ok(call.envelope.document(200, HeaderBlock::new(), document.end()))
     }
+}
+
+/// The version that an entry names. One that was never given out does not exist.
+fn version_of(text: Option<&[u8]>) -> Result<Option<VersionId>, S3Error> {
+    let Some(text) = text else { return Ok(None) };
+    let name = VersionName::parse("VersionId", text).map_err(|_| S3Error::new(ErrorCode::NoSuchVersion))?;
+    Ok(Some(version_id(name)))
 }

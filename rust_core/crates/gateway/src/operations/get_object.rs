@@ -5,18 +5,18 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+use crate::attributes::shown_lock;
 use crate::download::{Download, Source};
 use crate::metadata::shown;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response, ResponseBody};
+use crate::versions::{VersionAddress, shows_versions};
 use orcas_base::buffers::Buffer;
 use orcas_checksum::ObjectChecksum;
 use orcas_engine::Found;
-use orcas_record::{Bucket, Version};
+use orcas_record::Version;
 use orcas_s3::checksums::wants_checksum;
 use orcas_s3::conditions::{ReadConditions, Verdict, if_range_holds};
 use orcas_s3::headers::{ObjectAnswer, Overrides};
@@ -28,8 +28,7 @@ use orcas_s3::{ErrorCode, S3Error};
 const WHOLE_MAX: u64 = 64 * 1024;
 
 pub struct GetObject {
-    bucket: Arc<Bucket>,
-    key: Bytes,
+    address: VersionAddress,
     conditions: ReadConditions,
     range: Option<Vec<u8>>,
     if_range: Option<Vec<u8>>,
@@ -42,14 +41,13 @@ impl Operation for GetObject {
     const UNDERSTOOD: Understood = Understood { version_id: true, reads_clear: true, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
+        let address = VersionAddress::parse(reading)?;
         let headers = reading.headers();
         let range = headers.get("range").map(<[u8]>::to_vec);
         let part = part_number(&reading.query)?;
         check_range_or_part(range.as_deref(), part)?;
         Ok(Self {
-            bucket,
-            key,
+            address,
             conditions: ReadConditions::of_read(headers),
             range,
             if_range: headers.get("if-range").map(<[u8]>::to_vec),
@@ -60,11 +58,19 @@ impl Operation for GetObject {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        match call.lane.engine.try_object(call.input.bucket.id, &call.input.key) {
-            Some(found) => call.found(found, slot),
-            None => Ok(call.later(slot, |call| {
-                let found = call.lane.engine.object(call.input.bucket.id, &call.input.key)?;
-                call.on_found(found, |found, first, length| call.read_whole(found, first, length))
+        let address = &call.input.address;
+        let at_hand = match address.version {
+            None => call.lane.engine.try_object(address.bucket.id, &address.key),
+            Some(_) => None,
+        };
+        match at_hand {
+            Some(Some(found)) => call.found(found, slot),
+            // Whether there is a delete marker has to be looked up.
+            Some(None) if !shows_versions(&address.bucket) => Ok(address.missing(&call.lane, &call.envelope)?.into()),
+            Some(None) | None => Ok(call.later(slot, |call| {
+                call.input.address.find(&call.lane, &call.envelope, |found| {
+                    call.on_found(&found, |found, first, length| call.read_whole(found, first, length))
+                })
             })),
         }
     }
@@ -81,9 +87,9 @@ struct Selection {
 
 impl Call<GetObject> {
     /// Answers at once if the bytes are at hand.
-    fn found(self: &Arc<Self>, found: Option<Found>, slot: u32) -> Result<Step, Problem> {
+    fn found(self: &Arc<Self>, found: Found, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
-        let answer = self.on_found(found, |found, first, length| {
+        let answer = self.on_found(&found, |found, first, length| {
             let mut content = self.lane.buffers.take(length);
             content.resize(length, 0);
             if self.lane.engine.try_read(found, first, &mut content)? {
@@ -94,7 +100,7 @@ impl Call<GetObject> {
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
         Ok(self.later(slot, move |call| {
-            let content = call.read_whole(&found, first, length)?;
+            let content = call.read_whole(found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         }))
     }
@@ -102,13 +108,10 @@ impl Call<GetObject> {
     /// The answer about `found`; `whole` reads a small body.
     fn on_found(
         &self,
-        found: Option<Found>,
+        found: &Found,
         whole: impl FnOnce(&Found, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Response, Problem> {
         let read = &self.input;
-        let Some(found) = found else {
-            return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", read.key.to_vec()).into());
-        };
         let version = &found.object.version;
         let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
         let mut answer = ObjectAnswer {
@@ -119,6 +122,9 @@ impl Call<GetObject> {
             overrides: &read.overrides,
             range: None,
             checksum: None,
+            version: read.address.shown(version),
+            tag_count: version.attributes.tags.len(),
+            lock: shown_lock(&version.attributes),
             parts_count: None,
         };
         match read.conditions.judge(&version.etag, modified_ms) {
@@ -142,9 +148,9 @@ impl Call<GetObject> {
         let body = if self.envelope.headless || length == 0 {
             ResponseBody::Empty
         } else if length <= WHOLE_MAX {
-            ResponseBody::Bytes(whole(&found, first, length as usize)?)
+            ResponseBody::Bytes(whole(found, first, length as usize)?)
         } else {
-            let source = self.source(&found, first, length);
+            let source = self.source(found, first, length);
             ResponseBody::Pieces(Download::start(&self.lane.downloads, length, source))
         };
         Ok(self.envelope.complete(status, headers, body))

@@ -2,21 +2,18 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::pages::time;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
-use orcas_record::Bucket;
+use crate::versions::VersionAddress;
+use orcas_record::Version;
 use orcas_s3::attributes::{AttributesRequest, ObjectAttributes, PartAttributes};
 use orcas_s3::support::Understood;
-use orcas_s3::{ErrorCode, S3Error};
 
 pub struct GetObjectAttributes {
-    bucket: Arc<Bucket>,
-    key: Bytes,
+    address: VersionAddress,
     request: AttributesRequest,
 }
 
@@ -24,8 +21,7 @@ impl Operation for GetObjectAttributes {
     const UNDERSTOOD: Understood = Understood { version_id: true, reads_clear: true, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        Ok(Self { bucket, key, request: AttributesRequest::parse(reading.headers())? })
+        Ok(Self { address: VersionAddress::parse(reading)?, request: AttributesRequest::parse(reading.headers())? })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -35,11 +31,12 @@ impl Operation for GetObjectAttributes {
 
 impl Call<GetObjectAttributes> {
     fn attributes(&self) -> Result<Response, Problem> {
-        let GetObjectAttributes { bucket, key, request } = &self.input;
-        let Some(found) = self.lane.engine.object(bucket.id, key)? else {
-            return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());
-        };
-        let version = &found.object.version;
+        let address = &self.input.address;
+        address.find(&self.lane, &self.envelope, |found| Ok(self.attributes_of(&found.object.version)))
+    }
+
+    fn attributes_of(&self, version: &Version) -> Response {
+        let GetObjectAttributes { address, request } = &self.input;
         let part = |part: &orcas_record::CompletedPart| PartAttributes {
             number: part.number,
             size: part.size,
@@ -50,10 +47,14 @@ impl Call<GetObjectAttributes> {
             etag: version.etag,
             size: version.size,
             checksum: version.checksum,
+            storage_class: version.headers.storage_class.as_deref(),
             parts: &parts,
         });
         let mut headers = HeaderBlock::new();
         headers.set_last_modified(time(version.modified_ms));
-        Ok(self.envelope.document(200, headers, document))
+        if let Some(shown) = address.shown(version) {
+            headers.set_version_id(&shown);
+        }
+        self.envelope.document(200, headers, document)
     }
 }

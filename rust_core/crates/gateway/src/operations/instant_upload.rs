@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::attributes::sent;
 use crate::challenge::{Challenge, Claim, Rejected};
 use crate::conditions::precondition;
 use crate::intake::refuse_body;
@@ -17,18 +18,19 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::versions::version_name;
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
-use orcas_decide::{Copy, Failure, Intent, Outcome, Refusal, SourceConditions};
+use orcas_decide::{Copy, CopyAttributes, CopyHeaders, Failure, Intent, Outcome, Refusal, SourceConditions};
 use orcas_engine::Found;
 use orcas_http::{Headers, hex, parse_hex};
-use orcas_record::{Bucket, Object, ObjectHeaders, RefLevel};
+use orcas_record::{Attributes, Bucket, Object, ObjectHeaders, RefLevel, Version};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::extensions::{
     INSTANT_ANSWER, INSTANT_CHALLENGE, INSTANT_SHA256, INSTANT_SIZE, OF_AN_INSTANT_UPLOAD, single,
 };
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{ObjectHeaders as Sent, UPLOAD_LEN_MAX};
-use orcas_s3::support::Understood;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::xml::results;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -40,6 +42,7 @@ pub struct InstantUpload {
     key: Bytes,
     condition: WriteCondition,
     headers: ObjectHeaders,
+    attributes: Attributes,
     /// The caller owns the bucket.
     own: bool,
     /// Bytes.
@@ -55,7 +58,8 @@ struct Proof {
 }
 
 impl Operation for InstantUpload {
-    const UNDERSTOOD: Understood = Understood { extensions: OF_AN_INSTANT_UPLOAD, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { extensions: OF_AN_INSTANT_UPLOAD, attributes: OF_AN_OBJECT, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
@@ -76,7 +80,11 @@ impl Operation for InstantUpload {
     /// As PutObject answers.
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false)))
+        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
+        if let Some(version) = put.version_id {
+            headers.set_version_id(&version_name(version));
+        }
+        Ok(call.envelope.empty(200, headers))
     }
 }
 
@@ -99,6 +107,7 @@ impl InstantUpload {
             key,
             condition: WriteCondition::parse(headers)?,
             headers: stored(Sent::parse(headers)?),
+            attributes: sent(headers)?,
             size: size(headers)?,
             sha256: sha256(headers)?,
             proof,
@@ -129,17 +138,22 @@ impl InstantUpload {
         }
     }
 
+    fn copy_attributes(&self) -> CopyAttributes {
+        let Attributes { tags, retention, legal_hold } = self.attributes.clone();
+        CopyAttributes { tags: Some(tags), retention, legal_hold }
+    }
+
     fn copy(&self, source: &Object) -> Intent {
         let checksum = Checksum::from_bytes(ChecksumAlgorithm::Sha256, &self.sha256);
         Intent::CopyObject(Box::new(Copy {
-            source: (source.version.bucket, source.version.key.clone(), None),
+            source: (source.version.bucket, source.version.key.clone(), Some(source.version.version_id)),
             source_conditions: SourceConditions::default(),
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),
-            headers: Some(self.headers.clone()),
+            headers: CopyHeaders::Replace(self.headers.clone()),
+            attributes: self.copy_attributes(),
             // The sequence pins the source to what was looked up and read.
-            attributes: Default::default(),
             checksum: checksum.map(|checksum| (source.sequence, checksum)),
         }))
     }
@@ -223,7 +237,7 @@ impl Call<InstantUpload> {
             match lane.engine.execute(upload.copy(&source.object)) {
                 Err(Failure::Refused(Refusal::SourceChanged)) => {}
                 // Of the source, which has gone, or of the destination?
-                Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchBucket))
+                Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))
                     if !self.stands(&source.object)? => {}
                 done => return InstantUpload::answer(self, done?),
             }
@@ -249,7 +263,8 @@ impl Call<InstantUpload> {
     }
 
     fn stands(&self, source: &Object) -> Result<bool, Problem> {
-        let found = self.lane.engine.object(source.version.bucket, &source.version.key)?;
+        let Version { bucket, key, version_id, .. } = &source.version;
+        let found = self.lane.engine.version(*bucket, key, *version_id)?;
         Ok(found.is_some_and(|found| found.object.sequence == source.sequence))
     }
 }

@@ -49,6 +49,7 @@ impl Call<ListMultipartUploads> {
                 upload_id: &upload_id_text(upload.id),
                 initiated_ms: time(upload.initiated_ms),
                 checksum: upload.checksum,
+                storage_class: upload.headers.storage_class.as_deref(),
             });
         }
         page.prefixes.iter().for_each(|prefix| document.prefix(prefix));

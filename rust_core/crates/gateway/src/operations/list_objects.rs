@@ -1,5 +1,5 @@
-//! ListObjects, ListObjectsV2 and ListObjectVersions, which differ in the names of query and document: a page read from the engine and
-//! written as it is read, on a worker.
+//! ListObjects and ListObjectsV2, which differ in the names of query and document: a page read from the engine and written
+//! as it is read, on a worker.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use orcas_engine::{self as engine, Listed, PageSink};
 use orcas_record::Bucket;
-use orcas_s3::query::{KeySelection, ListObjectsQuery, ListObjectsV2Query, ListVersionsQuery};
+use orcas_s3::query::{KeySelection, ListObjectsQuery, ListObjectsV2Query};
 use orcas_s3::xml::lists::{ObjectEntry, ObjectList, page_room};
 
 pub struct ListObjects {
@@ -23,11 +23,6 @@ pub struct ListObjects {
 pub struct ListObjectsV2 {
     bucket: Arc<Bucket>,
     query: ListObjectsV2Query,
-}
-
-pub struct ListObjectVersions {
-    bucket: Arc<Bucket>,
-    query: ListVersionsQuery,
 }
 
 impl Operation for ListObjects {
@@ -50,17 +45,7 @@ impl Operation for ListObjectsV2 {
     }
 }
 
-impl Operation for ListObjectVersions {
-    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { bucket: reading.bucket()?, query: ListVersionsQuery::parse(&reading.query)? })
-    }
-
-    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, Call::list_objects))
-    }
-}
-
-/// One of the three.
+/// One of the two.
 pub trait Listing: Operation {
     fn bucket(&self) -> &Bucket;
 
@@ -99,20 +84,6 @@ impl Listing for ListObjectsV2 {
     }
 }
 
-impl Listing for ListObjectVersions {
-    fn bucket(&self) -> &Bucket {
-        &self.bucket
-    }
-
-    fn selection(&self) -> (&KeySelection, Option<&[u8]>) {
-        (&self.query.keys, self.query.key_marker.as_deref())
-    }
-
-    fn document(&self, out: Vec<u8>) -> ObjectList<'_> {
-        ObjectList::versions(out, name_of(&self.bucket), &self.query, owner_of(&self.bucket))
-    }
-}
-
 /// A page on its way into its document.
 struct PageDocument<'a, L> {
     input: &'a L,
@@ -127,6 +98,7 @@ impl<L: Listing> PageSink for PageDocument<'_, L> {
             etag: listed.etag,
             size: listed.size,
             checksum: listed.checksum,
+            storage_class: None,
         });
     }
 

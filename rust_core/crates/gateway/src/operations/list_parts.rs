@@ -49,7 +49,8 @@ impl Call<ListParts> {
             max_parts: usize::from(query.max),
         })?;
         let owner = owner_of(bucket);
-        let mut document = PartList::begin(name_of(bucket), key, query, &owner, upload.checksum);
+        let storage_class = upload.headers.storage_class.as_deref();
+        let mut document = PartList::begin(name_of(bucket), key, query, &owner, upload.checksum, storage_class);
         for part in &page.entries {
             document.entry(&PartEntry {
                 number: part.number,

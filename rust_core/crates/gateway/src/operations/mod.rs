@@ -4,6 +4,7 @@
 //! Operations that share all of their code share a file. Code that several operations need is outside this folder.
 
 mod abort_multipart_upload;
+mod bucket_versioning;
 mod complete_multipart_upload;
 mod confirm_configuration;
 mod copy_object;
@@ -20,9 +21,11 @@ mod head_bucket;
 mod instant_upload;
 mod list_buckets;
 mod list_multipart_uploads;
+mod list_object_versions;
 mod list_objects;
 mod list_parts;
 mod move_object;
+mod object_lock_configuration;
 mod put_bucket_settings;
 mod put_configuration;
 mod put_object;
@@ -30,6 +33,7 @@ mod read_configuration;
 mod rename_object;
 mod upload_part;
 mod upload_part_copy;
+mod version_attributes;
 
 use std::sync::Arc;
 
@@ -67,7 +71,7 @@ const ROWS: &[Row] = &[
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketTagging),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketWebsite),
     row::<delete_object::DeleteObject>(Name::DeleteObject),
-    row::<confirm_configuration::ConfirmConfiguration<true>>(Name::DeleteObjectTagging),
+    row::<version_attributes::ChangeAttribute>(Name::DeleteObjectTagging),
     row::<delete_objects::DeleteObjects>(Name::DeleteObjects),
     row::<delete_configuration::DeleteConfiguration>(Name::DeletePublicAccessBlock),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAbac),
@@ -91,15 +95,15 @@ const ROWS: &[Row] = &[
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketReplication),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketRequestPayment),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketTagging),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketVersioning),
+    row::<bucket_versioning::GetBucketVersioning>(Name::GetBucketVersioning),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketWebsite),
     row::<get_object::GetObject>(Name::GetObject),
     row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectAcl),
     row::<get_object_attributes::GetObjectAttributes>(Name::GetObjectAttributes),
-    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectLegalHold),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetObjectLockConfiguration),
-    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectRetention),
-    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectTagging),
+    row::<version_attributes::ReadAttribute>(Name::GetObjectLegalHold),
+    row::<object_lock_configuration::GetObjectLockConfiguration>(Name::GetObjectLockConfiguration),
+    row::<version_attributes::ReadAttribute>(Name::GetObjectRetention),
+    row::<version_attributes::ReadAttribute>(Name::GetObjectTagging),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetPublicAccessBlock),
     row::<head_bucket::HeadBucket>(Name::HeadBucket),
     row::<get_object::GetObject>(Name::HeadObject),
@@ -110,7 +114,7 @@ const ROWS: &[Row] = &[
     row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketMetricsConfigurations),
     row::<list_buckets::ListBuckets>(Name::ListBuckets),
     row::<list_multipart_uploads::ListMultipartUploads>(Name::ListMultipartUploads),
-    row::<list_objects::ListObjectVersions>(Name::ListObjectVersions),
+    row::<list_object_versions::ListObjectVersions>(Name::ListObjectVersions),
     row::<list_objects::ListObjects>(Name::ListObjects),
     row::<list_objects::ListObjectsV2>(Name::ListObjectsV2),
     row::<list_parts::ListParts>(Name::ListParts),
@@ -125,9 +129,13 @@ const ROWS: &[Row] = &[
     row::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),
     row::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
     row::<put_configuration::PutConfiguration>(Name::PutBucketTagging),
+    row::<bucket_versioning::PutBucketVersioning>(Name::PutBucketVersioning),
     row::<put_object::PutObject>(Name::PutObject),
     row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectAcl),
-    row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectTagging),
+    row::<version_attributes::ChangeAttribute>(Name::PutObjectLegalHold),
+    row::<object_lock_configuration::PutObjectLockConfiguration>(Name::PutObjectLockConfiguration),
+    row::<version_attributes::ChangeAttribute>(Name::PutObjectRetention),
+    row::<version_attributes::ChangeAttribute>(Name::PutObjectTagging),
     row::<put_configuration::PutConfiguration>(Name::PutPublicAccessBlock),
     row::<rename_object::RenameObject>(Name::RenameObject),
     row::<upload_part::UploadPart>(Name::UploadPart),
@@ -181,6 +189,8 @@ mod tests {
                 "GetObjectTagging",
                 "HeadObject",
                 "PutObjectAcl",
+                "PutObjectLegalHold",
+                "PutObjectRetention",
                 "PutObjectTagging",
             ]
         );

@@ -17,7 +17,12 @@ pub struct MoveObject(Moving);
 impl Operation for MoveObject {
     /// A move changes nothing of the object but its name.
     const UNDERSTOOD: Understood = Understood {
-        refused: &["x-amz-copy-source-range", "x-amz-metadata-directive", "x-amz-checksum-algorithm"],
+        refused: &[
+            "x-amz-copy-source-range",
+            "x-amz-metadata-directive",
+            "x-amz-tagging-directive",
+            "x-amz-checksum-algorithm",
+        ],
         ..Understood::NOTHING
     };
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::attributes::{check_vouched, sent};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
 use crate::intake::Digests;
@@ -12,30 +13,40 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
 use crate::response::Response;
+use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome};
-use orcas_record::{Bucket, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::ObjectHeaders as Sent;
+use orcas_s3::support::{OF_AN_OBJECT, Understood};
 
 pub struct PutObject {
     bucket: Arc<Bucket>,
     key: Bytes,
     condition: WriteCondition,
     headers: ObjectHeaders,
+    attributes: Attributes,
 }
 
 impl Operation for PutObject {
+    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let condition = WriteCondition::parse(reading.headers())?;
         reading.check_early(&condition, &bucket, &key)?;
         let headers = stored(Sent::parse(reading.headers())?);
-        Ok(Self { bucket, key, condition, headers })
+        let attributes = sent(reading.headers())?;
+        Ok(Self { bucket, key, condition, headers, attributes })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
-        reading.content(self.bucket.settings.keep_sha256)
+        let plan = reading.content(self.bucket.settings.keep_sha256)?;
+        if let BodyPlan::Whole(declared) | BodyPlan::Stream(declared) = &plan {
+            check_vouched(&self.attributes, &self.bucket, declared)?;
+        }
+        Ok(plan)
     }
 
     fn upload(&self) -> Option<&dyn Upload> {
@@ -44,7 +55,11 @@ impl Operation for PutObject {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, uploaded(&put.etag, put.checksum.as_ref(), false)))
+        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
+        if let Some(version) = put.version_id {
+            headers.set_version_id(&version_name(version));
+        }
+        Ok(call.envelope.empty(200, headers))
     }
 }
 
@@ -64,7 +79,7 @@ impl Upload for PutObject {
             sha256,
             checksum,
             headers: self.headers.clone(),
-            attributes: Default::default(),
+            attributes: self.attributes.clone(),
             body,
         }))
     }

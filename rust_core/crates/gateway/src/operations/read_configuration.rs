@@ -3,18 +3,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::documents::kind_of;
 use crate::pages::{name_of, owner_of};
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Request as _, Step};
 use crate::response::{HeaderBlock, Response};
+use crate::versions::VersionAddress;
 use orcas_record::Bucket;
 use orcas_s3::configurations;
 use orcas_s3::support::Understood;
-use orcas_s3::{ErrorCode, S3Error};
 
 pub struct ReadBucketConfiguration(Arc<Bucket>);
 
@@ -36,17 +34,13 @@ impl Operation for ReadBucketConfiguration {
     }
 }
 
-pub struct ReadObjectConfiguration {
-    bucket: Arc<Bucket>,
-    key: Bytes,
-}
+pub struct ReadObjectConfiguration(VersionAddress);
 
 impl Operation for ReadObjectConfiguration {
     const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        Ok(Self { bucket, key })
+        VersionAddress::parse(reading).map(Self)
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -56,11 +50,14 @@ impl Operation for ReadObjectConfiguration {
 
 impl Call<ReadObjectConfiguration> {
     fn read(&self) -> Result<Response, Problem> {
-        let ReadObjectConfiguration { bucket, key } = &self.input;
-        if self.lane.engine.object(bucket.id, key)?.is_none() {
-            return Err(S3Error::new(ErrorCode::NoSuchKey).field("Key", key.to_vec()).into());
-        }
-        let document = configurations::of_object(self.operation(), &owner_of(bucket))?;
-        Ok(self.envelope.document(200, HeaderBlock::new(), document))
+        let address = &self.input.0;
+        address.find(&self.lane, &self.envelope, |found| {
+            let document = configurations::of_object(self.operation(), &owner_of(&address.bucket))?;
+            let mut headers = HeaderBlock::new();
+            if let Some(shown) = address.shown(&found.object.version) {
+                headers.set_version_id(&shown);
+            }
+            Ok(self.envelope.document(200, headers, document))
+        })
     }
 }

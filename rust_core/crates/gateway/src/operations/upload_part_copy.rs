@@ -9,7 +9,7 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
-use crate::sources::{Source, modified};
+use crate::sources::{Pinned, Source, modified};
 use orcas_checksum::Etag;
 use orcas_decide::Outcome;
 use orcas_engine::CopyPartRequest;
@@ -37,24 +37,19 @@ impl Operation for UploadPartCopy {
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.later(slot, |call| Self::answer(call, call.copy_part()?)))
-    }
-
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Part(put) = outcome else { return Err(wrong_outcome()) };
-        let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());
-        Ok(call.envelope.document(200, HeaderBlock::new(), document))
+        Ok(call.later(slot, Call::copy_part))
     }
 }
 
 impl Call<UploadPartCopy> {
     /// Blocks until the copy is decided: its digests may have to be computed from the source.
-    fn copy_part(&self) -> Result<Outcome, Problem> {
+    fn copy_part(&self) -> Result<Response, Problem> {
         let UploadPartCopy { source, bucket, key, upload, number, range } = &self.input;
         let (from, found) = source.find(&self.lane)?;
         let size = found.object.version.size;
+        let Pinned { source: version, shown } = source.pinned(&from, &found);
         let request = CopyPartRequest {
-            source: (from.id, source.key(), None),
+            source: version,
             source_conditions: source_conditions(&source.conditions),
             range: range.as_ref().map(|value| copy_source_range(value, size)).transpose()?,
             bucket: bucket.id,
@@ -62,6 +57,12 @@ impl Call<UploadPartCopy> {
             upload: *upload,
             number: *number,
         };
-        Ok(self.lane.engine.copy_part(&request)?)
+        let Outcome::Part(put) = self.lane.engine.copy_part(&request)? else { return Err(wrong_outcome()) };
+        let document = results::copy_part(&Etag::simple(put.etag.md5), modified(&put), put.checksum.as_ref());
+        let mut headers = HeaderBlock::new();
+        if let Some(shown) = shown {
+            headers.set_copy_source_version_id(&shown);
+        }
+        Ok(self.envelope.document(200, headers, document))
     }
 }

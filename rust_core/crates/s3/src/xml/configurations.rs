@@ -41,11 +41,6 @@ pub fn payer(body: &[u8]) -> Result<String, S3Error> {
     one_of(only(&document(body, "RequestPaymentConfiguration")?, "Payer")?, &["Requester", "BucketOwner"])
 }
 
-/// Whether a Tagging document has no tags.
-pub fn writes_no_tags(body: &[u8]) -> Result<bool, S3Error> {
-    Ok(only(&document(body, "Tagging")?, "TagSet")?.children.is_empty())
-}
-
 /// Which of `settings` a PublicAccessBlockConfiguration document sets.
 ///
 /// Errors: `MalformedXML` also for a document without any.

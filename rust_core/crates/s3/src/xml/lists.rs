@@ -5,7 +5,7 @@
 use super::XmlWriter;
 use crate::query::{
     Continuation, KeySelection, ListBucketsQuery, ListObjectsQuery, ListObjectsV2Query, ListPartsQuery,
-    ListUploadsQuery, ListVersionsQuery,
+    ListUploadsQuery,
 };
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_http::percent_encode_into;
@@ -24,6 +24,8 @@ pub struct ObjectEntry<'a> {
     pub etag: Etag,
     pub size: u64,
     pub checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+    /// `None` for `STANDARD`.
+    pub storage_class: Option<&'a [u8]>,
 }
 
 /// Room for one entry of a listing in bytes, to size the document once.
@@ -65,8 +67,8 @@ impl Names {
 }
 
 /// The part that all listings of keys share.
-struct Listing {
-    xml: XmlWriter,
+pub(super) struct Listing {
+    pub xml: XmlWriter,
     prefixes: XmlWriter,
     names: Names,
     root: &'static str,
@@ -74,7 +76,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn begin(out: Vec<u8>, root: &'static str, bucket: (&str, &str), keys: &KeySelection) -> Self {
+    pub fn begin(out: Vec<u8>, root: &'static str, bucket: (&str, &str), keys: &KeySelection) -> Self {
         let mut xml = XmlWriter::document_in(out);
         let mut names = Names::new(keys.url_encoded);
         xml.open_root(root);
@@ -89,40 +91,57 @@ impl Listing {
         Self { xml, prefixes: XmlWriter::fragment(), names, root, count: 0 }
     }
 
-    fn name(&mut self, element: &str, name: &[u8]) {
+    pub fn name(&mut self, element: &str, name: &[u8]) {
         self.names.write(&mut self.xml, element, name);
     }
 
-    fn prefix(&mut self, prefix: &[u8]) {
+    /// What is shown of an object behind its key.
+    pub fn object(&mut self, entry: &ObjectEntry<'_>, owner: Option<&Owner<'_>>) {
+        let Self { xml, count, .. } = self;
+        *count += 1;
+        xml.time("LastModified", entry.modified_ms);
+        xml.etag(&entry.etag);
+        if let Some((algorithm, kind)) = entry.checksum {
+            xml.plain("ChecksumAlgorithm", algorithm.name());
+            xml.plain("ChecksumType", kind.name());
+        }
+        xml.number("Size", entry.size);
+        if let Some(shown) = owner {
+            write_owner(xml, "Owner", shown);
+        }
+        match entry.storage_class {
+            None => xml.plain("StorageClass", "STANDARD"),
+            Some(class) => xml.text("StorageClass", class),
+        }
+    }
+
+    pub fn prefix(&mut self, prefix: &[u8]) {
         self.prefixes.open("CommonPrefixes");
         self.names.write(&mut self.prefixes, "Prefix", prefix);
         self.prefixes.close("CommonPrefixes");
         self.count += 1;
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub fn finish(mut self) -> Vec<u8> {
         self.xml.append(self.prefixes);
         self.xml.close(self.root);
         self.xml.finish()
     }
 }
 
-/// Which of the three object listings is written.
+/// Which of the two object listings is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     One,
     Two,
-    Versions,
 }
 
-/// ListBucketResult of both versions, and ListVersionsResult: `v1`, `v2` or `versions` with the memory to write in, then
-/// entries and prefixes in order, then `end`.
+/// ListBucketResult of both versions: `v1` or `v2` with the memory to write in, then entries and prefixes in order, then
+/// `end`.
 pub struct ObjectList<'a> {
     listing: Listing,
     kind: Kind,
     owner: Option<Owner<'a>>,
-    /// The last that was written is a common prefix.
-    ends_with_prefix: bool,
 }
 
 impl<'a> ObjectList<'a> {
@@ -131,7 +150,7 @@ impl<'a> ObjectList<'a> {
         let mut listing = Listing::begin(out, "ListBucketResult", ("Name", bucket), &query.keys);
         listing.name("Marker", query.marker.as_deref().unwrap_or_default());
         listing.xml.number("MaxKeys", u64::from(query.keys.max));
-        Self { listing, kind: Kind::One, owner: Some(owner), ends_with_prefix: false }
+        Self { listing, kind: Kind::One, owner: Some(owner) }
     }
 
     /// The second version shows the owner only when asked.
@@ -144,45 +163,17 @@ impl<'a> ObjectList<'a> {
             listing.name("StartAfter", start_after);
         }
         listing.xml.number("MaxKeys", u64::from(query.keys.max));
-        Self { listing, kind: Kind::Two, owner: query.fetch_owner.then_some(owner), ends_with_prefix: false }
-    }
-
-    /// The versions of a bucket whose objects have one version each, the null version.
-    pub fn versions(out: Vec<u8>, bucket: &str, query: &ListVersionsQuery, owner: Owner<'a>) -> Self {
-        let mut listing = Listing::begin(out, "ListVersionsResult", ("Name", bucket), &query.keys);
-        listing.name("KeyMarker", query.key_marker.as_deref().unwrap_or_default());
-        listing.xml.text("VersionIdMarker", query.version_id_marker.as_deref().unwrap_or_default());
-        listing.xml.number("MaxKeys", u64::from(query.keys.max));
-        Self { listing, kind: Kind::Versions, owner: Some(owner), ends_with_prefix: false }
+        Self { listing, kind: Kind::Two, owner: query.fetch_owner.then_some(owner) }
     }
 
     pub fn entry(&mut self, entry: &ObjectEntry<'_>) {
-        let Listing { xml, names, count, .. } = &mut self.listing;
-        *count += 1;
-        self.ends_with_prefix = false;
-        let element = if self.kind == Kind::Versions { "Version" } else { "Contents" };
-        xml.open(element);
-        names.write(xml, "Key", entry.key);
-        if self.kind == Kind::Versions {
-            xml.plain("VersionId", "null");
-            xml.boolean("IsLatest", true);
-        }
-        xml.time("LastModified", entry.modified_ms);
-        xml.etag(&entry.etag);
-        if let Some((algorithm, kind)) = entry.checksum {
-            xml.plain("ChecksumAlgorithm", algorithm.name());
-            xml.plain("ChecksumType", kind.name());
-        }
-        xml.number("Size", entry.size);
-        if let Some(shown) = &self.owner {
-            write_owner(xml, "Owner", shown);
-        }
-        xml.plain("StorageClass", "STANDARD");
-        xml.close(element);
+        self.listing.xml.open("Contents");
+        self.listing.name("Key", entry.key);
+        self.listing.object(entry, self.owner.as_ref());
+        self.listing.xml.close("Contents");
     }
 
     pub fn prefix(&mut self, prefix: &[u8]) {
-        self.ends_with_prefix = true;
         self.listing.prefix(prefix);
     }
 
@@ -191,13 +182,7 @@ impl<'a> ObjectList<'a> {
     pub fn end(mut self, next: Option<&[u8]>, delimited: bool) -> Vec<u8> {
         match (self.kind, next) {
             (Kind::One, Some(last)) if delimited => self.listing.name("NextMarker", last),
-            (Kind::One, _) | (Kind::Versions, None) => {}
-            (Kind::Versions, Some(last)) => {
-                self.listing.name("NextKeyMarker", last);
-                if !self.ends_with_prefix {
-                    self.listing.xml.plain("NextVersionIdMarker", "null");
-                }
-            }
+            (Kind::One, _) => {}
             (Kind::Two, next) => {
                 self.listing.xml.number("KeyCount", self.listing.count);
                 if let Some(last) = next {
@@ -212,6 +197,8 @@ impl<'a> ObjectList<'a> {
 
 /// One upload of ListMultipartUploads; time in milliseconds since the epoch.
 pub struct UploadEntry<'a> {
+    /// `None` for `STANDARD`.
+    pub storage_class: Option<&'a [u8]>,
     pub key: &'a [u8],
     pub upload_id: &'a str,
     pub initiated_ms: i64,
@@ -241,7 +228,7 @@ impl<'a> UploadList<'a> {
         xml.text("UploadId", entry.upload_id.as_bytes());
         write_owner(xml, "Initiator", &self.owner);
         write_owner(xml, "Owner", &self.owner);
-        xml.plain("StorageClass", "STANDARD");
+        xml.text("StorageClass", entry.storage_class.unwrap_or(b"STANDARD"));
         xml.time("Initiated", entry.initiated_ms);
         if let Some((algorithm, kind)) = entry.checksum {
             xml.plain("ChecksumAlgorithm", algorithm.name());
@@ -286,6 +273,7 @@ impl PartList {
         query: &ListPartsQuery,
         shown: &Owner<'_>,
         checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
+        storage_class: Option<&[u8]>,
     ) -> Self {
         let mut xml = XmlWriter::document(page_room(query.max));
         xml.open_root("ListPartsResult");
@@ -294,7 +282,7 @@ impl PartList {
         xml.text("UploadId", &query.upload_id);
         write_owner(&mut xml, "Initiator", shown);
         write_owner(&mut xml, "Owner", shown);
-        xml.plain("StorageClass", "STANDARD");
+        xml.text("StorageClass", storage_class.unwrap_or(b"STANDARD"));
         if let Some((algorithm, kind)) = checksum {
             xml.plain("ChecksumAlgorithm", algorithm.name());
             xml.plain("ChecksumType", kind.name());
@@ -391,6 +379,7 @@ mod tests {
             etag: Etag::simple(Md5Hasher::digest(b"")),
             size: 7,
             checksum,
+            storage_class: None,
         }
     }
 
@@ -442,18 +431,19 @@ mod tests {
     fn uploads_and_parts() {
         let parsed = ListUploadsQuery::parse(&query("key-marker=k&upload-id-marker=u0")).unwrap();
         let mut list = UploadList::begin("b-1", &parsed, OWNER);
-        list.entry(&UploadEntry { key: b"k", upload_id: "u1", initiated_ms: 0, checksum: None });
+        list.entry(&UploadEntry { key: b"k", upload_id: "u1", initiated_ms: 0, checksum: None, storage_class: None });
         let document = text(list.end(Some((b"k", "u1"))));
         assert!(document.contains("<KeyMarker>k</KeyMarker><UploadIdMarker>u0</UploadIdMarker>"));
         assert!(document.contains("<Upload><Key>k</Key><UploadId>u1</UploadId><Initiator>"));
         assert!(document.contains("<NextKeyMarker>k</NextKeyMarker><NextUploadIdMarker>u1</NextUploadIdMarker>"));
 
         let parsed = ListPartsQuery::parse(&query("uploadId=u1")).unwrap();
-        let mut list = PartList::begin("b-1", b"k", &parsed, &OWNER, None);
+        let mut list = PartList::begin("b-1", b"k", &parsed, &OWNER, None, Some(b"GLACIER"));
         let checksum = Some(ObjectChecksum::full(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789")));
         let etag = Etag::simple(Md5Hasher::digest(b""));
         list.entry(&PartEntry { number: 3, modified_ms: 0, etag, size: 9, checksum });
         let document = text(list.end(3, false));
+        assert!(document.contains("</Owner><StorageClass>GLACIER</StorageClass>"));
         assert!(document.contains("<Size>9</Size><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32></Part>"));
         assert!(document.contains("<NextPartNumberMarker>3</NextPartNumberMarker><IsTruncated>false</IsTruncated>"));
     }

@@ -8,6 +8,7 @@ pub mod lists;
 pub(crate) mod parse;
 pub mod requests;
 pub mod results;
+pub mod version_list;
 pub mod versioning;
 
 use std::borrow::Cow;

@@ -2,6 +2,7 @@
 
 use super::XmlWriter;
 use crate::errors::S3Error;
+use crate::versions::VersionName;
 use orcas_checksum::{Etag, ObjectChecksum};
 
 /// LocationConstraint of GetBucketLocation; `us-east-1` is the empty one.
@@ -111,8 +112,9 @@ impl DeleteResult {
         Self { xml, quiet }
     }
 
-    /// A key that is gone; `version` as the request named it.
-    pub fn deleted(&mut self, key: &[u8], version: Option<&[u8]>) {
+    /// A key or version that is gone; `version` as the request named it. `marker` is the delete marker that was made, or
+    /// that the version was.
+    pub fn deleted(&mut self, key: &[u8], version: Option<&[u8]>, marker: Option<&VersionName>) {
         if self.quiet {
             return;
         }
@@ -120,6 +122,10 @@ impl DeleteResult {
         self.xml.text("Key", key);
         if let Some(version) = version {
             self.xml.text("VersionId", version);
+        }
+        if let Some(marker) = marker {
+            self.xml.boolean("DeleteMarker", true);
+            self.xml.plain("DeleteMarkerVersionId", &marker.to_string());
         }
         self.xml.close("Deleted");
     }
@@ -186,7 +192,8 @@ mod tests {
     fn deletes_report_keys_and_quiet_ones_only_errors() {
         let written = |quiet| {
             let mut result = DeleteResult::begin(quiet);
-            result.deleted(b"a", Some(b"null"));
+            result.deleted(b"a", Some(b"null"), None);
+            result.deleted(b"m", None, Some(&VersionName::Given([0xab; 16])));
             result.failed(b"b", None, &S3Error::new(ErrorCode::AccessDenied));
             body(result.end())
         };
@@ -194,7 +201,12 @@ mod tests {
         assert_eq!(written(true), format!("<DeleteResult>{error}</DeleteResult>"));
         assert_eq!(
             written(false),
-            format!("<DeleteResult><Deleted><Key>a</Key><VersionId>null</VersionId></Deleted>{error}</DeleteResult>")
+            format!(
+                "<DeleteResult><Deleted><Key>a</Key><VersionId>null</VersionId></Deleted><Deleted><Key>m</Key>\
+                 <DeleteMarker>true</DeleteMarker><DeleteMarkerVersionId>{}</DeleteMarkerVersionId></Deleted>\
+                 {error}</DeleteResult>",
+                "ab".repeat(16)
+            )
         );
     }
 }

@@ -262,6 +262,7 @@ fn foreign_bucket(store: &Store) -> Arc<Bucket> {
         owner: Bytes::from_static(b"somebody else"),
         location: Bytes::new(),
         settings: BucketSettings::default(),
+        object_lock: false,
     };
     match store.handle().execute(create) {
         Ok(Outcome::Bucket(bucket)) => bucket,
@@ -277,7 +278,7 @@ fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
         bucket: to.0.id,
         key: key(to.1),
         precondition: Precondition::default(),
-        headers: None,
+        headers: Default::default(),
         attributes: Default::default(),
         checksum: None,
     };

@@ -1,0 +1,71 @@
+//! Versions: the id that a new one gets, how one is found by its name, and changes of its attributes.
+
+use std::sync::Arc;
+
+use super::buckets::live_bucket;
+use super::decision::{Context, Decision};
+use super::intent::{AttributeChange, UpdateVersion};
+use super::locks;
+use super::outcome::{Failure, Outcome, Refusal};
+use super::view::View;
+use orcas_record::{Bucket, BucketId, Object, Record, Sequence, VersionId, Versioning};
+
+/// The id of the version that the record with this sequence brings to `bucket`.
+pub(super) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> VersionId {
+    match bucket.versioning {
+        Versioning::Enabled => context.version_id(sequence),
+        Versioning::Unversioned | Versioning::Suspended => VersionId::Null,
+    }
+}
+
+/// `id` for an answer, which names versions only where there is or was versioning.
+pub(super) fn shown(bucket: &Bucket, id: VersionId) -> Option<VersionId> {
+    (bucket.versioning != Versioning::Unversioned).then_some(id)
+}
+
+/// The version with this id, or the current one; never a delete marker.
+///
+/// # Errors
+/// [`Refusal::NoSuchKey`], [`Refusal::NoSuchVersion`], [`Refusal::DeleteMarker`].
+pub(super) fn named(
+    view: &dyn View,
+    bucket: BucketId,
+    key: &[u8],
+    id: Option<VersionId>,
+) -> Result<Arc<Object>, Failure> {
+    let found = match id {
+        None => view.object(bucket, key)?.ok_or(Refusal::NoSuchKey)?,
+        Some(id) => view.version(bucket, key, id)?.ok_or(Refusal::NoSuchVersion)?,
+    };
+    if found.version.delete_marker { Err(Refusal::DeleteMarker.into()) } else { Ok(found) }
+}
+
+pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) -> Result<Decision, Failure> {
+    let bucket = live_bucket(view, update.bucket)?;
+    if !matches!(update.change, AttributeChange::Tags(_)) {
+        locks::check_enabled(&bucket)?;
+    }
+    let found = named(view, update.bucket, &update.key, update.version)?;
+    let mut attributes = found.version.attributes.clone();
+    match update.change {
+        AttributeChange::Tags(tags) => attributes.tags = tags,
+        AttributeChange::LegalHold(on) => attributes.legal_hold = Some(on),
+        AttributeChange::Retention { retention, bypass } => {
+            locks::check_retention(attributes.retention, retention, bypass, context.now_ms)?;
+            attributes.retention = retention;
+        }
+    }
+    let version_id = found.version.version_id;
+    let outcome = Outcome::Updated(shown(&bucket, version_id));
+    if attributes == found.version.attributes {
+        return Ok(Decision::without_records(outcome));
+    }
+    let record = Record::UpdateVersion {
+        bucket: update.bucket,
+        key: update.key,
+        version_id,
+        version: found.sequence,
+        attributes,
+    };
+    Ok(Decision { outcome, records: vec![record] })
+}

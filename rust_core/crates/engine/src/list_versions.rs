@@ -1,0 +1,365 @@
+//! Pages of versions: the index and the overlay merged, keys in byte order and of each key the newest version first,
+//! common prefixes rolled up. A page costs no more than its entries and the changes of their keys in the overlay.
+//!
+//! Of a key that the overlay has changes of, the versions there come first: they are newer than all that only the index
+//! has (`chain`). Then come those of the index that the changes do not hide.
+
+use std::collections::VecDeque;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::chain::Changes;
+use super::handle::Handle;
+use super::list::{Listed, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, successor};
+use super::state::EngineState;
+use orcas_base::error::{Error, Result};
+use orcas_index::{Reader, VersionFrom, VersionRow};
+use orcas_record::{BucketId, Object, Sequence, VersionId};
+
+/// What a page of ListObjectVersions is asked for.
+#[derive(Clone, Debug)]
+pub struct ListVersions {
+    pub bucket: BucketId,
+    pub prefix: Bytes,
+    pub delimiter: Option<Bytes>,
+    /// Versions after this one of this key; without a version, keys after this one. As the end of an earlier page it may
+    /// also be a common prefix, whose keys are all skipped.
+    pub after: Option<(Bytes, Option<VersionId>)>,
+    /// Versions and prefixes together, at most 1,000.
+    pub max_keys: usize,
+}
+
+/// An entry of a page.
+#[derive(Clone, Copy, Debug)]
+pub struct ListedVersion<'a> {
+    pub key: &'a [u8],
+    pub id: VersionId,
+    /// The newest of its key.
+    pub is_latest: bool,
+    pub delete_marker: bool,
+    pub listed: Listed,
+}
+
+/// Takes a page while it is read: versions and common prefixes in order.
+pub trait VersionSink {
+    fn version(&mut self, version: &ListedVersion<'_>);
+    fn prefix(&mut self, prefix: &[u8]);
+    /// What came so far is void, and the page comes again.
+    fn restart(&mut self);
+}
+
+/// The last entry of a page after which there is more: a key and its version, or a common prefix.
+pub type VersionMarker = (Bytes, Option<VersionId>);
+
+/// Rows and keys that are fetched at first; more with every further fetch.
+const FETCH_FIRST: usize = 8;
+const FETCH_MAX: usize = 1_024;
+
+impl Handle {
+    /// A page of versions, handed over while it is read. Returns its last entry when there is more. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn list_versions_to(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
+        self.shared.list_versions_to(list, sink)
+    }
+}
+
+impl EngineState {
+    fn list_versions_to(&self, list: &ListVersions, sink: &mut dyn VersionSink) -> Result<Option<VersionMarker>> {
+        if list.max_keys == 0 {
+            return Ok(None);
+        }
+        let start = self.start_of(list)?;
+        for _ in 0..RESTARTS_MAX {
+            let mut reader = self.index.read()?;
+            let snapshot = reader.begin()?;
+            let applied = applied_to(&snapshot)?;
+            let index =
+                IndexRows { reader: &snapshot, bucket: list.bucket, rows: VecDeque::new(), from: None, fetch: 0 };
+            let overlay =
+                OverlayKeys { shared: self, list, applied, keys: VecDeque::new(), from: None, below: None, fetch: 0 };
+            let mut merge = Merge { index, overlay };
+            merge.seek(start.clone());
+            let page = Page { list, sink, count: 0, last: None, key: start.continued() };
+            match page.read(merge)? {
+                Read::Done(next) => return Ok(next),
+                Read::Moved => sink.restart(),
+            }
+        }
+        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+    }
+
+    fn start_of(&self, list: &ListVersions) -> Result<Start> {
+        let Some((key, id)) = list.after.as_ref().filter(|(key, _)| *key >= list.prefix) else {
+            return Ok(Start::From(list.prefix.clone()));
+        };
+        let rolled = common_prefix(&list.prefix, list.delimiter.as_ref(), key).filter(|rolled| rolled == key);
+        match (rolled.and_then(successor), id) {
+            // A page that ended with a common prefix is followed by what comes after all of its keys.
+            (Some(beyond), _) => Ok(Start::From(beyond)),
+            (None, None) => Ok(Start::After(key.clone())),
+            (None, Some(id)) => Ok(match self.sequence_of(list.bucket, key, *id)? {
+                Some(sequence) => Start::Within(key.clone(), sequence),
+                None => Start::From(key.clone()),
+            }),
+        }
+    }
+
+    /// Where a version stands or stood. `None` for a null version that is gone: its key is listed from its newest
+    /// version on, since an entry that comes twice does less harm than one that never comes.
+    fn sequence_of(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Sequence>> {
+        if let Some(located) = self.version_below(bucket, key, id, Changes::default())? {
+            return Ok(Some(located.object.sequence));
+        }
+        Ok(match id {
+            VersionId::Null => None,
+            VersionId::Named([a, b, c, d, e, f, g, h, ..]) => Some(u64::from_be_bytes([a, b, c, d, e, f, g, h])),
+        })
+    }
+}
+
+/// Where versions are read from.
+#[derive(Clone)]
+enum Start {
+    /// The newest version of this key or a later one.
+    From(Bytes),
+    /// The newest version of a later key.
+    After(Bytes),
+    /// The versions of this key with lower sequences, then later keys.
+    Within(Bytes, Sequence),
+}
+
+impl Start {
+    fn continued(&self) -> Option<Bytes> {
+        match self {
+            Self::Within(key, _) => Some(key.clone()),
+            Self::From(_) | Self::After(_) => None,
+        }
+    }
+}
+
+enum Read {
+    Done(Option<VersionMarker>),
+    /// The overlay lost records that the snapshot of the index does not have.
+    Moved,
+}
+
+/// A version on its way to the page.
+struct Row {
+    key: Bytes,
+    sequence: Sequence,
+    id: VersionId,
+    delete_marker: bool,
+    listed: Listed,
+}
+
+impl Row {
+    fn of_object(key: &Bytes, object: &Object) -> Self {
+        let version = &object.version;
+        let (id, delete_marker) = (version.version_id, version.delete_marker);
+        Self { key: key.clone(), sequence: object.sequence, id, delete_marker, listed: of_object(object) }
+    }
+
+    fn of_row(row: &VersionRow<'_>) -> Self {
+        Self {
+            key: Bytes::copy_from_slice(&row.head.key),
+            sequence: row.head.sequence,
+            id: row.version_id,
+            delete_marker: row.delete_marker,
+            listed: of_head(&row.head),
+        }
+    }
+}
+
+/// Versions in the index, fetched a few at a time.
+struct IndexRows<'r, 'i> {
+    reader: &'r Reader<'i>,
+    bucket: BucketId,
+    rows: VecDeque<Row>,
+    /// Where the next fetch begins; `None` when there is nothing beyond `rows`.
+    from: Option<Start>,
+    fetch: usize,
+}
+
+impl IndexRows<'_, '_> {
+    fn seek(&mut self, to: Start) {
+        self.rows.clear();
+        self.from = Some(to);
+        self.fetch = FETCH_FIRST;
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        while self.rows.is_empty()
+            && let Some(from) = self.from.take()
+        {
+            let (reader, bucket, limit, rows) = (self.reader, self.bucket, self.fetch, &mut self.rows);
+            let visit = &mut |row: VersionRow<'_>| {
+                rows.push_back(Row::of_row(&row));
+                true
+            };
+            match &from {
+                Start::From(key) => reader.scan_versions(bucket, VersionFrom::Key(key), limit, visit)?,
+                Start::After(key) => reader.scan_versions(bucket, VersionFrom::AfterKey(key), limit, visit)?,
+                Start::Within(key, below) => reader.versions_of_key((bucket, key), *below, limit, visit)?,
+            }
+            self.from = match (self.rows.back(), from) {
+                (Some(last), _) if self.rows.len() == limit => Some(Start::Within(last.key.clone(), last.sequence)),
+                (_, Start::Within(key, _)) => Some(Start::After(key)),
+                (_, Start::From(_) | Start::After(_)) => None,
+            };
+            self.fetch = (self.fetch * 4).min(FETCH_MAX);
+        }
+        Ok(())
+    }
+}
+
+/// A key that the overlay has changes of.
+struct ChangedKey {
+    key: Bytes,
+    /// Newest first.
+    live: VecDeque<Arc<Object>>,
+    changes: Changes,
+}
+
+/// Changed keys, fetched a few at a time.
+struct OverlayKeys<'s> {
+    shared: &'s EngineState,
+    list: &'s ListVersions,
+    /// What the snapshot of the index has.
+    applied: Sequence,
+    keys: VecDeque<ChangedKey>,
+    from: Option<Bound<Bytes>>,
+    /// Of this key, only versions with lower sequences.
+    below: Option<(Bytes, Sequence)>,
+    fetch: usize,
+}
+
+impl OverlayKeys<'_> {
+    fn seek(&mut self, to: Start) {
+        self.keys.clear();
+        self.fetch = FETCH_FIRST;
+        self.below = None;
+        self.from = Some(match to {
+            Start::From(key) => Bound::Included(key),
+            Start::After(key) => Bound::Excluded(key),
+            Start::Within(key, below) => {
+                self.below = Some((key.clone(), below));
+                Bound::Included(key)
+            }
+        });
+    }
+
+    /// `None` when the overlay has moved on.
+    fn fill(&mut self) -> Option<()> {
+        if !self.keys.is_empty() {
+            return Some(());
+        }
+        let Some(from) = self.from.take() else { return Some(()) };
+        let overlay = self.shared.overlay.read();
+        if overlay.trimmed() > self.applied {
+            return None;
+        }
+        let from = from.as_ref().map(|key| key.as_ref());
+        for (key, chain) in overlay.range(self.list.bucket, from).take(self.fetch) {
+            let below = self.below.as_ref().filter(|(of, _)| of == key).map_or(Sequence::MAX, |(_, below)| *below);
+            let live = chain.live().filter(|object| object.sequence < below);
+            // Only so many fit on a page.
+            let live = live.take(self.list.max_keys + 1).cloned().collect();
+            self.keys.push_back(ChangedKey { key: key.clone(), live, changes: Changes::of(chain) });
+        }
+        let complete = self.keys.len() < self.fetch;
+        self.from = self.keys.back().filter(|_| !complete).map(|last| Bound::Excluded(last.key.clone()));
+        self.fetch = (self.fetch * 4).min(FETCH_MAX);
+        Some(())
+    }
+}
+
+struct Merge<'r, 'i> {
+    index: IndexRows<'r, 'i>,
+    overlay: OverlayKeys<'r>,
+}
+
+/// The next version, `None` at the end.
+enum Next {
+    Version(Option<Row>),
+    Moved,
+}
+
+impl Merge<'_, '_> {
+    fn seek(&mut self, to: Start) {
+        self.index.seek(to.clone());
+        self.overlay.seek(to);
+    }
+
+    fn next(&mut self) -> Result<Next> {
+        loop {
+            self.index.fill()?;
+            if self.overlay.fill().is_none() {
+                return Ok(Next::Moved);
+            }
+            let Some(changed) = self.overlay.keys.front_mut() else {
+                return Ok(Next::Version(self.index.rows.pop_front()));
+            };
+            let row = self.index.rows.front();
+            if row.is_some_and(|row| row.key < changed.key) {
+                return Ok(Next::Version(self.index.rows.pop_front()));
+            }
+            if let Some(object) = changed.live.pop_front() {
+                return Ok(Next::Version(Some(Row::of_object(&changed.key, &object))));
+            }
+            match self.index.rows.pop_front_if(|row| row.key == changed.key) {
+                Some(row) if changed.changes.hide(row.id, row.sequence) => {}
+                Some(row) => return Ok(Next::Version(Some(row))),
+                None => drop(self.overlay.keys.pop_front()),
+            }
+        }
+    }
+}
+
+/// The page as far as it was read.
+struct Page<'l> {
+    list: &'l ListVersions,
+    sink: &'l mut dyn VersionSink,
+    /// Versions and common prefixes.
+    count: usize,
+    last: Option<VersionMarker>,
+    /// The key of the version before.
+    key: Option<Bytes>,
+}
+
+impl Page<'_> {
+    fn read(mut self, mut merge: Merge<'_, '_>) -> Result<Read> {
+        loop {
+            let row = match merge.next()? {
+                Next::Version(Some(row)) if row.key.starts_with(&self.list.prefix) => row,
+                Next::Version(_) => return Ok(Read::Done(None)),
+                Next::Moved => return Ok(Read::Moved),
+            };
+            if self.count == self.list.max_keys {
+                return Ok(Read::Done(self.last));
+            }
+            self.count += 1;
+            let Some(prefix) = common_prefix(&self.list.prefix, self.list.delimiter.as_ref(), &row.key) else {
+                self.show(row);
+                continue;
+            };
+            self.sink.prefix(prefix);
+            self.last = Some((Bytes::copy_from_slice(prefix), None));
+            match successor(prefix) {
+                Some(beyond) => merge.seek(Start::From(beyond)),
+                None => return Ok(Read::Done(None)),
+            }
+        }
+    }
+
+    fn show(&mut self, row: Row) {
+        let Row { key, id, delete_marker, listed, .. } = row;
+        let is_latest = self.key.as_ref() != Some(&key);
+        self.sink.version(&ListedVersion { key: &key, id, is_latest, delete_marker, listed });
+        self.last = Some((key.clone(), Some(id)));
+        self.key = Some(key);
+    }
+}

@@ -1,0 +1,111 @@
+//! Looking up versions that need not be current, and the newest one when the overlay does not hold it. As for the
+//! current version, the overlay is asked first: what it loses meanwhile is in the index by then.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::cache::LocatedObject;
+use super::chain::{Changes, Known};
+use super::handle::Handle;
+use super::overlay::BlobPlace;
+use super::reads::{Found, in_overlay, single_blob};
+use super::state::EngineState;
+use super::stored::version_of;
+use orcas_base::error::Result;
+use orcas_index::{Reader, Stored};
+use orcas_record::{BucketId, Object, Sequence, VersionId};
+
+impl Handle {
+    /// The version with this id, current or not, also a delete marker. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn version(&self, bucket: BucketId, key: &Bytes, id: VersionId) -> Result<Option<Found>> {
+        let pin = self.shared.epochs.pin();
+        let located = self.shared.version_below(bucket, key, id, Changes::default())?;
+        Ok(located.map(|located| Found::of(located, pin)))
+    }
+
+    /// The delete marker that hides the versions of a key; `None` when the newest version is none. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn newest_marker(&self, bucket: BucketId, key: &Bytes) -> Result<Option<Found>> {
+        let pin = self.shared.epochs.pin();
+        let newest = self.shared.newest_below(bucket, key, Changes::default())?;
+        let marker = newest.filter(|located| located.object.version.delete_marker);
+        Ok(marker.map(|located| Found::of(located, pin)))
+    }
+}
+
+impl EngineState {
+    /// The newest version of a key by what is published, with `changes` on top of that; also a delete marker.
+    pub fn newest_below(&self, bucket: BucketId, key: &[u8], mut changes: Changes) -> Result<Option<LocatedObject>> {
+        {
+            let overlay = self.overlay.read();
+            if let Some(chain) = overlay.chain(bucket, key) {
+                match changes.newest_in(chain) {
+                    Known::Object(object) => return Ok(Some(in_overlay(&overlay, &object))),
+                    Known::Gone => return Ok(None),
+                    Known::Below => {}
+                }
+            }
+        }
+        let mut reader = self.index.read()?;
+        let snapshot = reader.begin()?;
+        match newest_shown(&snapshot, bucket, key, &changes)? {
+            Some(sequence) => located(&snapshot, snapshot.version_record(sequence)?, &changes),
+            None => Ok(None),
+        }
+    }
+
+    /// The version with this id by what is published, with `changes` on top of that; also a delete marker.
+    pub fn version_below(
+        &self,
+        bucket: BucketId,
+        key: &[u8],
+        id: VersionId,
+        mut changes: Changes,
+    ) -> Result<Option<LocatedObject>> {
+        {
+            let overlay = self.overlay.read();
+            if let Some(chain) = overlay.chain(bucket, key) {
+                match changes.version_in(chain, id) {
+                    Known::Object(object) => return Ok(Some(in_overlay(&overlay, &object))),
+                    Known::Gone => return Ok(None),
+                    Known::Below => {}
+                }
+            }
+        }
+        let mut reader = self.index.read()?;
+        let snapshot = reader.begin()?;
+        located(&snapshot, snapshot.version(bucket, key, id)?, &changes)
+    }
+}
+
+/// The sequence of the newest version of a key in the index that `changes` do not hide.
+pub(super) fn newest_shown(
+    reader: &Reader<'_>,
+    bucket: BucketId,
+    key: &[u8],
+    changes: &Changes,
+) -> Result<Option<Sequence>> {
+    let mut newest = None;
+    reader.versions_of_key((bucket, key), Sequence::MAX, usize::MAX, &mut |row| {
+        newest = (!changes.hide(row.version_id, row.head.sequence)).then_some(row.head.sequence);
+        newest.is_none()
+    })?;
+    Ok(newest)
+}
+
+fn located(reader: &Reader<'_>, stored: Option<Stored>, changes: &Changes) -> Result<Option<LocatedObject>> {
+    let Some(stored) = stored else { return Ok(None) };
+    let version = version_of(&stored)?;
+    let place = match single_blob(&version) {
+        Some(blob) => reader.blob(blob)?.map(BlobPlace::At),
+        None => None,
+    };
+    let object = Arc::new(Object { sequence: stored.sequence, version });
+    Ok(Some(LocatedObject { object: changes.shown(object), place }))
+}

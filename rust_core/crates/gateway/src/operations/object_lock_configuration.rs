@@ -1,0 +1,59 @@
+//! GetObjectLockConfiguration and PutObjectLockConfiguration.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::attributes::{shown_default, stored_default};
+use crate::body_plan::BodyPlan;
+use crate::intake::{DeclaredBody, Digests};
+use crate::pages::name_of;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
+use orcas_decide::{BucketChange, Intent, Outcome};
+use orcas_record::{Bucket, ObjectLock};
+use orcas_s3::object_lock::{read_configuration, write_configuration};
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct GetObjectLockConfiguration(Arc<Bucket>);
+
+impl Operation for GetObjectLockConfiguration {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        reading.bucket().map(Self)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
+        let bucket = &call.input.0;
+        let Some(lock) = &bucket.object_lock else {
+            let error = S3Error::new(ErrorCode::ObjectLockConfigurationNotFoundError);
+            return Err(error.field("BucketName", name_of(bucket)).into());
+        };
+        let document = write_configuration(lock.default.map(shown_default).as_ref());
+        Ok(call.envelope.document(200, HeaderBlock::new(), document).into())
+    }
+}
+
+pub struct PutObjectLockConfiguration(Arc<Bucket>);
+
+impl Operation for PutObjectLockConfiguration {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        reading.bucket().map(Self)
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let change =
+            BucketChange::ObjectLock(ObjectLock { default: read_configuration(&content)?.map(stored_default) });
+        Ok(call.submit(Intent::UpdateBucket { bucket: call.input.0.id, change }, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
+        Ok(call.envelope.empty(200, HeaderBlock::new()))
+    }
+}

@@ -1,0 +1,129 @@
+//! The operations that read or change the tags, the retention or the legal hold of a version. They differ in the
+//! document.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::attributes::{shown_retention, stored_retention, stored_tags};
+use crate::body_plan::BodyPlan;
+use crate::intake::{DeclaredBody, Digests};
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
+use crate::response::{HeaderBlock, Response};
+use crate::versions::{VersionAddress, version_name};
+use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion};
+use orcas_record::Attributes;
+use orcas_s3::object_lock::{self, bypasses_governance};
+use orcas_s3::support::{OF_A_LOCK, Understood};
+use orcas_s3::{ErrorCode, Operation as Name, S3Error, tags};
+
+/// GetObjectTagging, GetObjectRetention and GetObjectLegalHold.
+pub struct ReadAttribute(VersionAddress);
+
+impl Operation for ReadAttribute {
+    const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        VersionAddress::parse(reading).map(Self)
+    }
+
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, Call::read_attribute))
+    }
+}
+
+impl Call<ReadAttribute> {
+    fn read_attribute(&self) -> Result<Response, Problem> {
+        let address = &self.input.0;
+        let of_lock = self.operation() != Name::GetObjectTagging;
+        if of_lock && address.bucket.object_lock.is_none() {
+            let message = "Bucket is missing Object Lock Configuration";
+            return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+        }
+        address.find(&self.lane, &self.envelope, |found| {
+            let version = &found.object.version;
+            let document = document(self.operation(), &version.attributes)?;
+            let mut headers = HeaderBlock::new();
+            if let Some(shown) = address.shown(version) {
+                headers.set_version_id(&shown);
+            }
+            Ok(self.envelope.document(200, headers, document))
+        })
+    }
+}
+
+fn document(operation: Name, attributes: &Attributes) -> Result<Vec<u8>, S3Error> {
+    let document = match operation {
+        Name::GetObjectTagging => {
+            let tags = attributes.tags.iter().map(|(key, value)| (&key[..], &value[..]));
+            Some(tags::write_document(tags))
+        }
+        Name::GetObjectRetention => {
+            attributes.retention.map(|retention| object_lock::write_retention(&shown_retention(retention)))
+        }
+        Name::GetObjectLegalHold => attributes.legal_hold.map(object_lock::write_legal_hold),
+        other => return Err(other.not_implemented()),
+    };
+    document.ok_or_else(|| ErrorCode::NoSuchObjectLockConfiguration.into())
+}
+
+/// PutObjectTagging, DeleteObjectTagging, PutObjectRetention and PutObjectLegalHold.
+pub struct ChangeAttribute {
+    address: VersionAddress,
+    /// `x-amz-bypass-governance-retention`
+    bypass: bool,
+}
+
+impl Operation for ChangeAttribute {
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        Ok(Self { address: VersionAddress::parse(reading)?, bypass: bypasses_governance(reading.headers())? })
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        if reading.operation == Name::DeleteObjectTagging {
+            return Ok(BodyPlan::None);
+        }
+        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
+    }
+
+    /// DeleteObjectTagging, the one without a body.
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.change(AttributeChange::Tags(Vec::new()), slot))
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        let change = match call.operation() {
+            Name::PutObjectTagging => AttributeChange::Tags(stored_tags(tags::read_document(&content)?)),
+            Name::PutObjectRetention => {
+                let retention = object_lock::read_retention(&content)?.map(stored_retention);
+                AttributeChange::Retention { retention, bypass: call.input.bypass }
+            }
+            Name::PutObjectLegalHold => AttributeChange::LegalHold(object_lock::read_legal_hold(&content)?),
+            other => return Err(other.not_implemented().into()),
+        };
+        Ok(call.change(change, slot))
+    }
+
+    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
+        let Outcome::Updated(version) = outcome else { return Err(wrong_outcome()) };
+        let mut headers = HeaderBlock::new();
+        if let Some(version) = version {
+            headers.set_version_id(&version_name(version));
+        }
+        let status = if call.operation() == Name::DeleteObjectTagging { 204 } else { 200 };
+        Ok(call.envelope.empty(status, headers))
+    }
+}
+
+impl Call<ChangeAttribute> {
+    fn change(self: &Arc<Self>, change: AttributeChange, slot: u32) -> Step {
+        let VersionAddress { bucket, key, .. } = &self.input.address;
+        let version = self.input.address.version_id();
+        let update = UpdateVersion { bucket: bucket.id, key: key.clone(), version, change };
+        self.submit(Intent::UpdateVersion(Box::new(update)), slot)
+    }
+}

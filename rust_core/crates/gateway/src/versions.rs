@@ -1,0 +1,110 @@
+//! Versions that requests name: their ids in the two forms, and the answers when there is no such version.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::lane::Lane;
+use super::pages::time;
+use super::problem::Problem;
+use super::reading::Reading;
+use super::response::{Envelope, HeaderBlock, Response};
+use orcas_engine::Found;
+use orcas_record::{Bucket, Version, VersionId, Versioning};
+use orcas_s3::versions::VersionName;
+use orcas_s3::{ErrorCode, S3Error};
+
+/// For the engine.
+pub fn version_id(name: VersionName) -> VersionId {
+    match name {
+        VersionName::Null => VersionId::Null,
+        VersionName::Given(id) => VersionId::Named(id),
+    }
+}
+
+/// For clients.
+pub fn version_name(id: VersionId) -> VersionName {
+    match id {
+        VersionId::Null => VersionName::Null,
+        VersionId::Named(id) => VersionName::Given(id),
+    }
+}
+
+/// Whether answers about objects of this bucket name versions.
+pub fn shows_versions(bucket: &Bucket) -> bool {
+    bucket.versioning != Versioning::Unversioned
+}
+
+/// An object of a request, or one version of it.
+pub struct VersionAddress {
+    pub bucket: Arc<Bucket>,
+    pub key: Bytes,
+    /// `versionId`; the current version if `None`.
+    pub version: Option<VersionName>,
+}
+
+impl VersionAddress {
+    pub fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
+        Ok(Self { bucket, key, version: VersionName::in_query(&reading.query)? })
+    }
+
+    /// For the engine.
+    pub fn version_id(&self) -> Option<VersionId> {
+        self.version.map(version_id)
+    }
+
+    /// The name of `version` as answers show it, where they do.
+    pub fn shown(&self, version: &Version) -> Option<VersionName> {
+        (self.version.is_some() || shows_versions(&self.bucket)).then(|| version_name(version.version_id))
+    }
+
+    /// Looks the version up, which may block, and answers with it, or says that there is none.
+    pub fn find(
+        &self,
+        lane: &Lane,
+        envelope: &Envelope,
+        answer: impl FnOnce(Found) -> Result<Response, Problem>,
+    ) -> Result<Response, Problem> {
+        let found = match self.version {
+            None => lane.engine.object(self.bucket.id, &self.key)?,
+            Some(name) => lane.engine.version(self.bucket.id, &self.key, version_id(name))?,
+        };
+        match found {
+            Some(found) if found.object.version.delete_marker => Ok(self.is_marker(&found.object.version, envelope)),
+            Some(found) => answer(found),
+            None => self.missing(lane, envelope),
+        }
+    }
+
+    /// The answer when there is no version. Behind a delete marker, its headers say so.
+    pub fn missing(&self, lane: &Lane, envelope: &Envelope) -> Result<Response, Problem> {
+        let mut headers = HeaderBlock::new();
+        let error = match &self.version {
+            Some(name) => S3Error::new(ErrorCode::NoSuchVersion)
+                .field("Key", self.key.to_vec())
+                .field("VersionId", name.to_string()),
+            None => {
+                if shows_versions(&self.bucket)
+                    && let Some(marker) = lane.engine.newest_marker(self.bucket.id, &self.key)?
+                {
+                    headers.set_delete_marker();
+                    headers.set_version_id(&version_name(marker.object.version.version_id));
+                }
+                S3Error::new(ErrorCode::NoSuchKey).field("Key", self.key.to_vec())
+            }
+        };
+        Ok(envelope.problem_with(error.into(), headers))
+    }
+
+    /// A delete marker can only be deleted.
+    fn is_marker(&self, marker: &Version, envelope: &Envelope) -> Response {
+        let mut headers = HeaderBlock::new();
+        headers.set_delete_marker();
+        headers.set_version_id(&version_name(marker.version_id));
+        headers.set_last_modified(time(marker.modified_ms));
+        headers.push("allow", b"DELETE");
+        let error = S3Error::new(ErrorCode::MethodNotAllowed).field("ResourceType", "DeleteMarker");
+        envelope.problem_with(error.into(), headers)
+    }
+}

@@ -1,0 +1,115 @@
+//! Reads of all versions, the current ones in `heads` and all others in `history`. Of each key, the newest comes first.
+
+use rusqlite::{Connection, Row};
+
+use super::columns::{stored_int, stored_version};
+use super::error::Result;
+use super::heads::{HeadRow, head_row};
+use super::records::Stored;
+use orcas_record::{BucketId, Sequence, VersionId};
+
+/// What a listing shows of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionRow<'a> {
+    pub head: HeadRow<'a>,
+    pub version_id: VersionId,
+    pub delete_marker: bool,
+}
+
+/// Where a scan of versions begins.
+#[derive(Clone, Copy, Debug)]
+pub enum VersionFrom<'a> {
+    /// The newest version of this key or of a later one.
+    Key(&'a [u8]),
+    /// The newest version of a later key.
+    AfterKey(&'a [u8]),
+}
+
+macro_rules! columns {
+    () => {
+        "SELECT key, sequence, modified_ms, size, etag, checksum, version_id, "
+    };
+}
+
+/// SQLite merges both tables, whose primary keys have this order, and reads only what is fetched.
+macro_rules! both {
+    ($condition:literal, $order:literal) => {
+        concat!(
+            columns!(),
+            "0 AS delete_marker FROM heads WHERE bucket = ?1 AND ",
+            $condition,
+            " UNION ALL ",
+            columns!(),
+            "delete_marker FROM history WHERE bucket = ?1 AND ",
+            $condition,
+            $order
+        )
+    };
+}
+
+pub(super) const FROM: &str = both!("key >= ?2", " ORDER BY key, sequence DESC LIMIT ?3");
+const AFTER: &str = both!("key > ?2", " ORDER BY key, sequence DESC LIMIT ?3");
+pub(super) const OF_KEY: &str = both!("key = ?2 AND sequence < ?4", " ORDER BY key, sequence DESC LIMIT ?3");
+const EVERY: &str = both!("key >= ?2", "");
+const RECORD: &str = "SELECT sequence, kind, record, update_record FROM versions WHERE sequence = ?1";
+
+fn version_row<'r>(row: &'r Row<'_>) -> Result<VersionRow<'r>> {
+    let id: Option<[u8; 16]> = row.get(6)?;
+    let version_id = id.map_or(VersionId::Null, VersionId::Named);
+    Ok(VersionRow { head: head_row(row)?, version_id, delete_marker: row.get(7)? })
+}
+
+fn visit_all(mut rows: rusqlite::Rows<'_>, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
+    while let Some(row) = rows.next()? {
+        if !visit(version_row(row)?) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn limited(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Versions of a bucket by key.
+pub(super) fn scan(
+    conn: &Connection,
+    bucket: BucketId,
+    from: VersionFrom<'_>,
+    limit: usize,
+    visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+) -> Result<()> {
+    let (sql, key) = match from {
+        VersionFrom::Key(key) => (FROM, key),
+        VersionFrom::AfterKey(key) => (AFTER, key),
+    };
+    let mut statement = conn.prepare_cached(sql)?;
+    visit_all(statement.query((stored_int(bucket.0)?, key, limited(limit)))?, visit)
+}
+
+/// Versions of a key with sequences below `below`.
+pub(super) fn of_key(
+    conn: &Connection,
+    (bucket, key): (BucketId, &[u8]),
+    below: Sequence,
+    limit: usize,
+    visit: &mut dyn FnMut(VersionRow<'_>) -> bool,
+) -> Result<()> {
+    let below = i64::try_from(below).unwrap_or(i64::MAX);
+    let mut statement = conn.prepare_cached(OF_KEY)?;
+    visit_all(statement.query((stored_int(bucket.0)?, key, limited(limit), below))?, visit)
+}
+
+/// Every version of a bucket, in no particular order: the current ones come first.
+pub(super) fn every(conn: &Connection, bucket: BucketId, visit: &mut dyn FnMut(VersionRow<'_>) -> bool) -> Result<()> {
+    let mut statement = conn.prepare_cached(EVERY)?;
+    visit_all(statement.query((stored_int(bucket.0)?, &b""[..]))?, visit)
+}
+
+/// The version that the record `sequence` added.
+pub(super) fn record(conn: &Connection, sequence: Sequence) -> Result<Option<Stored>> {
+    let mut statement = conn.prepare_cached(RECORD)?;
+    let mut rows = statement.query([stored_int(sequence)?])?;
+    rows.next()?.map(stored_version).transpose()
+}

@@ -74,6 +74,7 @@ impl Fixture {
             owner: Bytes::copy_from_slice(owner.as_bytes()),
             location: Bytes::new(),
             settings: BucketSettings::default(),
+            object_lock: false,
         };
         match self.lane.engine.execute(create) {
             Ok(Outcome::Bucket(bucket)) => bucket,

@@ -270,7 +270,7 @@ impl Client {
         let create = Intent::CreateUpload {
             bucket,
             key,
-            headers: ObjectHeaders::default(),
+            headers: Box::default(),
             attributes: Default::default(),
             checksum: None,
         };

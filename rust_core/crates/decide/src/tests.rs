@@ -116,7 +116,7 @@ fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) ->
         bucket: BUCKET,
         key: to.into(),
         precondition: Precondition::default(),
-        headers: headers.map_or_else(CopyHeaders::default, CopyHeaders::Replace),
+        headers: headers.map_or_else(CopyHeaders::default, |headers| CopyHeaders::Replace(Box::new(headers))),
         attributes: Default::default(),
         checksum: None,
     }))
@@ -170,7 +170,7 @@ impl Multipart {
         let mut state = State::with_bucket();
         let headers = ObjectHeaders::default();
         let create =
-            Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, attributes: Default::default(), checksum };
+            Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers: Box::new(headers), attributes: Default::default(), checksum };
         let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
         Self { state, upload, named: Vec::new() }
     }

@@ -394,7 +394,7 @@ impl Builder {
             bucket: to.id,
             key: key.into(),
             precondition: Precondition::default(),
-            headers: None,
+            headers: Default::default(),
             attributes: Default::default(),
             checksum: None,
         })));

@@ -72,6 +72,26 @@ def test_sole_users_of_what_is_not_ours() -> None:
     assert users == {"pyo3": ["rust_core"], "rusqlite": ["index"]}
 
 
+def test_content_passes_one_module() -> None:
+    calls = r"\.(?:(?:try_)?read_content|read_whole)\(|packs\s*\.(?:reserve|read|try_read)\(|ChunkWriter\b"
+    engine = ROOT / "rust_core" / "crates" / "engine" / "src"
+    found = {
+        path.name
+        for path in engine.rglob("*.rs")
+        if "tests" not in path.parts and re.search(calls, path.read_text(encoding="utf-8"))
+    }
+    assert found == {"content.rs"}
+
+
+def test_only_those_who_place_bytes_read_locations() -> None:
+    users = set()
+    for path in RUST:
+        code = path.read_text(encoding="utf-8").split("#[cfg(test)]\nmod tests {")[0]
+        if not ("tests" in path.parts or path.stem.endswith("tests")) and re.search(r"\bplacement\b|\bcodec\b", code):
+            users.add(path.relative_to(ROOT / "rust_core").parts[1])
+    assert users == {"record", "log", "chunks", "index"}
+
+
 @pytest.mark.parametrize("crate", CRATES, ids=relative)
 def test_crates_have_the_lints_of_the_workspace(crate: Path) -> None:
     assert manifest(crate)["lints"] == {"workspace": True}

@@ -8,13 +8,13 @@ __all__ = [
     "FLOW_STOP",
     "FLOW_WAIT",
     "OPERATIONS",
+    "BackupPin",
     "BodySink",
     "CheckProgress",
     "Core",
     "Download",
     "ErrorNote",
     "Health",
-    "Hold",
     "Load",
     "Request",
     "Response",
@@ -284,7 +284,7 @@ class Group(TypedDict):
 
 @type_check_only
 class Loss(TypedDict):
-    """A version or a part of an upload that cannot be read whole any more; bytes of all of it."""
+    """A version or part that cannot be read whole any more, or an upload without its record; bytes of all of it."""
 
     bucket: str
     key: bytes
@@ -629,6 +629,14 @@ class Core:
             ValueError: an option has no such value.
         """
 
+    def replace_identities(self, credentials: list[tuple[str, str, str]], root: str) -> None:
+        """Verify and decide requests that arrive from now on with other keys. Those under way are not affected.
+
+        Args:
+            credentials: as of `open`; what they do not list is valid no longer.
+            root: as of `open`.
+        """
+
     def close(self) -> None:
         """Finish what was submitted, flush, and give the lock back. Blocks. Calling it again has no effect.
 
@@ -725,7 +733,7 @@ class Core:
     def scrub_progress(self) -> ScrubState:
         """How the scrub in the background is doing."""
 
-    def hold(self) -> Hold:
+    def pin_for_backup(self) -> BackupPin:
         """Make everything acknowledged durable and keep the files of this moment. Blocks.
 
         Raises:
@@ -733,7 +741,7 @@ class Core:
         """
 
 @final
-class Hold:
+class BackupPin:
     """A moment of the store. Its files stay as they are until it is released or forgotten."""
 
     @property
@@ -749,7 +757,7 @@ class Hold:
         """Name, relative to the data directory, and bytes that count, of each file."""
 
     def release(self) -> None:
-        """Let go. Without effect when called again."""
+        """Release the files. Without effect when called again."""
 
 @final
 class Health:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 from orcas._core import (
     OPERATIONS,
+    BackupPin,
     CheckProgress,
     Core,
     Download,
     ErrorNote,
-    Hold,
     Load,
     Request,
     Response,
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OPERATIONS",
+    "BackupPin",
     "CheckOptions",
     "CheckProgress",
     "Core",
     "Download",
     "ErrorNote",
-    "Hold",
     "Load",
     "Request",
     "Response",
@@ -55,6 +55,7 @@ __all__ = [
     "names_bucket",
     "open_core",
     "repair_closed",
+    "replace_identities",
     "salvage_core",
     "sign",
 ]
@@ -95,8 +96,7 @@ def open_core(settings: Settings, snapshot: Snapshot) -> Core:
     try:
         return Core.open(
             _options(settings),
-            [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials],
-            snapshot.root_owner,
+            *_identities(snapshot),
         )
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be opened: {error}.") from None
@@ -109,11 +109,19 @@ def salvage_core(settings: Settings, snapshot: Snapshot) -> tuple[Core, SalvageR
     Raises:
         UnavailableError: the store is locked, or nothing of it is left.
     """
-    keys = [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials]
     try:
-        return Core.salvage(_options(settings), keys, snapshot.root_owner)
+        return Core.salvage(_options(settings), *_identities(snapshot))
     except StoreError as error:
         raise UnavailableError(f"The store in {settings.data} cannot be salvaged: {error}.") from None
+
+
+def replace_identities(core: Core, snapshot: Snapshot) -> None:
+    """Verify requests that arrive from now on with `snapshot`, and with nothing of an earlier one."""
+    core.replace_identities(*_identities(snapshot))
+
+
+def _identities(snapshot: Snapshot) -> tuple[list[tuple[str, str, str]], str]:
+    return [(key.access_key, key.secret_key, key.owner) for key in snapshot.credentials], snapshot.root_owner
 
 
 def _options(settings: Settings) -> Options:

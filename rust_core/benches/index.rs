@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use orcas_checksum::Etag;
-use orcas_index::{Applied, BlobLocation, Index, IndexOptions, Reader, Writer};
+use orcas_index::{Applied, Index, IndexOptions, Reader, Writer};
+use orcas_record::placement::codec;
 use orcas_record::{
-    Attributes, Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record, Version, VersionId,
-    Versioning, encode,
+    Attributes, BlobLocation, Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record, Version,
+    VersionId, Versioning, encode,
 };
 
 const OBJECTS: u64 = 1_000_000;
@@ -131,7 +132,7 @@ impl<'i> Load<'i> {
         let mut applied = Vec::with_capacity(records.len());
         for ((kind, record), payload) in records.iter().zip(&payloads) {
             self.sequence += 1;
-            let at = BlobLocation::Log { file: 1, offset: self.sequence * 1400, length: 1024 };
+            let at = BlobLocation::Log { at: codec::in_log(1, self.sequence * 1400), length: 1024 };
             let location = (*kind == CONTENT_KIND).then_some(at);
             applied.push(Applied { sequence: self.sequence, kind: *kind, record, payload, location });
         }

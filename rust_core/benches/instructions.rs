@@ -33,9 +33,9 @@ use orcas_s3::query::ListObjectsV2Query;
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::{Understood, check_supported};
 use orcas_s3::xml::lists::{ObjectEntry, ObjectList, Owner};
-use orcas_sigv4::{Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
+use orcas_sigv4::{Credential, Requirements, SKEW_MAX_MS, SigningKeys, authenticate, sha256_hex};
 
-use lane::{HOST, Server, Signed, credential};
+use lane::{HOST, SECRET, Server, Signed};
 use objects::{CONTENT_TYPE, OBJECTS, Object, Objects, object, small};
 use support::scatter;
 
@@ -136,7 +136,7 @@ fn requests(data: &Path) {
     let server = Server::open(data, true);
     let get = object_and_get(&server);
     get.head(|head| {
-        let (keys, known) = (SigningKeys::new(), credential());
+        let (keys, known) = (SigningKeys::new(), Credential { secret: SECRET.into(), generation: 0 });
         let requirements =
             Requirements { region: None, now_unix_ms: now_ms(), skew_max_ms: SKEW_MAX_MS, version_two: None };
         count("verify-signature-of-get", REQUESTS, |_| {

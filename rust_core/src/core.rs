@@ -1,6 +1,5 @@
 //! The process-wide object behind every request: the open engine and the request lane.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -13,13 +12,12 @@ use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
 use super::options::{Options, environment};
 use super::request::Request;
-use super::tools::{Hold, Pools, ReclaimState, ReclaimStats, Stats, judge};
+use super::tools::{BackupPin, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{AccessKey, Event, Identities, Lane};
+use orcas_gateway::{Event, Identities, Lane};
 use orcas_http::{Headers, RequestHead};
-use orcas_sigv4::Credential;
 
 /// Bodies above this many bytes are processed without the GIL.
 const TAKE_ATTACHED_MAX: usize = 1024;
@@ -45,15 +43,6 @@ pub struct Health {
     pools: Pools,
 }
 
-/// The signing keys in force: (access key, secret, owner id) each.
-fn identities(credentials: Vec<(String, String, String)>, root: String) -> Identities {
-    let key = |(access_key, secret, owner): (String, String, String)| {
-        let credential = Credential { secret: secret.into_bytes().into(), generation: 0 };
-        (access_key, AccessKey { credential, owner })
-    };
-    Identities { keys: credentials.into_iter().map(key).collect::<HashMap<_, _>>(), root }
-}
-
 #[pymethods]
 impl Core {
     /// Opens or creates the store and starts its threads. Blocks while the log is replayed.
@@ -69,7 +58,7 @@ impl Core {
         let lane_options = options.lane(engine_options.ref_level, false);
         let opened = py.detach(|| {
             let engine = Engine::open(engine_options, environment())?;
-            let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
+            let lane = Lane::new(engine.handle(), lane_options, Identities::new(credentials, root))?;
             Ok((engine, lane))
         });
         let (engine, lane) =
@@ -93,12 +82,17 @@ impl Core {
         let opened = py.detach(|| {
             let owner = bytes::Bytes::copy_from_slice(root.as_bytes());
             let (engine, report) = salvage_store(engine_options, environment(), &owner)?;
-            let lane = Lane::new(engine.handle(), lane_options, identities(credentials, root))?;
+            let lane = Lane::new(engine.handle(), lane_options, Identities::new(credentials, root))?;
             Ok((engine, lane, report))
         });
         let (engine, lane, report) = opened.map_err(store_error)?;
         let replayed = engine.replayed();
         Ok((Self { lane, engine: Mutex::new(Some(engine)), replayed }, report.into()))
+    }
+
+    /// Who may sign from now on: access key, secret and identity of each, and the identity that may do everything.
+    fn replace_identities(&self, credentials: Vec<(String, String, String)>, root: String) {
+        self.lane.replace_identities(Identities::new(credentials, root));
     }
 
     /// Finishes submitted work, flushes and releases the lock. Blocks. Without effect when called again.
@@ -280,8 +274,8 @@ impl Core {
     }
 
     /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.
-    fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
-        py.detach(|| Hold::take(&self.lane.engine)).map_err(store_error)
+    fn pin_for_backup(&self, py: Python<'_>) -> PyResult<BackupPin> {
+        py.detach(|| BackupPin::take(&self.lane.engine)).map_err(store_error)
     }
 }
 

@@ -35,7 +35,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;
     module.add_class::<answer::Download>()?;
-    module.add_class::<tools::Hold>()?;
+    module.add_class::<tools::BackupPin>()?;
     module.add_class::<checks::CheckProgress>()?;
     module.add_class::<load::Load>()?;
     module.add_function(wrap_pyfunction!(checks::check_store, module)?)?;

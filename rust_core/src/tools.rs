@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use orcas_engine::{self as engine, BackupPin, Handle, ReclaimProgress, Reclaimed, Usage};
+use orcas_engine::{self as engine, Handle, ReclaimProgress, Reclaimed, Usage};
 use orcas_gateway::Lane;
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::replays::NotAdmitted;
@@ -184,9 +184,9 @@ impl From<ReclaimProgress> for ReclaimState {
 
 /// Keeps the files of one moment in place until it is released or dropped.
 #[pyclass(frozen, module = "orcas._core")]
-pub struct Hold {
+pub struct BackupPin {
     /// None once released.
-    pin: Mutex<Option<BackupPin>>,
+    pin: Mutex<Option<engine::BackupPin>>,
     #[pyo3(get)]
     store: String,
     #[pyo3(get)]
@@ -195,7 +195,7 @@ pub struct Hold {
     files: Vec<(String, u64)>,
 }
 
-impl Hold {
+impl BackupPin {
     pub fn take(engine: &Handle) -> orcas_base::error::Result<Self> {
         let pin = engine.pin_for_backup()?;
         let files = pin.files.iter().map(|file| (file.name.clone(), file.length)).collect();
@@ -204,10 +204,11 @@ impl Hold {
 }
 
 #[pymethods]
-impl Hold {
+impl BackupPin {
     /// Releases the files. Without effect when called again.
     fn release(&self) {
-        drop(self.pin.lock().take());
+        let pin = self.pin.lock().take();
+        drop(pin);
     }
 }
 
@@ -223,8 +224,8 @@ pub enum Verdict {
 /// because it can be passed on, nor is an unsigned body.
 pub fn judge(lane: &Arc<Lane>, head: &RequestHead<'_>) -> Verdict {
     let denied = |message: &str| Verdict::Refused(403, "AccessDenied", message.to_owned());
-    match lane.authenticate(head) {
-        Ok((authenticated, _)) => match (authenticated.how, authenticated.payload, authenticated.stamp) {
+    match lane.authenticate_root(head) {
+        Ok(authenticated) => match (authenticated.how, authenticated.payload, authenticated.stamp) {
             (Authentication::Header, PayloadMode::Hash(hash), Some(stamp)) => {
                 // Reading again changes nothing.
                 if matches!(head.method, b"GET" | b"HEAD") {

@@ -73,11 +73,12 @@ class App:
         pieces: int = 1,
         headers: dict[str, str] | None = None,
         trailing: bool = False,
+        keys: Identity = KEYS,
     ) -> Exchange:
         """A signed exchange whose body arrives in `pieces`. `trailing`: the body is unsigned, with a trailer."""
         payload = UNSIGNED_TRAILER if trailing else None
         signed = signed_headers(
-            KEYS, method, f"http://{HOST}{target}", {"host": HOST, **(headers or {})}, body, payload
+            keys, method, f"http://{HOST}{target}", {"host": HOST, **(headers or {})}, body, payload
         )
         listed = [(b"content-length", b"%d" % len(body))]
         listed += [(name.lower().encode(), value.encode()) for name, value in signed.items()]

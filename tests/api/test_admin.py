@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pytest
 from tests.fixtures.signing import UNSIGNED, Identity, presigned_url, signed_headers
 
-from orcas.admin.holds import HOLDS_MAX
+from orcas.admin.pins import PINS_MAX
 from orcas.admin.tools import MOUNT
 from orcas.app import Orcas
 from orcas.config import resolve
@@ -97,7 +97,8 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 ROUTES = [
     ("GET", "stats"), ("GET", "scrub"), ("POST", "gc"), ("POST", "compact"), ("POST", "check"), ("GET", "jobs/x"),
-    ("DELETE", "jobs/x"), ("POST", "holds"), ("PUT", "holds/x"), ("DELETE", "holds/x"), ("GET", "nothing"), ("GET", ""),
+    ("DELETE", "jobs/x"), ("POST", "backup-pins"), ("PUT", "backup-pins/x"), ("DELETE", "backup-pins/x"), ("GET", "nothing"),
+    ("GET", ""),
 ]  # fmt: skip
 
 
@@ -189,22 +190,22 @@ async def test_orders_that_are_none_are_refused(client: Client, order: Any) -> N
 
 
 async def test_holds_are_taken_renewed_let_go_and_bounded(client: Client) -> None:
-    taken = [await client.ask("POST", "holds") for _ in range(HOLDS_MAX)]
+    taken = [await client.ask("POST", "backup-pins") for _ in range(PINS_MAX)]
     assert {status for status, _ in taken} == {201}
     names = [file["name"] for file in taken[0][1]["files"]]
     assert {"store.keys", "store.keys.copy"} < set(names)
     assert any(name.startswith("log/") for name in names)
-    assert (await client.ask("POST", "holds"))[0] == 503
-    held = taken[0][1]["id"]
-    assert (await client.ask("PUT", f"holds/{held}"))[0] == 200
-    assert (await client.ask("DELETE", f"holds/{held}"))[0] == 200
-    assert (await client.ask("PUT", f"holds/{held}"))[0] == 404
-    assert (await client.ask("POST", "holds"))[0] == 201
+    assert (await client.ask("POST", "backup-pins"))[0] == 503
+    pin = taken[0][1]["id"]
+    assert (await client.ask("PUT", f"backup-pins/{pin}"))[0] == 200
+    assert (await client.ask("DELETE", f"backup-pins/{pin}"))[0] == 200
+    assert (await client.ask("PUT", f"backup-pins/{pin}"))[0] == 404
+    assert (await client.ask("POST", "backup-pins"))[0] == 201
 
 
 async def test_a_captured_order_does_not_take_effect_again(client: Client) -> None:
-    captured = client.signed("POST", "holds")
-    status, held = await client.send(*captured)
+    captured = client.signed("POST", "backup-pins")
+    status, pin = await client.send(*captured)
     assert status == 201
     for _ in range(2):
         status, answer = await client.send(*captured)
@@ -214,9 +215,9 @@ async def test_a_captured_order_does_not_take_effect_again(client: Client) -> No
     spaced = {name: value.replace(", ", ",   ") for name, value in headers.items()}
     assert (await client.send(method, target, spaced, body))[0] == 409
     assert (await client.send(method, target, headers, b"{}"))[0] == 409
-    renewal = client.signed("PUT", f"holds/{held['id']}")
+    renewal = client.signed("PUT", f"backup-pins/{pin['id']}")
     assert [(await client.send(*renewal))[0] for _ in range(2)] == [200, 409]
-    release = client.signed("DELETE", f"holds/{held['id']}")
+    release = client.signed("DELETE", f"backup-pins/{pin['id']}")
     assert [(await client.send(*release))[0] for _ in range(2)] == [200, 409]
     # Looking changes nothing, and pollers sign the same request within a second.
     look = client.signed("GET", "stats")

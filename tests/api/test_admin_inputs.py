@@ -35,7 +35,7 @@ BODIES = st.one_of(
 )
 # A line end leads to no route of the API, but to the answer for unknown paths outside of it.
 SEGMENTS = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=12)
-PLACES = st.sampled_from([("GET", "jobs"), ("DELETE", "jobs"), ("PUT", "holds"), ("DELETE", "holds")])
+PLACES = st.sampled_from([("GET", "jobs"), ("DELETE", "jobs"), ("PUT", "backup-pins"), ("DELETE", "backup-pins")])
 
 
 class Site:
@@ -119,6 +119,6 @@ def test_names_that_nobody_was_given_are_not_found(site: Site) -> None:
     def asked(where: tuple[str, str], name: str) -> None:
         method, kind = where
         status, answer = site.ask(method, f"{kind}/{quote(name, safe='')}")
-        assert (status, refusal(answer)) in {(404, "NoSuchJob"), (404, "NoSuchHold"), (404, "NotFound")}
+        assert (status, refusal(answer)) in {(404, "NoSuchJob"), (404, "NoSuchBackupPin"), (404, "NotFound")}
 
     asked()

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import botocore.session
 import pytest
+from tests.fixtures.checksums import ALGORITHMS
 from tests.fixtures.operations import EXTENSIONS, IMPLEMENTED, Call, Scene, make_scene, send
 from tests.fixtures.wire import Answer, Wire
 
@@ -24,8 +25,8 @@ _CONDITIONS: Final = {
 }
 # Headers that Orcas implements, each with a value that its operations must not accept.
 IMPLEMENTED_HEADERS: Final = {
-    **{f"x-amz-checksum-{name}": "x" for name in ("algorithm", "type")},
-    **{f"x-amz-checksum-{name}": "x" for name in ("crc32", "crc32c", "crc64nvme", "sha1", "sha256")},
+    **{f"x-amz-checksum-{name}": "x" for name in ("algorithm", "mode", "type")},
+    **{f"x-amz-checksum-{name.lower()}": "x" for name in ALGORITHMS},
     **{f"x-amz-copy-source-{name}": value for name, value in _CONDITIONS.items()},
     **{f"x-amz-rename-source-{name}": value for name, value in _CONDITIONS.items()},
     "x-amz-copy-source": "x",
@@ -51,7 +52,6 @@ IMPLEMENTED_HEADERS: Final = {
 }
 # Headers whose every value is accepted.
 FREE: Final = {
-    "x-amz-checksum-mode",
     "x-amz-client-token",
     "x-amz-meta-",
     "x-amz-optional-object-attributes",

@@ -1,11 +1,11 @@
-"""The five checksums: in a header, in a trailer, wrong, given back, over parts."""
+"""The ten checksums: in a header, in a trailer, wrong, given back, over parts."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from tests.fixtures.checksums import ALGORITHMS, checksum, composite, content_md5
+from tests.fixtures.checksums import ALGORITHMS, COMPOSITE, FULL_OBJECT, checksum, composite, content_md5
 from tests.fixtures.signing import (
     STREAMING,
     STREAMING_TRAILER,
@@ -21,8 +21,6 @@ from tests.fixtures.wire import Answer, Wire
 pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
 
 SIZES = [0, 100, 300, 70_000]
-FULL_OBJECT = ["CRC32", "CRC32C", "CRC64NVME"]
-COMPOSITE = ["CRC32", "CRC32C", "SHA1", "SHA256"]
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -56,16 +54,35 @@ def test_what_is_no_checksum(s3: Any, bucket: str, algorithm: str) -> None:
 
 
 def test_two_checksums_are_refused(wire: Wire, bucket: str) -> None:
-    headers = {"x-amz-checksum-crc32": checksum("CRC32", b"x"), "x-amz-checksum-sha256": checksum("SHA256", b"x")}
+    headers = {"x-amz-checksum-crc32": checksum("CRC32", b"x"), "x-amz-checksum-xxhash3": checksum("XXHASH3", b"x")}
     answer = wire("PUT", f"/{bucket}/k", headers=headers, body=b"x")
     assert (answer.status, answer.code) == (400, "InvalidRequest")
+    assert answer.error["Message"] == (
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
+    )
+
+
+def test_errors_are_worded_as_those_of_s3(wire: Wire, bucket: str) -> None:
+    for name, value, code, message in [
+        (
+            "sha512",
+            checksum("SHA512", b"y"),
+            "BadDigest",
+            "The SHA512 you specified did not match the calculated checksum.",
+        ),
+        ("xxhash64", "AAAA", "InvalidRequest", "Value for x-amz-checksum-xxhash64 header is invalid."),
+    ]:
+        answer = wire("PUT", f"/{bucket}/k", headers={f"x-amz-checksum-{name}": value}, body=b"x")
+        assert (answer.code, answer.error["Message"]) == (code, message)
+    refused = wire("GET", f"/{bucket}/k", headers={"x-amz-checksum-mode": "SOMETIMES"})
+    assert refused.error["Message"] == "Value for x-amz-checksum-mode header is invalid."
 
 
 def test_boto3_computes_and_verifies(s3: Any, bucket: str) -> None:
     data = content(70_000)
     default = s3.put_object(Bucket=bucket, Key="k", Body=data)
     assert default["ChecksumCRC32"] == checksum("CRC32", data)
-    for algorithm in ("CRC32", "SHA1", "SHA256"):
+    for algorithm in ("CRC32", "SHA1", "SHA256", "SHA512"):
         put = s3.put_object(Bucket=bucket, Key="k", Body=data, ChecksumAlgorithm=algorithm)
         assert put[f"Checksum{algorithm}"] == checksum(algorithm, data)
         got = s3.get_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")
@@ -175,6 +192,14 @@ def test_composite_of_parts(s3: Any, bucket: str, algorithm: str) -> None:
     assert (head[name], head["ChecksumType"]) == (composite(algorithm, bodies), "COMPOSITE")
     part = s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED", PartNumber=1)
     assert part["PartsCount"] == len(bodies)
+    assert (part[name], part["ChecksumType"]) == (checksum(algorithm, bodies[0]), "COMPOSITE")
+    entry = s3.list_objects_v2(Bucket=bucket)["Contents"][0]
+    assert (entry["ChecksumAlgorithm"], entry["ChecksumType"]) == ([algorithm], "COMPOSITE")
+    attributes = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["Checksum", "ObjectParts"])
+    # As S3, without the number of parts.
+    value = composite(algorithm, bodies).rpartition("-")[0]
+    assert attributes["Checksum"] == {name: value, "ChecksumType": "COMPOSITE"}
+    assert [part[name] for part in attributes["ObjectParts"]["Parts"]] == [checksum(algorithm, body) for body in bodies]
 
 
 @pytest.mark.parametrize("algorithm", FULL_OBJECT)
@@ -185,6 +210,8 @@ def test_full_object_of_parts(s3: Any, bucket: str, algorithm: str) -> None:
     upload = begin(s3, bucket, "k", ChecksumAlgorithm=algorithm, ChecksumType="FULL_OBJECT")
     for number, body in enumerate(bodies, start=1):
         upload.put(number, body, **{name: checksum(algorithm, body)})
+    listed = s3.list_parts(**upload.arguments)
+    assert (listed["ChecksumAlgorithm"], listed["ChecksumType"]) == (algorithm, "FULL_OBJECT")
     wrong = {name: checksum(algorithm, b"other"), "ChecksumType": "FULL_OBJECT"}
     assert refusal(upload.complete, **wrong) == (400, "BadDigest")
     assert keys_of(s3, bucket) == []
@@ -195,7 +222,7 @@ def test_full_object_of_parts(s3: Any, bucket: str, algorithm: str) -> None:
 
 
 def test_full_object_is_for_crcs_only(s3: Any, bucket: str) -> None:
-    for algorithm in ("SHA1", "SHA256"):
+    for algorithm in set(COMPOSITE) - set(FULL_OBJECT):
         wrong = {"ChecksumAlgorithm": algorithm, "ChecksumType": "FULL_OBJECT"}
         assert refusal(s3.create_multipart_upload, Bucket=bucket, Key="k", **wrong) == (400, "InvalidRequest")
     wrong = {"ChecksumAlgorithm": "CRC64NVME", "ChecksumType": "COMPOSITE"}
@@ -205,7 +232,7 @@ def test_full_object_is_for_crcs_only(s3: Any, bucket: str) -> None:
 def test_the_transfer_manager_with_each_algorithm(s3: Any, bucket: str, tmp_path: Any) -> None:
     path, back = tmp_path / "a", tmp_path / "b"
     path.write_bytes(content(9 * MIB))
-    for algorithm in ("CRC32", "SHA1", "SHA256"):
+    for algorithm in ("CRC32", "SHA1", "SHA256", "SHA512"):
         s3.upload_file(str(path), bucket, "k", ExtraArgs={"ChecksumAlgorithm": algorithm})
         s3.download_file(bucket, "k", str(back), ExtraArgs={"ChecksumMode": "ENABLED"})
         assert back.read_bytes() == path.read_bytes()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.fixtures.checksums import checksum, etag
+from tests.fixtures.checksums import checksum, composite, etag
 from tests.fixtures.signing import (
     STREAMING,
     STREAMING_TRAILER,
@@ -67,7 +67,18 @@ def uploaded(s3: Any, bucket: str, **options: Any) -> Upload:
     return upload
 
 
+def full_object(s3: Any, bucket: str) -> Upload:
+    return uploaded(s3, bucket, ChecksumAlgorithm="CRC32", ChecksumType="FULL_OBJECT")
+
+
+def composite_of_one(s3: Any, bucket: str, number: int = 1) -> Upload:
+    upload = begin(s3, bucket, "k", ChecksumAlgorithm="CRC32")
+    upload.put(number, b"end", ChecksumCRC32=checksum("CRC32", b"end"))
+    return upload
+
+
 ONE, TWO = etag(LARGE), etag(b"end")
+END_CRC: Final = f"<ChecksumCRC32>{checksum('CRC32', b'end')}</ChecksumCRC32>"
 BOTH: Final = [(1, ONE), (2, TWO)]
 Row = Callable[[Wire, Any, str], Answer]
 ROWS: Final[dict[str, tuple[int, str, Row]]] = {
@@ -119,10 +130,26 @@ ROWS: Final[dict[str, tuple[int, str, Row]]] = {
         400, "MalformedXML", lambda wire, s3, bucket: complete(wire, uploaded(s3, bucket), [])),
     "the checksum of the object does not match its parts": (
         400, "BadDigest", lambda wire, s3, bucket: complete(
-            wire, uploaded(s3, bucket, ChecksumAlgorithm="CRC32"), BOTH, x_amz_checksum_crc32=WRONG_CRC)),
-    "`x-amz-checksum-type` differs from that of the upload": (
+            wire, full_object(s3, bucket), BOTH, x_amz_checksum_crc32=WRONG_CRC)),
+    "the number of parts behind a composite checksum of the object is wrong": (
         400, "BadDigest", lambda wire, s3, bucket: complete(
-            wire, uploaded(s3, bucket, ChecksumAlgorithm="CRC32"), BOTH, x_amz_checksum_type="FULL_OBJECT")),
+            wire, composite_of_one(s3, bucket), [(1, TWO)], END_CRC,
+            x_amz_checksum_crc32=composite("CRC32", [b"end"]).replace("-1", "-2"))),
+    "a part in the list has a checksum in a different algorithm": (
+        400, "BadDigest", lambda wire, s3, bucket: complete(
+            wire, composite_of_one(s3, bucket), [(1, TWO)],
+            f"<ChecksumMD5>{checksum('MD5', b'end')}</ChecksumMD5>")),
+    "a part in the list has no checksum, and that of the upload is composite": (
+        400, "InvalidRequest", lambda wire, s3, bucket: complete(wire, composite_of_one(s3, bucket), [(1, TWO)])),
+    "a part in the list has two checksums, or one that is not base64 of the right length": (
+        400, "InvalidArgument", lambda wire, s3, bucket: complete(
+            wire, composite_of_one(s3, bucket), [(1, TWO)], END_CRC * 2)),
+    "`x-amz-checksum-type` differs from that of the upload, or the upload has no algorithm": (
+        400, "InvalidRequest", lambda wire, s3, bucket: complete(
+            wire, uploaded(s3, bucket), BOTH, x_amz_checksum_type="FULL_OBJECT")),
+    "part numbers of an upload with a composite checksum are not 1, 2, 3 and so on": (
+        400, "InvalidPartOrder", lambda wire, s3, bucket: complete(
+            wire, composite_of_one(s3, bucket, number=2), [(2, TWO)], END_CRC)),
     "`x-amz-mp-object-size` does not match the object": (
         400, "InvalidRequest", lambda wire, s3, bucket: complete(
             wire, uploaded(s3, bucket), BOTH, x_amz_mp_object_size="1")),
@@ -135,6 +162,13 @@ ROWS: Final[dict[str, tuple[int, str, Row]]] = {
         400, "InvalidRequest", lambda wire, s3, bucket: wire(
             "PUT", f"/{bucket}/k", f"partNumber=1&uploadId={begin(s3, bucket, 'k', ChecksumAlgorithm='SHA256').id}",
             headers={"x-amz-checksum-crc32": checksum("CRC32", b"x")}, body=b"x")),
+    "a part is sent without a checksum, and that of the upload is composite": (
+        400, "InvalidRequest", lambda wire, s3, bucket: wire(
+            "PUT", f"/{bucket}/k", f"partNumber=1&uploadId={begin(s3, bucket, 'k', ChecksumAlgorithm='SHA256').id}",
+            body=b"x")),
+    "`x-amz-checksum-mode` is not `ENABLED`": (
+        400, "InvalidRequest", lambda wire, _, bucket: wire(
+            "GET", f"/{bucket}/k", headers={"x-amz-checksum-mode": "DISABLED"})),
 }  # fmt: skip
 
 

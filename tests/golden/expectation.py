@@ -7,11 +7,12 @@ multipart uploads, whose completion must be answered again; `unanswered`, keys w
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, Final
 
 import pytest
 from botocore.exceptions import ClientError
-from tests.fixtures.checksums import checksum, sha256
+from tests.fixtures.checksums import ALGORITHMS, checksum, sha256
 from tests.fixtures.targets import Target, read
 
 # Shorter objects have one block, which every read verifies.
@@ -20,7 +21,7 @@ SETTINGS: Final = "x-amz-orcas-"
 # What GetObject says of an object beside its length and its age.
 FIELDS: Final = (
     "ETag", "ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl", "ExpiresString",
-    "Metadata", "ChecksumCRC32", "ChecksumCRC32C", "ChecksumCRC64NVME", "ChecksumSHA1", "ChecksumSHA256", "ChecksumType",
+    "Metadata", *(f"Checksum{name}" for name in ALGORITHMS), "ChecksumType",
 )  # fmt: skip
 
 
@@ -59,10 +60,10 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
 
 def versions_of(client: Any, bucket: str) -> list[dict[str, Any]]:
     """Every version and delete marker of a bucket, with what may change of it."""
-    found = []
+    found: list[dict[str, Any]] = []
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, PaginationConfig={"PageSize": 2}):
-        for one in page.get("DeleteMarkers", []):
-            found.append({"key": one["Key"], "id": one["VersionId"], "latest": one["IsLatest"]})
+        markers = page.get("DeleteMarkers", [])
+        found += [{"key": one["Key"], "id": one["VersionId"], "latest": one["IsLatest"]} for one in markers]
         for one in page.get("Versions", []):
             place = {"Bucket": bucket, "Key": one["Key"], "VersionId": one["VersionId"]}
             answer = client.get_object(**place)
@@ -109,10 +110,17 @@ def verify_uploads(client: Any, bucket: str, expected: list[dict[str, Any]]) -> 
 
 def complete(client: Any, upload: dict[str, Any]) -> Any:
     """Completes an upload with the parts that stand in `upload`."""
-    named = [{"PartNumber": part["number"], "ETag": part["etag"]} for part in upload["parts"]]
-    return client.complete_multipart_upload(
-        Bucket=upload["bucket"], Key=upload["key"], UploadId=upload["id"], MultipartUpload={"Parts": named}
-    )
+    place = {"Bucket": upload["bucket"], "Key": upload["key"], "UploadId": upload["id"]}
+    checksums: dict[int, dict[str, str]] = {}
+    # An upload that was completed before has no parts.
+    with contextlib.suppress(client.exceptions.NoSuchUpload):
+        for part in client.list_parts(**place).get("Parts", []):
+            checksums[part["PartNumber"]] = {name: part[name] for name in part if name.startswith("Checksum")}
+    named = [
+        {"PartNumber": part["number"], "ETag": part["etag"], **checksums.get(part["number"], {})}
+        for part in upload["parts"]
+    ]
+    return client.complete_multipart_upload(**place, MultipartUpload={"Parts": named})
 
 
 def change(target: Target, manifest: dict[str, Any]) -> None:

@@ -60,7 +60,9 @@ class Store:
     """A store under construction, and what should be in it."""
 
     target: Target
-    manifest: dict[str, Any] = field(default_factory=lambda: {"buckets": {}, "versions": {}, "completed": [], "unanswered": []})
+    manifest: dict[str, Any] = field(
+        default_factory=lambda: {"buckets": {}, "versions": {}, "completed": [], "unanswered": []}
+    )
 
     @property
     def client(self) -> Any:
@@ -214,7 +216,9 @@ def fill_versions(store: Store) -> None:
     client.put_object(Bucket="versioned", Key="a", Body=content(300, "null"))
     client.put_bucket_versioning(Bucket="versioned", VersioningConfiguration={"Status": "Enabled"})
     versions = [
-        client.put_object(Bucket="versioned", Key="a", Body=content(size, "version"), Tagging="set=with+it")["VersionId"]
+        client.put_object(Bucket="versioned", Key="a", Body=content(size, "version"), Tagging="set=with+it")[
+            "VersionId"
+        ]
         for size in (100, 400, 70_000, 500)
     ]
     client.delete_object(Bucket="versioned", Key="a", VersionId=versions[1])

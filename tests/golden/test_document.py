@@ -45,7 +45,9 @@ def test_the_files_of_the_log_name_each_other(store: tuple[Path, dict[str, Any]]
 def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, Any]]) -> None:
     data, manifest = store
     names: dict[int, str] = {}
-    objects: dict[tuple[int, bytes], dict[str, Any]] = {}
+    # Of each key the newest version comes last.
+    versions: dict[tuple[int, bytes, bytes | None], dict[str, Any]] = {}
+    updates: dict[int, dict[str, Any]] = {}
     for record in records_of(data):
         fields = record.fields
         if record.kind in {1, 14}:
@@ -53,13 +55,21 @@ def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, An
         elif record.kind in {7, 9, 13}:
             if record.kind == 9:
                 # Compaction keeps this record without the version that it moved.
-                objects.pop((fields["from_bucket"], fields["from_key"]), None)
-            version = fields["version"]
-            objects[version["bucket"], version["key"]] = version
+                versions.pop((fields["from_bucket"], fields["from_key"], fields["version"]["version_id"]), None)
+            version = fields["version"] | {"sequence": record.sequence}
+            name = version["bucket"], version["key"], version["version_id"]
+            versions.pop(name, None)
+            versions[name] = version
         elif record.kind == 8:
-            objects.pop((fields["bucket"], fields["key"]), None)
+            versions.pop((fields["bucket"], fields["key"], fields["version_id"]), None)
+        elif record.kind == 22:
+            updates[fields["version"]] = fields["attributes"]
+    check_versions(names, versions, updates, manifest["versions"])
+    objects = {(bucket, key): version for (bucket, key, _), version in versions.items()}
     found = {}
     for (bucket, key), version in objects.items():
+        if version["delete_marker"]:
+            continue
         parts = f"-{version['etag_parts']}" if version["etag_parts"] else ""
         user = {one["name"].decode(): one["value"].decode() for one in version["headers"]["user"]}
         found[names[bucket], key.decode()] = (version["size"], f'"{version["etag_md5"].hex()}{parts}"', user)
@@ -69,6 +79,35 @@ def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, An
         for key, one in held["objects"].items()
     }
     assert {name: said for name, said in found.items() if name[1] not in manifest["unanswered"]} == expected
+
+
+def check_versions(
+    names: dict[int, str],
+    versions: dict[tuple[int, bytes, bytes | None], dict[str, Any]],
+    updates: dict[int, dict[str, Any]],
+    expected: dict[str, list[dict[str, Any]]],
+) -> None:
+    """The versions of the buckets that have versioning are the expected ones, with their present attributes."""
+    found: dict[str, set[tuple[Any, ...]]] = {bucket: set() for bucket in expected}
+    for (bucket, key, version_id), version in versions.items():
+        if names[bucket] in found:
+            attributes = updates.get(version["sequence"], version["attributes"])
+            tags = tuple((tag["key"].decode(), tag["value"].decode()) for tag in attributes.get("tags", []))
+            shown = version_id.hex() if version_id else "null"
+            found[names[bucket]].add((key.decode(), shown, bool(version["delete_marker"]), tags, "until" in attributes))
+    assert found == {
+        bucket: {
+            (
+                one["key"],
+                one["id"],
+                "etag" not in one,
+                tuple((tag["Key"], tag["Value"]) for tag in one.get("tags", [])),
+                "until" in one,
+            )
+            for one in held
+        }
+        for bucket, held in expected.items()
+    }
 
 
 def test_every_chunk_is_where_its_record_says(store: tuple[Path, dict[str, Any]]) -> None:
@@ -108,7 +147,7 @@ def test_the_index_has_the_documented_tables(store: tuple[Path, dict[str, Any]])
     # Behind the columns of `meta` stand the names of its rows.
     documented["meta"] = {"name", "value"}
     assert documented == columns
-    assert versions == (0x4F524349, 3)
+    assert versions == (0x4F524349, 4)
     assert len(position) == 56
     file, offset, sequence = numbers(position, 0, 3)
     logs = {log.number: log for log in logs_of(data)}

@@ -39,9 +39,9 @@ def schema_of(path: Path) -> int:
 @pytest.mark.parametrize(
     ("magic", "version", "message"),
     [
-        (b"ORCASLOG", 1, "was written by format 1; this version reads format 2"),
-        (b"ORCASLOG", 3, "was written by format 3; this version reads format 2"),
-        (b"ORCASCMP", 3, "was written by format 3; this version reads format 2"),
+        (b"ORCASLOG", 2, "was written by format 2; this version reads format 3"),
+        (b"ORCASLOG", 4, "was written by format 4; this version reads format 3"),
+        (b"ORCASCMP", 4, "was written by format 4; this version reads format 3"),
         (b"ORCASPAK", 2, "was written by format 2; this version reads format 1"),
     ],
 )
@@ -60,12 +60,12 @@ def test_a_file_of_another_version_is_named_and_left(magic: bytes, version: int,
 def test_an_index_of_another_schema_is_built_anew(tmp_path: Path) -> None:
     manifest = unpack(CLOSED, tmp_path)
     index = tmp_path / "index.db"
-    assert schema_of(index) == 3
+    assert schema_of(index) == 4
     data = bytearray(index.read_bytes())
-    struct.pack_into(">I", data, SCHEMA_AT, 4)
+    struct.pack_into(">I", data, SCHEMA_AT, 5)
     # The first page stands at offset 0, so its checksum is that of its content.
     data[PAGE_CONTENT : PAGE_CONTENT + 8] = DIGESTS["CRC64NVME"](bytes(data[:PAGE_CONTENT]))
     index.write_bytes(data)
     with running(tmp_path) as target:
         verify(target, manifest)
-    assert schema_of(index) == 3
+    assert schema_of(index) == 4

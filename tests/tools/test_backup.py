@@ -205,7 +205,7 @@ def test_backups_of_two_stores_do_not_mix(backed_up: Path, serve: Serve, tmp_pat
 
 
 def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """The server forgets the hold while files are copied: whatever was read since may not belong together."""
+    """The server forgets the pin while files are copied: whatever was read since may not belong together."""
     from orcas.config import resolve
     from orcas.errors import UnavailableError
     from orcas.tools import backup
@@ -221,12 +221,12 @@ def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Pat
 
             def admin(method: str, path: str, order: Any = None) -> Any:
                 answer = ask(method, path, order)
-                taken.extend([answer["id"]] if (method, path) == ("POST", "holds") else [])
+                taken.extend([answer["id"]] if (method, path) == ("POST", "backup-pins") else [])
                 return answer
 
             def advance(*_: object) -> None:
                 with contextlib.suppress(Exception):
-                    ask("DELETE", f"holds/{taken[0]}")
+                    ask("DELETE", f"backup-pins/{taken[0]}")
 
             monkeypatch.setattr(session, "admin", admin)
             with pytest.raises(UnavailableError, match="aborted"):

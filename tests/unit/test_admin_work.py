@@ -1,4 +1,4 @@
-"""Jobs and holds by themselves: their bounds, their ends, and what is known of them."""
+"""Jobs and backup pins by themselves: their bounds, their ends, and what is known of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from orcas.admin import holds, jobs
-from orcas.admin.holds import HOLDS_MAX, Holds, TooManyHoldsError
+from orcas.admin import jobs, pins
 from orcas.admin.jobs import JOBS_MAX, Job, Jobs, TooManyJobsError, Work
+from orcas.admin.pins import PINS_MAX, BackupPins, TooManyPinsError
 from orcas.edge import StoreError
 
 
@@ -65,7 +65,7 @@ def test_the_end_cancels_what_can_be_cancelled() -> None:
     assert gc.state == "done"
 
 
-class Held:
+class Pinned:
     store = "0" * 32
     sequence = 5
     files = [("log/1.log", 4096)]  # noqa: RUF012 - a stand-in's constant
@@ -78,20 +78,20 @@ class Held:
 
 
 async def test_holds_are_bounded_renewed_and_expire(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holds, "EXPIRY_SECONDS", 3)
-    known = Holds()
-    made = [Held() for _ in range(HOLDS_MAX)]
+    monkeypatch.setattr(pins, "EXPIRY_SECONDS", 3)
+    known = BackupPins()
+    made = [Pinned() for _ in range(PINS_MAX)]
     waiting = list(made)
-    taken = [await known.take(waiting.pop) for _ in range(HOLDS_MAX)]  # type: ignore[arg-type]
+    taken = [await known.take(waiting.pop) for _ in range(PINS_MAX)]  # type: ignore[arg-type]
     assert taken[0]["files"] == [{"name": "log/1.log", "length": 4096}]
-    with pytest.raises(TooManyHoldsError):
-        await known.take(Held)  # type: ignore[arg-type]
+    with pytest.raises(TooManyPinsError):
+        await known.take(Pinned)  # type: ignore[arg-type]
     assert known.release(taken[1]["id"])
     assert not known.release(taken[1]["id"])
     for _ in range(4):
         await asyncio.sleep(1)
         assert known.renew(taken[0]["id"])
     assert not known.renew(taken[2]["id"])
-    assert [held.released for held in reversed(made)] == [0, *[1] * (HOLDS_MAX - 1)]
+    assert [pin.released for pin in reversed(made)] == [0, *[1] * (PINS_MAX - 1)]
     known.close()
     assert made[-1].released == 1

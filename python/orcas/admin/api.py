@@ -17,8 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 
 from orcas.admin.guard import RootOnly
-from orcas.admin.holds import TooManyHoldsError
 from orcas.admin.jobs import Job
+from orcas.admin.pins import TooManyPinsError
 from orcas.admin.tools import Refusal, Tools
 from orcas.edge import StoreError
 from orcas.reports import note_cause
@@ -49,7 +49,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     )  # fmt: skip
     _add_errors(app)
     _add_work(app, tools)
-    _add_holds(app, tools)
+    _add_pins(app, tools)
     return app
 
 
@@ -130,27 +130,27 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
         return job.describe()
 
 
-def _add_holds(app: FastAPI, tools: Callable[[], Tools]) -> None:
+def _add_pins(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def known(done: bool) -> dict[str, Any]:
         if not done:
-            raise Refusal(404, "NoSuchHold", "There is no hold of that id, or none any more.")
+            raise Refusal(404, "NoSuchBackupPin", "There is no backup pin with this id. It may have expired.")
         return {}
 
-    # Coroutines, for holds belong to the loop; what blocks goes to a thread there.
-    @app.post("/holds", status_code=201)
+    # Coroutines, because pins belong to the loop; what blocks goes to a thread there.
+    @app.post("/backup-pins", status_code=201)
     async def take() -> dict[str, Any]:
-        """Hold the files of this moment in place, for 60 seconds unless renewed."""
+        """Keep the files of this moment in place, for 60 seconds unless renewed."""
         try:
-            return await tools().holds.take(tools().core.hold)
-        except TooManyHoldsError:
-            raise Refusal(503, "TooManyHolds", "As many holds are taken as may be.") from None
+            return await tools().pins.take(tools().core.pin_for_backup)
+        except TooManyPinsError:
+            raise Refusal(503, "TooManyBackupPins", "There are as many backup pins as are allowed.") from None
 
-    @app.put("/holds/{name}")
+    @app.put("/backup-pins/{name}")
     async def renew(name: str) -> dict[str, Any]:
-        """Hold them for another 60 seconds."""
-        return known(tools().holds.renew(name))
+        """Keep them for another 60 seconds."""
+        return known(tools().pins.renew(name))
 
-    @app.delete("/holds/{name}")
+    @app.delete("/backup-pins/{name}")
     async def release(name: str) -> dict[str, Any]:
-        """Let go of them."""
-        return known(tools().holds.release(name))
+        """Release them."""
+        return known(tools().pins.release(name))

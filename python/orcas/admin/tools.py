@@ -1,4 +1,4 @@
-"""The operator's tools of an open store, without HTTP: jobs, holds, and reports in a form for JSON.
+"""The operator's tools of an open store, without HTTP: jobs, backup pins, and reports in a form for JSON.
 
 A server has them from its start on, so nothing here imports FastAPI or pydantic.
 """
@@ -9,8 +9,8 @@ import asyncio
 import base64
 from typing import Any, Final
 
-from orcas.admin.holds import Holds
 from orcas.admin.jobs import Jobs, TooManyJobsError, Work
+from orcas.admin.pins import BackupPins
 from orcas.edge import CheckProgress, Core
 
 # Where the admin API is mounted.
@@ -31,11 +31,11 @@ class Tools:
     def __init__(self, core: Core) -> None:
         self.core = core
         self.jobs = Jobs()
-        self.holds = Holds()
+        self.pins = BackupPins()
 
     async def cancel(self) -> None:
-        """Called before the store is closed: no new work begins, checks and holds end."""
-        self.holds.close()
+        """Called before the store is closed: no new work begins, checks and backup pins end."""
+        self.pins.close()
         await asyncio.to_thread(self.jobs.cancel)
 
     async def join(self) -> None:

@@ -2,7 +2,7 @@
 
 Invariants. The manifest is written when everything it names is durable. Until then, nothing that the previous manifest names
 is overwritten or removed, so an interruption at any point leaves the previous backup intact. A backup is aborted if its
-hold is lost, because files that it has not read yet may have been deleted.
+pin is lost, because files that it has not read yet may have been deleted.
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ class Outcome:
         return asdict(self)
 
 
-class _HeldFiles:
-    """A hold on the store, renewed until the block is left."""
+class _PinnedFiles:
+    """A backup pin on the store, renewed until the block is left."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._done = threading.Event()
         self._lost: str | None = None
-        taken = session.admin("POST", "holds")
+        taken = session.admin("POST", "backup-pins")
         self.store: str = taken["store"]
         self.sequence: int = taken["sequence"]
         self.files = [(str(file["name"]), int(file["length"])) for file in taken["files"]]
-        self._path = f"holds/{taken['id']}"
-        self._thread = threading.Thread(target=self._renew, name="orcas-hold", daemon=True)
+        self._path = f"backup-pins/{taken['id']}"
+        self._thread = threading.Thread(target=self._renew, name="orcas-pin", daemon=True)
 
-    def __enter__(self) -> _HeldFiles:
+    def __enter__(self) -> _PinnedFiles:
         self._thread.start()
         return self
 
@@ -78,12 +78,12 @@ class _HeldFiles:
             self._session.admin("DELETE", self._path)
 
     def check(self) -> None:
-        """Raise UnavailableError if the hold is lost."""
+        """Raise UnavailableError if the pin is lost."""
         if self._lost is not None:
-            raise UnavailableError(f"The backup was aborted because the hold on the store was lost: {self._lost}")
+            raise UnavailableError(f"The backup was aborted because its pin on the store was lost: {self._lost}")
 
     def confirm(self) -> None:
-        """Renew the hold once more: if it still exists, everything read belongs to its moment."""
+        """Renew the pin once more: if it still exists, everything read belongs to its moment."""
         try:
             self._session.admin("PUT", self._path)
         except OrcasError as error:
@@ -105,7 +105,7 @@ class _Run:
 
     directory: Path
     target: DirectoryTarget | S3Target
-    held: _HeldFiles
+    pinned: _PinnedFiles
     advance: Advance
     number: int
     before: dict[str, Entry]
@@ -149,7 +149,7 @@ class _Run:
         self.outcome.copied_bytes += count
 
     def _count(self, name: str, count: int) -> None:
-        self.held.check()
+        self.pinned.check()
         self.read += count
         self.advance(name, min(self.read, self.outcome.bytes), self.outcome.bytes)
 
@@ -166,30 +166,34 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     began = time.monotonic()
     if isinstance(target, DirectoryTarget) and Path(target.name).resolve().is_relative_to(directory.resolve()):
         raise UsageError(f"{target.name} is inside the store: choose a directory elsewhere.")
-    with target.writing(), _HeldFiles(session) as held, tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch:
+    with (
+        target.writing(),
+        _PinnedFiles(session) as pinned,
+        tempfile.TemporaryDirectory(prefix="orcas-backup-") as scratch,
+    ):
         content = target.read_manifest()
         before = None if content is None else decode(content, f"{target.name}/manifest.json")
-        if before is not None and before.store != held.store:
+        if before is not None and before.store != pinned.store:
             raise UnavailableError(f"{target.name} contains backups of another store: choose another target.")
         database = Path(scratch) / DATABASE_NAME
         copy_database(directory, database)
-        sources = _sources(directory, database, held)
+        sources = _sources(directory, database, pinned)
         number = 1 if before is None else before.number + 1
         present = target.sizes()
         # An interrupted backup may have left files with this number.
         taken = [int(name.rpartition(".")[2]) for name in present if name.rpartition(".")[2].isdigit()]
         number = max([number, *(found + 1 for found in taken)])
         outcome = Outcome(
-            target.name, held.store, number, held.sequence, len(sources), sum(length for _, _, length in sources)
+            target.name, pinned.store, number, pinned.sequence, len(sources), sum(length for _, _, length in sources)
         )
         known = {} if before is None else {entry.name: entry for entry in before.files}
-        run = _Run(directory, target, held, advance, number, known, present, outcome)
+        run = _Run(directory, target, pinned, advance, number, known, present, outcome)
         for name, path, length in sources:
             run.copy(name, path, length, stable=path.parent != database.parent)
         target.make_durable()
-        held.confirm()
+        pinned.confirm()
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        manifest = Manifest(held.store, number, held.sequence, now, orcas_version(), tuple(run.entries))
+        manifest = Manifest(pinned.store, number, pinned.sequence, now, orcas_version(), tuple(run.entries))
         target.write_manifest(manifest.encode())
         kept = {entry.stored for entry in run.entries}
         for stored in sorted(set(target.sizes()) - kept):
@@ -199,9 +203,9 @@ def back_up(session: Session, directory: Path, target: DirectoryTarget | S3Targe
     return outcome
 
 
-def _sources(directory: Path, database: Path, held: _HeldFiles) -> list[tuple[str, Path, int]]:
+def _sources(directory: Path, database: Path, pinned: _PinnedFiles) -> list[tuple[str, Path, int]]:
     """Name, path and length of every file of a backup."""
-    listed = [(name, directory / name, length) for name, length in held.files]
+    listed = [(name, directory / name, length) for name, length in pinned.files]
     control_files = (database, directory / ROOT_NAME, directory / KEY_NAME)
     listed += [(path.name, path, path.stat().st_size) for path in control_files]
     for _, path, length in listed:

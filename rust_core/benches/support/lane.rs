@@ -1,7 +1,6 @@
 //! A lane without Python and without sockets: signed requests, carried out as a server does, over a store on the disk.
 //! The seam between the benchmarks and the request path.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +8,15 @@ use std::time::Duration;
 use orcas_engine::{Engine, EngineOptions};
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::stream::Flow;
-use orcas_gateway::{
-    AccessKey, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody,
-};
+use orcas_gateway::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::Durability;
-use orcas_sigv4::{Credential, Signer};
+use orcas_sigv4::Signer;
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 pub const HOST: &str = "localhost:9000";
 const ACCESS_KEY: &str = "ROOT";
-const SECRET: &[u8] = b"secret";
+pub const SECRET: &[u8] = b"secret";
 /// What a server hands over of a large body at a time when it keeps up with its sender.
 const RECEIVED: usize = 64 * 1024;
 
@@ -66,9 +63,9 @@ impl Server {
             explains: false,
             salvage: false,
         };
-        let key = AccessKey { credential: credential(), owner: OWNER.into() };
-        let keys = HashMap::from([(ACCESS_KEY.to_owned(), key)]);
-        let lane = Lane::new(engine.handle(), options, Identities { keys, root: OWNER.into() }).expect("a lane");
+        let secret = String::from_utf8(SECRET.to_vec()).expect("text");
+        let identities = Identities::new([(ACCESS_KEY.to_owned(), secret, OWNER.to_owned())], OWNER.into());
+        let lane = Lane::new(engine.handle(), options, identities).expect("a lane");
         let signer = Signer::new(ACCESS_KEY, SECRET, "us-east-1", now_ms() / 1000).expect("a signer");
         Self { lane, engine: Some(engine), signer }
     }
@@ -182,9 +179,4 @@ impl Drop for Server {
         self.lane.close();
         drop(self.engine.take());
     }
-}
-
-/// What `ACCESS_KEY` signs with.
-pub fn credential() -> Credential {
-    Credential { secret: SECRET.into(), generation: 0 }
 }

@@ -1,6 +1,7 @@
 //! Intents of a benchmark: PUTs with the digests of a server, and a pump that keeps a number of them in flight from one
 //! thread, as an event loop does.
 
+use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -8,9 +9,13 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_engine::{CompletionSink, Handle, Waiter};
-use orcas_record::{Attributes, Bucket, BucketSettings, ObjectHeaders};
+use orcas_record::{Attributes, Bucket, BucketSettings, Cause, ObjectHeaders, RequestCause};
 
 use crate::support::scatter;
+
+/// Of every intent, as long as that of a request.
+const CAUSE: Cause =
+    Cause::Request(RequestCause { operation: NonZeroU8::MIN, request: 0x0123_4567_89ab_cdef, principal: [7; 32] });
 
 /// The bucket of this name, made when it is not there.
 pub fn bucket(handle: &Handle, name: &str) -> Arc<Bucket> {
@@ -90,7 +95,7 @@ impl Pump {
             self.in_flight -= 1 + self.done.try_iter().count();
         }
         self.in_flight += 1;
-        handle.submit(intent, Waiter::new(Arc::clone(&self.sink), 0));
+        handle.submit(intent, CAUSE, Waiter::new(Arc::clone(&self.sink), 0));
     }
 
     pub fn finish(&mut self) {

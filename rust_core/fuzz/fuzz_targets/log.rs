@@ -14,6 +14,7 @@ use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
 use orcas_fuzz::Input;
 use orcas_log::{Batch, FileSeal, LogOptions, LogPosition, LogSalvage, Salvaged, inspect, recover, store_ids};
+use orcas_record::placement::codec;
 
 const DIR: &str = "/log";
 const STORE_ID: [u8; 16] = [7; 16];
@@ -69,10 +70,11 @@ fn write(closed: bool) -> Written {
             [sequence, sequence + 1].map(|sequence| batch.push(sequence, kind(sequence), &[&payload(sequence)]));
         let appended = log.append(&mut batch, sequence - 1).expect("the disk has room");
         log.sync().expect("the disk works");
-        let path = Path::new(DIR).join(format!("{:020}.log", appended.file));
-        let offsets = inside.map(|offset| appended.start + u64::from(offset));
-        frames.extend(offsets.map(|offset| (path.clone(), appended.file, offset)));
-        frames.push((path, appended.file, appended.position.offset - 112));
+        let path = options().path(appended.position.file());
+        let places = inside.map(|frame| codec::in_log_parts(appended.at.record(frame)));
+        frames.extend(places.map(|(file, offset)| (path.clone(), file, offset)));
+        let file = codec::log_file_number(appended.position.file());
+        frames.push((path, file, appended.position.bytes() - 112));
         ends.push(appended.position);
     }
     if closed {

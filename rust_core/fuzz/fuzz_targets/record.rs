@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::bounded;
-use orcas_record::{decode, decode_extents, encode, encode_extents, named_in};
+use orcas_record::{decode_caused, decode_extents, encode_caused, encode_extents, named_in};
 
 /// Allocated bytes for each byte of payload. User metadata is what grows most: an empty name with an empty value takes
 /// 4 bytes of payload and 64 of memory, in a vector that doubles.
@@ -16,9 +16,9 @@ fuzz_target!(|data: &[u8]| {
     let Some((kind, payload)) = data.split_first() else { return };
     let payload = Bytes::copy_from_slice(payload);
     let bytes_max = GROWTH_MAX * payload.len() + ANY_MAX;
-    if let Ok(record) = bounded(bytes_max, || decode(*kind, &payload)) {
+    if let Ok((record, cause)) = bounded(bytes_max, || decode_caused(*kind, &payload)) {
         let mut encoded = Vec::new();
-        assert_eq!(encode(&record, &mut encoded), *kind);
+        assert_eq!(encode_caused(&record, &cause, &mut encoded), *kind);
         assert_eq!(encoded, payload, "{record:?}");
         let length: usize = record.extents().len();
         assert!(length <= payload.len());

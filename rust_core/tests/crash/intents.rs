@@ -96,6 +96,7 @@ impl Run {
                 size: body.bytes.len() as u64,
                 md5: body.md5,
                 checksum: None,
+                computed: None,
                 body: self.body(bucket, &body, chunked)?,
             })),
             Op::CopyPart { source, sequence, range, body, bucket, key, upload, number, .. } => {

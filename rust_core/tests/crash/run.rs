@@ -9,7 +9,7 @@ use orcas_base::error::{Error, Result};
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
 use orcas_engine::{Clock, Condition, EngineOptions, Handle, ReclaimLimits, Stepper, Waiter};
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
-use orcas_record::Durability;
+use orcas_record::{Cause, Durability};
 
 use crate::images::{Checker, Legal, POLICIES, Snapshot, Tally};
 use crate::model::{Model, Moment, Op, Verdict};
@@ -199,7 +199,7 @@ impl Run {
         let mut waiting = VecDeque::new();
         for (op, intent) in ready {
             let sink = Arc::clone(&self.answers) as _;
-            self.handle().submit(intent, Waiter::new(sink, waiting.len() as u64));
+            self.handle().submit(intent, Cause::Engine, Waiter::new(sink, waiting.len() as u64));
             waiting.push_back(op);
         }
         self.cut(self.must);

@@ -16,7 +16,7 @@ use orcas_decide::{
 use orcas_engine::{Clock, CompletionSink, Environment, Handle, IndexPlace, ReclaimLimits, Step, Stepper, Waiter};
 use orcas_fs::sim::{SimDisk, SimRandom};
 use orcas_fs::{FileSystem, Open};
-use orcas_record::{Bucket, BucketSettings, Chunking, INLINE_MAX, UploadId};
+use orcas_record::{Bucket, BucketSettings, Cause, Chunking, INLINE_MAX, UploadId};
 use parking_lot::Mutex;
 
 #[path = "size.rs"]
@@ -288,7 +288,7 @@ impl Builder {
 
     fn submit(&self, intent: Intent) {
         let waiter = Waiter::new(Arc::clone(&self.answers) as Arc<dyn CompletionSink>, 0);
-        self.handle().submit(intent, waiter);
+        self.handle().submit(intent, Cause::Engine, waiter);
     }
 
     fn commit(&mut self) -> Vec<Outcome> {
@@ -446,6 +446,7 @@ impl Builder {
             size: bytes.len() as u64,
             md5,
             checksum: None,
+            computed: None,
             body: self.body(bucket, bytes),
         })));
         CompletePart { number, md5, checksum: None }

@@ -312,6 +312,7 @@ impl Client {
             size: bytes.len() as u64,
             md5,
             checksum: None,
+            computed: None,
             body: body(&self.handle, &self.bucket, bytes),
         };
         self.handle.execute(Intent::PutPart(Box::new(part))).unwrap();

@@ -9,7 +9,8 @@ use bytes::Bytes;
 use orcas_base::block::block_count;
 use orcas_fs::FileSystem;
 use orcas_log::{LogSalvage, RecoveredRecord, Salvaged};
-use orcas_record::{self as record, BucketId, Extent, Record, Sequence, Version};
+use orcas_record::placement::codec;
+use orcas_record::{self as record, BucketId, ChunkLocation, Extent, Record, Sequence, Version};
 
 /// File, first byte, and the byte behind the last.
 pub type Range = (String, usize, usize);
@@ -58,12 +59,14 @@ struct Reading {
 }
 
 fn frame(record: &RecoveredRecord) -> Range {
-    let from = record.frame_offset as usize;
+    let (file, offset) = codec::in_log_parts(record.at);
+    let from = offset as usize;
     let length = FRAME_HEADER + 4 * block_count(record.payload.len()) + record.payload.len();
-    (format!("log/{:020}.log", record.file), from, from + length)
+    (format!("log/{file:020}.log"), from, from + length)
 }
 
-fn chunk(pack: u64, offset: u64, length: u32) -> Range {
+fn chunk(at: ChunkLocation, length: u32) -> Range {
+    let (pack, offset) = codec::chunk_parts(at);
     let from = offset as usize;
     let front = 64 + 4 * block_count(length as usize);
     (format!("chunks/{pack:020}.pack"), from, from + front + length as usize)
@@ -134,15 +137,16 @@ impl Reading {
         self.records.push(last.clone());
         match record::decode(found.kind, &found.payload).unwrap() {
             Record::Content { .. } => drop(self.blobs.insert(found.sequence, vec![place])),
-            Record::Chunk { pack, offset, length, .. } => {
-                self.blobs.insert(found.sequence, vec![chunk(pack, offset, length), place]);
+            Record::Chunk { at, length, .. } => {
+                self.blobs.insert(found.sequence, vec![chunk(at, length), place]);
             }
             Record::MoveChunks { moves } => {
                 for moved in moves {
                     let Some(ranges) = self.blobs.get_mut(&moved.blob) else { continue };
                     let front = ranges[0].clone();
                     let length = front.2 - front.1;
-                    ranges[0] = (format!("chunks/{:020}.pack", moved.pack), moved.offset as usize, 0);
+                    let (pack, offset) = codec::chunk_parts(moved.to);
+                    ranges[0] = (format!("chunks/{pack:020}.pack"), offset as usize, 0);
                     ranges[0].2 = ranges[0].1 + length;
                     ranges.push(place.clone());
                 }

@@ -8,19 +8,20 @@ use std::sync::Arc;
 use orcas_base::error::Error;
 use orcas_fs::FileSystem;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
+use orcas_record::{ChunkLocation, PackId};
 
 use super::*;
 
 const KEY: [u8; 32] = [3; 32];
 
-fn open(disk: &SimDisk, live: &[u64]) -> Packs {
+fn open(disk: &SimDisk, live: &[PackId]) -> Packs {
     let options = PackOptions {
         dir: "/chunks".into(),
         store_id: [7; 16],
         pack_size: 64 * 1024,
         random: Arc::new(SimRandom::new(disk.steps())),
     };
-    Packs::open(Arc::new(disk.clone()), options, live, 1).unwrap()
+    Packs::open(Arc::new(disk.clone()), options, live, None).unwrap()
 }
 
 fn new_disk() -> SimDisk {
@@ -41,13 +42,13 @@ fn put(packs: &Packs, seed: u64) -> orcas_base::error::Result<(WrittenChunk, Vec
 fn check(packs: &Packs, durable: &[(WrittenChunk, Vec<u8>)]) {
     for (chunk, bytes) in durable {
         let mut found = vec![0; bytes.len()];
-        packs.read(chunk.pack, chunk.offset, 0, &mut found).unwrap();
+        packs.read(chunk.at, 0, &mut found).unwrap();
         assert_eq!(&found, bytes);
     }
 }
 
-fn packs_of(durable: &[(WrittenChunk, Vec<u8>)]) -> Vec<u64> {
-    let mut live: Vec<u64> = durable.iter().map(|(chunk, _)| chunk.pack).collect();
+fn packs_of(durable: &[(WrittenChunk, Vec<u8>)]) -> Vec<PackId> {
+    let mut live: Vec<PackId> = durable.iter().map(|(chunk, _)| chunk.at.pack()).collect();
     live.dedup();
     live
 }
@@ -72,15 +73,15 @@ fn a_synced_chunk_survives_every_crash_and_an_unsynced_one_is_never_wrong() {
             let live = packs_of(&durable);
             let reopened = open(&after, &live);
             check(&reopened, &durable);
-            for (chunk, bytes) in written.iter().filter(|(chunk, _)| live.contains(&chunk.pack)) {
+            for (chunk, bytes) in written.iter().filter(|(chunk, _)| live.contains(&chunk.at.pack())) {
                 let mut found = vec![0; bytes.len()];
-                if reopened.read(chunk.pack, chunk.offset, 0, &mut found).is_ok() {
+                if reopened.read(chunk.at, 0, &mut found).is_ok() {
                     assert_eq!(&found, bytes);
                 }
             }
             let (chunk, bytes) = put(&reopened, 7).unwrap();
             reopened.sync(std::slice::from_ref(&chunk)).unwrap();
-            durable.iter().for_each(|(earlier, _)| assert!(earlier.pack < chunk.pack));
+            durable.iter().for_each(|(earlier, _)| assert!(earlier.at.pack() < chunk.at.pack()));
             check(&reopened, &[(chunk, bytes)]);
         }
     }
@@ -106,7 +107,7 @@ fn a_failed_sync_fails_what_it_covered_and_abandons_the_pack() {
     assert!(writing.write(&[1; 4]).is_err());
     packs.sync(std::slice::from_ref(&good.0)).unwrap();
     let next = put(&packs, 4).unwrap();
-    assert!(next.0.pack > bad.pack);
+    assert!(next.0.at.pack() > bad.at.pack());
     packs.sync(std::slice::from_ref(&next.0)).unwrap();
     let durable = [good, next];
     check(&open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &packs_of(&durable)), &durable);

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use orcas_base::block::{BLOCK_SIZE, field};
 use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open, read_around_faults};
+use orcas_record::placement::codec;
+use orcas_record::{ChunkLocation, PackId};
 
 use super::PackOptions;
 use super::format::{
@@ -17,11 +19,10 @@ use super::reader::open_pack;
 /// Bytes read at a time.
 const WINDOW: usize = 2 * 1024 * 1024;
 
-/// A chunk that should be at an offset.
+/// A chunk that should be there.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpectedChunk {
-    /// Offset of the frame.
-    pub offset: u64,
+    pub at: ChunkLocation,
     /// Length of the content, bytes.
     pub length: u32,
 }
@@ -29,20 +30,24 @@ pub struct ExpectedChunk {
 /// The result of the check of a chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkVerdict {
-    /// Every checksum matches. `stored` is the fingerprint in the header, `computed` that of the content under the key
-    /// that was given.
+    /// Every checksum matches.
     Whole {
-        stored: [u8; 32],
-        computed: Option<[u8; 32]>,
+        /// In the header.
+        fingerprint: [u8; 32],
     },
     Damaged {
-        offset: u64,
+        /// The file and the byte, for messages.
+        place: String,
         reason: &'static str,
     },
 }
 
+/// Takes the next bytes of a content.
+pub type ContentSink<'a> = &'a mut dyn FnMut(&[u8]);
+
 /// One pack, open for a check.
 pub struct PackExamination {
+    pack: PackId,
     file: Arc<dyn File>,
     path: PathBuf,
     crc_salt: u32,
@@ -57,11 +62,11 @@ pub struct PackExamination {
 impl PackExamination {
     /// # Errors
     /// `Missing`, or `Corrupt`, `Foreign` and `Version` for its header.
-    pub fn open(fs: &dyn FileSystem, options: &PackOptions, pack: u64) -> Result<Self> {
-        let opened = open_pack(fs, options, pack, Open::Read)?;
+    pub fn open(fs: &dyn FileSystem, options: &PackOptions, pack: PackId) -> Result<Self> {
+        let opened = open_pack(fs, options, codec::pack_number(pack), Open::Read)?;
         let length = opened.file.len()?;
         let (file, path, crc_salt, lacks_a_copy) = (opened.file, opened.path, opened.crc_salt, opened.lacks_a_copy);
-        Ok(Self { file, path, crc_salt, lacks_a_copy, length, window: Vec::new(), start: 0, filled: 0 })
+        Ok(Self { pack, file, path, crc_salt, lacks_a_copy, length, window: Vec::new(), start: 0, filled: 0 })
     }
 
     pub fn path(&self) -> &Path {
@@ -78,27 +83,41 @@ impl PackExamination {
         self.length
     }
 
-    /// Verifies one chunk: its header and table, and with `key` also all of its content, which is hashed under that
-    /// key. `meter` is called with the bytes of every read before it; an error from it ends the check.
+    /// Verifies one chunk: its header and table, and with `content` also all of its content, which is passed to that in
+    /// order. `meter` is called with the bytes of every read before it; an error from it ends the check.
     ///
     /// # Errors
     /// `Io`, and those of `meter`. Damage is a verdict, not an error.
     pub fn chunk(
         &mut self,
         expected: ExpectedChunk,
-        key: Option<&[u8; 32]>,
+        content: Option<ContentSink<'_>>,
         meter: &dyn Fn(u64) -> Result<()>,
     ) -> Result<ChunkVerdict> {
-        let ExpectedChunk { offset, length } = expected;
-        let damaged = |offset, reason| Ok(ChunkVerdict::Damaged { offset, reason });
+        Ok(match self.verify(expected, content, meter)? {
+            Ok(fingerprint) => ChunkVerdict::Whole { fingerprint },
+            Err((offset, reason)) => ChunkVerdict::Damaged { place: place(&self.path, offset), reason },
+        })
+    }
+
+    /// The fingerprint in the header, or the offset of the damage.
+    fn verify(
+        &mut self,
+        expected: ExpectedChunk,
+        content: Option<ContentSink<'_>>,
+        meter: &dyn Fn(u64) -> Result<()>,
+    ) -> Result<std::result::Result<[u8; 32], (u64, &'static str)>> {
+        let ExpectedChunk { at, length } = expected;
+        let (_, offset) = codec::chunk_parts(at);
+        let damaged = |offset, reason| Ok(Err((offset, reason)));
         let prefix_length = CHUNK_HEADER + table_length(length);
         let end = offset.checked_add(content_start(length) + u64::from(length));
         if offset < FILE_HEADER || end.is_none_or(|end| end > self.length) {
             return damaged(offset, "the pack ends before the chunk does");
         }
-        let content = offset + content_start(length);
-        // Without a key only the prefix is needed.
-        let ahead = key.map(|_| (prefix_length + length as usize).min(WINDOW));
+        let start = offset + content_start(length);
+        // Otherwise only the prefix is needed.
+        let ahead = content.as_ref().map(|_| (prefix_length + length as usize).min(WINDOW));
         let prefix = self.view(offset, prefix_length, ahead.unwrap_or(prefix_length), meter)?.to_vec();
         let Some(header) = ChunkHeader::decode(&field(&prefix, 0), self.crc_salt, offset) else {
             return damaged(offset, "no chunk begins here");
@@ -109,11 +128,10 @@ impl PackExamination {
         let Some(crcs) = header.decode_table(&prefix[CHUNK_HEADER..], self.crc_salt) else {
             return damaged(offset + CHUNK_HEADER as u64, "the checksum table does not match");
         };
-        let Some(key) = key else { return Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: None }) };
-        let mut hasher = blake3::Hasher::new_keyed(key);
+        let Some(content) = content else { return Ok(Ok(header.fingerprint)) };
         let mut done = 0;
         while done < length as usize {
-            let at = content + done as u64;
+            let at = start + done as u64;
             // Whole blocks, as many as the window has or can hold.
             let left = length as usize - done;
             let present = self.present(at);
@@ -130,20 +148,20 @@ impl PackExamination {
                 let at = at + (bad.unwrap_or(0) * BLOCK_SIZE) as u64;
                 return damaged(at, "a block does not match its checksum");
             }
-            hasher.update(blocks);
+            content(blocks);
             done += piece;
         }
-        Ok(ChunkVerdict::Whole { stored: header.fingerprint, computed: Some(hasher.finalize().into()) })
+        Ok(Ok(header.fingerprint))
     }
 
-    /// Calls `visit` with the offset, fingerprint and content length of every chunk whose header is valid.
+    /// Calls `visit` with the location, fingerprint and content length of every chunk whose header is valid.
     ///
     /// # Errors
     /// `Io`, and those of `meter`.
     pub fn each_frame(
         &mut self,
         meter: &dyn Fn(u64) -> Result<()>,
-        visit: &mut dyn FnMut(u64, [u8; 32], u32),
+        visit: &mut dyn FnMut(ChunkLocation, [u8; 32], u32),
     ) -> Result<()> {
         let mut at = FILE_HEADER;
         while at + CHUNK_HEADER as u64 <= self.length {
@@ -151,15 +169,22 @@ impl PackExamination {
             let header = ChunkHeader::decode(&field(self.view(at, CHUNK_HEADER, WINDOW, meter)?, 0), salt, at);
             at += header.map_or(FRAME_ALIGN, |header| frame_length(header.length));
             if let Some(header) = header {
-                visit(at - frame_length(header.length), header.fingerprint, header.length);
+                let offset = at - frame_length(header.length);
+                visit(codec::chunk(codec::pack_number(self.pack), offset), header.fingerprint, header.length);
             }
         }
         Ok(())
     }
 
-    /// Drops these bytes from the page cache.
-    pub fn drop_cache(&self, offset: u64, length: u64) {
-        self.file.drop_cache(offset, length);
+    /// Where a chunk begins, for messages.
+    pub fn place(&self, at: ChunkLocation) -> String {
+        place(&self.path, codec::chunk_parts(at).1)
+    }
+
+    /// Drops the chunks from `first` to `last` from the page cache, with `length` bytes from where the last one begins.
+    pub fn drop_cache(&self, first: ChunkLocation, last: ChunkLocation, length: u64) {
+        let ((_, from), (_, last)) = (codec::chunk_parts(first), codec::chunk_parts(last));
+        self.file.drop_cache(from, last.saturating_sub(from) + length);
     }
 
     /// Number of bytes from `at` on that are in the window.
@@ -187,4 +212,8 @@ impl PackExamination {
         let from = (at - self.start) as usize;
         Ok(&self.window[from..from + length])
     }
+}
+
+fn place(path: &Path, offset: u64) -> String {
+    format!("{}, byte {offset}", path.display())
 }

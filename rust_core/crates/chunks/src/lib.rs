@@ -24,9 +24,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use orcas_fs::Random;
+use orcas_record::PackId;
+use orcas_record::placement::codec;
 
-pub use examine::{ChunkVerdict, ExpectedChunk, PackExamination};
-pub use format::frame_length;
+pub use examine::{ChunkVerdict, ContentSink, ExpectedChunk, PackExamination};
 pub use packs::{Packs, packs_present, set_packs_aside};
 pub use salvage::{PackSalvage, store_ids};
 pub use upkeep::{ChunkInfo, PackFile};
@@ -45,17 +46,16 @@ pub struct PackOptions {
     pub random: Arc<dyn Random>,
 }
 
-/// The offset at which the content ends of a chunk whose frame begins at `offset`.
-pub fn content_end(offset: u64, length: u32) -> u64 {
-    offset + format::content_start(length) + u64::from(length)
-}
-
 fn pack_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("{number:020}.pack"))
 }
 
-/// The number in a pack's name; `None` for names that no pack has.
-pub fn pack_number(name: &str) -> Option<u64> {
+/// The pack whose file has this name; `None` for names that no pack has.
+pub fn pack_named(name: &str) -> Option<PackId> {
+    pack_number(name).map(codec::pack)
+}
+
+fn pack_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".pack")?;
     if digits.len() != 20 || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -13,8 +13,10 @@ use orcas_base::planted::{self, Bug};
 use orcas_base::sync::Mutex;
 use orcas_base::sync::atomic::AtomicBool;
 use orcas_fs::{FileSystem, Open};
+use orcas_record::placement::codec;
+use orcas_record::{ChunkLocation, PackId};
 
-use super::format::{PackHeader, frame_length};
+use super::format::{PackHeader, content_start, frame_length};
 use super::pack::{FailedSyncs, Pack};
 use super::reader::{OpenPack, Reader, open_pack};
 use super::writer::{ChunkWriter, FrameWriter, WrittenChunk};
@@ -45,11 +47,15 @@ struct WriteState {
     written: BTreeMap<u64, Weak<Pack>>,
 }
 
-/// The numbers of all pack files in the directory, ascending.
+/// All packs whose files are in the directory, ascending.
 ///
 /// # Errors
 /// When the directory cannot be listed.
-pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<u64>> {
+pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<PackId>> {
+    Ok(numbers_present(fs, options)?.into_iter().map(codec::pack).collect())
+}
+
+fn numbers_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTreeSet<u64>> {
     Ok(fs.list(&options.dir)?.iter().filter_map(|name| pack_number(name)).collect())
 }
 
@@ -57,10 +63,10 @@ pub fn packs_present(fs: &dyn FileSystem, options: &PackOptions) -> Result<BTree
 ///
 /// # Errors
 /// When a pack cannot be renamed; some may have been renamed.
-pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[u64]) -> Result<Vec<PathBuf>> {
+pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[PackId]) -> Result<Vec<PathBuf>> {
     let mut aside = Vec::new();
-    for number in packs {
-        let path = pack_path(&options.dir, *number);
+    for pack in packs {
+        let path = pack_path(&options.dir, codec::pack_number(*pack));
         let kept = path.with_extension("pack.damaged");
         fs.rename(&path, &kept)?;
         aside.push(kept);
@@ -70,14 +76,20 @@ pub fn set_packs_aside(fs: &dyn FileSystem, options: &PackOptions, packs: &[u64]
 
 impl Packs {
     /// Opens the packs of a store. `live` are those with a birth record; other packs of this store hold nothing that
-    /// counts and are removed. New packs get numbers from `next_number` on, above every number in use.
+    /// counts and are removed. New packs get numbers above `highest` and every number in use.
     ///
     /// # Errors
     /// `Missing`, `Corrupt`, `Version` or `Foreign` for a live pack, `Foreign` for any pack of another store, `Io`.
-    pub fn open(fs: Arc<dyn FileSystem>, options: PackOptions, live: &[u64], next_number: u64) -> Result<Self> {
+    pub fn open(
+        fs: Arc<dyn FileSystem>,
+        options: PackOptions,
+        live: &[PackId],
+        highest: Option<PackId>,
+    ) -> Result<Self> {
         let options = Arc::new(options);
-        let present = packs_present(&*fs, &options)?;
-        for number in live {
+        let live: Vec<u64> = live.iter().copied().map(codec::pack_number).collect();
+        let present = numbers_present(&*fs, &options)?;
+        for number in &live {
             if !present.contains(number) {
                 return Err(Error::Missing { path: pack_path(&options.dir, *number) });
             }
@@ -97,9 +109,8 @@ impl Packs {
             fs.sync_dir(&options.dir)?;
             tracing::info!(packs = unborn.len(), "Packs of uploads that a crash has cut off were removed");
         }
-        let highest = present.last().copied().max(live.iter().copied().max()).unwrap_or(0);
-        let next_number = next_number.max(highest + 1);
-        Ok(Self::with(fs, options, None, next_number))
+        let highest = highest.map(codec::pack_number).max(present.last().copied()).max(live.iter().copied().max());
+        Ok(Self::with(fs, options, None, highest.unwrap_or(0) + 1))
     }
 
     /// Packs for reading only. `salts` are those of the packs that can be read.
@@ -130,13 +141,14 @@ impl Packs {
         }
     }
 
-    /// The bytes of the pack's file, and its path.
+    /// Whether the pack's file ends before the last chunk in it does, which has `length` bytes of content.
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn length(&self, pack: u64) -> Result<(u64, PathBuf)> {
-        let path = pack_path(&self.options.dir, pack);
-        Ok((self.fs.open(&path, Open::Read)?.len()?, path))
+    pub fn is_cut_short(&self, last: ChunkLocation, length: u32) -> Result<bool> {
+        let (pack, offset) = codec::chunk_parts(last);
+        let file = self.fs.open(&pack_path(&self.options.dir, pack), Open::Read)?;
+        Ok(file.len()? < offset + content_start(length) + u64::from(length))
     }
 
     /// Reserves space for a chunk of `length` bytes, at most `CHUNK_LENGTH_MAX`. If it has to create a pack, it waits
@@ -187,7 +199,7 @@ impl Packs {
     pub fn sync(&self, chunks: &[WrittenChunk]) -> Result<()> {
         let mut wanted: BTreeMap<u64, &WrittenChunk> = BTreeMap::new();
         for chunk in chunks {
-            let last = wanted.entry(chunk.pack).or_insert(chunk);
+            let last = wanted.entry(chunk.file.number).or_insert(chunk);
             if chunk.ticket > last.ticket {
                 *last = chunk;
             }
@@ -197,39 +209,42 @@ impl Packs {
 
     /// Packs without a birth record. The log needs one before, or in the same batch as, the first record that names a
     /// chunk in the pack.
-    pub fn unborn(&self) -> Vec<u64> {
-        self.state.lock().unborn.iter().copied().collect()
+    pub fn unborn(&self) -> Vec<PackId> {
+        self.state.lock().unborn.iter().copied().map(codec::pack).collect()
     }
 
     /// To be called when the birth record of `pack` is durable.
-    pub fn born(&self, pack: u64) {
-        self.state.lock().unborn.remove(&pack);
+    pub fn born(&self, pack: PackId) {
+        self.state.lock().unborn.remove(&codec::pack_number(pack));
     }
 
     /// Makes `pack` take no more chunks. Space already reserved in it stays valid.
-    pub fn seal(&self, pack: u64) {
-        self.state.lock().open.take_if(|open| open.number == pack);
+    pub fn seal(&self, pack: PackId) {
+        self.state.lock().open.take_if(|open| open.number == codec::pack_number(pack));
     }
 
     /// Whether the log will get no more records of chunks that this process wrote into `pack`: the pack is not open,
     /// and no writer, written chunk or pin of it is left. Once true, it stays true.
-    pub fn is_idle(&self, pack: u64) -> bool {
+    pub fn is_idle(&self, pack: PackId) -> bool {
+        let pack = codec::pack_number(pack);
         let mut state = self.state.lock();
         // After an error a pack takes no more chunks, so it is not open.
         state.open.take_if(|open| !open.takes_more());
         state.written.get(&pack).is_none_or(|written| written.strong_count() == 0)
     }
 
-    /// Fills `buf` with bytes of the chunk at `offset` of `pack`, from byte `start` of its content.
+    /// Fills `buf` with bytes of the chunk, from byte `start` of its content.
     ///
     /// # Errors
     /// `Corrupt` when a checksum does not match, `Missing`, `Io`.
-    pub fn read(&self, pack: u64, offset: u64, start: u32, buf: &mut [u8]) -> Result<()> {
+    pub fn read(&self, at: ChunkLocation, start: u32, buf: &mut [u8]) -> Result<()> {
+        let (pack, offset) = codec::chunk_parts(at);
         self.reader.read(pack, offset, start, buf, &|file, at, buf| file.read_at(at, buf).map(|()| true)).map(|_| ())
     }
 
     /// Like `read`, but `false` (with `buf` undefined) when that would wait for the disk.
-    pub fn try_read(&self, pack: u64, offset: u64, start: u32, buf: &mut [u8]) -> Result<bool> {
+    pub fn try_read(&self, at: ChunkLocation, start: u32, buf: &mut [u8]) -> Result<bool> {
+        let (pack, offset) = codec::chunk_parts(at);
         self.reader.read(pack, offset, start, buf, &|file, at, buf| file.read_at_nowait(at, buf))
     }
 

@@ -22,8 +22,22 @@ fn options(dir: &Path, pack_size: u64) -> PackOptions {
     PackOptions { dir: dir.to_owned(), store_id: [7; 16], pack_size, random: Arc::new(SystemRandom) }
 }
 
+impl WrittenChunk {
+    pub(super) fn number(&self) -> u64 {
+        codec::chunk_parts(self.at).0
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        codec::chunk_parts(self.at).1
+    }
+}
+
+pub(super) fn packs_of(numbers: &[u64]) -> Vec<PackId> {
+    numbers.iter().copied().map(codec::pack).collect()
+}
+
 fn open(dir: &Path, live: &[u64]) -> Result<Packs> {
-    Packs::open(Arc::new(RealFileSystem), options(dir, 1 << 20), live, 1)
+    Packs::open(Arc::new(RealFileSystem), options(dir, 1 << 20), &packs_of(live), None)
 }
 
 fn content(seed: u64, length: usize) -> Vec<u8> {
@@ -38,7 +52,7 @@ fn put(packs: &Packs, bytes: &[u8], piece: usize) -> WrittenChunk {
 
 fn get(packs: &Packs, chunk: &WrittenChunk, start: usize, length: usize) -> Result<Vec<u8>> {
     let mut buf = vec![0; length];
-    packs.read(chunk.pack, chunk.offset, start as u32, &mut buf)?;
+    packs.read(chunk.at, start as u32, &mut buf)?;
     Ok(buf)
 }
 
@@ -51,10 +65,10 @@ fn chunks_round_trip_in_any_range_and_after_reopening() {
     let chunks: Vec<_> = contents.iter().map(|bytes| put(&packs, bytes, 50_000)).collect();
     packs.sync(&chunks).unwrap();
     let live = packs.unborn();
-    assert_eq!(live, [1, 2]);
+    assert_eq!(live, packs_of(&[1, 2]));
     live.iter().for_each(|pack| packs.born(*pack));
     assert!(packs.unborn().is_empty());
-    for packs in [packs, open(dir.path(), &live).unwrap()] {
+    for packs in [packs, open(dir.path(), &[1, 2]).unwrap()] {
         for (chunk, bytes) in chunks.iter().zip(&contents) {
             assert_eq!(chunk.fingerprint, *blake3::keyed_hash(&KEY, bytes).as_bytes());
             assert_eq!(get(&packs, chunk, 0, bytes.len()).unwrap(), *bytes);
@@ -64,7 +78,7 @@ fn chunks_round_trip_in_any_range_and_after_reopening() {
                 }
             }
             let mut buf = vec![0; bytes.len()];
-            if packs.try_read(chunk.pack, chunk.offset, 0, &mut buf).unwrap() {
+            if packs.try_read(chunk.at, 0, &mut buf).unwrap() {
                 assert_eq!(buf, *bytes);
             }
             assert!(matches!(get(&packs, chunk, bytes.len(), 1), Err(Error::Corrupt { .. })));
@@ -100,15 +114,15 @@ fn the_space_of_an_abandoned_last_chunk_is_reserved_again() {
     abandoned.write(&[0xdd; 9000]).unwrap();
     drop(abandoned);
     let next = put(&packs, &content(2, 30_000), 1000);
-    assert_eq!(next.offset, first.offset + format::frame_length(5000));
+    assert_eq!(next.offset(), first.offset() + format::frame_length(5000));
     // If another chunk follows it, its space is dead.
     let mut abandoned = packs.reserve(20_000, &KEY).unwrap();
     abandoned.write(&[0xcc; 20_000]).unwrap();
     let behind = put(&packs, &content(3, 70_000), 70_000);
     drop(abandoned);
     let last = put(&packs, &content(4, 10_000), 10_000);
-    assert_eq!(behind.offset, next.offset + format::frame_length(30_000) + format::frame_length(20_000));
-    assert_eq!(last.offset, behind.offset + format::frame_length(70_000));
+    assert_eq!(behind.offset(), next.offset() + format::frame_length(30_000) + format::frame_length(20_000));
+    assert_eq!(last.offset(), behind.offset() + format::frame_length(70_000));
     let chunks = [first, next, behind, last];
     packs.sync(&chunks).unwrap();
     for (seed, chunk) in (1..).zip(&chunks) {
@@ -125,15 +139,15 @@ fn a_flipped_bit_is_refused_where_it_is_touched_and_only_there() {
     let chunk = put(&packs, &bytes, bytes.len());
     packs.sync(std::slice::from_ref(&chunk)).unwrap();
     drop(packs);
-    let path = pack_path(dir.path(), chunk.pack);
+    let path = pack_path(dir.path(), chunk.number());
     let good = std::fs::read(&path).unwrap();
-    let frame = chunk.offset as usize;
+    let frame = chunk.offset() as usize;
     let data = frame + format::content_start(chunk.length) as usize;
     for at in (frame..data).chain([data, data + 65_535, data + 65_536, data + 199_999]) {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
         std::fs::write(&path, &bad).unwrap();
-        let packs = open(dir.path(), &[chunk.pack]).unwrap();
+        let packs = open(dir.path(), &[chunk.number()]).unwrap();
         for block in 0..4 {
             let from = block * 65_536;
             let until = (from + 65_536).min(200_000);
@@ -153,15 +167,15 @@ fn a_chunk_is_read_only_at_its_own_offset() {
     let packs = open(dir.path(), &[]).unwrap();
     let chunk = put(&packs, &content(1, 3000), 3000);
     // A client stores the bytes of a frame as content: no chunk begins inside another's content.
-    let frame = std::fs::read(pack_path(dir.path(), 1)).unwrap()[chunk.offset as usize..].to_vec();
+    let frame = std::fs::read(pack_path(dir.path(), 1)).unwrap()[chunk.offset() as usize..].to_vec();
     let mut content = vec![0; 8192 - format::content_start(8192 + frame.len() as u32) as usize];
     content.extend_from_slice(&frame);
     content.resize(8192 + frame.len(), 0);
     let outer = put(&packs, &content, content.len());
     packs.sync(&[chunk.clone(), outer.clone()]).unwrap();
     let mut inner = chunk.clone();
-    inner.offset = outer.offset + 8192;
-    assert_eq!(std::fs::read(pack_path(dir.path(), 1)).unwrap()[inner.offset as usize..][..64], frame[..64]);
+    inner.at = codec::chunk(outer.number(), outer.offset() + 8192);
+    assert_eq!(std::fs::read(pack_path(dir.path(), 1)).unwrap()[inner.offset() as usize..][..64], frame[..64]);
     assert!(matches!(get(&packs, &inner, 0, 3000), Err(Error::Corrupt { .. })));
     assert_eq!(get(&packs, &chunk, 0, 3000).unwrap().len(), 3000);
 }
@@ -184,7 +198,7 @@ fn missing_foreign_and_swapped_packs_are_refused_and_unborn_ones_removed() {
     let packs = open(dir.path(), &[]).unwrap();
     let first = put(&packs, &content(1, 1_000_000), 100_000);
     let second = put(&packs, &content(2, 1_000_000), 100_000);
-    assert_eq!((first.pack, second.pack), (1, 2));
+    assert_eq!((first.number(), second.number()), (1, 2));
     packs.sync(&[first, second]).unwrap();
     drop(packs);
     assert!(matches!(open(dir.path(), &[1, 2, 3]), Err(Error::Missing { .. })));
@@ -199,11 +213,14 @@ fn missing_foreign_and_swapped_packs_are_refused_and_unborn_ones_removed() {
     assert!(matches!(open(dir.path(), &[1, 2]), Err(Error::Foreign { .. })));
     turn();
     let stranger = PackOptions { store_id: [8; 16], ..options(dir.path(), 1 << 20) };
-    assert!(matches!(Packs::open(Arc::new(RealFileSystem), stranger, &[1], 1), Err(Error::Foreign { .. })));
+    assert!(matches!(
+        Packs::open(Arc::new(RealFileSystem), stranger, &packs_of(&[1]), None),
+        Err(Error::Foreign { .. })
+    ));
     assert!(two.exists());
     let packs = open(dir.path(), &[1]).unwrap();
     assert!(one.exists() && !two.exists());
-    assert_eq!(put(&packs, &content(3, 10), 10).pack, 3);
+    assert_eq!(put(&packs, &content(3, 10), 10).number(), 3);
 }
 
 /// Creating a pack waits for the disk; meanwhile a commit asks which packs have no birth record.
@@ -212,7 +229,7 @@ fn nobody_waits_for_a_pack_that_is_being_created() {
     let disk = SimDisk::new();
     let dir = Path::new("/chunks");
     disk.create_dir(dir).unwrap();
-    let packs = Arc::new(Packs::open(Arc::new(disk.clone()), options(dir, 1 << 20), &[], 1).unwrap());
+    let packs = Arc::new(Packs::open(Arc::new(disk.clone()), options(dir, 1 << 20), &[], None).unwrap());
     let (asking, steps) = (Arc::clone(&packs), Arc::new(AtomicU64::new(0)));
     let counted = Arc::clone(&steps);
     disk.on_step(move |_, _| {
@@ -223,7 +240,7 @@ fn nobody_waits_for_a_pack_that_is_being_created() {
     });
     let writer = packs.reserve(1_000, &[1; 32]).unwrap();
     assert!(steps.load(Ordering::Relaxed) > 2);
-    assert_eq!(packs.unborn(), [1]);
+    assert_eq!(packs.unborn(), packs_of(&[1]));
     drop(writer);
 }
 

@@ -10,12 +10,14 @@ use orcas_base::block::{BLOCK_SIZE, field};
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::atomic::Ordering;
 use orcas_fs::{File, Open};
+use orcas_record::placement::codec;
+use orcas_record::{ChunkLocation, PackId};
 
 use super::format::{CHUNK_HEADER, ChunkHeader, FILE_HEADER, FRAME_ALIGN, blocks_match, content_start, frame_length};
 use super::packs::Packs;
 use super::reader::{FramePrefix, OpenPack, open_pack};
 use super::writer::WrittenChunk;
-use super::{pack_number, pack_path};
+use super::{pack_named, pack_path};
 
 /// Bytes that a copy reads at a time; whole blocks.
 const COPY_PIECE: usize = 16 * BLOCK_SIZE;
@@ -34,27 +36,29 @@ pub struct ChunkInfo {
 /// A pack file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackFile {
-    pub pack: u64,
+    pub pack: PackId,
     pub length: u64,
     /// Bytes that it takes on the disk.
     pub allocated: u64,
 }
 
 impl Packs {
-    /// The whole content of the chunk at `offset` of `pack`, verified; at most `CHUNK_LENGTH_MAX` bytes.
-    pub fn read_whole(&self, pack: u64, offset: u64) -> Result<(ChunkInfo, Vec<u8>)> {
-        let (pack, prefix) = self.prefix(pack, offset)?;
+    /// The whole content of the chunk, verified; at most `CHUNK_LENGTH_MAX` bytes.
+    pub fn read_whole(&self, at: ChunkLocation) -> Result<(ChunkInfo, Vec<u8>)> {
+        let (pack, prefix) = self.prefix(at)?;
+        let offset = codec::chunk_parts(at).1;
         let length = prefix.header.length;
         let mut content = vec![0; length as usize];
         read_verified(&pack, offset, &prefix, 0, &mut content)?;
         Ok((ChunkInfo { length, fingerprint: prefix.header.fingerprint }, content))
     }
 
-    /// Copies the chunk at `offset` of `pack` into the open pack, with its fingerprint and checksums, and verifies each
-    /// block. `pack` is sealed if it is the open one. The copy has no head, because moving a chunk does not need it.
-    pub fn copy(&self, pack: u64, offset: u64) -> Result<WrittenChunk> {
-        self.seal(pack);
-        let (source, prefix) = self.prefix(pack, offset)?;
+    /// Copies the chunk into the open pack, with its fingerprint and checksums, and verifies each block. Its own pack is
+    /// sealed if it is the open one. The copy has no head, because moving a chunk does not need it.
+    pub fn copy(&self, at: ChunkLocation) -> Result<WrittenChunk> {
+        self.seal(at.pack());
+        let (source, prefix) = self.prefix(at)?;
+        let offset = codec::chunk_parts(at).1;
         let length = prefix.header.length as usize;
         let mut frame = self.reserve_frame(prefix.header.length)?;
         let mut piece = vec![0; length.min(COPY_PIECE)];
@@ -68,15 +72,16 @@ impl Packs {
         frame.finish(prefix.header.fingerprint, 0, &crcs)
     }
 
-    /// Frees the pages of the chunk at `offset` of `pack`, except those that hold its header and table, and with them
+    /// Frees the pages of the chunk, except those that hold its header and table, and with them
     /// the beginning of the content. Returns the length of the hole in bytes, even if it was punched before; 0 when the
     /// chunk has no other pages or the file system does not support holes (see `has_holes`). Durable after `sync_pack`.
-    pub fn punch(&self, pack: u64, offset: u64) -> Result<u64> {
+    pub fn punch(&self, at: ChunkLocation) -> Result<u64> {
+        let (pack, offset) = codec::chunk_parts(at);
         let (file, crc_salt) = self.writable(pack)?;
         let mut encoded = [0; CHUNK_HEADER];
         file.read_at(offset, &mut encoded)?;
         let header = ChunkHeader::decode(&field(&encoded, 0), crc_salt, offset)
-            .ok_or_else(|| Error::corrupt(&self.path(pack), offset, "no chunk begins here"))?;
+            .ok_or_else(|| Error::corrupt(&self.path(at.pack()), offset, "no chunk begins here"))?;
         let kept = content_start(header.length).next_multiple_of(FRAME_ALIGN);
         let hole = frame_length(header.length) - kept;
         if hole == 0 {
@@ -89,15 +94,22 @@ impl Packs {
         Ok(hole)
     }
 
-    /// Frees the whole pages of an idle pack between `from` and `until`, where no chunk that counts has any bytes.
-    /// `u64::MAX` means the end of the file. Not durable by itself: a crash may only lose the freed space.
-    pub fn punch_range(&self, pack: u64, from: u64, until: u64) -> Result<()> {
+    /// Frees the whole pages of an idle pack between two chunks that count, where no other that does has any bytes.
+    /// `after` is the first, with the length of its content; without it, the gap begins with the pack, and without
+    /// `before` it ends with it. Not durable by itself: a crash may only lose the freed space.
+    pub fn punch_gap(
+        &self,
+        pack: PackId,
+        after: Option<(ChunkLocation, u32)>,
+        before: Option<ChunkLocation>,
+    ) -> Result<()> {
         if !self.is_idle(pack) {
             return Err(Error::Record { reason: "a pack that is in use cannot be punched" });
         }
-        let (file, _) = self.writable(pack)?;
-        let from = from.max(FILE_HEADER).next_multiple_of(FRAME_ALIGN);
-        let until = until.min(file.len()?) / FRAME_ALIGN * FRAME_ALIGN;
+        let (file, _) = self.writable(codec::pack_number(pack))?;
+        let end = |(at, length)| codec::chunk_parts(at).1 + frame_length(length);
+        let from = after.map_or(FILE_HEADER, end).next_multiple_of(FRAME_ALIGN);
+        let until = before.map_or(u64::MAX, |at| codec::chunk_parts(at).1).min(file.len()?) / FRAME_ALIGN * FRAME_ALIGN;
         if from < until && !file.punch(from, until - from)? {
             self.no_holes.store(true, Ordering::Relaxed);
         }
@@ -105,7 +117,7 @@ impl Packs {
     }
 
     /// Bytes that a pack takes on the disk.
-    pub fn allocated(&self, pack: u64) -> Result<u64> {
+    pub fn allocated(&self, pack: PackId) -> Result<u64> {
         self.fs.open(&self.path(pack), Open::Read)?.allocated()
     }
 
@@ -116,7 +128,8 @@ impl Packs {
     }
 
     /// Makes the holes in `pack` durable. After a failed sync of the pack, this fails until the process ends.
-    pub fn sync_pack(&self, pack: u64) -> Result<()> {
+    pub fn sync_pack(&self, pack: PackId) -> Result<()> {
+        let pack = codec::pack_number(pack);
         if let Some(pack) = self.in_use(pack) {
             return pack.flush();
         }
@@ -128,11 +141,12 @@ impl Packs {
 
     /// Deletes an idle pack, durably, and drops its descriptors and tables. After an error the file may still exist;
     /// the next start deletes it.
-    pub fn retire(&self, pack: u64) -> Result<()> {
+    pub fn retire(&self, pack: PackId) -> Result<()> {
         if !self.is_idle(pack) {
             return Err(Error::Record { reason: "a pack that is in use cannot be retired" });
         }
         self.fs.remove(&self.path(pack))?;
+        let pack = codec::pack_number(pack);
         self.reader.forget(pack);
         self.punched.lock().retain(|open| open.number != pack);
         self.failed_syncs.forget(pack);
@@ -143,7 +157,7 @@ impl Packs {
     /// Every pack file, ascending, with a birth record or without.
     pub fn files(&self) -> Result<Vec<PackFile>> {
         let mut files = Vec::new();
-        for pack in self.fs.list(&self.options.dir)?.iter().filter_map(|name| pack_number(name)) {
+        for pack in self.fs.list(&self.options.dir)?.iter().filter_map(|name| pack_named(name)) {
             match self.fs.open(&self.path(pack), Open::Read) {
                 Ok(file) => files.push(PackFile { pack, length: file.len()?, allocated: file.allocated()? }),
                 // Retired meanwhile.
@@ -154,11 +168,12 @@ impl Packs {
         Ok(files)
     }
 
-    pub fn path(&self, pack: u64) -> PathBuf {
-        pack_path(&self.options.dir, pack)
+    pub fn path(&self, pack: PackId) -> PathBuf {
+        pack_path(&self.options.dir, codec::pack_number(pack))
     }
 
-    fn prefix(&self, pack: u64, offset: u64) -> Result<(Arc<OpenPack>, FramePrefix)> {
+    fn prefix(&self, at: ChunkLocation) -> Result<(Arc<OpenPack>, FramePrefix)> {
+        let (pack, offset) = codec::chunk_parts(at);
         let pack = self.reader.open(pack)?;
         let prefix = FramePrefix::read(&pack, offset, &|file, at, buf| file.read_at(at, buf).map(|()| true))?;
         let prefix =

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use orcas_base::block::{BlockCrcs, block_count};
 use orcas_base::error::{Error, Result};
-use orcas_record::{HEAD_LENGTH, head_of};
+use orcas_record::placement::codec;
+use orcas_record::{ChunkLocation, HEAD_LENGTH, head_of};
 
 use super::format::{ChunkHeader, content_start, frame_length};
 use super::pack::Pack;
@@ -19,9 +20,7 @@ const WRITEBACK_STEP: u64 = 1024 * 1024;
 /// A chunk whose bytes are all written; durable only after `Packs::sync`.
 #[derive(Clone)]
 pub struct WrittenChunk {
-    pub pack: u64,
-    /// Of the chunk's frame.
-    pub offset: u64,
+    pub at: ChunkLocation,
     /// Bytes of content.
     pub length: u32,
     /// BLAKE3 of the content, keyed with the scope's key.
@@ -42,7 +41,7 @@ impl WrittenChunk {
 
 impl std::fmt::Debug for WrittenChunk {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "WrittenChunk({} + {} in pack {})", self.offset, self.length, self.pack)
+        write!(out, "WrittenChunk({} bytes at {:?})", self.length, self.at)
     }
 }
 
@@ -125,8 +124,8 @@ impl FrameWriter {
         self.pack.write(self.offset, &header)?;
         self.finished = true;
         let ticket = self.pack.finish(self.range());
-        let (file, pack, offset, length) = (Arc::clone(&self.pack), self.pack.number, self.offset, self.length);
-        Ok(WrittenChunk { pack, offset, length, fingerprint, head, ticket, file })
+        let (file, at, length) = (Arc::clone(&self.pack), codec::chunk(self.pack.number, self.offset), self.length);
+        Ok(WrittenChunk { at, length, fingerprint, head, ticket, file })
     }
 
     fn range(&self) -> Range<u64> {

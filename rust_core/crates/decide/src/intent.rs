@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, Fingerprint, ObjectHeaders, ObjectLock, Retention, Sequence, UploadId,
-    VersionId, Versioning,
+    Attributes, BucketId, BucketSettings, ChunkLocation, Fingerprint, ObjectHeaders, ObjectLock, PackId, Retention,
+    Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -109,9 +109,9 @@ pub struct PlacedChunk {
 
 impl PlacedChunk {
     /// The pack that it was written to for this body.
-    pub fn new_pack(&self) -> Option<u64> {
+    pub fn new_pack(&self) -> Option<PackId> {
         match self.place {
-            ChunkPlace::New { pack, .. } => Some(pack),
+            ChunkPlace::New { at, .. } => Some(at.pack()),
             ChunkPlace::Known { .. } => None,
         }
     }
@@ -119,8 +119,8 @@ impl PlacedChunk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkPlace {
-    /// Written for this body: durable in a pack, its frame at `offset`. `head` is [`orcas_record::head_of`] its bytes.
-    New { head: u64, pack: u64, offset: u64 },
+    /// Written for this body and durable there. `head` is [`orcas_record::head_of`] its bytes.
+    New { head: u64, at: ChunkLocation },
     /// Not written: this blob holds the same bytes. It was found with a pin on its fingerprint, so it is still there
     /// when the body is decided, and is not looked up again.
     Known { blob: Sequence },
@@ -259,7 +259,10 @@ pub struct PutPart {
     pub number: u16,
     pub size: u64,
     pub md5: [u8; 16],
+    /// The one that the client declared.
     pub checksum: Option<Checksum>,
+    /// One that the server computed in the algorithm of the upload.
+    pub computed: Option<Checksum>,
     pub body: Body,
 }
 
@@ -293,7 +296,7 @@ pub struct Complete {
     pub key: Bytes,
     pub upload: UploadId,
     pub parts: Vec<CompletePart>,
-    /// Checksum of the whole object as the client expects it.
+    /// Checksum of the whole object as the client expects it. Without parts if the client does not state their number.
     pub checksum: Option<ObjectChecksum>,
     /// The type that the client says the upload's checksum has.
     pub checksum_type: Option<ChecksumType>,

@@ -29,5 +29,5 @@ pub use intent::{
 };
 pub use limits::{BUCKETS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};
-pub use outcome::{Completed, Deleted, Failure, Outcome, Put, Refusal};
+pub use outcome::{ChecksumRefusal, Completed, Deleted, Failure, Outcome, Put, Refusal};
 pub use view::View;

@@ -82,9 +82,9 @@ impl Draft {
     fn chunk(&mut self, view: &dyn View, chunk: &PlacedChunk) -> Result<Extent> {
         let PlacedChunk { fingerprint, sharing, length, .. } = *chunk;
         let extent = |blob| Ok(Extent::Blob { blob, start: 0, length });
-        let (head, pack, offset) = match chunk.place {
+        let (head, at) = match chunk.place {
             ChunkPlace::Known { blob } => return extent(blob),
-            ChunkPlace::New { head, pack, offset } => (head, pack, offset),
+            ChunkPlace::New { head, at } => (head, at),
         };
         if sharing == Sharing::Sought {
             let known = match self.chunks.get(&fingerprint) {
@@ -96,7 +96,7 @@ impl Draft {
             }
         }
         let shared = sharing != Sharing::Off;
-        let blob = self.push(Record::Chunk { fingerprint, shared, head, pack, offset, length });
+        let blob = self.push(Record::Chunk { fingerprint, shared, head, at, length });
         if shared {
             self.chunks.insert(fingerprint, blob);
         }

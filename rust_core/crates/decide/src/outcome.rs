@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use orcas_base::error::Error;
-use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{Bucket, BucketId, Sequence, UploadId, VersionId};
 
 /// The answer to an intent that happened.
@@ -93,9 +93,12 @@ pub enum Refusal {
     EntityTooLarge {
         size: u64,
     },
-    /// The checksum or size that the client expects of the whole object is not what the parts give.
-    BadDigest {
-        what: &'static str,
+    /// What a client states of an upload's checksums is not so.
+    Checksum(ChecksumRefusal),
+    /// Bytes of the whole object as the client expects it, and as the parts give it.
+    ObjectSize {
+        expected: u64,
+        computed: u64,
     },
     InvalidRequest {
         reason: &'static str,
@@ -106,6 +109,21 @@ pub enum Refusal {
     },
     /// The source was replaced after its digests were computed; compute and submit again.
     SourceChanged,
+}
+
+/// What is wrong with the checksums that a client states of an upload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChecksumRefusal {
+    /// The checksum that the client expects of the whole object is not what the parts give.
+    Object { algorithm: ChecksumAlgorithm },
+    /// The list of parts has a checksum in another algorithm than the upload's.
+    Part { algorithm: ChecksumAlgorithm, number: u16 },
+    /// The list of parts lacks a checksum.
+    Missing { algorithm: ChecksumAlgorithm, number: u16 },
+    /// A part has no checksum in the algorithm of its upload.
+    Algorithm { expected: ChecksumAlgorithm, actual: Option<ChecksumAlgorithm> },
+    /// The client states another type of checksum than the upload's, which may have none.
+    Type { of_upload: Option<ChecksumType> },
 }
 
 /// Why an intent did not happen.
@@ -126,5 +144,11 @@ impl From<Error> for Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)
+    }
+}
+
+impl From<ChecksumRefusal> for Refusal {
+    fn from(refusal: ChecksumRefusal) -> Self {
+        Self::Checksum(refusal)
     }
 }

@@ -2,6 +2,7 @@
 
 mod locks;
 mod state;
+mod uploads;
 mod versions;
 
 use std::sync::Arc;
@@ -11,11 +12,13 @@ use bytes::Bytes;
 use super::*;
 use orcas_base::error::Result;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
+use orcas_record::placement::codec;
 use orcas_record::{
     Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Part, Record, Sequence, UploadId, Version,
     VersionId,
 };
 use state::State;
+use uploads::Multipart;
 
 const BUCKET: BucketId = BucketId(1);
 
@@ -30,7 +33,7 @@ fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent 
         fingerprint,
         sharing: Sharing::Off,
         length: (size - (at << 22)).min(4 << 20) as u32,
-        place: ChunkPlace::New { head: 0, pack: 1, offset: at * 8 },
+        place: ChunkPlace::New { head: 0, at: codec::chunk(1, at * 8) },
         pin: None,
     });
     Intent::PutObject(Box::new(PutObject {
@@ -159,101 +162,6 @@ fn a_move_keeps_everything_but_the_name() {
     assert_eq!(taken, Refusal::PreconditionFailed { condition: "If-None-Match" });
 }
 
-struct Multipart {
-    state: State,
-    upload: UploadId,
-    named: Vec<CompletePart>,
-}
-
-impl Multipart {
-    fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
-        let mut state = State::with_bucket();
-        let headers = ObjectHeaders::default();
-        let create = Intent::CreateUpload {
-            bucket: BUCKET,
-            key: "k".into(),
-            headers: Box::new(headers),
-            attributes: Default::default(),
-            checksum,
-        };
-        let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
-        Self { state, upload, named: Vec::new() }
-    }
-
-    fn part(&mut self, number: u16, size: u64, checksum: Option<Checksum>) -> Result<Outcome, Failure> {
-        let Intent::PutObject(put) = put("k", size) else { unreachable!("put makes a PutObject") };
-        let (upload, body, md5) = (self.upload, put.body, [number as u8; 16]);
-        let part = PutPart { bucket: BUCKET, key: "k".into(), upload, number, size, md5, checksum, body };
-        let answer = self.state.run(Intent::PutPart(Box::new(part)));
-        self.named.push(CompletePart { number, md5, checksum: None });
-        answer
-    }
-
-    fn complete(&mut self, parts: Vec<CompletePart>, checksum: Option<ObjectChecksum>) -> Result<Outcome, Failure> {
-        self.state.run(Intent::CompleteUpload(Box::new(Complete {
-            bucket: BUCKET,
-            key: "k".into(),
-            upload: self.upload,
-            parts,
-            checksum_type: None,
-            checksum,
-            size: None,
-            precondition: Precondition::default(),
-        })))
-    }
-}
-
-#[test]
-fn completion_names_existing_parts_in_order_and_of_size() {
-    let mut multipart = Multipart::begin(None);
-    for (number, size) in [(1, PART_SIZE_MIN), (2, 5), (9, 5)] {
-        multipart.part(number, size, None).unwrap();
-    }
-    let [one, two, nine] = [0, 1, 2].map(|at| multipart.named[at].clone());
-    let mut refusal =
-        |parts: &[&CompletePart]| refused(multipart.complete(parts.iter().copied().cloned().collect(), None));
-    assert_eq!(refusal(&[&two, &one]), Refusal::InvalidPartOrder);
-    assert_eq!(refusal(&[&one, &one]), Refusal::InvalidPartOrder);
-    assert_eq!(refusal(&[&one, &two, &nine]), Refusal::EntityTooSmall { number: 2, size: 5 });
-    let other = CompletePart { md5: [0; 16], ..one.clone() };
-    assert_eq!(refusal(&[&other]), Refusal::InvalidPart { number: 1 });
-    assert!(matches!(refusal(&[]), Refusal::InvalidRequest { .. }));
-    let Ok(Outcome::Completed(done)) = multipart.complete(vec![one.clone(), nine.clone()], None) else {
-        panic!("not completed");
-    };
-    assert_eq!(done.etag, Etag::multipart([&[1; 16], &[9; 16]]).unwrap());
-    assert_eq!(multipart.state.version("k").size, PART_SIZE_MIN + 5);
-    // The same request again has the same answer; another one finds no upload.
-    assert!(
-        matches!(multipart.complete(vec![one.clone(), nine], None), Ok(Outcome::Completed(again)) if again == done)
-    );
-    assert_eq!(refused(multipart.complete(vec![one], None)), Refusal::NoSuchUpload);
-}
-
-#[test]
-fn checksums_of_parts_give_the_checksum_of_the_object() {
-    let (algorithm, bodies) = (ChecksumAlgorithm::Crc32c, [vec![1u8; PART_SIZE_MIN as usize], vec![2u8; 10]]);
-    let digests = bodies.each_ref().map(|body| Hasher::digest(algorithm, body));
-    for kind in [ChecksumType::FullObject, ChecksumType::Composite] {
-        let mut multipart = Multipart::begin(Some((algorithm, kind)));
-        let other = Hasher::digest(ChecksumAlgorithm::Sha1, b"");
-        assert!(matches!(refused(multipart.part(1, 5, Some(other))), Refusal::InvalidRequest { .. }));
-        multipart.named.clear();
-        for (at, body) in bodies.iter().enumerate() {
-            multipart.part(at as u16 + 1, body.len() as u64, Some(digests[at])).unwrap();
-        }
-        let whole = match kind {
-            ChecksumType::FullObject => ObjectChecksum::full(Hasher::digest(algorithm, &bodies.concat())),
-            ChecksumType::Composite => ObjectChecksum::composite(algorithm, &digests).unwrap(),
-        };
-        let named = multipart.named.clone();
-        let wrong = ObjectChecksum::full(Hasher::digest(algorithm, b"something else"));
-        assert!(matches!(refused(multipart.complete(named.clone(), Some(wrong))), Refusal::BadDigest { .. }));
-        multipart.complete(named, Some(whole)).unwrap();
-        assert_eq!(multipart.state.version("k").checksum, Some(whole));
-    }
-}
-
 #[test]
 fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
     let mut state = State::with_bucket();
@@ -268,42 +176,6 @@ fn a_long_manifest_moves_into_segments_and_can_be_sliced() {
     assert_eq!(first, (4 << 20) - 10);
     assert_eq!(manifest::slice(&state, &manifest, 0, size - 1).unwrap(), manifest);
     assert_eq!(state.version("long").version_id, VersionId::Null);
-}
-
-/// Completes an upload of `parts` parts with this manifest each.
-fn put_together(parts: u16, manifest: &[Extent]) -> Result<Vec<Extent>, Failure> {
-    let mut multipart = Multipart::begin(None);
-    let upload = multipart.upload;
-    for number in 1..=parts {
-        let (md5, manifest) = ([number as u8; 16], manifest.to_vec());
-        let part = Part { upload, number, size: PART_SIZE_MIN, md5, modified_ms: 0, checksum: None, manifest };
-        multipart.state.apply(Record::PutPart(part));
-        multipart.named.push(CompletePart { number, md5, checksum: None });
-    }
-    multipart.complete(multipart.named.clone(), None)?;
-    Ok(multipart.state.version("k").manifest)
-}
-
-#[test]
-fn parts_of_other_objects_fit_into_a_record_or_are_refused() {
-    let blob = |blob| Extent::Blob { blob, start: 0, length: 300 };
-    let inline = Extent::Inline(Bytes::from_static(&[7; 200]));
-    let length = |extents: &[Extent]| extents.iter().map(Extent::length).sum::<u64>();
-    // What stands in the way of one long segment stays between two.
-    let part: Vec<Extent> = (0..50).map(blob).chain([inline.clone()]).collect();
-    let manifest = put_together(10, &part).unwrap();
-    assert_eq!((manifest.len(), length(&manifest)), (20, 10 * length(&part)));
-    let segments = manifest.iter().filter(|extent| matches!(extent, Extent::Segment { .. })).count();
-    assert_eq!(segments, 10);
-    // A single blob is no segment.
-    let manifest = put_together(40, &[blob(1), inline.clone()]).unwrap();
-    assert!(manifest.iter().all(|extent| !matches!(extent, Extent::Segment { .. })));
-    assert_eq!(manifest.len(), 80);
-    let too_large: Vec<Extent> = (0..100).flat_map(|at| [blob(at), inline.clone()]).collect();
-    assert!(matches!(put_together(500, &too_large), Err(Failure::Refused(Refusal::InvalidRequest { .. }))));
-    let too_many: Vec<Extent> = (0..1_000).map(blob).collect();
-    assert!(matches!(put_together(1_100, &too_many), Err(Failure::Refused(Refusal::InvalidRequest { .. }))));
-    assert_eq!(put_together(1_000, &too_many).unwrap().len(), 1_000_000usize.div_ceil(16_384));
 }
 
 fn content(key: &'static str, of: u8, sharing: Sharing) -> Intent {
@@ -362,7 +234,7 @@ fn a_content_takes_an_earlier_one_only_when_it_asks_for_it() {
 #[test]
 fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
     let mut state = State::with_bucket();
-    let place = |at: u64| ChunkPlace::New { head: 0, pack: 1, offset: at * 4096 };
+    let place = |at: u64| ChunkPlace::New { head: 0, at: codec::chunk(1, at * 4096) };
     let body = vec![
         chunk(1, Sharing::Sought, place(1)),
         chunk(2, Sharing::Offered, place(2)),

@@ -10,10 +10,10 @@ use super::intent::{Complete, CompletePart, CopyPart, PutPart};
 use super::limits::{OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 use super::manifest::{Draft, slice};
 use super::objects::{check_precondition, source};
-use super::outcome::{Completed, Failure, Outcome, Put, Refusal};
+use super::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal};
 use super::view::View;
 use super::{locks, versions};
-use orcas_checksum::{Checksum, ChecksumType, Etag, ObjectChecksum};
+use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version};
 
 pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
@@ -24,7 +24,8 @@ pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Resu
 
 pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Result<Decision, Failure> {
     let upload = open_upload(view, put.bucket, &put.key, put.upload)?;
-    check_part_checksum(&upload, put.checksum.as_ref())?;
+    let checksum = part_checksum(&upload, put.checksum, put.computed)?;
+    let shown = put.checksum.or(checksum);
     let mut draft = Draft::new(context.next_sequence);
     let manifest = draft.store(view, put.body)?;
     let part = Part {
@@ -33,16 +34,17 @@ pub(super) fn put_part(view: &dyn View, context: &Context, put: PutPart) -> Resu
         size: put.size,
         md5: put.md5,
         modified_ms: context.now_ms,
-        checksum: put.checksum,
+        checksum,
         manifest,
     };
-    Ok(put_part_record(draft, part))
+    Ok(put_part_record(draft, part, shown))
 }
 
 /// Refers to the bytes of the source that its digests were computed from, or asks to compute them again.
 pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> Result<Decision, Failure> {
     let upload = open_upload(view, copy.bucket, &copy.key, copy.upload)?;
-    check_part_checksum(&upload, copy.checksum.as_ref())?;
+    // Computed for the copy, in the place of what a client would have declared.
+    let checksum = part_checksum(&upload, copy.checksum, None)?;
     let source = source(view, &copy.source, &copy.source_conditions)?;
     if source.sequence != copy.source_sequence {
         return Err(Refusal::SourceChanged.into());
@@ -66,33 +68,46 @@ pub(super) fn copy_part(view: &dyn View, context: &Context, copy: CopyPart) -> R
         size,
         md5: copy.md5,
         modified_ms: context.now_ms,
-        checksum: copy.checksum,
+        checksum,
         manifest,
     };
-    Ok(put_part_record(draft, part))
+    Ok(put_part_record(draft, part, checksum))
 }
 
-fn put_part_record(mut draft: Draft, part: Part) -> Decision {
+/// `shown` is the checksum in the answer.
+fn put_part_record(mut draft: Draft, part: Part, shown: Option<Checksum>) -> Decision {
     let mut answer = Put {
         sequence: 0,
         etag: Etag::simple(part.md5),
         modified_ms: part.modified_ms,
         size: part.size,
-        checksum: part.checksum.map(ObjectChecksum::full),
+        checksum: shown.map(ObjectChecksum::full),
         version_id: None,
     };
     answer.sequence = draft.push(Record::PutPart(part));
     Decision { outcome: Outcome::Part(answer), records: draft.into_records() }
 }
 
-fn check_part_checksum(upload: &Upload, checksum: Option<&Checksum>) -> Result<(), Refusal> {
-    match (upload.checksum, checksum) {
-        (Some((wanted, _)), Some(given)) if wanted != given.algorithm() => Err(Refusal::InvalidRequest {
-            reason: "Checksum Type mismatch occurred, the part's checksum algorithm is not the upload's.",
-        }),
-        (Some(_), None) => Err(Refusal::InvalidRequest { reason: "The upload was created with a checksum algorithm." }),
-        _ => Ok(()),
+/// The checksum that is stored with a part: the declared one, or one that the server computed. Only clients vouch for
+/// parts of a composite checksum.
+fn part_checksum(
+    upload: &Upload,
+    declared: Option<Checksum>,
+    computed: Option<Checksum>,
+) -> Result<Option<Checksum>, Refusal> {
+    let Some((algorithm, kind)) = upload.checksum else {
+        let is_default = |checksum: &Checksum| checksum.algorithm() == ChecksumAlgorithm::DEFAULT;
+        return Ok(declared.into_iter().chain(computed).find(is_default));
+    };
+    let checksum = match kind {
+        ChecksumType::FullObject => declared.or(computed),
+        ChecksumType::Composite => declared,
+    };
+    let actual = checksum.map(|checksum| checksum.algorithm());
+    if actual != Some(algorithm) {
+        return Err(ChecksumRefusal::Algorithm { expected: algorithm, actual }.into());
     }
+    Ok(checksum)
 }
 
 pub(super) fn abort(view: &dyn View, bucket: BucketId, key: &[u8], upload: UploadId) -> Result<Decision, Failure> {
@@ -114,18 +129,17 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     if size > OBJECT_SIZE_MAX {
         return Err(Refusal::EntityTooLarge { size }.into());
     }
-    if complete.size.is_some_and(|expected| expected != size) {
-        return Err(Refusal::InvalidRequest {
-            reason: "The provided 'x-amz-mp-object-size' header does not match what was computed.",
-        }
-        .into());
+    if let Some(expected) = complete.size.filter(|expected| *expected != size) {
+        return Err(Refusal::ObjectSize { expected, computed: size }.into());
     }
-    // Without an algorithm the checksum that S3 would keep is one of the full object.
-    let kind = upload.checksum.map_or(ChecksumType::FullObject, |(_, kind)| kind);
-    if complete.checksum_type.is_some_and(|stated| stated != kind) {
-        return Err(Refusal::BadDigest { what: "checksum type" }.into());
+    let kind = upload.checksum.map(|(_, kind)| kind);
+    if complete.checksum_type.is_some_and(|stated| Some(stated) != kind) {
+        return Err(Refusal::from(ChecksumRefusal::Type { of_upload: kind }).into());
     }
-    let checksum = object_checksum(&upload, &chosen, complete.checksum.as_ref())?;
+    let checksum = match upload.checksum {
+        None => default_checksum(&complete, &chosen)?,
+        Some((algorithm, kind)) => Some(object_checksum(algorithm, kind, &complete, &chosen)?),
+    };
     check_precondition(view, complete.bucket, &complete.key, &complete.precondition)?;
     let etag = Etag::multipart(chosen.iter().map(|part| &part.md5)).ok_or(Refusal::InvalidPartOrder)?;
     let mut draft = Draft::new(context.next_sequence);
@@ -196,7 +210,6 @@ fn choose_parts(named: &[CompletePart], stored: &BTreeMap<u16, Arc<Part>>) -> Re
         let part = stored
             .get(&wanted.number)
             .filter(|part| part.md5 == wanted.md5)
-            .filter(|part| wanted.checksum.is_none() || wanted.checksum == part.checksum)
             .ok_or(Refusal::InvalidPart { number: wanted.number })?;
         if position + 1 < named.len() && part.size < PART_SIZE_MIN {
             return Err(Refusal::EntityTooSmall { number: part.number, size: part.size });
@@ -209,33 +222,71 @@ fn choose_parts(named: &[CompletePart], stored: &BTreeMap<u16, Arc<Part>>) -> Re
     Ok(chosen)
 }
 
-/// The checksum that the upload's algorithm and type give, compared with the one the client expects.
+/// The first part whose checksum the client states differently.
+fn check_stated(complete: &Complete, parts: &[Arc<Part>]) -> Result<(), Refusal> {
+    let differs = |stated: &CompletePart, part: &Part| stated.checksum.is_some() && stated.checksum != part.checksum;
+    let other = complete.parts.iter().zip(parts).find(|(stated, part)| differs(stated, part));
+    other.map_or(Ok(()), |(stated, _)| Err(Refusal::InvalidPart { number: stated.number }))
+}
+
+/// Compares with the checksum of the whole that the client expects. A composite value may be sent without its `-N`.
+fn check_expected(complete: &Complete, whole: &ObjectChecksum) -> Result<(), Refusal> {
+    match &complete.checksum {
+        Some(expected) if expected.checksum != whole.checksum || ![0, whole.parts].contains(&expected.parts) => {
+            Err(ChecksumRefusal::Object { algorithm: whole.checksum.algorithm() }.into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The checksum of an object for which the client chose no algorithm; `None` if a part has none. As in S3, a value that
+/// the client expects in another algorithm is not compared.
+fn default_checksum(complete: &Complete, parts: &[Arc<Part>]) -> Result<Option<ObjectChecksum>, Refusal> {
+    check_stated(complete, parts)?;
+    let digests: Option<Vec<_>> = parts.iter().map(|part| Some((part.checksum?, part.size))).collect();
+    let Some(whole) = digests.and_then(ObjectChecksum::joined) else { return Ok(None) };
+    if complete.checksum.is_some_and(|expected| expected.checksum.algorithm() == ChecksumAlgorithm::DEFAULT) {
+        check_expected(complete, &whole)?;
+    }
+    Ok(Some(whole))
+}
+
+/// The checksum that the upload's algorithm and type give, compared with what the client states. As in S3, a composite
+/// one is first computed from what the client states of the parts.
 fn object_checksum(
-    upload: &Upload,
+    algorithm: ChecksumAlgorithm,
+    kind: ChecksumType,
+    complete: &Complete,
     parts: &[Arc<Part>],
-    expected: Option<&ObjectChecksum>,
-) -> Result<Option<ObjectChecksum>, Refusal> {
-    let Some((algorithm, kind)) = upload.checksum else {
-        return match expected {
-            None => Ok(None),
-            Some(_) => Err(Refusal::InvalidRequest { reason: "The upload was created without a checksum algorithm." }),
-        };
-    };
-    let missing = Refusal::InvalidRequest { reason: "A part has no checksum in the upload's algorithm." };
-    let digests: Option<Vec<Checksum>> = parts.iter().map(|part| part.checksum).collect();
-    let digests = digests.ok_or_else(|| missing.clone())?;
-    let whole = match kind {
-        ChecksumType::Composite => ObjectChecksum::composite(algorithm, &digests),
-        ChecksumType::FullObject => {
-            ObjectChecksum::joined(digests.iter().copied().zip(parts.iter().map(|part| part.size)))
+) -> Result<ObjectChecksum, Refusal> {
+    let mut digests = Vec::with_capacity(parts.len());
+    for (stated, part) in complete.parts.iter().zip(parts) {
+        let number = stated.number;
+        let missing = ChecksumRefusal::Missing { algorithm, number };
+        match (kind, stated.checksum) {
+            (_, Some(other)) if other.algorithm() != algorithm => {
+                return Err(ChecksumRefusal::Part { algorithm: other.algorithm(), number }.into());
+            }
+            (ChecksumType::Composite, stated) => digests.push((stated.ok_or(missing)?, part.size)),
+            (ChecksumType::FullObject, _) => digests.push((part.checksum.ok_or(missing)?, part.size)),
         }
     }
-    .ok_or(missing)?;
-    match expected {
-        // A composite value may be sent without its `-N`.
-        Some(expected) if expected.checksum != whole.checksum => Err(Refusal::BadDigest { what: algorithm.name() }),
-        _ => Ok(Some(whole)),
+    let whole = match kind {
+        ChecksumType::Composite if !consecutive(&complete.parts) => None,
+        ChecksumType::Composite => ObjectChecksum::composite(algorithm, digests.iter().map(|(digest, _)| digest)),
+        ChecksumType::FullObject => ObjectChecksum::joined(digests),
+    };
+    let whole = whole.ok_or(Refusal::InvalidPartOrder)?;
+    match kind {
+        ChecksumType::Composite => check_expected(complete, &whole).and_then(|()| check_stated(complete, parts))?,
+        ChecksumType::FullObject => check_stated(complete, parts).and_then(|()| check_expected(complete, &whole))?,
     }
+    Ok(whole)
+}
+
+/// Whether the numbers are 1, 2, 3 and so on, as S3 demands of parts with a composite checksum.
+fn consecutive(parts: &[CompletePart]) -> bool {
+    parts.iter().zip(1..).all(|(part, number)| part.number == number)
 }
 
 fn open_upload(view: &dyn View, bucket: BucketId, key: &[u8], id: UploadId) -> Result<Arc<Upload>, Failure> {

@@ -1,6 +1,5 @@
-//! Bodies on their way in: a small one is kept in memory and hashed, a large one is cut into chunks that are written to
-//! packs while it arrives, unless the store has them already. Blocking; used on worker threads. A body that is dropped
-//! before it is finished was never stored.
+//! Large bodies on their way in: they are cut into chunks that are written while they arrive, unless the store has them
+//! already. Blocking; used on worker threads. A body that is dropped before it is finished was never stored.
 //!
 //! A chunk that the store may have is kept in memory until it is complete and can be looked up; a chunk with an unknown
 //! head is written as it arrives. If it was written and turns out to be known, it stays dead space that no record
@@ -9,28 +8,21 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
-
+use super::content::ContentWriter;
 use super::handle::Handle;
-use super::keys::fingerprint;
 use super::sharing::HeldMemory;
 use super::state::EngineState;
 use orcas_base::buffers::Buffer;
 use orcas_base::error::{Error, Result};
-use orcas_chunks::{ChunkWriter, WrittenChunk};
+use orcas_chunks::WrittenChunk;
 use orcas_decide::{Body, ChunkPlace, PlacedChunk, Sharing};
 use orcas_dedup::chunker::Chunker;
-use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, INLINE_MAX, RefLevel, head_of};
+use orcas_record::{Bucket, Chunking, Fingerprint, HEAD_LENGTH, RefLevel, head_of};
 
 /// The longest chunk that content-defined cuts make is four times as long as the average.
 const LONGEST_OF_AVERAGE: u32 = 4;
 
 impl Handle {
-    /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
-    pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
-        self.shared.small_body(bucket, bytes)
-    }
-
     /// Where a body of `length` bytes is written while it arrives.
     pub fn body_writer(&self, bucket: &Bucket, length: u64) -> BodyWriter {
         BodyWriter::new(Arc::clone(&self.shared), bucket, length)
@@ -38,18 +30,8 @@ impl Handle {
 }
 
 impl EngineState {
-    /// A body that is all in memory, at most `record::CONTENT_MAX` bytes.
-    pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
-        if bytes.len() <= INLINE_MAX {
-            return Body::Inline(bytes);
-        }
-        let fingerprint = fingerprint(&self.scope(&bucket.owner), &bytes);
-        let sharing = self.sharing(self.ref_level(bucket), head_of(&fingerprint.0));
-        Body::Content { fingerprint, sharing, bytes }
-    }
-
     /// What a blob with this head asks for.
-    fn sharing(&self, level: RefLevel, head: u64) -> Sharing {
+    pub fn sharing(&self, level: RefLevel, head: u64) -> Sharing {
         match level {
             RefLevel::Off => Sharing::Off,
             RefLevel::Full => Sharing::Sought,
@@ -105,7 +87,7 @@ enum OpenChunk {
     Held(Box<HeldChunk>),
     /// Written as it comes; `left` bytes are missing.
     Through {
-        writer: Box<ChunkWriter>,
+        writer: Box<ContentWriter>,
         left: u64,
     },
 }
@@ -212,14 +194,14 @@ impl BodyWriter {
     }
 
     fn through(&self, length: u64) -> Result<OpenChunk> {
-        let writer = Box::new(self.shared.packs.reserve(length as u32, &self.scope)?);
+        let writer = Box::new(self.shared.content_writer(length as u32, &self.scope)?);
         Ok(OpenChunk::Through { writer, left: length })
     }
 
     /// Returns how many of the bytes were taken.
     fn write_through(
         &mut self,
-        mut writer: Box<ChunkWriter>,
+        mut writer: Box<ContentWriter>,
         left: u64,
         bytes: &[u8],
         observer: &mut dyn BodyObserver,
@@ -307,7 +289,7 @@ impl BodyWriter {
         }
         // The writer hashes the bytes again, so that what a frame says of its content was computed from what went into
         // it. Only chunks that looked known and are not pay for that, and those with content-defined cuts.
-        let mut writer = self.shared.packs.reserve(length, &self.scope)?;
+        let mut writer = self.shared.content_writer(length, &self.scope)?;
         writer.write(&held.bytes)?;
         let written = writer.finish()?;
         self.place(written, sharing);
@@ -339,7 +321,7 @@ impl BodyWriter {
     }
 
     fn place(&mut self, written: WrittenChunk, sharing: Sharing) {
-        let WrittenChunk { head, pack, offset, length, .. } = written;
+        let WrittenChunk { head, at, length, .. } = written;
         if sharing != Sharing::Off {
             self.own.entry(head).or_default().push(self.chunks.len());
         }
@@ -347,7 +329,7 @@ impl BodyWriter {
             fingerprint: Fingerprint(written.fingerprint),
             sharing,
             length,
-            place: ChunkPlace::New { head, pack, offset },
+            place: ChunkPlace::New { head, at },
             pin: Some(written.pin()),
         });
         self.written.push(written);
@@ -362,7 +344,7 @@ impl BodyWriter {
         if placed != self.length {
             return Err(Error::Record { reason: "a body is shorter than announced" });
         }
-        self.shared.packs.sync(&self.written)?;
+        self.shared.sync_content(&self.written)?;
         Ok(Body::Chunks(self.chunks))
     }
 }

@@ -22,7 +22,7 @@ use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
 use orcas_log::{Batch, Log, LogPosition};
-use orcas_record::{self as record, Durability, Record, Sequence, UploadId};
+use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence, UploadId};
 
 /// A batch is appended at this size: a `sync` one because what waits behind it should not wait for long, a `buffered`
 /// one because it is read again, to be chained and written, and would no longer be in the processor's cache.
@@ -56,7 +56,7 @@ pub(super) struct Committer {
     pub(super) pending: Overlay,
     pub(super) buckets: Arc<BucketTable>,
     /// Packs whose birth is decided but not durable.
-    births: Vec<u64>,
+    births: Vec<PackId>,
     /// Ids given to uploads since the store was opened.
     upload_ids: u32,
     version_key: [u8; 32],
@@ -139,9 +139,9 @@ impl Committer {
         for submitted in taken.drain(..) {
             let before = self.fresh.len();
             let asked = match submitted {
-                Submitted::S3(intent, waiter) => {
+                Submitted::S3(intent, cause, waiter) => {
                     let asked = self.durability(&intent);
-                    let answer = self.decide(intent);
+                    let answer = self.decide(intent, &cause);
                     self.answers.push((waiter, answer));
                     asked
                 }
@@ -230,7 +230,7 @@ impl Committer {
         self.stuck.clone().map_or(Ok(()), Err)
     }
 
-    fn decide(&mut self, intent: Intent) -> Result<Outcome, Failure> {
+    fn decide(&mut self, intent: Intent, cause: &Cause) -> Result<Outcome, Failure> {
         self.check_takes()?;
         if adds_content(&intent) {
             // Once a round: what a round brings is far less than the reserve.
@@ -249,7 +249,7 @@ impl Committer {
         };
         let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
         let Decision { outcome, records } = decide(&view, &context, intent)?;
-        self.push_all(births, records);
+        self.push_all(births, records, cause);
         Ok(outcome)
     }
 
@@ -258,12 +258,12 @@ impl Committer {
         let births = self.unborn_packs(&intent.new_packs());
         let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
         let (outcome, records) = intent.decide(&view, self.next_sequence + births.len() as u64)?;
-        self.push_all(births, records);
+        self.push_all(births, records, &Cause::Engine);
         Ok(outcome)
     }
 
     /// Those of `named` that no record has named yet.
-    fn unborn_packs(&self, named: &[u64]) -> Vec<u64> {
+    fn unborn_packs(&self, named: &[PackId]) -> Vec<PackId> {
         if named.is_empty() {
             return Vec::new();
         }
@@ -272,13 +272,13 @@ impl Committer {
         unborn
     }
 
-    pub(super) fn push_all(&mut self, births: Vec<u64>, records: Vec<Record>) {
+    pub(super) fn push_all(&mut self, births: Vec<PackId>, records: Vec<Record>, cause: &Cause) {
         for pack in births {
             self.births.push(pack);
-            self.push(Record::CreatePack { pack });
+            self.push(Record::CreatePack { pack }, &Cause::Engine);
         }
         for record in records {
-            self.push(record);
+            self.push(record, cause);
         }
     }
 
@@ -292,7 +292,7 @@ impl Committer {
         Ok(UploadId(id))
     }
 
-    fn push(&mut self, record: Record) {
+    fn push(&mut self, record: Record, cause: &Cause) {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
         let (kind, payload, frame) = match &record {
@@ -302,7 +302,7 @@ impl Committer {
             }
             _ => {
                 let mut payload = Vec::with_capacity(256);
-                let kind = record::encode(&record, &mut payload);
+                let kind = record::encode_caused(&record, cause, &mut payload);
                 let frame = self.batch.push(sequence, kind, &[&payload]);
                 (kind, Bytes::from(payload), frame)
             }
@@ -415,13 +415,7 @@ impl Committer {
         self.batch.clear();
         self.unsynced_objects += std::mem::take(&mut self.objects);
         self.unsynced_bytes += bytes;
-        self.unsynced.push(AppendedBatch {
-            records,
-            file: appended.file,
-            start: appended.start,
-            position: appended.position,
-            bytes,
-        });
+        self.unsynced.push(AppendedBatch { records, at: appended.at, position: appended.position, bytes });
         if self.log.wants_spare() {
             self.shared.request(UpkeepTask::Spare);
         }
@@ -464,7 +458,7 @@ impl Committer {
             self.shared.request(UpkeepTask::Spare);
         }
         // In a new file without a batch there is nothing to give up.
-        if self.log.needs_fail_over() || self.log.position().chain != self.durable.chain {
+        if self.log.needs_fail_over() || !self.log.position().same_chain(&self.durable) {
             if self.failures >= FAILURES_MAX {
                 return self.stop("writing the log failed twice in a row");
             }

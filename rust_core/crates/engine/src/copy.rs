@@ -15,7 +15,7 @@ use orcas_decide::{
     self as decide, Body, Copy, CopyPart, Failure, Intent, Outcome, PUT_SIZE_MAX, PutObject, PutPart, Refusal, Source,
     SourceConditions,
 };
-use orcas_record::{Bucket, BucketId, UploadId};
+use orcas_record::{Bucket, BucketId, Cause, UploadId, Version};
 
 /// Times a source that keeps changing is read again.
 const ATTEMPTS_MAX: usize = 8;
@@ -42,6 +42,7 @@ pub struct CopyRequest {
     pub copy: Copy,
     /// The algorithm the copy's checksum shall have.
     pub algorithm: Option<ChecksumAlgorithm>,
+    pub cause: Cause,
 }
 
 impl Handle {
@@ -49,7 +50,7 @@ impl Handle {
     /// As [`orcas_decide::decide`]; [`Refusal::SourceChanged`] when the source never stood still.
     pub fn copy_part(&self, request: &CopyPartRequest) -> Result<Outcome, Failure> {
         let upload = self.shared.upload(request.upload)?.ok_or(Refusal::NoSuchUpload)?;
-        let algorithm = upload.checksum.map(|(algorithm, _)| algorithm);
+        let algorithm = upload.checksum.map_or(ChecksumAlgorithm::DEFAULT, |(algorithm, _)| algorithm);
         retry(|| {
             let source = self.source(&request.source)?;
             let size = source.object.version.size;
@@ -71,7 +72,7 @@ impl Handle {
                 upload: request.upload,
                 number: request.number,
                 md5,
-                checksum,
+                checksum: Some(checksum),
             })))
         })
     }
@@ -86,17 +87,13 @@ impl Handle {
             let mut copy = request.copy.clone();
             if let Some(algorithm) = request.algorithm {
                 let source = self.source(&copy.source)?;
-                let stored = source.object.version.checksum.filter(|whole| whole.parts == 0);
-                copy.checksum = Some(match stored.filter(|whole| whole.checksum.algorithm() == algorithm) {
-                    Some(whole) => (source.object.sequence, whole.checksum),
-                    None => {
-                        let last = source.object.version.size.saturating_sub(1);
-                        let (_, checksum) = self.digests(&source, 0, last, Some(algorithm))?;
-                        (source.object.sequence, checksum.ok_or(Refusal::SourceChanged)?)
-                    }
-                });
+                let checksum = match stored_checksum(&source.object.version, algorithm) {
+                    Some(checksum) => checksum,
+                    None => self.digests(&source, 0, source.object.version.size.saturating_sub(1), algorithm)?.1,
+                };
+                copy.checksum = Some((source.object.sequence, checksum));
             }
-            self.execute(Intent::CopyObject(Box::new(copy)))
+            self.execute_for(request.cause, Intent::CopyObject(Box::new(copy)))
         })
     }
 
@@ -123,20 +120,24 @@ impl Handle {
         decide::check_copy(version, &copy.source_conditions)?;
         let of_source = version.checksum.map(|whole| whole.checksum.algorithm());
         let last = version.size.saturating_sub(1);
-        let again = self.store_again(bucket, &source, (0, last), request.algorithm.or(of_source))?;
+        let algorithm = request.algorithm.or(of_source).unwrap_or(ChecksumAlgorithm::DEFAULT);
+        let again = self.store_again(bucket, &source, (0, last), algorithm)?;
         self.still_stands(&copy.source, &source)?;
-        self.execute(Intent::PutObject(Box::new(PutObject {
-            bucket: copy.bucket,
-            key: copy.key.clone(),
-            precondition: copy.precondition.clone(),
-            size: version.size,
-            md5: again.md5,
-            sha256: version.sha256,
-            checksum: again.checksum,
-            headers: copy.headers.apply_to(&version.headers),
-            attributes: copy.attributes.apply_to(&version.attributes),
-            body: again.body,
-        })))
+        self.execute_for(
+            request.cause,
+            Intent::PutObject(Box::new(PutObject {
+                bucket: copy.bucket,
+                key: copy.key.clone(),
+                precondition: copy.precondition.clone(),
+                size: version.size,
+                md5: again.md5,
+                sha256: version.sha256,
+                checksum: Some(again.checksum),
+                headers: copy.headers.apply_to(&version.headers),
+                attributes: copy.attributes.apply_to(&version.attributes),
+                body: again.body,
+            })),
+        )
     }
 
     fn copy_part_across(
@@ -145,7 +146,7 @@ impl Handle {
         bucket: &Bucket,
         source: &Found,
         (first, last): (u64, u64),
-        algorithm: Option<ChecksumAlgorithm>,
+        algorithm: ChecksumAlgorithm,
     ) -> Result<Outcome, Failure> {
         decide::check_source(&source.object.version, &request.source_conditions)?;
         let size = if source.object.version.size == 0 { 0 } else { last - first + 1 };
@@ -161,7 +162,8 @@ impl Handle {
             number: request.number,
             size,
             md5: again.md5,
-            checksum: again.checksum,
+            checksum: Some(again.checksum),
+            computed: None,
             body: again.body,
         })))
     }
@@ -180,57 +182,58 @@ impl Handle {
         bucket: &Bucket,
         source: &Found,
         (first, last): (u64, u64),
-        algorithm: Option<ChecksumAlgorithm>,
+        algorithm: ChecksumAlgorithm,
     ) -> Result<StoredAgain, Failure> {
         let mut reader = self.reader(source, first, last);
         let mut body = GrowingBody::new(self, bucket, reader.remaining());
-        let mut md5 = Md5Hasher::new();
-        let mut hasher = algorithm.map(Hasher::new);
+        let (mut md5, mut hasher) = (Md5Hasher::new(), Hasher::new(algorithm));
         let mut buf = self.buffers().take(READ_SIZE);
         buf.resize(READ_SIZE, 0);
         loop {
             let read = reader.read(&mut buf)?;
             if read == 0 {
-                let (md5, checksum) = (md5.finish(), hasher.map(Hasher::finish));
+                let (md5, checksum) = (md5.finish(), hasher.finish());
                 return Ok(StoredAgain { body: body.finish(self, bucket)?, md5, checksum });
             }
             md5.update(&buf[..read]);
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&buf[..read]);
-            }
+            hasher.update(&buf[..read]);
             body.write(&buf[..read])?;
         }
     }
 
-    /// MD5, and the checksum if one is asked for, of a range; not computed again where they are stored.
+    /// MD5 and checksum of a range; not computed again where they are stored.
     fn digests(
         &self,
         source: &Found,
         first: u64,
         last: u64,
-        algorithm: Option<ChecksumAlgorithm>,
-    ) -> Result<([u8; 16], Option<Checksum>), Failure> {
+        algorithm: ChecksumAlgorithm,
+    ) -> Result<([u8; 16], Checksum), Failure> {
         let version = &source.object.version;
         let whole = version.size == 0 || (first == 0 && last + 1 == version.size);
-        if whole && algorithm.is_none() && version.etag.parts == 0 {
-            return Ok((version.etag.md5, None));
+        let stored = stored_checksum(version, algorithm).filter(|_| whole && version.etag.parts == 0);
+        if let Some(checksum) = stored {
+            return Ok((version.etag.md5, checksum));
         }
-        let mut md5 = Md5Hasher::new();
-        let mut hasher = algorithm.map(Hasher::new);
+        let (mut md5, mut hasher) = (Md5Hasher::new(), Hasher::new(algorithm));
         let mut reader = self.reader(source, first, last);
         let mut buf = self.buffers().take(READ_SIZE);
         buf.resize(READ_SIZE, 0);
         loop {
             let read = reader.read(&mut buf)?;
             if read == 0 {
-                return Ok((md5.finish(), hasher.map(Hasher::finish)));
+                return Ok((md5.finish(), hasher.finish()));
             }
             md5.update(&buf[..read]);
-            if let Some(hasher) = &mut hasher {
-                hasher.update(&buf[..read]);
-            }
+            hasher.update(&buf[..read]);
         }
     }
+}
+
+/// The checksum of the whole content, if it is stored in this algorithm.
+fn stored_checksum(version: &Version, algorithm: ChecksumAlgorithm) -> Option<Checksum> {
+    let whole = version.checksum.filter(|whole| whole.parts == 0)?;
+    Some(whole.checksum).filter(|checksum| checksum.algorithm() == algorithm)
 }
 
 fn retry(mut attempt: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
@@ -247,7 +250,7 @@ fn retry(mut attempt: impl FnMut() -> Result<Outcome, Failure>) -> Result<Outcom
 struct StoredAgain {
     body: Body,
     md5: [u8; 16],
-    checksum: Option<Checksum>,
+    checksum: Checksum,
 }
 
 enum GrowingBody {

@@ -10,7 +10,7 @@ use super::waiter::{ChannelSink, Waiter};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_decide::{Failure, Intent, Outcome};
-use orcas_record::{Bucket, Sequence};
+use orcas_record::{Bucket, Cause, Sequence};
 
 /// What callers share: everything but opening and closing.
 #[derive(Clone)]
@@ -20,19 +20,27 @@ pub struct Handle {
 
 impl Handle {
     /// Queues a mutation; never blocks. The waiter is told when it is decided.
-    pub fn submit(&self, intent: Intent, waiter: Waiter) {
-        if let Some(Submitted::S3(_, waiter)) = self.shared.intents.push(Submitted::S3(intent, waiter)) {
+    pub fn submit(&self, intent: Intent, cause: Cause, waiter: Waiter) {
+        if let Some(Submitted::S3(_, _, waiter)) = self.shared.intents.push(Submitted::S3(intent, cause, waiter)) {
             waiter.tell(Err(Failure::Engine(self.shared.refusal())));
         }
+    }
+
+    /// Submits what no request has caused, and waits. For threads that may block.
+    ///
+    /// # Errors
+    /// As [`orcas_decide::decide`], and what the commit ran into.
+    pub fn execute(&self, intent: Intent) -> Result<Outcome, Failure> {
+        self.execute_for(Cause::Engine, intent)
     }
 
     /// Submits and waits. For threads that may block.
     ///
     /// # Errors
-    /// As [`orcas_decide::decide`], and what the commit ran into.
-    pub fn execute(&self, intent: Intent) -> Result<Outcome, Failure> {
+    /// As of `execute`.
+    pub fn execute_for(&self, cause: Cause, intent: Intent) -> Result<Outcome, Failure> {
         let (sink, answer) = ChannelSink::pair();
-        self.submit(intent, Waiter::new(sink, 0));
+        self.submit(intent, cause, Waiter::new(sink, 0));
         answer.recv().unwrap_or(Err(Failure::Engine(Error::Closed)))
     }
 

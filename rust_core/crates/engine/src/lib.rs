@@ -15,6 +15,7 @@ mod cache;
 mod check;
 mod clock;
 mod commit;
+mod content;
 mod copy;
 mod epochs;
 mod faults;

@@ -8,7 +8,7 @@ use std::hash::Hash;
 
 use bytes::Bytes;
 
-use orcas_record::{BucketId, Extent, Fingerprint, INSTANT_SIZE_MIN, Record, Sequence, Version, head_of};
+use orcas_record::{BucketId, Extent, Fingerprint, INSTANT_SIZE_MIN, PackId, Record, Sequence, Version, head_of};
 
 #[derive(Default)]
 pub(super) struct Mentions {
@@ -18,7 +18,7 @@ pub(super) struct Mentions {
     /// Condemned blobs, and the record that says so.
     condemned: HashMap<Sequence, Sequence>,
     /// Records that place a chunk in a pack.
-    packs: HashMap<u64, u32>,
+    packs: HashMap<PackId, u32>,
     /// The newest version with this SHA-256: its sequence, and where it was put.
     digests: HashMap<[u8; 32], (Sequence, BucketId, Bytes)>,
 }
@@ -78,7 +78,7 @@ impl Mentions {
         self.blobs.contains_key(&blob)
     }
 
-    pub fn pack_in_use(&self, pack: u64) -> bool {
+    pub fn pack_in_use(&self, pack: PackId) -> bool {
         self.packs.contains_key(&pack)
     }
 
@@ -139,10 +139,10 @@ fn each_mention(sequence: Sequence, record: &Record, visit: &mut dyn FnMut(Seque
     }
 }
 
-fn each_pack(record: &Record, visit: &mut dyn FnMut(u64)) {
+fn each_pack(record: &Record, visit: &mut dyn FnMut(PackId)) {
     match record {
-        Record::Chunk { pack, .. } => visit(*pack),
-        Record::MoveChunks { moves } => moves.iter().for_each(|moved| visit(moved.pack)),
+        Record::Chunk { at, .. } => visit(at.pack()),
+        Record::MoveChunks { moves } => moves.iter().for_each(|moved| visit(moved.to.pack())),
         _ => {}
     }
 }
@@ -179,6 +179,7 @@ fn digest(record: &Record) -> Option<([u8; 32], &Version)> {
 mod tests {
     use super::*;
     use orcas_fs::sim::SimRng;
+    use orcas_record::placement::codec;
     use orcas_record::{ChunkMove, Part, UploadId};
 
     fn part(extents: Vec<Extent>) -> Record {
@@ -196,12 +197,15 @@ mod tests {
         let shared = rng.below(3) > 0;
         match rng.below(6) {
             0 => Record::Content { fingerprint, shared, bytes: Bytes::from_static(b"bytes") },
-            1 => Record::Chunk { fingerprint, shared, head: rng.below(9), pack: rng.below(4), offset: 0, length: 7 },
+            1 => {
+                Record::Chunk { fingerprint, shared, head: rng.below(9), at: codec::chunk(rng.below(4), 0), length: 7 }
+            }
             2 => Record::Segment { extents },
             3 => part(extents),
             4 => Record::CondemnBlobs { blobs },
             _ => {
-                Record::MoveChunks { moves: packs.iter().map(|&pack| ChunkMove { blob: 0, pack, offset: 0 }).collect() }
+                let moved = |pack| ChunkMove { blob: 0, to: codec::chunk(pack, 0) };
+                Record::MoveChunks { moves: packs.into_iter().map(moved).collect() }
             }
         }
     }
@@ -233,10 +237,10 @@ mod tests {
             let condemns =
                 |_, record: &Record| matches!(record, Record::CondemnBlobs { blobs } if blobs.contains(&blob));
             assert_eq!(mentions.is_condemned(blob), any(&condemns));
-            let pack = rng.below(4);
+            let pack = codec::pack(rng.below(4));
             let places = |_, record: &Record| match record {
-                Record::Chunk { pack: of, .. } => *of == pack,
-                Record::MoveChunks { moves } => moves.iter().any(|moved| moved.pack == pack),
+                Record::Chunk { at, .. } => at.pack() == pack,
+                Record::MoveChunks { moves } => moves.iter().any(|moved| moved.to.pack() == pack),
                 _ => false,
             };
             assert_eq!(mentions.pack_in_use(pack), any(&places));

@@ -29,7 +29,7 @@ use orcas_base::error::{Cause, Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_base::sync::atomic::AtomicU64;
 use orcas_base::sync::{Mutex, RwLock};
-use orcas_chunks::{PackOptions, Packs, content_end};
+use orcas_chunks::{PackOptions, Packs};
 use orcas_fs::scratch::ScratchDir;
 use orcas_fs::{FileSystem, Random};
 use orcas_index::Index;
@@ -259,8 +259,8 @@ pub(super) fn open(options: EngineOptions, environment: Environment) -> Result<O
     let packs = {
         let options =
             PackOptions { dir: chunk_dir, store_id, pack_size: options.pack_size, random: Arc::clone(&random) };
-        let next_number = index.read()?.highest_pack()? + 1;
-        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, next_number)?
+        let highest = index.read()?.highest_pack()?;
+        Packs::open(Arc::clone(&fs), options, &index.read()?.packs()?, highest)?
     };
     let (sender, tasks) = crossbeam_channel::bounded(64);
     let shared = assemble(
@@ -298,15 +298,15 @@ fn note_lengths(shared: &EngineState, logs_cut_short: &[PathBuf]) -> Result<()> 
     }
     let reader = shared.index.read()?;
     for pack in reader.packs()? {
-        let (offset, length) = match reader.last_chunk(pack) {
+        let (last, length) = match reader.last_chunk(pack) {
             Ok(Some(last)) => last,
             Ok(None) => continue,
             // The thread that rebuilds the index has been told.
             Err(Error::IndexDamaged { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let (bytes, path) = shared.packs.length(pack)?;
-        if bytes < content_end(offset, length) {
+        if shared.packs.is_cut_short(last, length)? {
+            let path = shared.packs.path(pack);
             shared.faults.note_damage(StorePart::Packs, Cause::new(reason, path.display().to_string()));
         }
     }

@@ -13,9 +13,9 @@ use super::buckets::BucketTable;
 use super::key_changes::{Change, KeyChanges};
 use super::mentions::Mentions;
 use orcas_decide::Completed;
-use orcas_index::BlobLocation;
 use orcas_record::{
-    BucketId, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId, Version, VersionId, Versioning,
+    BlobLocation, BucketId, Extent, Fingerprint, Object, PackId, Part, Record, Sequence, Upload, UploadId, Version,
+    VersionId, Versioning,
 };
 
 /// Where the bytes of a blob are found.
@@ -59,8 +59,8 @@ impl Overlay {
             Record::Content { bytes, .. } => {
                 self.blobs.insert(sequence, BlobPlace::Memory(bytes.clone()));
             }
-            Record::Chunk { pack, offset, length, .. } => {
-                let location = BlobLocation::Pack { pack: *pack, offset: *offset, length: *length };
+            Record::Chunk { at, length, .. } => {
+                let location = BlobLocation::Pack { at: *at, length: *length };
                 self.blobs.insert(sequence, BlobPlace::At(location));
             }
             Record::Segment { extents } => {
@@ -237,7 +237,7 @@ impl Overlay {
     }
 
     /// Whether a record here places a chunk in the pack.
-    pub fn pack_in_use(&self, pack: u64) -> bool {
+    pub fn pack_in_use(&self, pack: PackId) -> bool {
         self.mentions.pack_in_use(pack)
     }
 

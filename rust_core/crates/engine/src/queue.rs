@@ -14,9 +14,8 @@ use super::waiter::Waiter;
 use orcas_base::error::{Error, Result as EngineResult};
 use orcas_base::sync::{Condvar, Mutex};
 use orcas_decide::Intent;
-use orcas_index::BlobLocation;
-use orcas_log::LogPosition;
-use orcas_record::{Record, Sequence};
+use orcas_log::{BatchFrame, BatchLocation, LogPosition};
+use orcas_record::{BlobLocation, Cause, Record, Sequence};
 
 /// A record of a batch with everything that the index keeps of it.
 pub(super) struct Sequenced {
@@ -25,16 +24,13 @@ pub(super) struct Sequenced {
     pub record: Record,
     /// Empty for contents, whose bytes stay in the log.
     pub payload: Bytes,
-    /// Offset of the frame from the start of the batch.
-    pub frame: u32,
+    pub frame: BatchFrame,
 }
 
 /// A batch in the log.
 pub(super) struct AppendedBatch {
     pub records: Vec<Arc<Sequenced>>,
-    pub file: u64,
-    /// Offset of the first frame.
-    pub start: u64,
+    pub at: BatchLocation,
     pub position: LogPosition,
     /// Bytes of log.
     pub bytes: u64,
@@ -44,31 +40,29 @@ impl AppendedBatch {
     /// Where the bytes of a content are; `None` for any other record.
     pub fn location(&self, record: &Sequenced) -> Option<BlobLocation> {
         match &record.record {
-            Record::Content { bytes, .. } => Some(BlobLocation::Log {
-                file: self.file,
-                offset: self.start + u64::from(record.frame),
-                length: bytes.len() as u32,
-            }),
+            Record::Content { bytes, .. } => {
+                Some(BlobLocation::Log { at: self.at.record(record.frame), length: bytes.len() as u32 })
+            }
             _ => None,
         }
     }
 }
 
-/// A mutation on its way to the committer, and who is told when it is decided.
+/// A mutation on its way to the committer, who caused it, and who is told when it is decided.
 #[expect(clippy::large_enum_variant, reason = "a box would cost every request an allocation")]
 pub(super) enum Submitted {
-    S3(Intent, Waiter),
+    S3(Intent, Cause, Waiter),
     Maintenance(MaintenanceIntent, MaintenanceWaiter),
 }
 
 // Every request is moved through the queue: maintenance must not make its entries larger.
-const _: () = assert!(size_of::<Submitted>() <= size_of::<(Intent, Waiter)>());
+const _: () = assert!(size_of::<Submitted>() <= size_of::<(Intent, Cause, Waiter)>());
 
 impl Submitted {
     /// Bytes of body that it brings into the log.
     fn body_bytes(&self) -> u64 {
         match self {
-            Self::S3(intent, _) => body_bytes(intent),
+            Self::S3(intent, ..) => body_bytes(intent),
             Self::Maintenance(..) => 0,
         }
     }

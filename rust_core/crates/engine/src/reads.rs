@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::cache::LocatedObject;
+use super::content::read_inline;
 use super::epochs::EpochPin;
 use super::handle::Handle;
 use super::key_changes::{Current, KeyChanges, NewerChanges};
@@ -14,8 +15,6 @@ use super::state::EngineState;
 use super::stored::{upload_of, version_of};
 use orcas_base::error::{Error, Result};
 use orcas_decide::Completed;
-use orcas_index::BlobLocation;
-use orcas_log::ContentLocation;
 use orcas_record::{self as record, BucketId, Extent, Object, Sequence, Upload, UploadId, Version};
 
 /// An object as it was found. While this lives, everything that the object refers to stays readable.
@@ -147,38 +146,6 @@ impl EngineState {
         location.map(BlobPlace::At).ok_or(Error::Record { reason: "a manifest names a blob that is not there" })
     }
 
-    /// Bytes of a blob from `start`, verified.
-    fn read_blob(&self, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<()> {
-        match place {
-            BlobPlace::Memory(bytes) => copy_from(bytes, start, buf),
-            BlobPlace::At(BlobLocation::Log { file, offset, length }) => {
-                let location = ContentLocation { file: *file, offset: *offset, length: *length };
-                self.log_reader.read_content(&location, start, buf)
-            }
-            BlobPlace::At(BlobLocation::Pack { pack, offset, .. }) => self.packs.read(*pack, *offset, start, buf),
-        }
-    }
-
-    /// Remembers that a read of `blob` has met damage.
-    fn noted<T>(&self, blob: Sequence, read: Result<T>) -> Result<T> {
-        if matches!(read, Err(Error::Corrupt { .. })) {
-            self.pins.note_damage(blob);
-        }
-        read
-    }
-
-    /// Like `read_blob`, but `false` when that would wait for the disk.
-    fn try_read_blob(&self, place: &BlobPlace, start: u32, buf: &mut [u8]) -> Result<bool> {
-        match place {
-            BlobPlace::Memory(bytes) => copy_from(bytes, start, buf).map(|()| true),
-            BlobPlace::At(BlobLocation::Log { file, offset, length }) => {
-                let location = ContentLocation { file: *file, offset: *offset, length: *length };
-                self.log_reader.try_read_content(&location, start, buf)
-            }
-            BlobPlace::At(BlobLocation::Pack { pack, offset, .. }) => self.packs.try_read(*pack, *offset, start, buf),
-        }
-    }
-
     /// Fills `buf` with the object's bytes from `first`; `false` when that would wait, or the content is in several
     /// pieces.
     pub fn try_read_small(&self, found: &Found, first: u64, buf: &mut [u8]) -> Result<bool> {
@@ -186,9 +153,9 @@ impl EngineState {
             return Ok(true);
         }
         match (found.object.version.manifest.as_slice(), &found.place) {
-            ([Extent::Inline(bytes)], _) => copy_from(bytes, first as u32, buf).map(|()| true),
+            ([Extent::Inline(bytes)], _) => read_inline(bytes, first as u32, buf).map(|()| true),
             ([Extent::Blob { blob, start, .. }], Some(place)) => {
-                self.noted(*blob, self.try_read_blob(place, start + first as u32, buf))
+                self.try_read_blob(*blob, place, start + first as u32, buf)
             }
             _ => Ok(false),
         }
@@ -222,12 +189,6 @@ impl Handle {
     pub fn reader(&self, found: &Found, first: u64, last: u64) -> ObjectReader {
         ObjectReader::new(Arc::clone(&self.shared), found, first, last)
     }
-}
-
-fn copy_from(bytes: &Bytes, start: u32, buf: &mut [u8]) -> Result<()> {
-    let wanted = bytes.get(start as usize..).and_then(|rest| rest.get(..buf.len()));
-    buf.copy_from_slice(wanted.ok_or(Error::Record { reason: "a manifest reaches beyond its blob" })?);
-    Ok(())
 }
 
 /// Reads a range of an object in order. Blocking; every byte it gives was verified.
@@ -298,7 +259,7 @@ impl ObjectReader {
                     self.levels.push(Level { extents, next: 0, skip });
                     continue;
                 }
-                Extent::Inline(bytes) => copy_from(&bytes, skip as u32, &mut buf[..wanted as usize])?,
+                Extent::Inline(bytes) => read_inline(&bytes, skip as u32, &mut buf[..wanted as usize])?,
                 Extent::Blob { blob, start, .. } => {
                     self.read_from(blob, start + skip as u32, &mut buf[..wanted as usize])?;
                 }
@@ -316,7 +277,7 @@ impl ObjectReader {
             self.blob = Some((blob, self.shared.place(blob)?));
         }
         match &self.blob {
-            Some((_, place)) => self.shared.noted(blob, self.shared.read_blob(place, start, buf)),
+            Some((_, place)) => self.shared.read_blob(blob, place, start, buf),
             None => Err(Error::Record { reason: "a blob has no place" }),
         }
     }

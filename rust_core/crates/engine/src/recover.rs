@@ -9,9 +9,9 @@ use super::mend::mark::{REBUILT_NAME, is_marked, unmark};
 use super::options::{EngineOptions, IndexPlace};
 use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
-use orcas_index::{Applied, BlobLocation, Index, IndexOptions, Writer};
+use orcas_index::{Applied, Index, IndexOptions, Writer};
 use orcas_log::{CONTENT_PREFIX, Log, LogOptions, LogPosition, RecoverError, RecoveredBatch, recover};
-use orcas_record::{self as record, Record};
+use orcas_record::{self as record, BlobLocation, Record};
 
 /// Records that go into the index in one piece during a replay.
 const REPLAY_RECORDS: usize = 16_384;
@@ -218,7 +218,7 @@ pub(super) fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], d
     let mut records = Vec::with_capacity(read.len());
     for recovered in &read {
         let decoded = record::decode(recovered.kind, &recovered.payload);
-        records.push(decoded.map_err(|_| Error::corrupt(dir, recovered.frame_offset, "a record cannot be read"))?);
+        records.push(decoded.map_err(|_| recovered.corrupt(dir))?);
     }
     let applied: Vec<Applied<'_>> = read
         .iter()
@@ -229,8 +229,7 @@ pub(super) fn apply_recovered(writer: &mut Writer, batches: &[RecoveredBatch], d
             record,
             payload: &recovered.payload,
             location: matches!(record, Record::Content { .. }).then(|| BlobLocation::Log {
-                file: recovered.file,
-                offset: recovered.frame_offset,
+                at: recovered.at,
                 length: (recovered.payload.len() - CONTENT_PREFIX) as u32,
             }),
         })

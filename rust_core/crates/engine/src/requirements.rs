@@ -1,7 +1,7 @@
 //! What an intent requires of the store: room on the disk and in a batch, durability, the birth of packs.
 
 use orcas_decide::{Body, Intent, PlacedChunk};
-use orcas_record::{BucketId, Durability};
+use orcas_record::{BucketId, Durability, PackId};
 
 /// Whether the intent needs room for bytes that were not there before. Copies and deletions go on when the disk is
 /// nearly full: they bring records of a few hundred bytes into space that is reserved.
@@ -26,7 +26,7 @@ pub(super) fn body_bytes(intent: &Intent) -> u64 {
 }
 
 /// Packs that chunks of the body were written to.
-pub(super) fn new_packs(intent: &Intent) -> Vec<u64> {
+pub(super) fn new_packs(intent: &Intent) -> Vec<PackId> {
     let of = |body: &Body| match body {
         Body::Chunks(chunks) => chunks.iter().filter_map(PlacedChunk::new_pack).collect(),
         Body::Inline(_) | Body::Content { .. } => Vec::new(),

@@ -111,7 +111,7 @@ impl EngineState {
         self.applies.fail();
         for submitted in self.intents.abandon() {
             match submitted {
-                Submitted::S3(_, waiter) => waiter.tell(Err(Failure::Engine(self.refusal()))),
+                Submitted::S3(_, _, waiter) => waiter.tell(Err(Failure::Engine(self.refusal()))),
                 Submitted::Maintenance(_, waiter) => waiter.tell(Err(self.refusal())),
             }
         }

@@ -13,8 +13,9 @@ use super::stored::part_of;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
-use orcas_index::BlobLocation;
-use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId, VersionId};
+use orcas_record::{
+    BlobLocation, Bucket, BucketId, Extent, Fingerprint, Object, PackId, Part, Sequence, Upload, UploadId, VersionId,
+};
 
 pub(super) struct SequencerView<'a> {
     pub shared: &'a EngineState,
@@ -175,18 +176,18 @@ impl SequencerView<'_> {
     }
 
     /// Whether the bytes of `blob` are in `pack`.
-    pub fn chunk_is_in(&self, blob: Sequence, pack: u64) -> Result<bool> {
+    pub fn chunk_is_in(&self, blob: Sequence, pack: PackId) -> Result<bool> {
         if self.pending.is_condemned(blob) || self.shared.overlay.read().is_condemned(blob) {
             return Ok(false);
         }
         let place = self.shared.index.read()?.blob(blob)?;
-        Ok(matches!(place, Some(BlobLocation::Pack { pack: found, .. }) if found == pack))
+        Ok(matches!(place, Some(BlobLocation::Pack { at, .. }) if at.pack() == pack))
     }
 
     /// Whether `pack` exists, holds nothing that counts, and nothing is on its way into it.
-    pub fn pack_is_free(&self, pack: u64) -> Result<bool> {
+    pub fn pack_is_free(&self, pack: PackId) -> Result<bool> {
         if planted::is(Bug::RetirePackInFlight) {
-            return Ok(self.shared.index.read()?.blobs_in_pack(pack, 0, 1)?.is_empty());
+            return Ok(self.shared.index.read()?.blobs_in_pack(pack, None, 1)?.is_empty());
         }
         // In the order in which a chunk gets there: written and pinned, decided, published, in the index.
         if !self.shared.packs.is_idle(pack) || self.pending.pack_in_use(pack) {
@@ -196,6 +197,6 @@ impl SequencerView<'_> {
             return Ok(false);
         }
         let reader = self.shared.index.read()?;
-        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, 0, 1)?.is_empty())
+        Ok(reader.has_pack(pack)? && reader.blobs_in_pack(pack, None, 1)?.is_empty())
     }
 }

@@ -1,10 +1,11 @@
 //! From a request head to an authenticated, typed request.
 //!
-//! The signature is verified before anything in the store is looked at. Only the root identity exists: requests of
-//! others, and requests without a signature, are denied.
+//! The signature is verified and the request authorized before anything in the store is looked at.
 
 use std::sync::Arc;
 
+use super::authorize::{Asked, authorize};
+use super::identities::{Identities, Principal, Resource};
 use super::intake::transfer_encoded;
 use super::lane::{Lane, now_ms};
 use super::operations::implemented;
@@ -13,14 +14,17 @@ use super::reading::Reading;
 use super::request::Request;
 use super::response::Response;
 use orcas_http::{Headers, Query, RequestHead};
-use orcas_s3::resolve::{is_form, resolve};
+use orcas_s3::resolve::resolve;
 use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
-use orcas_sigv4::{Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claims_nobody};
+use orcas_sigv4::{Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate};
 
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
+
+/// The action of every request to the admin API.
+const ADMINISTER: &str = "orcas:Administer";
 
 /// Why a head was refused, as a ready answer.
 pub type Refused = Box<Response>;
@@ -54,8 +58,8 @@ impl Lane {
         if head.method == b"OPTIONS" {
             return Err(ErrorCode::AccessForbidden.into());
         }
-        let (authenticated, caller) =
-            self.authenticate(head).map_err(|problem| self.form_upload(head, root).unwrap_or(problem))?;
+        let identities = self.identities();
+        let (authenticated, principal) = self.authenticate(&identities, head)?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
         let hoisted = match authenticated.how {
             Authentication::Presigned => query::hoisted_headers(&query, &head.headers, &[]),
@@ -76,41 +80,39 @@ impl Lane {
         let host = head.headers.get("host").unwrap_or_default();
         let target = Target::parse(below(head.path, root), host, &self.options.domains)?;
         let operation = resolve(head.method, &target, &query, &head.headers)?;
+        // The signature of a form is in its body.
+        if operation == Operation::PostObject {
+            return Err(operation.not_implemented().into());
+        }
+        let asked = Asked { operation, target: &target, query: &query, headers: &head.headers };
+        let source = authorize(&identities, &principal, &asked)?;
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
         check_supported(&row.understood, &query, &head.headers)?;
         if self.options.salvage && operation.changes() {
             return Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE).into());
         }
         let (target, payload) = (&target, &authenticated.payload);
-        (row.accept)(&Reading { lane: self, operation, head, target, query, caller, payload, has_body })
+        (row.accept)(&Reading { lane: self, operation, head, target, query, principal, source, payload, has_body })
     }
 
-    /// The error for a form upload by a browser. Its signature is in the body, which is not read, because the operation
-    /// is not implemented.
-    fn form_upload(&self, head: &RequestHead<'_>, root: usize) -> Option<Problem> {
-        if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
-            return None;
-        }
-        let host = head.headers.get("host").unwrap_or_default();
-        match Target::parse(below(head.path, root), host, &self.options.domains) {
-            Ok(Target::Bucket(_)) => Some(Operation::PostObject.not_implemented().into()),
-            Ok(Target::Service | Target::Object { .. } | Target::ObjectLambda) | Err(_) => None,
-        }
-    }
-
-    /// Verifies the signature and returns the owner's id as well. Everybody but root is denied.
-    pub fn authenticate(&self, head: &RequestHead<'_>) -> Result<(Authenticated, String), Problem> {
-        let keys = &self.identities.keys;
-        let credential = |key: &str| keys.get(key).map(|known| known.credential.clone());
+    /// Verifies the signature and finds out whose it is.
+    fn authenticate(
+        &self,
+        identities: &Identities,
+        head: &RequestHead<'_>,
+    ) -> Result<(Authenticated, Arc<Principal>), Problem> {
+        let credential = |key: &str| identities.credential(key);
         let authenticated = authenticate(head, &self.requirements(), &self.signing_keys, &credential)?;
-        let owner = keys.get(&authenticated.access_key).map(|known| &known.owner);
-        match (authenticated.how, owner) {
-            (Authentication::Anonymous, _) | (_, None) => Err(ErrorCode::AccessDenied.into()),
-            (_, Some(owner)) if *owner != self.identities.root => Err(ErrorCode::AccessDenied.into()),
-            (Authentication::Header | Authentication::Presigned | Authentication::PresignedVersionTwo, Some(owner)) => {
-                Ok((authenticated, owner.clone()))
-            }
-        }
+        let principal = identities.principal(&authenticated.access_key).ok_or(ErrorCode::AccessDenied)?;
+        Ok((authenticated, Arc::clone(principal)))
+    }
+
+    /// Verifies the signature of a request to the admin API, which only root may send.
+    pub fn authenticate_root(&self, head: &RequestHead<'_>) -> Result<Authenticated, Problem> {
+        let identities = self.identities();
+        let (authenticated, principal) = self.authenticate(&identities, head)?;
+        identities.decide(&principal, ADMINISTER, Resource::Service)?;
+        Ok(authenticated)
     }
 
     /// What a signature must fulfil now.

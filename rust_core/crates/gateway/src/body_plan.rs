@@ -4,8 +4,8 @@ use super::intake::DeclaredBody;
 use super::problem::Problem;
 use orcas_s3::ErrorCode;
 
-/// Bytes of the largest document: 1,000 keys of a Delete or 10,000 parts fit, and a parser's memory is bounded.
-const DOCUMENT_LEN_MAX: u64 = 2 * 1024 * 1024;
+/// Bytes of the largest document: 1,000 keys of a Delete or 10,000 parts with SHA-512 checksums fit, and a parser's memory is bounded.
+const DOCUMENT_LEN_MAX: u64 = 3 * 1024 * 1024;
 
 pub enum BodyPlan {
     /// The operation has none; what the client sends nevertheless stays unread.

@@ -35,8 +35,8 @@ impl Lane {
     /// Why the signature of `head` is refused, if it is and that can be told.
     pub fn diagnose(&self, head: &RequestHead<'_>) -> Option<Diagnosis> {
         let requirements = self.requirements();
-        let keys = &self.identities.keys;
-        let credential = |key: &str| keys.get(key).map(|known| known.credential.clone());
+        let identities = self.identities();
+        let credential = |key: &str| identities.credential(key);
         let error = authenticate(head, &requirements, &self.signing_keys, &credential).err()?;
         let place = Place { region: &self.options.region, domains: &self.options.domains };
         diagnose(head, &error, &requirements, &place, &credential)

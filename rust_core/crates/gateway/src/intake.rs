@@ -9,13 +9,13 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::body_md5::BodyMd5;
-use super::prefixes::{PrefixName, Prefixes};
+use super::hashes::{Hashes, Md5Hashing};
+use super::prefixes::Prefixes;
 use super::problem::Problem;
 use orcas_base::buffers::Buffers;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
-use orcas_engine::BodyObserver;
+use orcas_engine::BodyObserver as _;
 use orcas_http::Headers;
-use orcas_record::{Fingerprint, HEAD_LENGTH};
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
 use orcas_s3::metadata::{BodyLength, content_md5};
 use orcas_s3::{ErrorCode, S3Error};
@@ -34,6 +34,8 @@ pub struct DeclaredBody {
     sha256: Option<[u8; 32]>,
     md5: Option<[u8; 16]>,
     checksum: DeclaredChecksum,
+    /// The algorithm of the checksum that is stored with the content; `None` for a document.
+    stores: Option<ChecksumAlgorithm>,
     /// The SHA-256 is computed even if none is declared.
     keep_sha256: bool,
 }
@@ -45,7 +47,9 @@ pub struct Digests {
     /// If the client declared it or chose SHA-256 as the checksum, or if it is to be kept.
     pub sha256: Option<[u8; 32]>,
     /// In the algorithm the client chose; `None` when it chose none.
-    pub checksum: Option<Checksum>,
+    pub declared: Option<Checksum>,
+    /// In the algorithm of the checksum that is stored; `None` for a document.
+    pub stored: Option<Checksum>,
 }
 
 impl DeclaredBody {
@@ -55,7 +59,9 @@ impl DeclaredBody {
         let lengths = BodyLength::parse(headers)?;
         let length = lengths.of_content(framing.is_some())?;
         let checksum = DeclaredChecksum::parse(headers)?;
-        Self::with_length(headers, payload, checksum, length, lengths.wire)
+        let declared = Self::with_length(headers, payload, checksum, length, lengths.wire)?;
+        let stores = checksum.algorithm().unwrap_or(ChecksumAlgorithm::DEFAULT);
+        Ok(declared.storing(stores))
     }
 
     /// Reads the head of a request whose body is a document; a missing length means that there is none.
@@ -104,7 +110,13 @@ impl DeclaredBody {
         };
         let announced = headers.get_all("x-amz-trailer").collect::<Vec<_>>().join(&b","[..]);
         let md5 = content_md5(headers)?;
-        Ok(Self { length, wire, framing, announced, sha256, md5, checksum, keep_sha256: false })
+        Ok(Self { length, wire, framing, announced, sha256, md5, checksum, stores: None, keep_sha256: false })
+    }
+
+    /// Stores a checksum in this algorithm, whichever the client declares.
+    #[must_use]
+    pub fn storing(self, algorithm: ChecksumAlgorithm) -> Self {
+        Self { stores: Some(algorithm), ..self }
     }
 
     /// Also computes the SHA-256 of the content if `keep`.
@@ -118,18 +130,23 @@ impl DeclaredBody {
         self.keep_sha256 || self.sha256.is_some() || self.checksum.algorithm() == Some(ChecksumAlgorithm::Sha256)
     }
 
-    /// The algorithm of the checksum, when that is not the SHA-256 computed anyway.
-    fn other_algorithm(&self) -> Option<ChecksumAlgorithm> {
-        self.checksum.algorithm().filter(|algorithm| *algorithm != ChecksumAlgorithm::Sha256)
+    /// The algorithms of the declared and the stored checksum that need a hash function of their own: not those of MD5
+    /// and SHA-256, which are computed anyway.
+    fn others(&self) -> [Option<ChecksumAlgorithm>; 2] {
+        let own =
+            |algorithm: &ChecksumAlgorithm| !matches!(algorithm, ChecksumAlgorithm::Md5 | ChecksumAlgorithm::Sha256);
+        let declared = self.checksum.algorithm();
+        [declared.filter(own), self.stores.filter(own).filter(|stores| declared != Some(*stores))]
     }
 
-    /// Combines the computed digests; `other` is the checksum in `other_algorithm`.
-    fn digests(&self, md5: [u8; 16], sha256: Option<[u8; 32]>, other: Option<Checksum>) -> Digests {
-        let sha256_checksum = match (self.checksum.algorithm(), &sha256) {
-            (Some(ChecksumAlgorithm::Sha256), Some(sha256)) => Checksum::from_bytes(ChecksumAlgorithm::Sha256, sha256),
-            _ => None,
+    /// Combines the computed digests; `others` are the checksums in the algorithms of `others`.
+    fn digests(&self, md5: [u8; 16], sha256: Option<[u8; 32]>, others: [Option<Checksum>; 2]) -> Digests {
+        let of = |algorithm: ChecksumAlgorithm| match algorithm {
+            ChecksumAlgorithm::Md5 => Checksum::from_bytes(algorithm, &md5),
+            ChecksumAlgorithm::Sha256 => Checksum::from_bytes(algorithm, &sha256?),
+            _ => others.into_iter().flatten().find(|checksum| checksum.algorithm() == algorithm),
         };
-        Digests { md5, sha256, checksum: other.or(sha256_checksum) }
+        Digests { md5, sha256, declared: self.checksum.algorithm().and_then(of), stored: self.stores.and_then(of) }
     }
 
     /// Whether the head has a digest of the body: Content-MD5 or a checksum.
@@ -150,19 +167,14 @@ impl DeclaredBody {
 
     /// Starts to check a body piece by piece.
     pub fn verifier(&self, prefixes: Arc<Prefixes>) -> Verifier {
-        Verifier {
+        let mut verifier = Verifier {
             decoder: self.framing.clone().map(|mode| ChunkedDecoder::new(mode, self.length, &self.announced)),
-            hashes: Hashes {
-                md5: BodyMd5::new(Arc::clone(&prefixes)),
-                lent: None,
-                sha256: self.hashes_sha256().then(Sha256::new),
-                checksum: self.other_algorithm().map(Hasher::new),
-                prefixes,
-                name: PrefixName::default(),
-            },
+            hashes: Hashes::new(prefixes, self.hashes_sha256()),
             received: 0,
             declared: self.clone(),
-        }
+        };
+        verifier.hashes.checksums = self.others().map(|algorithm| algorithm.map(Hasher::new));
+        verifier
     }
 
     /// Checks a body that is all in memory and returns its content.
@@ -182,8 +194,8 @@ impl DeclaredBody {
         if let (Some(announced), Some(sha256)) = (&self.sha256, &sha256) {
             verify_payload_hash(announced, sha256)?;
         }
-        let other = self.other_algorithm().map(|algorithm| Hasher::digest(algorithm, &wire));
-        let digests = self.digests(Md5Hasher::digest(&wire), sha256, other);
+        let others = self.others().map(|algorithm| algorithm.map(|algorithm| Hasher::digest(algorithm, &wire)));
+        let digests = self.digests(Md5Hasher::digest(&wire), sha256, others);
         self.check_digests(&digests, None)?;
         Ok((wire, digests))
     }
@@ -211,7 +223,7 @@ impl DeclaredBody {
             }
             DeclaredChecksum::None | DeclaredChecksum::Algorithm(_) => return Ok(()),
         };
-        if computed.checksum == Some(declared) { Ok(()) } else { Err(mismatch(declared.algorithm()).into()) }
+        if computed.declared == Some(declared) { Ok(()) } else { Err(mismatch(declared.algorithm()).into()) }
     }
 }
 
@@ -236,92 +248,6 @@ pub struct Verifier {
     hashes: Hashes,
     /// Bytes of content.
     received: u64,
-}
-
-/// When the MD5 of bytes is computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Md5Hashing {
-    Immediate,
-    /// As far as the bytes can be kept until `BodyMd5::settle_all`.
-    Deferred,
-}
-
-/// The digests of a body while it arrives. Digests of a known prefix are not computed again.
-pub struct Hashes {
-    md5: BodyMd5,
-    /// The piece that is being processed, if its MD5 is deferred.
-    lent: Option<Bytes>,
-    sha256: Option<Sha256>,
-    checksum: Option<Hasher>,
-    prefixes: Arc<Prefixes>,
-    /// The name of the prefix that ends with the last complete chunk.
-    name: PrefixName,
-}
-
-/// Bytes that are no part of a piece are copied to be hashed later, up to the beginning of a chunk that is held until
-/// its head is known.
-const COPIED_MAX: usize = HEAD_LENGTH;
-
-impl Hashes {
-    /// Hashes block by block, so that every hash function reads a block while it is in the processor's cache.
-    fn update(&mut self, content: &[u8], md5: bool, sha256: bool) {
-        const BLOCK: usize = 16 * 1024;
-        let later = if md5 { self.kept(content) } else { None };
-        let md5 = md5 && later.is_none();
-        for block in content.chunks(BLOCK) {
-            if md5 {
-                self.md5.update(block);
-            }
-            if let (true, Some(sha256)) = (sha256, &mut self.sha256) {
-                sha256.update(block);
-            }
-            if let Some(checksum) = &mut self.checksum {
-                checksum.update(block);
-            }
-        }
-        if let Some(later) = later {
-            self.md5.defer(later);
-        }
-    }
-
-    /// The same bytes in a form that can be hashed later, if there is one.
-    fn kept(&self, content: &[u8]) -> Option<Bytes> {
-        let lent = self.lent.as_ref()?;
-        let (piece, part) = (lent.as_ptr_range(), content.as_ptr_range());
-        if piece.start <= part.start && part.end <= piece.end {
-            return Some(lent.slice_ref(content));
-        }
-        (content.len() <= COPIED_MAX).then(|| Bytes::copy_from_slice(content))
-    }
-}
-
-impl BodyObserver for Hashes {
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.update(bytes, true, true);
-    }
-
-    fn chunk_ended(&mut self, fingerprint: &Fingerprint) {
-        self.name = self.name.and(fingerprint);
-        self.md5.remember(self.name, self.sha256.clone());
-    }
-
-    fn chunk(&mut self, fingerprint: &Fingerprint, bytes: &[u8]) {
-        let Some(known) = self.prefixes.get(&self.name.and(fingerprint)) else {
-            self.bytes(bytes);
-            return self.chunk_ended(fingerprint);
-        };
-        self.md5.continue_from(known.md5);
-        match (&mut self.sha256, known.sha256) {
-            (Some(ours), Some(known)) => *ours = known,
-            (Some(_), None) => {
-                self.update(bytes, false, true);
-                return self.chunk_ended(fingerprint);
-            }
-            (None, _) => {}
-        }
-        self.update(bytes, false, false);
-        self.name = self.name.and(fingerprint);
-    }
 }
 
 type Sink<'a> = &'a mut dyn FnMut(&[u8], &mut Hashes) -> Result<(), Problem>;
@@ -358,6 +284,12 @@ impl Verifier {
         }
     }
 
+    /// Stores a checksum in this algorithm. Before the first `push`.
+    pub fn store(&mut self, algorithm: ChecksumAlgorithm) {
+        self.declared.stores = Some(algorithm);
+        self.hashes.checksums = self.declared.others().map(|algorithm| algorithm.map(Hasher::new));
+    }
+
     /// For `BodyMd5::settle_all`.
     pub fn md5(&mut self) -> &mut BodyMd5 {
         &mut self.hashes.md5
@@ -371,8 +303,8 @@ impl Verifier {
         if let (Some(announced), Some(sha256)) = (&self.declared.sha256, &sha256) {
             verify_payload_hash(announced, sha256)?;
         }
-        let other = self.hashes.checksum.map(Hasher::finish);
-        let digests = self.declared.digests(self.hashes.md5.finish(), sha256, other);
+        let others = self.hashes.checksums.map(|checksum| checksum.map(Hasher::finish));
+        let digests = self.declared.digests(self.hashes.md5.finish(), sha256, others);
         self.declared.check_digests(&digests, trailers.as_ref())?;
         Ok(digests)
     }
@@ -382,37 +314,6 @@ impl Verifier {
 mod tests {
     use super::*;
     use orcas_checksum::base64_encode;
-
-    #[test]
-    fn what_is_known_of_a_beginning_is_not_computed_again() {
-        let prefixes = Arc::<Prefixes>::default();
-        let (first, second) = (Fingerprint([1; 32]), Fingerprint([2; 32]));
-        let hashes = |sha256: bool| Hashes {
-            md5: BodyMd5::new(Arc::clone(&prefixes)),
-            lent: None,
-            sha256: sha256.then(Sha256::new),
-            checksum: None,
-            prefixes: Arc::clone(&prefixes),
-            name: PrefixName::default(),
-        };
-        let mut through = hashes(false);
-        through.bytes(b"chunk ");
-        through.bytes(b"one");
-        through.chunk_ended(&first);
-        // These bytes differ, and are not read.
-        let mut held = hashes(true);
-        held.chunk(&first, b"nonsense!");
-        // But a SHA-256 of the beginning had not been computed.
-        assert_eq!(held.sha256.clone().unwrap().finalize(), Sha256::digest(b"nonsense!"));
-        held.chunk(&second, b"chunk two");
-        assert_eq!(held.md5.finish(), Md5Hasher::digest(b"chunk onechunk two"));
-        let mut again = hashes(true);
-        again.chunk(&first, b"");
-        again.chunk(&second, b"");
-        again.bytes(b"end");
-        assert_eq!(again.md5.finish(), Md5Hasher::digest(b"chunk onechunk twoend"));
-        assert_eq!(again.sha256.unwrap().finalize(), Sha256::digest(b"nonsense!chunk twoend"));
-    }
 
     type List<'a> = &'a [(&'a [u8], &'a [u8])];
 

@@ -1,17 +1,17 @@
 //! What all requests share: the engine, the workers, the memory budget, the way back to the event loop, and who may
 //! sign. One per process; knows nothing of Python or of sockets.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::budget::Budget;
 use super::challenge::Challenger;
 use super::completions::Completions;
 use super::download::Downloads;
+use super::identities::Identities;
 use super::pool::Pool;
 use super::prefixes::Prefixes;
 use super::replays::Replays;
@@ -23,7 +23,7 @@ use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_engine::Handle;
 use orcas_record::Bucket;
-use orcas_sigv4::{Credential, SigningKeys};
+use orcas_sigv4::SigningKeys;
 
 /// What the operator chose for the HTTP side.
 #[derive(Clone, Debug)]
@@ -49,21 +49,6 @@ pub struct LaneOptions {
     pub salvage: bool,
 }
 
-/// Who may sign, and as whom. Replaced whole.
-#[derive(Debug)]
-pub struct Identities {
-    pub keys: HashMap<String, AccessKey>,
-    /// The identity that may do everything: 64 hexadecimal digits.
-    pub root: String,
-}
-
-#[derive(Debug)]
-pub struct AccessKey {
-    pub credential: Credential,
-    /// 64 hexadecimal digits.
-    pub owner: String,
-}
-
 pub struct Lane {
     pub engine: Handle,
     /// Cold reads, listings, small bodies.
@@ -81,7 +66,7 @@ pub struct Lane {
     pub buffers: Arc<Buffers>,
     pub completions: Completions<Completion>,
     pub options: LaneOptions,
-    pub identities: Identities,
+    identities: RwLock<Arc<Identities>>,
     pub signing_keys: SigningKeys,
     pub host_id: Arc<str>,
     pub challenger: Challenger,
@@ -121,7 +106,7 @@ impl Lane {
             completions: Completions::new().map_err(failed)?,
             engine,
             options,
-            identities,
+            identities: RwLock::new(Arc::new(identities)),
             signing_keys: SigningKeys::new(),
             host_id: orcas_checksum::base64_encode(host).into(),
             challenger: Challenger::new(&challenges),
@@ -131,6 +116,17 @@ impl Lane {
             next_id: AtomicU64::new(0),
             id_mask: mask.iter().fold(0, |mask, byte| mask << 8 | u64::from(*byte)),
         }))
+    }
+
+    /// Who may sign, and who may do what, at this moment.
+    pub fn identities(&self) -> Arc<Identities> {
+        Arc::clone(&self.identities.read())
+    }
+
+    /// Requests that arrive from now on are verified and decided with `identities`.
+    pub fn replace_identities(&self, identities: Identities) {
+        let mut current = self.identities.write();
+        *current = Arc::new(identities.following(&current));
     }
 
     /// What responses to a request for `path`, as it stood in the request line, say about the request.

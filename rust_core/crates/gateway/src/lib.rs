@@ -8,6 +8,7 @@
 
 mod accept;
 mod attributes;
+mod authorize;
 mod body_md5;
 mod body_plan;
 pub mod budget;
@@ -16,12 +17,15 @@ pub mod completions;
 mod conditions;
 mod describe;
 pub mod download;
+mod hashes;
+pub mod identities;
 mod incoming;
 pub mod intake;
 pub mod lane;
 mod metadata;
 mod operations;
 mod pages;
+mod part_checksums;
 pub mod pool;
 pub mod prefixes;
 pub mod problem;
@@ -42,7 +46,8 @@ pub mod worker_group;
 
 pub use body_plan::BodyPlan;
 pub use describe::Description;
-pub use lane::{AccessKey, Identities, Lane, LaneOptions};
+pub use identities::{Identities, Principal};
+pub use lane::{Lane, LaneOptions};
 pub use reply::{Completion, Event, Reply};
 pub use request::Request;
 pub use response::{ErrorNote, Response, ResponseBody};

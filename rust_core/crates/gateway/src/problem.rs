@@ -4,7 +4,8 @@
 //! The messages of the engine's failures go to the log, never to the client.
 
 use orcas_base::error::Error;
-use orcas_decide::{Failure, Refusal};
+use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
+use orcas_decide::{ChecksumRefusal, Failure, Refusal};
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::SignatureError;
 
@@ -155,9 +156,13 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::EntityTooLarge { size } => {
             S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", size.to_string())
         }
-        Refusal::BadDigest { what } => {
-            S3Error::with(ErrorCode::BadDigest, format!("The {what} you specified did not match what we received."))
-        }
+        Refusal::Checksum(refusal) => checksum_refused(refusal),
+        Refusal::ObjectSize { expected, computed } => S3Error::with(
+            ErrorCode::InvalidRequest,
+            format!(
+                "The provided 'x-amz-mp-object-size' header value {expected} does not match what was computed: {computed}"
+            ),
+        ),
         Refusal::InvalidRequest { reason } => S3Error::with(ErrorCode::InvalidRequest, *reason),
         Refusal::InvalidRange { size } => S3Error::with(
             ErrorCode::InvalidRequest,
@@ -166,6 +171,45 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         // Only after several attempts: the source changes faster than it can be read.
         Refusal::SourceChanged => ErrorCode::OperationAborted.into(),
     }
+}
+
+/// The S3 error for checksums that are not as the client states.
+fn checksum_refused(refusal: &ChecksumRefusal) -> S3Error {
+    let lower = |algorithm: ChecksumAlgorithm| algorithm.name().to_ascii_lowercase();
+    let (code, message) = match refusal {
+        ChecksumRefusal::Object { algorithm } => (
+            ErrorCode::BadDigest,
+            format!("The {} you specified did not match the calculated checksum.", lower(*algorithm)),
+        ),
+        ChecksumRefusal::Part { algorithm, number } => (
+            ErrorCode::BadDigest,
+            format!("The {} you specified for part {number} did not match what we received.", lower(*algorithm)),
+        ),
+        ChecksumRefusal::Missing { algorithm, number } => (
+            ErrorCode::InvalidRequest,
+            format!(
+                "The upload was created using a {} checksum. The complete request must include the checksum for each \
+                 part. It was missing for part {number} in the request.",
+                lower(*algorithm)
+            ),
+        ),
+        ChecksumRefusal::Algorithm { expected, actual } => (
+            ErrorCode::InvalidRequest,
+            format!(
+                "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
+                lower(*expected),
+                actual.map_or_else(|| "null".to_owned(), lower)
+            ),
+        ),
+        ChecksumRefusal::Type { of_upload } => (
+            ErrorCode::InvalidRequest,
+            format!(
+                "The upload was created using the {} checksum mode. The complete request must use the same checksum mode.",
+                of_upload.map_or("null", ChecksumType::name)
+            ),
+        ),
+    };
+    S3Error::with(code, message)
 }
 
 #[cfg(test)]

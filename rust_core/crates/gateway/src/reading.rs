@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body_plan::BodyPlan;
+use super::identities::Principal;
 use super::intake::DeclaredBody;
 use super::lane::Lane;
 use super::problem::Problem;
@@ -14,6 +15,7 @@ use orcas_http::{Headers, Query, RequestHead};
 use orcas_record::{Bucket, UploadId};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::support::check_expected_owner;
+use orcas_s3::target::CopySource;
 use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
 use orcas_sigv4::PayloadMode;
 
@@ -23,8 +25,9 @@ pub struct Reading<'a> {
     pub head: &'a RequestHead<'a>,
     pub target: &'a Target,
     pub query: Query,
-    /// The owner id of the sender.
-    pub caller: String,
+    pub principal: Arc<Principal>,
+    /// The object that a copy or a move begins with, as authorized.
+    pub source: Option<CopySource>,
     pub payload: &'a PayloadMode,
     /// A body follows the head.
     pub has_body: bool,

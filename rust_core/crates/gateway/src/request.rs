@@ -11,8 +11,10 @@ use parking_lot::Mutex;
 
 use super::body_plan::BodyPlan;
 use super::budget::Permit;
+use super::identities::Principal;
 use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
+use super::part_checksums::PartOf;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::reply::{Completion, Event, Pending, Reply};
@@ -21,7 +23,7 @@ use super::store_body::{StoreBody, UploadStream};
 use super::stream::BodyStream;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{CompletionSink, Waiter};
-use orcas_record::Bucket;
+use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
 
@@ -76,6 +78,11 @@ pub trait Upload {
 
     /// `size` in bytes.
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent;
+
+    /// The multipart upload that the body belongs to.
+    fn part_of(&self) -> Option<PartOf> {
+        None
+    }
 }
 
 /// The error for an outcome that belongs to another operation than the one submitted.
@@ -125,6 +132,7 @@ pub struct Call<O> {
     pub envelope: Envelope,
     pub input: O,
     name: Name,
+    principal: Arc<Principal>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
@@ -142,6 +150,7 @@ impl<O: Operation> Call<O> {
             envelope: reading.lane.envelope(reading.head.method, reading.head.path),
             input,
             name: reading.operation,
+            principal: Arc::clone(&reading.principal),
             body,
             unread: AtomicBool::new(reading.has_body),
             permit: Mutex::new(None),
@@ -151,8 +160,17 @@ impl<O: Operation> Call<O> {
     /// Hands `intent` to the engine, which will answer.
     pub fn submit(self: &Arc<Self>, intent: Intent, slot: u32) -> Step {
         let waiter = Waiter::new(Arc::new(Commit(Arc::clone(self))), u64::from(slot));
-        self.lane.engine.submit(intent, waiter);
+        self.lane.engine.submit(intent, self.cause(), waiter);
         Step::Later
+    }
+
+    /// What the records of this request say about it.
+    pub fn cause(&self) -> Cause {
+        Cause::Request(RequestCause {
+            operation: self.name.code(),
+            request: self.envelope.request_number(),
+            principal: self.principal.id,
+        })
     }
 
     /// Runs `job`, which may block, on a worker, which answers the slot.
@@ -182,6 +200,19 @@ impl<O: Operation> Call<O> {
     fn take(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
         let (content, digests) = declared.verify(body, &self.lane.buffers)?;
         O::take(self, content, &digests, slot)
+    }
+
+    /// The same for a body that may be a part of an upload. May block.
+    fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
+        let part = self.part_of();
+        match part.map(|part| part.algorithm(&self.lane.engine)).transpose()?.flatten() {
+            Some(algorithm) => self.take(&declared.clone().storing(algorithm), body, slot),
+            None => self.take(declared, body, slot),
+        }
+    }
+
+    fn part_of(&self) -> Option<PartOf> {
+        self.input.upload().and_then(Upload::part_of)
     }
 }
 
@@ -220,7 +251,8 @@ impl<O: Operation> Request for Call<O> {
     fn open_body(&self, host: &str) -> Option<UploadStream> {
         let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
         let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
-        let consumer = StoreBody::new(engine.clone(), Arc::clone(upload.bucket()), declared, Arc::clone(prefixes));
+        let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
+        let consumer = StoreBody::new(engine.clone(), bucket, declared, part, Arc::clone(prefixes));
         let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
         Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
     }
@@ -229,11 +261,11 @@ impl<O: Operation> Request for Call<O> {
         let step = match &self.body {
             BodyPlan::Whole(declared) => {
                 let body = self.lane.buffers.copy(body);
-                if body.len() <= INLINE_HASH_MAX {
+                if body.len() <= INLINE_HASH_MAX && self.part_of().is_none() {
                     self.take(declared, body, slot)
                 } else {
                     Ok(self.on_worker(slot, move |call| match &call.body {
-                        BodyPlan::Whole(declared) => call.take(declared, body, slot),
+                        BodyPlan::Whole(declared) => call.take_part(declared, body, slot),
                         BodyPlan::None | BodyPlan::Stream(_) => O::begin(call, slot),
                     }))
                 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::download::Download;
 use super::problem::Problem;
 use orcas_base::buffers::Buffer;
+use orcas_http::parse_hex;
 pub use orcas_s3::header_block::HeaderBlock;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Diagnosis;
@@ -89,6 +90,11 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// The number whose hexadecimal digits are the request id.
+    pub fn request_number(&self) -> u64 {
+        parse_hex(&self.request_id).map_or(0, u64::from_be_bytes)
+    }
+
     pub fn request_id(&self) -> &str {
         std::str::from_utf8(&self.request_id).unwrap_or_default()
     }

@@ -26,16 +26,16 @@ pub struct Source {
 }
 
 impl Source {
-    pub fn new(reading: &Reading<'_>, name: CopySource, conditions: ReadConditions) -> Self {
+    pub fn new(reading: &Reading<'_>, conditions: ReadConditions) -> Result<Self, Problem> {
+        let name = reading.source.clone();
+        let name = name.ok_or_else(|| Problem::internal("an operation has a source that was not authorized"))?;
         let expected_owner = reading.headers().get("x-amz-source-expected-bucket-owner").map(<[u8]>::to_vec);
-        Self { name, conditions, expected_owner }
+        Ok(Self { name, conditions, expected_owner })
     }
 
-    /// The source that `header` names, with the conditions of copies.
-    pub fn named_by(header: &'static str, reading: &Reading<'_>) -> Result<Self, Problem> {
-        let value = reading.headers().get(header).unwrap_or_default();
-        let name = CopySource::parse(header, value)?;
-        Ok(Self::new(reading, name, ReadConditions::of_copy_source(reading.headers())))
+    /// With the conditions of copies.
+    pub fn of_copy(reading: &Reading<'_>) -> Result<Self, Problem> {
+        Self::new(reading, ReadConditions::of_copy_source(reading.headers()))
     }
 
     fn bucket(&self, lane: &Lane) -> Result<Arc<Bucket>, Problem> {

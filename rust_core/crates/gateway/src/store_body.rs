@@ -5,7 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body_md5::BodyMd5;
-use super::intake::{DeclaredBody, Md5Hashing, Verifier};
+use super::hashes::Md5Hashing;
+use super::intake::{DeclaredBody, Verifier};
+use super::part_checksums::PartOf;
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::reply::Reply;
@@ -20,6 +22,8 @@ pub struct StoreBody {
     bucket: Arc<Bucket>,
     verifier: Verifier,
     size: u64,
+    /// The upload that the body is a part of.
+    part: Option<PartOf>,
     /// Opened with the first bytes, on a worker: it may have to create a pack.
     writer: Option<BodyWriter>,
 }
@@ -28,8 +32,23 @@ pub type UploadStream = BodyStream<StoreBody>;
 
 impl StoreBody {
     /// Stores the body that the request declared.
-    pub fn new(engine: Handle, bucket: Arc<Bucket>, declared: &DeclaredBody, prefixes: Arc<Prefixes>) -> Self {
-        Self { engine, bucket, verifier: declared.verifier(prefixes), size: declared.length, writer: None }
+    pub fn new(
+        engine: Handle,
+        bucket: Arc<Bucket>,
+        declared: &DeclaredBody,
+        part: Option<PartOf>,
+        prefixes: Arc<Prefixes>,
+    ) -> Self {
+        let (verifier, size) = (declared.verifier(prefixes), declared.length);
+        Self { engine, bucket, verifier, size, part, writer: None }
+    }
+
+    /// Prepares for the first bytes.
+    fn open(&mut self) -> Result<BodyWriter, Problem> {
+        if let Some(algorithm) = self.part.as_ref().map(|part| part.algorithm(&self.engine)).transpose()?.flatten() {
+            self.verifier.store(algorithm);
+        }
+        Ok(self.engine.body_writer(&self.bucket, self.size))
     }
 
     fn stored(self, reply: &Reply) -> Result<Intent, Problem> {
@@ -45,10 +64,10 @@ impl Consumer for StoreBody {
     type Reply = Reply;
 
     fn consume(&mut self, piece: &Bytes, batched: bool) -> Result<(), Problem> {
-        let writer = match &mut self.writer {
-            Some(writer) => writer,
-            empty => empty.insert(self.engine.body_writer(&self.bucket, self.size)),
-        };
+        if self.writer.is_none() {
+            self.writer = Some(self.open()?);
+        }
+        let Some(writer) = &mut self.writer else { return Err(Problem::internal("a body has no writer")) };
         let md5 = if batched { Md5Hashing::Deferred } else { Md5Hashing::Immediate };
         self.verifier.push(piece, md5, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
     }

@@ -2,23 +2,23 @@
 //! directory.
 
 mod concurrent;
+mod identities;
 mod instant;
 mod pooling;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::lane::now_ms;
 use crate::stream::Flow;
-use crate::{AccessKey, BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
+use crate::{BodyPlan, Event, Identities, Lane, LaneOptions, Reply, Request, Response, ResponseBody};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::{Engine, EngineOptions, Environment, IndexPlace, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_http::{Headers, RequestHead};
 use orcas_record::{Durability, RefLevel};
-use orcas_sigv4::{Credential, Signer, sha256_hex};
+use orcas_sigv4::{Signer, sha256_hex};
 
 const OWNER: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
 const OTHER: &str = "ffeeddccbbaa99887766554433221100ffeeddccbbaa99887766554433221100";
@@ -28,6 +28,12 @@ struct Fixture {
     signer: Signer,
     engine: Option<Engine>,
     dir: tempfile::TempDir,
+}
+
+/// Root with the access key ROOT and `secret`, and another identity.
+fn identities(secret: &str) -> Identities {
+    let key = |access_key: &str, secret: &str, owner: &str| (access_key.into(), secret.into(), owner.into());
+    Identities::new([key("ROOT", secret, OWNER), key("OTHER", "other", OTHER)], OWNER.into())
 }
 
 fn engine_options(data: &Path) -> EngineOptions {
@@ -84,14 +90,7 @@ impl Fixture {
             explains: false,
             salvage: false,
         };
-        let key = |secret: &[u8], owner: &str| AccessKey {
-            credential: Credential { secret: secret.into(), generation: 0 },
-            owner: owner.into(),
-        };
-        let keys =
-            HashMap::from([("ROOT".to_owned(), key(b"secret", OWNER)), ("OTHER".to_owned(), key(b"other", OTHER))]);
-        let identities = Identities { keys, root: OWNER.into() };
-        let lane = Lane::new(engine.handle(), options, identities).unwrap();
+        let lane = Lane::new(engine.handle(), options, identities("secret")).unwrap();
         let signer = Signer::new("ROOT", b"secret", "us-east-1", now_ms() / 1000).unwrap();
         Self { lane, signer, engine: Some(engine), dir }
     }

@@ -13,13 +13,13 @@ use super::blobs::{self, StoredLocation};
 use super::columns::stored_int;
 use super::database::{Backing, Database};
 use super::error::failure;
-use super::records::{Applied, BlobLocation};
+use super::records::Applied;
 use super::references::{self, Changes};
 use super::uploads::NewCompletedUpload;
 use super::versions::VersionWriter;
 use super::{buckets, error, packs, rebuild, reclaim, schema, uploads};
 use orcas_base::error::{Error, Result};
-use orcas_record::{BucketId, Record, Version, head_of};
+use orcas_record::{BlobLocation, BucketId, Record, Version, head_of};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
 const BULK_RECORDS: usize = 400_000;
@@ -332,7 +332,7 @@ impl Apply<'_> {
             Record::CondemnBlobs { blobs } => reclaim::condemn(conn, self.changes, blobs),
             Record::MoveChunks { moves } => reclaim::move_chunks(conn, self.changes, moves),
             Record::RetirePack { pack } => reclaim::retire_pack(conn, self.changes, *pack),
-            Record::MoveContents { file, moves } => reclaim::move_contents(conn, self.changes, *file, moves),
+            Record::MoveContents { moves, .. } => reclaim::move_contents(conn, self.changes, moves),
             Record::ReplaceLog { file, first, last } => {
                 reclaim::replace_log(conn, self.changes, *file, (*first, *last))
             }
@@ -357,8 +357,8 @@ impl Apply<'_> {
                 let location = applied.location.ok_or_else(|| failure("a content comes without its place"))?;
                 (location, fingerprint, *shared, head_of(&fingerprint.0))
             }
-            Record::Chunk { fingerprint, shared, head, pack, offset, length } => {
-                (BlobLocation::Pack { pack: *pack, offset: *offset, length: *length }, fingerprint, *shared, *head)
+            Record::Chunk { fingerprint, shared, head, at, length } => {
+                (BlobLocation::Pack { at: *at, length: *length }, fingerprint, *shared, *head)
             }
             _ => return Err(failure("a record brings no blob")),
         };

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::columns::{loaded_int, stored_int, tag_of};
 use super::error::{Result, failure};
-use super::records::BlobLocation;
-use orcas_record::{Fingerprint, Sequence};
+use orcas_record::placement::codec;
+use orcas_record::{BlobLocation, Fingerprint, Sequence};
 
 const PLACE_LOG: u8 = 0;
 const PLACE_PACK: u8 = 1;
@@ -30,9 +30,9 @@ pub(super) struct StoredLocation {
 
 impl StoredLocation {
     pub(super) fn new(location: BlobLocation) -> Result<Self> {
-        let (place, file, offset, length) = match location {
-            BlobLocation::Log { file, offset, length } => (PLACE_LOG, file, offset, length),
-            BlobLocation::Pack { pack, offset, length } => (PLACE_PACK, pack, offset, length),
+        let (place, (file, offset), length) = match location {
+            BlobLocation::Log { at, length } => (PLACE_LOG, codec::in_log_parts(at), length),
+            BlobLocation::Pack { at, length } => (PLACE_PACK, codec::chunk_parts(at), length),
         };
         Ok(Self { place, file: stored_int(file)?, offset: stored_int(offset)?, length })
     }
@@ -50,8 +50,8 @@ impl StoredLocation {
     pub(super) fn location(self) -> Result<BlobLocation> {
         let (file, offset, length) = (loaded_int(self.file)?, loaded_int(self.offset)?, self.length);
         match self.place {
-            PLACE_LOG => Ok(BlobLocation::Log { file, offset, length }),
-            PLACE_PACK => Ok(BlobLocation::Pack { pack: file, offset, length }),
+            PLACE_LOG => Ok(BlobLocation::Log { at: codec::in_log(file, offset), length }),
+            PLACE_PACK => Ok(BlobLocation::Pack { at: codec::chunk(file, offset), length }),
             _ => Err(failure("a blob has an unknown kind of location")),
         }
     }

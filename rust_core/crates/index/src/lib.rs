@@ -61,6 +61,6 @@ pub use pages::open_raw;
 pub use pool::Connections;
 pub use reader::{Reader, Snapshot};
 pub use reclaim::{LogFileRow, LogUsage};
-pub use records::{Applied, BlobLocation, Stored};
+pub use records::{Applied, Stored};
 pub use scan::{BlobEntry, RowCounts, UploadPart};
 pub use uploads::{Completed, PartRow, UploadFrom, UploadRow};

@@ -8,14 +8,14 @@ use super::deltas::PackDelta;
 use super::error::{Result, failure};
 use super::id_map::IdMap;
 use super::rebuild::Rebuild;
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{ChunkLocation, PackId, Sequence};
 
 /// A chunk in a pack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackedBlob {
     pub sequence: Sequence,
-    /// Of the frame.
-    pub offset: u64,
+    pub at: ChunkLocation,
     /// Of the content, bytes.
     pub length: u32,
     pub refs: u64,
@@ -24,7 +24,7 @@ pub struct PackedBlob {
 /// The usage of a pack, in bytes of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PackUsage {
-    pub pack: u64,
+    pub pack: PackId,
     pub blobs: u64,
     /// Bytes of blobs with references.
     pub live_bytes: u64,
@@ -35,15 +35,21 @@ pub struct PackUsage {
 pub(super) const BLOBS: &str = "SELECT sequence, offset, length, refs FROM blobs INDEXED BY blobs_in_packs \
      WHERE place = 1 AND file = ?1 AND offset >= ?2 ORDER BY offset LIMIT ?3";
 
-pub(super) fn blobs(conn: &Connection, pack: u64, from: u64, limit: usize) -> Result<Vec<PackedBlob>> {
+pub(super) fn blobs(
+    conn: &Connection,
+    pack: PackId,
+    after: Option<ChunkLocation>,
+    limit: usize,
+) -> Result<Vec<PackedBlob>> {
+    let pack = codec::pack_number(pack);
     let mut statement = conn.prepare_cached(BLOBS)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut rows = statement.query((stored_int(pack)?, stored_int(from)?, limit))?;
+    let mut rows = statement.query((stored_int(pack)?, first_offset(after)?, limit))?;
     let mut blobs = Vec::new();
     while let Some(row) = rows.next()? {
         blobs.push(PackedBlob {
             sequence: loaded_int(row.get(0)?)?,
-            offset: loaded_int(row.get(1)?)?,
+            at: codec::chunk(pack, loaded_int(row.get(1)?)?),
             length: row.get(2)?,
             refs: loaded_int(row.get(3)?)?,
         });
@@ -51,15 +57,21 @@ pub(super) fn blobs(conn: &Connection, pack: u64, from: u64, limit: usize) -> Re
     Ok(blobs)
 }
 
-/// Offset of the frame, and length of the content, of the chunk with the highest offset.
-pub(super) fn last_chunk(conn: &Connection, pack: u64) -> Result<Option<(u64, u32)>> {
+/// The smallest offset of a chunk after this one.
+pub(super) fn first_offset(after: Option<ChunkLocation>) -> Result<i64> {
+    after.map_or(Ok(0), |at| stored_int(codec::chunk_parts(at).1 + 1))
+}
+
+/// Location and length of content of the last chunk.
+pub(super) fn last_chunk(conn: &Connection, pack: PackId) -> Result<Option<(ChunkLocation, u32)>> {
+    let pack = codec::pack_number(pack);
     let mut statement = conn.prepare_cached(
         "SELECT offset, length FROM blobs INDEXED BY blobs_in_packs WHERE place = 1 AND file = ?1 \
          ORDER BY offset DESC LIMIT 1",
     )?;
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?));
     let found = statement.query_row([stored_int(pack)?], read).optional()?;
-    found.map(|(offset, length)| Ok((loaded_int(offset)?, length))).transpose()
+    found.map(|(offset, length)| Ok((codec::chunk(pack, loaded_int(offset)?), length))).transpose()
 }
 
 /// Every pack that exists, ascending.
@@ -69,7 +81,7 @@ pub(super) fn usage(conn: &Connection) -> Result<Vec<PackUsage>> {
     let mut packs = Vec::new();
     while let Some(row) = rows.next()? {
         packs.push(PackUsage {
-            pack: loaded_int(row.get(0)?)?,
+            pack: codec::pack(loaded_int(row.get(0)?)?),
             blobs: loaded_int(row.get(1)?)?,
             live_bytes: loaded_int(row.get(2)?)?,
             dead_bytes: loaded_int(row.get(3)?)?,
@@ -78,12 +90,12 @@ pub(super) fn usage(conn: &Connection) -> Result<Vec<PackUsage>> {
     Ok(packs)
 }
 
-pub(super) fn all(conn: &Connection) -> Result<Vec<u64>> {
+pub(super) fn all(conn: &Connection) -> Result<Vec<PackId>> {
     let mut statement = conn.prepare_cached("SELECT pack FROM packs ORDER BY pack")?;
     let mut rows = statement.query([])?;
     let mut packs = Vec::new();
     while let Some(row) = rows.next()? {
-        packs.push(loaded_int(row.get(0)?)?);
+        packs.push(codec::pack(loaded_int(row.get(0)?)?));
     }
     Ok(packs)
 }
@@ -124,8 +136,8 @@ impl PackDeltas {
     }
 }
 
-pub(super) fn create(conn: &Connection, rebuild: &mut Option<Rebuild>, sequence: Sequence, pack: u64) -> Result<()> {
-    let pack = stored_int(pack)?;
+pub(super) fn create(conn: &Connection, rebuild: &mut Option<Rebuild>, sequence: Sequence, pack: PackId) -> Result<()> {
+    let pack = stored_int(codec::pack_number(pack))?;
     let kept = rebuild.as_mut().map(|rebuild| rebuild.take_pack(pack)).unwrap_or_default();
     let mut insert =
         conn.prepare_cached("INSERT INTO packs (pack, sequence, blobs, live, dead) VALUES (?1, ?2, ?3, ?4, ?5)")?;
@@ -143,11 +155,11 @@ fn note_number(conn: &Connection, pack: i64) -> Result<()> {
     Ok(())
 }
 
-/// The highest number that a pack ever had; 0 when there was none.
-pub(super) fn highest(conn: &Connection) -> Result<u64> {
+/// The pack with the highest number, retired or not; `None` when there was none.
+pub(super) fn highest(conn: &Connection) -> Result<Option<PackId>> {
     let mut select = conn.prepare_cached("SELECT value FROM meta WHERE name = 'highest pack'")?;
     let stored: Option<[u8; 8]> = select.query_row([], |row| row.get(0)).optional()?;
-    stored.map_or(Ok(0), |stored| loaded_int(i64::from_be_bytes(stored)))
+    stored.map(|stored| Ok(codec::pack(loaded_int(i64::from_be_bytes(stored))?))).transpose()
 }
 
 /// Removes a pack and returns what it held; `None` when it does not exist. Changes of packs must have been written.

@@ -17,11 +17,12 @@ use super::history::{VersionFrom, VersionRow};
 use super::packs::{PackUsage, PackedBlob};
 use super::pool::{Pool, Pooled};
 use super::reclaim::{LogFileRow, LogUsage};
-use super::records::{BlobLocation, Stored};
+use super::records::Stored;
 use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
 use super::{blobs, buckets, counters, digests, heads, history, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
-use orcas_record::{BucketId, Fingerprint, Sequence, UploadId, VersionId};
+use orcas_record::placement::codec;
+use orcas_record::{BlobLocation, BucketId, ChunkLocation, Fingerprint, PackId, Sequence, UploadId, VersionId};
 
 enum ReaderConnection<'i> {
     /// `None` only while being dropped.
@@ -206,9 +207,9 @@ impl<'i> Reader<'i> {
         Ok(())
     }
 
-    /// Chunks of a pack by offset, from `from` on.
-    pub fn blobs_in_pack(&self, pack: u64, from: u64, limit: usize) -> Result<Vec<PackedBlob>> {
-        self.with(|conn| packs::blobs(conn, pack, from, limit))
+    /// Chunks of a pack in their order in it, from the first or the one after `after` on.
+    pub fn blobs_in_pack(&self, pack: PackId, after: Option<ChunkLocation>, limit: usize) -> Result<Vec<PackedBlob>> {
+        self.with(|conn| packs::blobs(conn, pack, after, limit))
     }
 
     /// Every pack that exists, ascending, including empty ones.
@@ -216,17 +217,17 @@ impl<'i> Reader<'i> {
         self.with(packs::usage)
     }
 
-    /// Offset of the frame, and length of the content, of the chunk with the highest offset in a pack.
-    pub fn last_chunk(&self, pack: u64) -> Result<Option<(u64, u32)>> {
+    /// Location and length of content of the last chunk in a pack.
+    pub fn last_chunk(&self, pack: PackId) -> Result<Option<(ChunkLocation, u32)>> {
         self.with(|conn| packs::last_chunk(conn, pack))
     }
 
-    pub fn has_pack(&self, pack: u64) -> Result<bool> {
-        self.with(|conn| packs::exists(conn, stored_int(pack)?))
+    pub fn has_pack(&self, pack: PackId) -> Result<bool> {
+        self.with(|conn| packs::exists(conn, stored_int(codec::pack_number(pack))?))
     }
 
-    /// The highest number that any pack ever had, including retired ones; 0 when there was none.
-    pub fn highest_pack(&self) -> Result<u64> {
+    /// The pack with the highest number that any ever had, including retired ones.
+    pub fn highest_pack(&self) -> Result<Option<PackId>> {
         self.with(packs::highest)
     }
 
@@ -249,8 +250,8 @@ impl<'i> Reader<'i> {
         self.with(|conn| blobs::segment(conn, segment))
     }
 
-    /// The numbers of the packs that exist, ascending.
-    pub fn packs(&self) -> Result<Vec<u64>> {
+    /// The packs that exist, ascending.
+    pub fn packs(&self) -> Result<Vec<PackId>> {
         self.with(packs::all)
     }
 

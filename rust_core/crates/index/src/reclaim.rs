@@ -8,12 +8,13 @@ use super::columns::{loaded_int, stored_int};
 use super::error::{Result, failure};
 use super::references::{self, Changes, Holders};
 use super::{blobs, packs};
-use orcas_record::{ChunkMove, ContentMove, Sequence};
+use orcas_record::placement::codec;
+use orcas_record::{ChunkMove, ContentMove, LogFileId, PackId, Sequence};
 
 /// A compacted log file in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogFileRow {
-    pub file: u64,
+    pub file: LogFileId,
     /// The file holds those of the records `first..=last` that are still needed.
     pub first: Sequence,
     pub last: Sequence,
@@ -82,7 +83,8 @@ pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[Chu
     for moved in moves {
         let blob = stored_int(moved.blob)?;
         let Some(row) = blobs::row(conn, blob)? else { continue };
-        let (pack, offset) = (stored_int(moved.pack)?, stored_int(moved.offset)?);
+        let (pack, offset) = codec::chunk_parts(moved.to);
+        let (pack, offset) = (stored_int(pack)?, stored_int(offset)?);
         if row.at.pack().is_none() {
             return Err(failure("a record moves a content as a chunk"));
         }
@@ -96,24 +98,24 @@ pub(super) fn move_chunks(conn: &Connection, changes: &mut Changes, moves: &[Chu
 }
 
 /// Sets the new locations of moved contents. Contents that no longer exist are skipped.
-pub(super) fn move_contents(conn: &Connection, changes: &mut Changes, file: u64, moves: &[ContentMove]) -> Result<()> {
+pub(super) fn move_contents(conn: &Connection, changes: &mut Changes, moves: &[ContentMove]) -> Result<()> {
     changes.write_references(conn)?;
-    let file = stored_int(file)?;
     for moved in moves {
         let blob = stored_int(moved.blob)?;
         let Some(row) = blobs::row(conn, blob)? else { continue };
         if row.at.pack().is_some() {
             return Err(failure("a record moves a chunk as a content"));
         }
-        blobs::set_place(conn, blob, file, stored_int(moved.offset)?)?;
+        let (file, offset) = codec::in_log_parts(moved.to);
+        blobs::set_place(conn, blob, stored_int(file)?, stored_int(offset)?)?;
     }
     Ok(())
 }
 
 /// Removes an empty pack.
-pub(super) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: u64) -> Result<()> {
+pub(super) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: PackId) -> Result<()> {
     changes.write_references(conn)?;
-    let pack = stored_int(pack)?;
+    let pack = stored_int(codec::pack_number(pack))?;
     let counters = &mut changes.counters;
     counters.packs.write(conn, &mut counters.rebuild)?;
     match (packs::retire(conn, pack)?, &mut counters.rebuild) {
@@ -128,11 +130,11 @@ pub(super) fn retire_pack(conn: &Connection, changes: &mut Changes, pack: u64) -
 pub(super) fn replace_log(
     conn: &Connection,
     changes: &mut Changes,
-    file: u64,
+    file: LogFileId,
     (first, last): (Sequence, Sequence),
 ) -> Result<()> {
     changes.write_references(conn)?;
-    let row = (stored_int(file)?, stored_int(first)?, stored_int(last)?);
+    let row = (stored_int(codec::log_file_number(file))?, stored_int(first)?, stored_int(last)?);
     if changes.counters.rebuild.is_none() {
         verify_log_file(conn, row)?;
     }
@@ -159,7 +161,10 @@ fn verify_log_file(conn: &Connection, (file, first, last): (i64, i64, i64)) -> R
 /// Checks every compacted file in force.
 pub(super) fn verify_log_files(conn: &Connection) -> Result<()> {
     for row in log_files(conn)? {
-        verify_log_file(conn, (stored_int(row.file)?, stored_int(row.first)?, stored_int(row.last)?))?;
+        verify_log_file(
+            conn,
+            (stored_int(codec::log_file_number(row.file))?, stored_int(row.first)?, stored_int(row.last)?),
+        )?;
     }
     Ok(())
 }
@@ -171,7 +176,7 @@ pub(super) fn log_files(conn: &Connection) -> Result<Vec<LogFileRow>> {
     let mut files = Vec::new();
     while let Some(row) = rows.next()? {
         let (file, first, last) = (loaded_int(row.get(0)?)?, loaded_int(row.get(1)?)?, loaded_int(row.get(2)?)?);
-        files.push(LogFileRow { file, first, last });
+        files.push(LogFileRow { file: codec::log_file(file), first, last });
     }
     Ok(files)
 }

@@ -1,8 +1,8 @@
-//! What the writer takes and reads return: records with their sequences, and the location of a blob.
+//! What the writer takes and reads return: records with their sequences.
 
 use bytes::Bytes;
 
-use orcas_record::{Record, Sequence};
+use orcas_record::{BlobLocation, Record, Sequence};
 
 /// A record that the writer is to apply.
 #[derive(Clone, Copy, Debug)]
@@ -25,11 +25,4 @@ pub struct Stored {
     pub record: Bytes,
     /// Of a version: the newest UpdateVersion record that names it.
     pub update: Option<Bytes>,
-}
-
-/// Where the bytes of a blob are: a file, the offset of the frame in it, and the length of the content in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BlobLocation {
-    Log { file: u64, offset: u64, length: u32 },
-    Pack { pack: u64, offset: u64, length: u32 },
 }

@@ -7,11 +7,13 @@ use rusqlite::{Connection, Row};
 use super::blobs::StoredLocation;
 use super::columns::{blob_bytes, loaded_int, stored, stored_int, with_update};
 use super::error::{self, failure};
+use super::packs::first_offset;
 use super::reader::Reader;
-use super::records::{BlobLocation, Stored};
+use super::records::Stored;
 use super::uploads::PartRow;
 use orcas_base::error::Result;
-use orcas_record::{BucketId, Fingerprint, Sequence, UploadId};
+use orcas_record::placement::codec;
+use orcas_record::{BlobLocation, BucketId, ChunkLocation, Fingerprint, PackId, Sequence, UploadId};
 
 /// A row of `blobs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,10 +92,11 @@ impl Reader<'_> {
         Ok(self.with(|conn| page(conn, &sql, [blob], blob_entry))?.pop())
     }
 
-    /// Chunks of a pack from `from` on, by offset.
-    pub fn chunks_from(&self, pack: u64, from: u64, limit: usize) -> Result<Vec<BlobEntry>> {
+    /// Chunks of a pack in their order in it, from the first or the one after `after` on.
+    pub fn chunks_after(&self, pack: PackId, after: Option<ChunkLocation>, limit: usize) -> Result<Vec<BlobEntry>> {
+        let pack = codec::pack_number(pack);
         let sql = format!("{BLOB} WHERE place = 1 AND file = ?1 AND offset >= ?2 ORDER BY offset LIMIT ?3");
-        self.with(|conn| page(conn, &sql, (stored_int(pack)?, stored_int(from)?, limited(limit)), blob_entry))
+        self.with(|conn| page(conn, &sql, (stored_int(pack)?, first_offset(after)?, limited(limit)), blob_entry))
     }
 
     /// Records of versions after `after`, ascending.

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use super::*;
 use orcas_base::error::{Error, Result};
 use orcas_checksum::Etag;
+use orcas_record::placement::codec;
 use orcas_record::*;
 
 const STORE: [u8; 16] = [7; 16];
@@ -48,7 +49,7 @@ impl Owned {
     fn new(sequence: Sequence, record: Record) -> Self {
         let location = match &record {
             Record::Content { bytes, .. } => {
-                Some(BlobLocation::Log { file: 3, offset: sequence * 8, length: bytes.len() as u32 })
+                Some(BlobLocation::Log { at: codec::in_log(3, sequence * 8), length: bytes.len() as u32 })
             }
             _ => None,
         };

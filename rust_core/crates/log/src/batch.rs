@@ -12,6 +12,10 @@ use super::format::{
 /// Most bytes of a batch, so that frame offsets fit into 32 bits.
 const BATCH_MAX: usize = 1024 * 1024 * 1024;
 
+/// Where a record is in its batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchFrame(pub(super) u32);
+
 /// The encoded records that one commit makes durable together.
 #[derive(Default)]
 pub struct Batch {
@@ -31,16 +35,15 @@ impl Batch {
         Self::default()
     }
 
-    /// Adds a record whose payload is `parts` joined, at most `FRAME_PAYLOAD_MAX` bytes. Sequences ascend. Returns the
-    /// offset of the frame in the batch.
-    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> u32 {
+    /// Adds a record whose payload is `parts` joined, at most `FRAME_PAYLOAD_MAX` bytes. Sequences ascend.
+    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> BatchFrame {
         debug_assert!(sequence > self.last_sequence);
         self.bytes.truncate(self.frames_end);
         let offset = self.frames_end;
         let length: usize = parts.iter().map(|part| part.len()).sum();
         if length > FRAME_PAYLOAD_MAX || offset + length > BATCH_MAX {
             self.refused = true;
-            return offset as u32;
+            return BatchFrame(offset as u32);
         }
         let header = FrameHeader { kind, class: FrameClass::Record, length: length as u32, sequence };
         let start = offset + payload_start(length);
@@ -56,7 +59,7 @@ impl Batch {
         self.frames_end = self.bytes.len();
         self.records += 1;
         self.last_sequence = sequence;
-        offset as u32
+        BatchFrame(offset as u32)
     }
 
     /// Bytes of the record frames.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_fs::{File, Open};
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::LogPosition;
 use super::batch::Batch;
@@ -16,6 +17,7 @@ use super::directory::LogDirectory;
 use super::files::{CompactedLog, LogFiles, Run};
 use super::format::{COMMIT_FRAME, FILE_HEADER, FRAME_PAYLOAD_MAX, FileSeal};
 use super::header::CompactedHeader;
+use super::writer::BatchLocation;
 
 /// Bytes of records after which a batch is closed.
 const BATCH_BYTES: usize = 1024 * 1024;
@@ -51,10 +53,11 @@ impl LogFiles {
     /// # Errors
     /// `Io` with `ResourceBusy` while another compaction uses one of the files; with `InvalidInput` when the files are
     /// not a run, cover no records, or `Log::keep` was not called yet.
-    pub fn compact(&self, files: &[u64]) -> Result<LogCompaction> {
-        self.remove_abandoned(files)?;
+    pub fn compact(&self, files: &[LogFileId]) -> Result<LogCompaction> {
+        let files: Vec<u64> = files.iter().copied().map(codec::log_file_number).collect();
+        self.remove_abandoned(&files)?;
         let number = self.next_number();
-        let run = self.claim(number, files)?;
+        let run = self.claim(number, &files)?;
         LogCompaction::begin(self.clone(), run)
     }
 }
@@ -64,7 +67,7 @@ impl LogCompaction {
         let LogDirectory { fs, options, .. } = files.directory();
         let mut salt = [0; 16];
         let filled = options.random.fill(&mut salt);
-        let created = filled.and_then(|()| fs.open(&files.path(run.number), Open::Create));
+        let created = filled.and_then(|()| fs.open(&files.directory().path(run.number), Open::Create));
         let file = created.inspect_err(|_| files.released(run.number))?;
         let seal = FileSeal::new(&options.store_id, run.number, &salt);
         let position = LogPosition { file: run.number, offset: FILE_HEADER, ..run.from.clone() };
@@ -76,16 +79,16 @@ impl LogCompaction {
         Ok(compaction)
     }
 
-    pub fn file(&self) -> u64 {
-        self.run.number
+    pub fn file(&self) -> LogFileId {
+        codec::log_file(self.run.number)
     }
 
     /// Adds a record as `Batch::push` does. Sequences ascend and are among those that the replaced files cover. Returns
-    /// the offset of the frame in the new file.
+    /// where it is in the new file.
     ///
     /// # Errors
     /// `Record` when the sequence is wrong or the record is too large. After any error the compaction is void.
-    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<u64> {
+    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<LogLocation> {
         self.check()?;
         if sequence <= self.last || sequence > self.run.end.sequence {
             self.progress = Progress::Failed;
@@ -99,7 +102,8 @@ impl LogCompaction {
             self.write()?;
         }
         self.last = sequence;
-        Ok(self.position.offset + u64::from(self.batch.push(sequence, kind, parts)))
+        let batch = BatchLocation { file: self.run.number, start: self.position.offset };
+        Ok(batch.record(self.batch.push(sequence, kind, parts)))
     }
 
     /// Bytes of the file so far.
@@ -136,11 +140,11 @@ impl LogCompaction {
         self.files.finished(header);
         self.progress = Progress::Finished;
         Ok(CompactedLog {
-            file: self.run.number,
+            file: codec::log_file(self.run.number),
             first: self.run.from.sequence.saturating_add(1),
             last: self.run.end.sequence,
             bytes: self.position.offset,
-            replaced: self.run.files.clone(),
+            replaced: self.run.files.iter().copied().map(codec::log_file).collect(),
         })
     }
 

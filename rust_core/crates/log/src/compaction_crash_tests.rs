@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 use orcas_base::error::Result;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRandom, SimRng};
 use orcas_fs::{FileSystem, Open};
-use orcas_record::Sequence;
 
 use super::*;
 
@@ -42,27 +41,27 @@ fn payload(sequence: Sequence) -> Vec<u8> {
 #[derive(Clone, Default)]
 struct Index {
     position: Option<LogPosition>,
-    places: BTreeMap<Sequence, (u64, u64)>,
-    compacted: BTreeMap<u64, (Sequence, Sequence)>,
+    places: BTreeMap<Sequence, LogLocation>,
+    compacted: BTreeMap<LogFileId, (Sequence, Sequence)>,
 }
 
 /// The record of a replacement: the file, its range, and the new locations of records.
 struct Replacement {
-    log: (u64, Sequence, Sequence),
-    moves: Vec<(Sequence, u64)>,
+    log: (LogFileId, Sequence, Sequence),
+    moves: Vec<(Sequence, LogLocation)>,
 }
 
 impl Replacement {
     fn encode(&self) -> Vec<u8> {
         let (file, first, last) = self.log;
-        let moves = self.moves.iter().flat_map(|(sequence, offset)| [*sequence, *offset]);
-        [file, first, last].into_iter().chain(moves).flat_map(u64::to_le_bytes).collect()
+        let moves = self.moves.iter().flat_map(|(sequence, at)| [*sequence, codec::in_log_parts(*at).1]);
+        [codec::log_file_number(file), first, last].into_iter().chain(moves).flat_map(u64::to_le_bytes).collect()
     }
 
     fn decode(payload: &[u8]) -> Self {
         let words: Vec<u64> = payload.chunks(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-        let moves = words[3..].chunks(2).map(|pair| (pair[0], pair[1])).collect();
-        Self { log: (words[0], words[1], words[2]), moves }
+        let moves = words[3..].chunks(2).map(|pair| (pair[0], codec::in_log(words[0], pair[1]))).collect();
+        Self { log: (codec::log_file(words[0]), words[1], words[2]), moves }
     }
 }
 
@@ -71,7 +70,7 @@ impl Index {
         for record in &batch.records {
             if record.kind == DATA {
                 assert_eq!(record.payload, payload(record.sequence), "record {}", record.sequence);
-                self.places.insert(record.sequence, (record.file, record.frame_offset));
+                self.places.insert(record.sequence, record.at);
             } else {
                 self.replace(&Replacement::decode(&record.payload));
             }
@@ -83,12 +82,10 @@ impl Index {
         let (file, first, last) = replacement.log;
         self.compacted.retain(|_, range| range.0 < first || last < range.1);
         self.compacted.insert(file, (first, last));
-        for (sequence, offset) in &replacement.moves {
-            self.places.insert(*sequence, (file, *offset));
-        }
+        self.places.extend(replacement.moves.iter().copied());
     }
 
-    fn in_force(&self) -> Vec<(u64, Sequence, Sequence)> {
+    fn in_force(&self) -> Vec<(LogFileId, Sequence, Sequence)> {
         self.compacted.iter().map(|(file, (first, last))| (*file, *first, *last)).collect()
     }
 }
@@ -133,18 +130,19 @@ fn check(disk: &SimDisk, log: &Log, index: &Index, acknowledged: &Acknowledged) 
     let reader = log.reader();
     for sequence in &acknowledged.live {
         let expected = payload(*sequence);
-        let (file, offset) = *index.places.get(sequence).unwrap_or_else(|| panic!("record {sequence} is gone"));
+        let at = *index.places.get(sequence).unwrap_or_else(|| panic!("record {sequence} is gone"));
         let length = (expected.len() - CONTENT_PREFIX) as u32;
         let mut content = vec![0; length as usize];
-        reader.read_content(&ContentLocation { file, offset, length }, 0, &mut content).unwrap();
+        reader.read_content(at, length, 0, &mut content).unwrap();
         assert_eq!(content, expected[CONTENT_PREFIX..]);
     }
-    let mut expected: Vec<u64> = log.files().sealed().iter().map(|sealed| sealed.file).collect();
-    expected.push(log.position().file);
+    let mut expected: Vec<LogFileId> = log.files().sealed().iter().map(|sealed| sealed.file).collect();
+    expected.push(log.position().file());
     expected.sort_unstable();
-    let found: Vec<u64> = disk.list(Path::new("/log")).unwrap().iter().filter_map(|name| file_number(name)).collect();
+    let numbers = disk.list(Path::new("/log")).unwrap();
+    let found: Vec<LogFileId> = numbers.iter().filter_map(|name| file_number(name)).map(codec::log_file).collect();
     assert_eq!(found, expected, "files that are not in force are left");
-    let compacted: Vec<u64> =
+    let compacted: Vec<LogFileId> =
         log.files().sealed().iter().filter(|sealed| sealed.compacted).map(|sealed| sealed.file).collect();
     assert_eq!(compacted.iter().copied().collect::<BTreeSet<_>>(), index.compacted.keys().copied().collect());
     for (before, after) in log.files().sealed().iter().zip(log.files().sealed().iter().skip(1)) {
@@ -160,7 +158,7 @@ struct Driver {
     index: Index,
     next: Sequence,
     /// Replaced files that are not removed yet.
-    replaced: Vec<u64>,
+    replaced: Vec<LogFileId>,
 }
 
 impl Driver {
@@ -177,14 +175,16 @@ impl Driver {
     fn commit(&mut self, records: &[(u8, Vec<u8>)]) {
         let mut batch = Batch::new();
         let first = self.next;
-        let offsets: Vec<u32> =
+        let frames: Vec<BatchFrame> =
             (first..).zip(records).map(|(sequence, (kind, payload))| batch.push(sequence, *kind, &[payload])).collect();
         self.next += records.len() as u64;
-        let Appended { file, start, position } = self.log.append(&mut batch, first - 1).unwrap();
+        let Appended { at, position } = self.log.append(&mut batch, first - 1).unwrap();
         self.log.sync().unwrap();
-        let records = (first..).zip(records).zip(offsets).map(|((sequence, (kind, payload)), offset)| {
-            let frame_offset = start + u64::from(offset);
-            RecoveredRecord { sequence, kind: *kind, payload: payload.clone().into(), frame_offset, file }
+        let records = (first..).zip(records).zip(frames).map(|((sequence, (kind, payload)), frame)| RecoveredRecord {
+            sequence,
+            kind: *kind,
+            payload: payload.clone().into(),
+            at: at.record(frame),
         });
         self.index.apply(&RecoveredBatch { position, records: records.collect() });
         let mut acknowledged = self.acknowledged.lock();
@@ -208,7 +208,7 @@ impl Driver {
     }
 
     /// Rewrites the run; `None` when the disk failed.
-    fn rewrite(&self, run: &[u64]) -> Option<(CompactedLog, Replacement)> {
+    fn rewrite(&self, run: &[LogFileId]) -> Option<(CompactedLog, Replacement)> {
         let files = self.log.files();
         let mut compaction = files.compact(run).ok()?;
         let number = compaction.file();
@@ -223,8 +223,8 @@ impl Driver {
                         _ => self.index.compacted.contains_key(&Replacement::decode(&record.payload).log.0),
                     };
                     if counts {
-                        let offset = compaction.push(record.sequence, record.kind, &[&record.payload])?;
-                        moves.extend((record.kind == DATA).then_some((record.sequence, offset)));
+                        let at = compaction.push(record.sequence, record.kind, &[&record.payload])?;
+                        moves.extend((record.kind == DATA).then_some((record.sequence, at)));
                     }
                 }
                 Ok(())
@@ -241,7 +241,7 @@ impl Driver {
         let sealed = self.log.files().sealed();
         let start = rng.below(sealed.len() as u64) as usize;
         let end = (start + 1 + rng.below(5) as usize).min(sealed.len());
-        let run: Vec<u64> = sealed[start..end].iter().map(|sealed| sealed.file).collect();
+        let run: Vec<LogFileId> = sealed[start..end].iter().map(|sealed| sealed.file).collect();
         if fault {
             let kinds = [Operation::Write, Operation::Sync, Operation::SyncDirectory, Operation::Create];
             self.disk.fail(kinds[rng.below(4) as usize], 1 + rng.below(2), Fault::Io, false);

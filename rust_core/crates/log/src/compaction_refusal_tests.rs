@@ -7,11 +7,11 @@ use orcas_base::error::Error;
 use orcas_fs::real::RealFileSystem;
 
 use super::compaction_tests::{
-    compact, copy_dir, even, files, in_force, on_disk, open, open_at, options, sequences, ten_files,
+    compact, copy_dir, even, files, in_force, on_disk, open, open_at, options, path_of, sequences, ten_files,
 };
 use super::*;
 
-fn refusal(dir: &Path, in_force: &[(u64, Sequence, Sequence)]) -> Error {
+fn refusal(dir: &Path, in_force: &[(LogFileId, Sequence, Sequence)]) -> Error {
     match open_at(dir, None, in_force) {
         Err(RecoverError::Failed(error)) => error,
         other => panic!("expected a refusal, found {:?}", other.map(|(_, batches)| batches.len())),
@@ -25,9 +25,9 @@ fn damage_to_a_compacted_file_is_refused_unless_the_replaced_files_exist() {
     log.files().replace(&compacted);
     drop(log);
     let whole = copy_dir(dir.path());
-    compacted.replaced.iter().for_each(|file| std::fs::remove_file(file_path(dir.path(), *file)).unwrap());
+    compacted.replaced.iter().for_each(|file| std::fs::remove_file(path_of(dir.path(), *file)).unwrap());
     let kept = [in_force(&compacted)];
-    let good = std::fs::read(file_path(dir.path(), compacted.file)).unwrap();
+    let good = std::fs::read(path_of(dir.path(), compacted.file)).unwrap();
     let flip = |dir: &Path, at: usize| {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
@@ -35,14 +35,14 @@ fn damage_to_a_compacted_file_is_refused_unless_the_replaced_files_exist() {
         if at < 264 {
             bad[2048 + at] ^= 0x10;
         }
-        std::fs::write(file_path(dir, compacted.file), bad).unwrap();
+        std::fs::write(path_of(dir, compacted.file), bad).unwrap();
     };
     for at in (0..260).step_by(3).chain((4096..good.len()).step_by(31)) {
         flip(dir.path(), at);
         assert!(matches!(refusal(dir.path(), &kept), Error::Corrupt { .. } | Error::Missing { .. }), "byte {at}");
     }
     for length in [0, 100, 4095, 4096, 5000, good.len() - 1] {
-        let path = file_path(dir.path(), compacted.file);
+        let path = path_of(dir.path(), compacted.file);
         std::fs::write(&path, &good[..length]).unwrap();
         assert!(matches!(refusal(dir.path(), &kept), Error::Corrupt { .. } | Error::Missing { .. }), "{length} bytes");
         std::fs::write(&path, &good).unwrap();
@@ -61,7 +61,7 @@ fn damage_to_a_compacted_file_is_refused_unless_the_replaced_files_exist() {
     }
     // Another file under its name is never a matter of indifference.
     let dir = copy_dir(whole.path());
-    std::fs::copy(file_path(dir.path(), compacted.file), file_path(dir.path(), 77)).unwrap();
+    std::fs::copy(path_of(dir.path(), compacted.file), file_path(dir.path(), 77)).unwrap();
     assert!(matches!(refusal(dir.path(), &kept), Error::Foreign { .. }));
 }
 
@@ -70,10 +70,15 @@ fn a_genuine_header_that_does_not_fit_is_refused() {
     let (dir, log, _) = ten_files();
     let compacted = compact(&log, &files(&log)[2..4], even);
     drop(log);
-    compacted.replaced.iter().for_each(|file| std::fs::remove_file(file_path(dir.path(), *file)).unwrap());
-    let good = std::fs::read(file_path(dir.path(), compacted.file)).unwrap();
+    compacted.replaced.iter().for_each(|file| std::fs::remove_file(path_of(dir.path(), *file)).unwrap());
+    let good = std::fs::read(path_of(dir.path(), compacted.file)).unwrap();
     let keys = format::LogKeys::derive(&options(dir.path()).commit_key);
-    let decoded = header::Header::decode(&orcas_base::block::field(&good, 0), &keys, &[7; 16], compacted.file);
+    let decoded = header::Header::decode(
+        &orcas_base::block::field(&good, 0),
+        &keys,
+        &[7; 16],
+        codec::log_file_number(compacted.file),
+    );
     let header::Header::Compacted(genuine) = decoded.unwrap() else { panic!("a plain header") };
     let lies: [&dyn Fn(&mut header::CompactedHeader); 7] = [
         &|header| header.own_chain[3] ^= 1,
@@ -89,7 +94,7 @@ fn a_genuine_header_that_does_not_fit_is_refused() {
         lie(&mut header);
         let mut bad = good.clone();
         bad[..header::HEADER_ENCODED].copy_from_slice(&header.encode(&keys));
-        std::fs::write(file_path(dir.path(), compacted.file), bad).unwrap();
+        std::fs::write(path_of(dir.path(), compacted.file), bad).unwrap();
         let refused = refusal(dir.path(), &[in_force(&compacted)]);
         assert!(matches!(refused, Error::Corrupt { .. } | Error::Missing { .. }), "{at}: {refused}");
     }
@@ -103,16 +108,16 @@ fn files_in_force_must_exist() {
     drop(log);
     let (file, first, last) = in_force(&compacted);
     let before = on_disk(dir.path());
-    assert!(matches!(refusal(dir.path(), &[(99, first, last)]), Error::Missing { .. }));
-    assert!(matches!(refusal(dir.path(), &[(file, first, last), (99, 1, 2)]), Error::Missing { .. }));
+    assert!(matches!(refusal(dir.path(), &[(codec::log_file(99), first, last)]), Error::Missing { .. }));
+    assert!(matches!(refusal(dir.path(), &[(file, first, last), (codec::log_file(99), 1, 2)]), Error::Missing { .. }));
     assert!(matches!(refusal(dir.path(), &[(file, first, last - 1)]), Error::Corrupt { .. }));
-    assert!(matches!(refusal(dir.path(), &[(file, first, last), (1, 1, 3)]), Error::Corrupt { .. }));
+    assert!(matches!(refusal(dir.path(), &[(file, first, last), (codec::log_file(1), 1, 3)]), Error::Corrupt { .. }));
     assert!(on_disk(dir.path()).is_superset(&before));
     open(dir.path(), &[(file, first, last)]);
     // The plain files are gone now: it cannot be taken back.
     assert!(matches!(refusal(dir.path(), &[]), Error::Missing { .. }));
     open(dir.path(), &[(file, first, last)]);
-    let path = file_path(dir.path(), file);
+    let path = path_of(dir.path(), file);
     std::fs::remove_file(&path).unwrap();
     assert!(matches!(refusal(dir.path(), &[(file, first, last)]), Error::Missing { .. }));
 }
@@ -121,8 +126,8 @@ fn files_in_force_must_exist() {
 fn invalid_calls_are_refused() {
     let (dir, log, _) = ten_files();
     let all = files(&log);
-    let (files, head) = (log.files(), log.position().file);
-    for run in [&[][..], &[all[0], all[2]], &[all[1], all[0]], &[99], &[all[9], head], &[head]] {
+    let (files, head, other) = (log.files(), log.position().file(), codec::log_file(99));
+    for run in [&[][..], &[all[0], all[2]], &[all[1], all[0]], &[other], &[all[9], head], &[head]] {
         assert!(matches!(files.compact(run), Err(Error::Io { .. })), "{run:?}");
     }
     assert!(matches!(files.scan(head, &mut |_| Ok(())), Err(Error::Missing { .. })));
@@ -132,7 +137,7 @@ fn invalid_calls_are_refused() {
     drop(first);
     let compacted = compact(&log, &all[3..5], even);
     assert!(files.compact(&all[4..6]).is_err());
-    for file in [all[0], all[3], head, 99] {
+    for file in [all[0], all[3], head, other] {
         assert!(files.remove(file).is_err(), "{file}");
     }
     files.remove(compacted.file).unwrap();

@@ -8,11 +8,10 @@ use orcas_base::error::{Error, Result};
 use orcas_fs::FileSystem;
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_fs::sim::SimDisk;
-use orcas_record::Sequence;
 
 use super::*;
 
-pub(super) type InForce = [(u64, Sequence, Sequence)];
+pub(super) type InForce = [(LogFileId, Sequence, Sequence)];
 
 const LENGTH: usize = 3000;
 
@@ -76,12 +75,16 @@ pub(super) fn ten_files() -> (tempfile::TempDir, Log, Vec<LogPosition>) {
     (dir, log, ends)
 }
 
-pub(super) fn files(log: &Log) -> Vec<u64> {
+pub(super) fn path_of(dir: &Path, file: LogFileId) -> PathBuf {
+    file_path(dir, codec::log_file_number(file))
+}
+
+pub(super) fn files(log: &Log) -> Vec<LogFileId> {
     log.files().sealed().iter().map(|sealed| sealed.file).collect()
 }
 
 /// Replaces a run by a compacted file with the records that count.
-pub(super) fn compact(log: &Log, run: &[u64], counts: impl Fn(Sequence) -> bool) -> CompactedLog {
+pub(super) fn compact(log: &Log, run: &[LogFileId], counts: impl Fn(Sequence) -> bool) -> CompactedLog {
     let files = log.files();
     let mut compaction = files.compact(run).unwrap();
     for file in run {
@@ -97,7 +100,7 @@ pub(super) fn compact(log: &Log, run: &[u64], counts: impl Fn(Sequence) -> bool)
     compaction.finish().unwrap()
 }
 
-pub(super) fn in_force(compacted: &CompactedLog) -> (u64, Sequence, Sequence) {
+pub(super) fn in_force(compacted: &CompactedLog) -> (LogFileId, Sequence, Sequence) {
     (compacted.file, compacted.first, compacted.last)
 }
 
@@ -121,9 +124,9 @@ pub(super) fn copy_dir(from: &Path) -> tempfile::TempDir {
     to
 }
 
-pub(super) fn on_disk(dir: &Path) -> BTreeSet<u64> {
+pub(super) fn on_disk(dir: &Path) -> BTreeSet<LogFileId> {
     let names = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
-    names.filter_map(|name| file_number(name.to_str().unwrap())).collect()
+    names.filter_map(|name| file_number(name.to_str().unwrap())).map(codec::log_file).collect()
 }
 
 #[test]
@@ -154,19 +157,19 @@ fn a_run_is_replaced_by_what_counts_of_it() {
     let length = (LENGTH - CONTENT_PREFIX) as u32;
     for record in found.iter().flat_map(|batch| &batch.records) {
         let mut content = vec![0; length as usize];
-        let location = ContentLocation { file: compacted.file, offset: record.frame_offset, length };
-        reader.read_content(&location, 0, &mut content).unwrap();
+        assert_eq!(record.at.file(), compacted.file);
+        reader.read_content(record.at, length, 0, &mut content).unwrap();
         assert_eq!(content, payload(record.sequence, LENGTH)[CONTENT_PREFIX..]);
     }
     // Old places can be read until the old files go.
-    let old = ContentLocation { file: run[0], offset: 4096, length };
+    let old = codec::in_log(codec::log_file_number(run[0]), 4096);
     let mut content = vec![0; length as usize];
-    reader.read_content(&old, 0, &mut content).unwrap();
+    reader.read_content(old, length, 0, &mut content).unwrap();
     assert_eq!(content, payload(7, LENGTH)[CONTENT_PREFIX..]);
     for file in &compacted.replaced {
         log.files().remove(*file).unwrap();
     }
-    assert!(matches!(reader.read_content(&old, 0, &mut content), Err(Error::Missing { .. })));
+    assert!(matches!(reader.read_content(old, length, 0, &mut content), Err(Error::Missing { .. })));
     drop(log);
     let (log, batches) = open(dir.path(), &[in_force(&compacted)]);
     assert_eq!(sequences(&batches), (1..=30).filter(|n| !(7..=18).contains(n) || even(*n)).collect::<Vec<_>>());
@@ -239,13 +242,13 @@ fn any_part_of_the_replaced_files_may_be_gone() {
     for gone in 0..16_usize {
         let dir = copy_dir(dir.path());
         let files = old.iter().enumerate().filter(|(bit, _)| gone & (1 << bit) != 0);
-        files.for_each(|(_, file)| std::fs::remove_file(file_path(dir.path(), *file)).unwrap());
+        files.for_each(|(_, file)| std::fs::remove_file(path_of(dir.path(), *file)).unwrap());
         for _ in 0..2 {
             let (_, batches) = open(dir.path(), &[in_force(&second)]);
             let found = sequences(&batches);
             assert!(found.is_sorted() && alive.iter().all(|n| found.contains(n)), "{gone:b}: {found:?}");
         }
-        let left: BTreeSet<u64> = on_disk(dir.path());
+        let left: BTreeSet<LogFileId> = on_disk(dir.path());
         assert!(left.contains(&second.file) && old.iter().all(|file| !left.contains(file)), "{gone:b}: {left:?}");
     }
     // As long as the older state is whole it may be in force as well.
@@ -254,7 +257,7 @@ fn any_part_of_the_replaced_files_may_be_gone() {
         let (log, batches) = open(dir.path(), &kept);
         assert_eq!(sequences(&batches), (1..=30).collect::<Vec<_>>());
         let sealed = log.files().sealed();
-        let compacted: Vec<u64> = sealed.iter().filter(|one| one.compacted).map(|one| one.file).collect();
+        let compacted: Vec<LogFileId> = sealed.iter().filter(|one| one.compacted).map(|one| one.file).collect();
         assert_eq!(compacted, expected);
         drop(log);
         let (_, batches) = open(dir.path(), &kept);
@@ -277,7 +280,7 @@ fn a_replay_begins_anywhere_after_what_was_compacted() {
         let (_, batches) = open_at(dir.path(), Some(&applied), &kept).unwrap();
         assert_eq!(sequences(&batches), (applied.sequence + 1..=32).collect::<Vec<_>>());
     }
-    compacted.replaced.iter().for_each(|file| std::fs::remove_file(file_path(dir.path(), *file)).unwrap());
+    compacted.replaced.iter().for_each(|file| std::fs::remove_file(path_of(dir.path(), *file)).unwrap());
     for applied in places() {
         let dir = copy_dir(dir.path());
         match open_at(dir.path(), Some(&applied), &kept) {
@@ -308,7 +311,7 @@ fn no_replay_begins_inside_a_compacted_file() {
     let run = &files(&log)[..3];
     let mut compaction = log.files().compact(run).unwrap();
     let big = |sequence| payload(sequence, 700_000);
-    let offsets: Vec<u64> = (1..=9).map(|n| compaction.push(n, 4, &[&big(n)]).unwrap()).collect();
+    let places: Vec<LogLocation> = (1..=9).map(|n| compaction.push(n, 4, &[&big(n)]).unwrap()).collect();
     let bytes = compaction.bytes();
     let compacted = compaction.finish().unwrap();
     assert_eq!(bytes, compacted.bytes);
@@ -318,9 +321,9 @@ fn no_replay_begins_inside_a_compacted_file() {
     let kept = [in_force(&compacted)];
     let (_, batches) = open(dir.path(), &kept);
     let records: Vec<_> = batches.iter().flat_map(|batch| &batch.records).take(9).collect();
-    assert_eq!(records.iter().map(|record| record.frame_offset).collect::<Vec<_>>(), offsets);
+    assert_eq!(records.iter().map(|record| record.at).collect::<Vec<_>>(), places);
     assert!((1..=9).zip(&records).all(|(n, record)| record.payload == big(n)));
-    let inside = batches.iter().filter(|batch| batch.position.file == compacted.file).count();
+    let inside = batches.iter().filter(|batch| batch.position.file() == compacted.file).count();
     assert!(inside >= 3);
     for at in 0..=inside {
         let rest = open_at(dir.path(), Some(&batches[at].position), &kept).map(|(_, rest)| rest.len());
@@ -357,7 +360,7 @@ fn a_roll_seals_what_was_written() {
     }
     log.sync().unwrap();
     let last = log.files().sealed().pop().unwrap();
-    assert_eq!((last.file, last.first, last.last, last.bytes), (end.file, 32, 32, end.offset));
+    assert_eq!((last.file, last.first, last.last, last.bytes), (end.file(), 32, 32, end.offset));
     write(&mut log, 33..=34);
     let sealed = log.files().sealed();
     drop(log);
@@ -373,20 +376,21 @@ fn contents_of_more_files_than_may_be_open_are_read() {
     let small = LogOptions { established: false, file_size: 4096 + 1024, ..options(Path::new("/log")) };
     let mut log = recover(Arc::new(disk), small, None, &mut |_| Ok(())).unwrap().log;
     let mut batch = Batch::new();
-    let places: Vec<ContentLocation> = (1..=600)
+    let length = (600 - CONTENT_PREFIX) as u32;
+    let places: Vec<LogLocation> = (1..=600)
         .map(|sequence| {
             batch.clear();
-            batch.push(sequence, 4, &[&payload(sequence, 600)]);
-            let Appended { file, start: offset, .. } = log.append(&mut batch, 0).unwrap();
-            ContentLocation { file, offset, length: (600 - CONTENT_PREFIX) as u32 }
+            let frame = batch.push(sequence, 4, &[&payload(sequence, 600)]);
+            log.append(&mut batch, 0).unwrap().at.record(frame)
         })
         .collect();
-    assert!(places[0].file + 500 < places[599].file);
+    let file = |at: LogLocation| codec::in_log_parts(at).0;
+    assert!(file(places[0]) + 500 < file(places[599]));
     let reader = log.reader();
-    let numbered: Vec<(u64, &ContentLocation)> = (1..).zip(&places).collect();
+    let numbered: Vec<(u64, &LogLocation)> = (1..).zip(&places).collect();
     for (sequence, place) in numbered.iter().chain(numbered.iter().rev()).copied() {
-        let mut content = vec![0; place.length as usize];
-        reader.read_content(place, 0, &mut content).unwrap();
+        let mut content = vec![0; length as usize];
+        reader.read_content(*place, length, 0, &mut content).unwrap();
         assert_eq!(content, payload(sequence, 600)[CONTENT_PREFIX..]);
     }
 }
@@ -401,6 +405,6 @@ fn no_number_is_given_twice() {
     log.files().replace(&first);
     write(&mut log, 31..=36);
     let mut numbers = files(&log);
-    numbers.extend([second.file, all[0], log.position().file]);
+    numbers.extend([second.file, all[0], log.position().file()]);
     assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), numbers.len());
 }

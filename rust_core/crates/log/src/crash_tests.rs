@@ -100,9 +100,8 @@ fn ids(log: &Log, batches: &[RecoveredBatch]) -> Vec<u64> {
                 let expected = payload(id, index as u64);
                 assert_eq!(record.payload, expected);
                 let length = (expected.len() - CONTENT_PREFIX) as u32;
-                let location = ContentLocation { file: record.file, offset: record.frame_offset, length };
                 let mut content = vec![0; length as usize];
-                reader.read_content(&location, 0, &mut content).unwrap();
+                reader.read_content(record.at, length, 0, &mut content).unwrap();
                 assert_eq!(content, expected[CONTENT_PREFIX..]);
             }
             id

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 use orcas_base::block::field;
 use orcas_base::error::Result;
 use orcas_fs::Open;
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, Sequence};
 
 use super::format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
@@ -191,7 +192,7 @@ impl Examination<'_> {
         if blocks_match(&self.seal, &frame[FRAME_HEADER..payload_start], &frame[payload_start..]) {
             let payload = self.window.slice(self.at + payload_start as u64, length);
             let (sequence, kind, file) = (header.sequence, header.kind, self.seal.number);
-            open.records.push(RecoveredRecord { sequence, kind, payload, frame_offset: self.at, file });
+            open.records.push(RecoveredRecord { sequence, kind, payload, at: codec::in_log(file, self.at) });
         } else {
             open.damaged = true;
             let lost = Some((header.sequence, header.sequence));
@@ -313,7 +314,7 @@ impl Examination<'_> {
     }
 
     fn as_fault(&self, offset: u64, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> LogFault {
-        LogFault { file: self.seal.number, path: self.path.clone(), offset, reason, lost }
+        LogFault { path: self.path.clone(), offset, reason, lost }
     }
 
     fn fault(&mut self, offset: u64, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> Result<()> {
@@ -327,8 +328,8 @@ impl LogFiles {
     ///
     /// # Errors
     /// `Missing` when the file is not sealed or not in force, and as `LogPiece::examine`.
-    pub fn examine(&self, file: u64, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
-        let Link { header, end } = self.link(file)?;
+    pub fn examine(&self, file: LogFileId, meter: Meter<'_>, sink: Sink<'_>) -> Result<Examined> {
+        let Link { header, end } = self.link(codec::log_file_number(file))?;
         let directory = self.directory().clone();
         let piece = LogPiece { directory, header, bytes: end.offset, end: Some(end), from_known: true, gap: None };
         piece.examine(0, meter, sink)

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
 use orcas_fs::Open;
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::directory::LogDirectory;
 use super::header::{CompactedHeader, Header};
@@ -25,7 +26,7 @@ use super::{LogPosition, RecoveredBatch};
 /// A sealed file. `last < first` when it covers no records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedLog {
-    pub file: u64,
+    pub file: LogFileId,
     /// First sequence that the file covers. A compacted file need not contain its record.
     pub first: Sequence,
     pub last: Sequence,
@@ -36,7 +37,7 @@ pub struct SealedLog {
 impl From<&Link> for SealedLog {
     fn from(link: &Link) -> Self {
         Self {
-            file: link.header.number(),
+            file: codec::log_file(link.header.number()),
             first: link.header.from().sequence.saturating_add(1),
             last: link.end.sequence,
             bytes: link.bytes(),
@@ -49,12 +50,12 @@ impl From<&Link> for SealedLog {
 /// it, or else to `LogFiles::remove`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompactedLog {
-    pub file: u64,
+    pub file: LogFileId,
     /// First sequence that the replaced files cover.
     pub first: Sequence,
     pub last: Sequence,
     pub bytes: u64,
-    pub replaced: Vec<u64>,
+    pub replaced: Vec<LogFileId>,
 }
 
 /// The run of files that a compacted file is to replace.
@@ -120,8 +121,8 @@ impl LogFiles {
     ///
     /// # Errors
     /// `Missing` when the file is not sealed or not in force.
-    pub fn scan(&self, file: u64, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
-        let link = self.link(file)?;
+    pub fn scan(&self, file: LogFileId, visit: &mut dyn FnMut(RecoveredBatch) -> Result<()>) -> Result<()> {
+        let link = self.link(codec::log_file_number(file))?;
         let mut scanner = self.inner.directory.scanner(&link.header)?;
         link.replay(&mut scanner, visit)
     }
@@ -162,7 +163,7 @@ impl LogFiles {
     /// The header of a plain file, which need not be sealed.
     pub(super) fn header(&self, file: u64) -> Result<Header> {
         let directory = self.directory();
-        let path = self.path(file);
+        let path = directory.path(file);
         let mut encoded = [0; super::header::HEADER_ENCODED];
         directory.fs.open(&path, Open::Read)?.read_at(0, &mut encoded)?;
         let header = Header::decode(&encoded, &directory.keys, &directory.options.store_id, file);
@@ -174,11 +175,12 @@ impl LogFiles {
 
     pub(super) fn link(&self, file: u64) -> Result<Link> {
         let found = self.inner.chain.lock().links.iter().find(|link| link.header.number() == file).cloned();
-        found.ok_or_else(|| Error::Missing { path: self.path(file) })
+        found.ok_or_else(|| Error::Missing { path: self.directory().path(file) })
     }
 
     /// Whether a finished compaction is to replace `file` but is not in force yet. This remains so if its commit failed.
-    pub fn awaits_replacement(&self, file: u64) -> bool {
+    pub fn awaits_replacement(&self, file: LogFileId) -> bool {
+        let file = codec::log_file_number(file);
         let finished = |claim: &Claim| matches!(claim.state, ClaimState::Finished(_)) && claim.files.contains(&file);
         self.inner.chain.lock().claims.values().any(finished)
     }
@@ -188,7 +190,9 @@ impl LogFiles {
     pub fn replace(&self, replacement: &CompactedLog) {
         let mut chain = self.inner.chain.lock();
         let chain = &mut *chain;
-        let Some(Claim { files, state: ClaimState::Finished(header) }) = chain.claims.remove(&replacement.file) else {
+        let Some(Claim { files, state: ClaimState::Finished(header) }) =
+            chain.claims.remove(&codec::log_file_number(replacement.file))
+        else {
             debug_assert!(false, "the replacement is not finished or already in force");
             return;
         };
@@ -208,8 +212,12 @@ impl LogFiles {
     /// # Errors
     /// `Io` with `InvalidInput` for any other file. After another error the next start may find the file; it then
     /// removes it.
-    pub fn remove(&self, file: u64) -> Result<()> {
-        let path = self.path(file);
+    pub fn remove(&self, file: LogFileId) -> Result<()> {
+        self.remove_number(codec::log_file_number(file))
+    }
+
+    fn remove_number(&self, file: u64) -> Result<()> {
+        let path = self.directory().path(file);
         {
             let chain = self.inner.chain.lock();
             let writing = |claim: &Claim| matches!(claim.state, ClaimState::Writing);
@@ -225,9 +233,14 @@ impl LogFiles {
         Ok(())
     }
 
-    /// The path of a file, for backups.
-    pub fn path(&self, file: u64) -> PathBuf {
-        self.inner.directory.path(file)
+    /// The path of a file, for messages.
+    pub fn path(&self, file: LogFileId) -> PathBuf {
+        self.inner.directory.options.path(file)
+    }
+
+    /// The file and the byte of a record, for messages.
+    pub fn place(&self, at: LogLocation) -> String {
+        self.inner.directory.options.place(at)
     }
 
     /// To be called once the header of the next file is durable, so that the ends of `links` are fixed.
@@ -262,7 +275,7 @@ impl LogFiles {
     pub(super) fn abandoned(&self, number: u64, sealed: bool) {
         if !sealed {
             // The file is void. If it cannot be removed now, the next start removes it.
-            let removed = self.inner.directory.fs.remove(&self.path(number));
+            let removed = self.inner.directory.fs.remove(&self.directory().path(number));
             let _ =
                 removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
             return self.released(number);
@@ -271,7 +284,7 @@ impl LogFiles {
             claim.state = ClaimState::Abandoned;
         }
         // If this fails, the claim stays, and the next compaction of these files tries again.
-        let removed = self.remove(number);
+        let removed = self.remove_number(number);
         let _ = removed.inspect_err(|error| tracing::warn!(%error, "The rest of a compaction could not be removed"));
     }
 
@@ -288,13 +301,14 @@ impl LogFiles {
             };
             chain.claims.iter().filter(|(_, claim)| of_these(claim)).map(|(number, _)| *number).collect()
         };
-        abandoned.into_iter().try_for_each(|number| self.remove(number))
+        abandoned.into_iter().try_for_each(|number| self.remove_number(number))
     }
 
     /// Reserves the files of a run for the compacted file `number`.
     pub(super) fn claim(&self, number: u64, files: &[u64]) -> Result<Run> {
         let mut chain = self.inner.chain.lock();
-        let invalid = || refused("compact", &self.path(files.first().copied().unwrap_or(0)), ErrorKind::InvalidInput);
+        let invalid =
+            || refused("compact", &self.directory().path(files.first().copied().unwrap_or(0)), ErrorKind::InvalidInput);
         let start = chain.links.iter().position(|link| files.first() == Some(&link.header.number()));
         let run = start.and_then(|start| chain.links.get(start..start + files.len())).ok_or_else(invalid)?;
         // Compacted files are identified by their ranges, so none may be empty.
@@ -306,7 +320,7 @@ impl LogFiles {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { return Err(invalid()) };
         let run = Run { number, from: first.header.from().clone(), end: last.end.clone(), files: files.to_vec() };
         if chain.claims.values().any(|claim| claim.files.iter().any(|file| files.contains(file))) {
-            return Err(refused("compact", &self.path(number), ErrorKind::ResourceBusy));
+            return Err(refused("compact", &self.directory().path(number), ErrorKind::ResourceBusy));
         }
         chain.claims.insert(number, Claim { files: files.to_vec(), state: ClaimState::Writing });
         Ok(run)

@@ -50,7 +50,7 @@ fn append(log: &mut Log, sequence: u64, length: u64) -> Result<()> {
 }
 
 fn length(disk: &SimDisk, log: &Log) -> u64 {
-    disk.open(&log.files().path(log.position().file), Open::Read).unwrap().len().unwrap()
+    disk.open(&log.files().path(log.position().file()), Open::Read).unwrap().len().unwrap()
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_start_uses_the_space_after_the_last_batch() {
     log.sync().unwrap();
     // After a kill this one may stand in the page cache only.
     append(&mut log, 2, 1000).unwrap();
-    let (before, path) = (log.position(), log.files().path(log.position().file));
+    let (before, path) = (log.position(), log.files().path(log.position().file()));
     let disk = disk.kill();
     disk.fail(Operation::Create, 1, Fault::NoSpace, false);
     // The process dies when the file is cut and the next one not made.

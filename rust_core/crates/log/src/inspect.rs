@@ -11,13 +11,14 @@ use std::sync::Arc;
 use orcas_base::block::field;
 use orcas_base::error::{Error, Result};
 use orcas_fs::{File, FileSystem, Open};
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, Sequence};
 
 use super::directory::LogDirectory;
 use super::format::{FILE_HEADER, FRAME_HEADER, FrameHeader};
 use super::header::{CompactedHeader, HEADER_ENCODED, Header};
 use super::piece::{LogFault, LogGap, LogPiece};
-use super::{LogOptions, LogPosition, file_number, file_path};
+use super::{LogOptions, LogPosition, file_number, file_path, place};
 
 /// Bytes read at a time when only zeros are expected.
 const ZEROS_BLOCK: u64 = 1024 * 1024;
@@ -26,11 +27,11 @@ const ZEROS_BLOCK: u64 = 1024 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OtherLog {
     /// A spare file.
-    Spare(u64),
+    Spare(LogFileId),
     /// A file without a header but with other bytes.
-    Headless(u64),
+    Headless(LogFileId),
     /// A valid file that is not part of the chain.
-    Unnamed(u64),
+    Unnamed(LogFileId),
 }
 
 /// The result of an inspection.
@@ -43,8 +44,8 @@ pub struct Inspection {
     pub gap: Option<LogGap>,
     /// Compacted files that are not part of the chain. The records may still say that they are in force.
     pub beside: Vec<LogPiece>,
-    /// Files with one damaged copy of the header, and its offset. The next start repairs it.
-    pub lost_copies: Vec<(u64, u64)>,
+    /// The file and the byte where one copy of a header is damaged, for messages. The next start repairs it.
+    pub lost_copies: Vec<String>,
 }
 
 #[derive(Clone)]
@@ -82,14 +83,14 @@ impl Known {
 struct Search<'a> {
     directory: LogDirectory,
     /// Compacted files that are in force.
-    in_force: &'a BTreeSet<u64>,
+    in_force: &'a BTreeSet<LogFileId>,
     known: BTreeMap<u64, Known>,
     /// Files whose headers are unusable.
     broken: BTreeSet<u64>,
     lengths: BTreeMap<u64, u64>,
     others: Vec<OtherLog>,
     faults: Vec<LogFault>,
-    lost_copies: Vec<(u64, u64)>,
+    lost_copies: Vec<String>,
 }
 
 /// Inspects the log up to `end`, or all of it. `in_force` are the compacted files in force according to the index.
@@ -99,7 +100,7 @@ struct Search<'a> {
 pub fn inspect(
     fs: Arc<dyn FileSystem>,
     options: LogOptions,
-    in_force: &BTreeSet<u64>,
+    in_force: &BTreeSet<LogFileId>,
     end: Option<&LogPosition>,
 ) -> Result<Inspection> {
     if end.is_some_and(|end| end.file == 0) {
@@ -141,17 +142,20 @@ impl Search<'_> {
             self.lengths.insert(number, length);
             let Some(encoded) = read_header(&*file, length)? else {
                 let headless = read_spares && has_bytes(&*file, length)?;
-                self.others.push(if headless { OtherLog::Headless(number) } else { OtherLog::Spare(number) });
+                let file = codec::log_file(number);
+                self.others.push(if headless { OtherLog::Headless(file) } else { OtherLog::Spare(file) });
                 continue;
             };
             match Header::decode(&encoded, &keys, &options.store_id, number) {
                 Ok(header) => {
-                    self.lost_copies.extend(Header::lost_copy(&encoded).map(|(at, _)| (number, at)));
+                    let lost =
+                        Header::lost_copy(&encoded).map(|(at, _)| place(&file_path(Path::new("log"), number), at));
+                    self.lost_copies.extend(lost);
                     self.known.insert(number, Known { header, from_known: true, damaged: false });
                 }
                 Err(fault) => {
                     let salvaged = self.salvage(&*file, length, &encoded, number)?;
-                    self.faults.push(header_fault(number, &path, fault.into_error(&path)));
+                    self.faults.push(header_fault(&path, fault.into_error(&path)));
                     match salvaged {
                         Some(known) => drop(self.known.insert(number, known)),
                         None => drop(self.broken.insert(number)),
@@ -212,13 +216,13 @@ impl Search<'_> {
             }
             pieces.reverse();
         }
-        let named: BTreeSet<u64> = pieces.iter().map(LogPiece::file).collect();
+        let named: BTreeSet<u64> = pieces.iter().map(|piece| piece.header.number()).collect();
         let mut beside = Vec::new();
         for (number, Known { header, from_known, .. }) in &self.known {
             if named.contains(number) {
                 continue;
             }
-            self.others.push(OtherLog::Unnamed(*number));
+            self.others.push(OtherLog::Unnamed(codec::log_file(*number)));
             if let (Header::Compacted(compacted), true) = (header, *from_known) {
                 let (directory, bytes) = (self.directory.clone(), self.bytes_of(header, None));
                 let end = Some(compacted.end.clone());
@@ -247,8 +251,8 @@ impl Search<'_> {
         let path = file_path(&self.directory.options.dir, number);
         let reason = match () {
             () if self.broken.contains(&number) => "the file's header is damaged, so that nothing in it can be read",
-            () if self.others.contains(&OtherLog::Headless(number))
-                || self.others.contains(&OtherLog::Spare(number)) =>
+            () if self.others.contains(&OtherLog::Headless(codec::log_file(number)))
+                || self.others.contains(&OtherLog::Spare(codec::log_file(number))) =>
             {
                 "the file's header is gone"
             }
@@ -261,7 +265,7 @@ impl Search<'_> {
     fn candidates(&self, end: &LogPosition) -> Vec<Known> {
         let compacted = self.known.values().filter_map(|known| known.ending_at(end));
         let (in_force, others): (Vec<_>, Vec<_>) =
-            compacted.partition(|known| self.in_force.contains(&known.header.number()));
+            compacted.partition(|known| self.in_force.contains(&codec::log_file(known.header.number())));
         let plain = self.known.get(&end.file).filter(|known| matches!(known.header, Header::Plain(_)));
         in_force.into_iter().chain(plain.cloned()).chain(others).collect()
     }
@@ -319,7 +323,7 @@ impl Search<'_> {
     fn furthest(&self, before: u64) -> Option<Known> {
         let reaching = self.known.values().filter(|known| known.reach() < before);
         let plain_first = |known: &&Known| {
-            let in_force = self.in_force.contains(&known.header.number());
+            let in_force = self.in_force.contains(&codec::log_file(known.header.number()));
             (known.reach(), in_force, matches!(known.header, Header::Plain(_)))
         };
         reaching.max_by_key(plain_first).cloned()
@@ -335,13 +339,13 @@ impl Search<'_> {
     }
 }
 
-fn header_fault(file: u64, path: &Path, error: Error) -> LogFault {
+fn header_fault(path: &Path, error: Error) -> LogFault {
     let reason = match error {
         Error::Corrupt { reason, .. } | Error::Foreign { reason, .. } => reason,
         Error::Version { .. } => "the file was written by another format",
         _ => "the file header cannot be read",
     };
-    LogFault { file, path: path.to_owned(), offset: 0, reason, lost: None }
+    LogFault::of_file(path.to_owned(), reason, None)
 }
 
 /// `None` if no header was ever written.

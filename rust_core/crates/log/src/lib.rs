@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use batch::Batch;
+pub use batch::{Batch, BatchFrame};
 pub use compaction::LogCompaction;
 pub use examine::{Examined, Seen};
 pub use files::{CompactedLog, LogFiles, SealedLog};
@@ -59,10 +59,12 @@ pub use recovery::{RecoverError, Recovered, recover};
 pub use rewrite::{LogRewrite, SET_ASIDE, set_aside_before};
 pub use salvage::{Counted, LogSalvage, Salvaged, store_ids};
 pub use spare::{SpareMaker, size_at};
-pub use writer::{Appended, Log};
+pub use writer::{Appended, BatchLocation, Log};
 
+use orcas_base::error::Error;
 use orcas_fs::Random;
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, LogLocation, Sequence};
 
 /// Default size of a preallocated log file, in bytes.
 pub const FILE_SIZE: u64 = 64 * 1024 * 1024;
@@ -86,11 +88,11 @@ pub struct LogOptions {
 /// A position between two batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogPosition {
-    pub file: u64,
+    file: u64,
     /// End of the commit record of the batch before.
-    pub offset: u64,
+    offset: u64,
     /// Chain value of that commit record.
-    pub chain: [u8; 32],
+    chain: [u8; 32],
     /// Last sequence of the batch before.
     pub sequence: Sequence,
 }
@@ -100,6 +102,31 @@ impl LogPosition {
 
     /// Before the first batch of a store.
     pub const ORIGIN: Self = Self { file: 0, offset: 0, chain: [0; 32], sequence: 0 };
+
+    /// Before the first batch, with the sequence of a last record, for an index that follows no log.
+    pub fn detached(sequence: Sequence) -> Self {
+        Self { sequence, ..Self::ORIGIN }
+    }
+
+    pub fn file(&self) -> LogFileId {
+        codec::log_file(self.file)
+    }
+
+    /// Bytes of its file before it.
+    pub fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Whether the same batches come before both, in whichever files.
+    pub fn same_chain(&self, other: &Self) -> bool {
+        self.chain == other.chain
+    }
+
+    /// Whether what ends at `end` is in the same file and before this.
+    pub fn is_behind(&self, end: LogLocation) -> bool {
+        let (file, offset) = codec::in_log_parts(end);
+        file == self.file && offset <= self.offset
+    }
 
     /// Format: file u64 | offset u64 | sequence u64 | chain 32 bytes, little-endian.
     pub fn encode(&self) -> [u8; Self::ENCODED] {
@@ -122,16 +149,6 @@ impl LogPosition {
     }
 }
 
-/// The location of a content record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ContentLocation {
-    pub file: u64,
-    /// Of the frame.
-    pub offset: u64,
-    /// Bytes of content, without the fingerprint.
-    pub length: u32,
-}
-
 /// A batch as recovery found it, or at its new position if recovery appended it again.
 #[derive(Clone, Debug)]
 pub struct RecoveredBatch {
@@ -145,8 +162,31 @@ pub struct RecoveredRecord {
     pub kind: u8,
     /// A slice of a block of several MiB. Copy it to keep it for long.
     pub payload: Bytes,
-    pub frame_offset: u64,
-    pub file: u64,
+    pub at: LogLocation,
+}
+
+impl RecoveredRecord {
+    /// The error for a record that cannot be decoded, in the log at `dir`.
+    pub fn corrupt(&self, dir: &Path) -> Error {
+        Error::corrupt(dir, codec::in_log_parts(self.at).1, "a record cannot be read")
+    }
+}
+
+impl LogOptions {
+    /// The path of a file.
+    pub fn path(&self, file: LogFileId) -> PathBuf {
+        file_path(&self.dir, codec::log_file_number(file))
+    }
+
+    /// The file and the byte, for messages.
+    pub fn place(&self, at: LogLocation) -> String {
+        let (file, offset) = codec::in_log_parts(at);
+        place(&file_path(&self.dir, file), offset)
+    }
+}
+
+fn place(path: &Path, offset: u64) -> String {
+    format!("{}, byte {offset}", path.display())
 }
 
 fn file_path(dir: &Path, number: u64) -> PathBuf {

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, LogLocation, Sequence};
 
-use super::LogPosition;
 use super::directory::LogDirectory;
 use super::header::Header;
+use super::{LogPosition, place};
 
 /// A file of the chain that may be damaged.
 pub struct LogPiece {
@@ -31,12 +32,12 @@ pub struct LogGap {
 }
 
 impl LogPiece {
-    pub fn file(&self) -> u64 {
-        self.header.number()
+    pub fn file(&self) -> LogFileId {
+        codec::log_file(self.header.number())
     }
 
     pub fn path(&self) -> PathBuf {
-        self.directory.path(self.file())
+        self.directory.path(self.header.number())
     }
 
     /// The last sequence before the first record of the file.
@@ -48,10 +49,31 @@ impl LogPiece {
 /// Damage in a log file.
 #[derive(Clone, Debug)]
 pub struct LogFault {
-    pub file: u64,
     pub path: PathBuf,
-    pub offset: u64,
+    /// 0 if it concerns the whole file.
+    pub(super) offset: u64,
     pub reason: &'static str,
     /// First and last sequence of the records that are lost. The last is `Sequence::MAX` if it is unknown.
     pub lost: Option<(Sequence, Sequence)>,
+}
+
+impl LogFault {
+    /// Damage of a whole file.
+    pub fn of_file(path: PathBuf, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> Self {
+        Self { path, offset: 0, reason, lost }
+    }
+
+    /// Damage of the record at `at`.
+    pub fn of_record(at: LogLocation, path: PathBuf, reason: &'static str, sequence: Sequence) -> Self {
+        Self { path, offset: codec::in_log_parts(at).1, reason, lost: Some((sequence, sequence)) }
+    }
+
+    pub fn concerns_file(&self) -> bool {
+        self.offset == 0
+    }
+
+    /// The file and the byte, for messages.
+    pub fn place(&self) -> String {
+        place(&self.path, self.offset)
+    }
 }

@@ -12,12 +12,14 @@ use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_base::sync::Mutex;
 use orcas_fs::{File, FileSystem, Open};
+use orcas_record::LogLocation;
+use orcas_record::placement::codec;
 
 use super::format::{
     FRAME_HEADER, FRAME_PAYLOAD_MAX, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match, payload_start,
 };
 use super::header::{HEADER_ENCODED, Header};
-use super::{CONTENT_PREFIX, ContentLocation, LogOptions, file_path};
+use super::{CONTENT_PREFIX, LogOptions, file_path};
 
 /// Most log files that readers keep open: the share of the process's descriptors that the log may use.
 const OPEN_FILES_MAX: usize = 256;
@@ -87,40 +89,42 @@ impl LogReader {
         Self { buffers, ..self }
     }
 
-    /// Fills `buf` with the bytes of the content from `start` on. `Error::Corrupt` when a checksum does not match.
-    pub fn read_content(&self, location: &ContentLocation, start: u32, buf: &mut [u8]) -> Result<()> {
-        self.read(location, start, buf, &|file, offset, buf| file.read_at(offset, buf).map(|()| true)).map(|_| ())
+    /// Fills `buf` with the bytes from `start` on of the content at `at`, which has `length`. `Error::Corrupt` when a
+    /// checksum does not match.
+    pub fn read_content(&self, at: LogLocation, length: u32, start: u32, buf: &mut [u8]) -> Result<()> {
+        self.read((at, length), start, buf, &|file, offset, buf| file.read_at(offset, buf).map(|()| true)).map(|_| ())
     }
 
     /// Like `read_content`, but returns `false`, with `buf` undefined, if that would wait for the disk.
-    pub fn try_read_content(&self, location: &ContentLocation, start: u32, buf: &mut [u8]) -> Result<bool> {
-        self.read(location, start, buf, &|file, offset, buf| file.read_at_nowait(offset, buf))
+    pub fn try_read_content(&self, at: LogLocation, length: u32, start: u32, buf: &mut [u8]) -> Result<bool> {
+        self.read((at, length), start, buf, &|file, offset, buf| file.read_at_nowait(offset, buf))
     }
 
-    /// The fingerprint of the content.
-    pub fn read_fingerprint(&self, location: &ContentLocation) -> Result<[u8; CONTENT_PREFIX]> {
+    /// The fingerprint of the content at `at`, which has `length` bytes.
+    pub fn read_fingerprint(&self, at: LogLocation, length: u32) -> Result<[u8; CONTENT_PREFIX]> {
         let mut fingerprint = [0; CONTENT_PREFIX];
-        self.read_payload(location, 0, &mut fingerprint, &|file, offset, buf| {
+        self.read_payload((at, length), 0, &mut fingerprint, &|file, offset, buf| {
             file.read_at(offset, buf).map(|()| true)
         })?;
         Ok(fingerprint)
     }
 
-    fn read(&self, location: &ContentLocation, start: u32, buf: &mut [u8], read_at: ReadAt<'_>) -> Result<bool> {
-        self.read_payload(location, CONTENT_PREFIX + start as usize, buf, read_at)
+    fn read(&self, content: (LogLocation, u32), start: u32, buf: &mut [u8], read_at: ReadAt<'_>) -> Result<bool> {
+        self.read_payload(content, CONTENT_PREFIX + start as usize, buf, read_at)
     }
 
     /// Fills `buf` with the bytes of the payload from `from` on.
     fn read_payload(
         &self,
-        location: &ContentLocation,
+        (at, length): (LogLocation, u32),
         from: usize,
         buf: &mut [u8],
         read_at: ReadAt<'_>,
     ) -> Result<bool> {
-        let log = self.open(location.file)?;
-        let corrupt = |reason| Error::corrupt(&log.path, location.offset, reason);
-        let length = CONTENT_PREFIX + location.length as usize;
+        let (file, offset) = codec::in_log_parts(at);
+        let log = self.open(file)?;
+        let corrupt = |reason| Error::corrupt(&log.path, offset, reason);
+        let length = CONTENT_PREFIX + length as usize;
         let until = from + buf.len();
         if length > FRAME_PAYLOAD_MAX || until > length {
             return Err(corrupt("a read beyond the content"));
@@ -132,10 +136,10 @@ impl LogReader {
         let length_of_front = if first == 0 { data + end } else { data };
         let mut front = self.buffers.take(length_of_front);
         front.resize(length_of_front, 0);
-        if !read_at(&*log.file, location.offset, &mut front)? {
+        if !read_at(&*log.file, offset, &mut front)? {
             return Ok(false);
         }
-        let header = FrameHeader::decode(&field(&front, 0), &log.seal, location.offset)
+        let header = FrameHeader::decode(&field(&front, 0), &log.seal, offset)
             .filter(|header| header.class == FrameClass::Record && header.length as usize == length)
             .ok_or_else(|| corrupt("no frame of this length begins here"))?;
         debug_assert_eq!(header.payload_start(), data);
@@ -145,7 +149,7 @@ impl LogReader {
         } else {
             later = self.buffers.take(end - first * BLOCK_SIZE);
             later.resize(end - first * BLOCK_SIZE, 0);
-            if !read_at(&*log.file, location.offset + (data + first * BLOCK_SIZE) as u64, &mut later)? {
+            if !read_at(&*log.file, offset + (data + first * BLOCK_SIZE) as u64, &mut later)? {
                 return Ok(false);
             }
             &later[..]

@@ -14,7 +14,7 @@ use orcas_base::planted::{self, Bug};
 use orcas_fs::FileSystem;
 use orcas_record::Sequence;
 
-use super::batch::Batch;
+use super::batch::{Batch, BatchFrame};
 use super::directory::LogDirectory;
 use super::format::FILE_HEADER;
 use super::header::Header;
@@ -210,11 +210,11 @@ impl Replay<'_> {
 fn append_again(log: &mut Log, scanned: Scanned, durable: Sequence) -> Result<RecoveredBatch> {
     let RecoveredBatch { mut records, .. } = scanned.batch;
     let mut batch = Batch::new();
-    let offsets: Vec<u32> =
+    let frames: Vec<BatchFrame> =
         records.iter().map(|record| batch.push(record.sequence, record.kind, &[&record.payload])).collect();
-    let Appended { file, start, position } = log.append_here(&mut batch, durable)?;
-    for (record, offset) in records.iter_mut().zip(offsets) {
-        (record.file, record.frame_offset) = (file, start + u64::from(offset));
+    let Appended { at, position } = log.append_here(&mut batch, durable)?;
+    for (record, frame) in records.iter_mut().zip(frames) {
+        record.at = at.record(frame);
     }
     Ok(RecoveredBatch { position, records })
 }

@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use orcas_base::error::Result;
 use orcas_fs::{File, FileSystem, Open};
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::batch::Batch;
 use super::directory::LogDirectory;
 use super::format::{FILE_HEADER, FileSeal};
 use super::header::FileHeader;
+use super::writer::BatchLocation;
 use super::{LogOptions, LogPosition, file_number};
 
 /// Bytes of records after which a batch is closed.
@@ -54,21 +56,26 @@ impl LogRewrite {
         Ok(Self { directory, file, header, seal, batch, position, last: 0, in_force: false })
     }
 
-    /// The number of the file.
-    pub fn file(&self) -> u64 {
-        self.header.number
+    pub fn file(&self) -> LogFileId {
+        codec::log_file(self.header.number)
     }
 
-    /// Adds a record as [`Batch::push`] does. Returns the offset of the frame in the file.
+    /// Where the file begins.
+    pub fn start(&self) -> LogLocation {
+        codec::in_log(self.header.number, 0)
+    }
+
+    /// Adds a record as [`Batch::push`] does. Returns where it is.
     ///
     /// # Errors
     /// When a write fails.
-    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<u64> {
+    pub fn push(&mut self, sequence: Sequence, kind: u8, parts: &[&[u8]]) -> Result<LogLocation> {
         if self.batch.len() >= BATCH_BYTES {
             self.write()?;
         }
         self.last = sequence;
-        Ok(self.position.offset + u64::from(self.batch.push(sequence, kind, parts)))
+        let batch = BatchLocation { file: self.header.number, start: self.position.offset };
+        Ok(batch.record(self.batch.push(sequence, kind, parts)))
     }
 
     /// Puts the file in force, so that all other files are void.
@@ -116,11 +123,12 @@ impl Drop for LogRewrite {
     }
 }
 
-/// Renames every log file with a number below `number`, so that no start reads it. Returns the new paths.
+/// Renames every log file with a lower number than `file`, so that no start reads it. Returns the new paths.
 ///
 /// # Errors
 /// When a file cannot be renamed. Others may have been renamed.
-pub fn set_aside_before(fs: &dyn FileSystem, dir: &Path, number: u64) -> Result<Vec<PathBuf>> {
+pub fn set_aside_before(fs: &dyn FileSystem, dir: &Path, file: LogFileId) -> Result<Vec<PathBuf>> {
+    let number = codec::log_file_number(file);
     let mut aside = Vec::new();
     for name in fs.list(dir)? {
         if file_number(&name).is_some_and(|found| found < number) {

@@ -12,6 +12,7 @@ use orcas_base::block::field;
 use orcas_base::error::{Error, Result};
 use orcas_fs::File;
 use orcas_record::Sequence;
+use orcas_record::placement::codec;
 
 use super::format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_ALIGN, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys,
@@ -102,7 +103,7 @@ impl Scanner {
                 let (sequence, kind, file) = (header.sequence, header.kind, self.seal.number);
                 let from = (at - self.block_start) as usize + header.payload_start();
                 let payload = self.block.slice(from..from + header.length as usize);
-                records.push(RecoveredRecord { sequence, kind, payload, frame_offset: at, file });
+                records.push(RecoveredRecord { sequence, kind, payload, at: codec::in_log(file, at) });
                 at += length as u64;
                 continue;
             }

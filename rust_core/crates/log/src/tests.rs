@@ -102,24 +102,23 @@ fn contents_are_read_where_recovery_and_append_say() {
     let frame = batch.push(2, 4, &[&[8; 32], &content]);
     let appended = recovered.log.append(&mut batch, 0).unwrap();
     recovered.log.sync().unwrap();
-    let offset = appended.start + u64::from(frame);
-    let location = ContentLocation { file: appended.file, offset, length: content.len() as u32 };
-    let check = |reader: &LogReader, location: &ContentLocation| {
+    let length_of_content = content.len() as u32;
+    let check = |reader: &LogReader, at: LogLocation| {
         for (start, length) in [(0, 300_000), (0, 1), (65_503, 2), (65_504, 65_536), (200_000, 100_000), (300_000, 0)] {
             let mut buf = vec![0; length];
-            reader.read_content(location, start as u32, &mut buf).unwrap();
+            reader.read_content(at, length_of_content, start as u32, &mut buf).unwrap();
             assert_eq!(buf, &content[start..start + length]);
-            if reader.try_read_content(location, start as u32, &mut buf).unwrap() {
+            if reader.try_read_content(at, length_of_content, start as u32, &mut buf).unwrap() {
                 assert_eq!(buf, &content[start..start + length]);
             }
         }
-        assert!(matches!(reader.read_content(location, 300_000, &mut [0]), Err(Error::Corrupt { .. })));
+        assert!(matches!(reader.read_content(at, length_of_content, 300_000, &mut [0]), Err(Error::Corrupt { .. })));
     };
-    check(&recovered.log.reader(), &location);
+    check(&recovered.log.reader(), appended.at.record(frame));
     drop(recovered);
     let (recovered, batches) = open(dir.path());
     let record = &batches[0].records[1];
-    check(&recovered.log.reader(), &ContentLocation { file: record.file, offset: record.frame_offset, ..location });
+    check(&recovered.log.reader(), record.at);
 }
 
 /// Changes the bytes of a file. Returns the old ones.
@@ -279,7 +278,7 @@ fn records_inside_a_clients_content_never_count() {
     let torn = recovered.log.append(&mut batch, 3).unwrap();
     recovered.log.sync().unwrap();
     drop(recovered);
-    damage(dir.path(), torn.file, |bytes| bytes[torn.start as usize + 1] ^= 1);
+    damage(dir.path(), torn.at.file, |bytes| bytes[torn.at.start as usize + 1] ^= 1);
     let (recovered, batches) = open(dir.path());
     check(&batches, 1..=4, 100);
     assert_eq!(recovered.torn_bytes.next_multiple_of(8), torn.position.offset - first.position.offset);

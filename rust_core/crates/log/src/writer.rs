@@ -10,10 +10,11 @@ use std::sync::Arc;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_fs::File;
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogFileId, LogLocation, Sequence};
 
 use super::LogPosition;
-use super::batch::Batch;
+use super::batch::{Batch, BatchFrame};
 use super::directory::LogDirectory;
 use super::files::LogFiles;
 use super::format::{COMMIT_FRAME, FILE_HEADER, FileSeal};
@@ -23,12 +24,26 @@ use super::reader::LogReader;
 use super::spare::{SpareMaker, fill, size_at};
 use super::survey::Survey;
 
+/// Where a batch begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchLocation {
+    pub(super) file: u64,
+    /// Of the first frame.
+    pub(super) start: u64,
+}
+
+impl BatchLocation {
+    /// Where a record of the batch is.
+    pub fn record(self, frame: BatchFrame) -> LogLocation {
+        codec::in_log(self.file, self.start + u64::from(frame.0))
+    }
+}
+
 /// Where a batch was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Appended {
-    pub file: u64,
-    /// Offset of the batch's first frame.
-    pub start: u64,
+    pub at: BatchLocation,
+    /// Its end.
     pub position: LogPosition,
 }
 
@@ -154,7 +169,7 @@ impl Log {
     pub(super) fn append_here(&mut self, batch: &mut Batch, durable: Sequence) -> Result<Appended> {
         let start = self.position.offset;
         if batch.is_empty() {
-            return Ok(Appended { file: self.position.file, start, position: self.position.clone() });
+            return Ok(self.appended(start));
         }
         let commit = batch.seal(&self.directory.keys, &self.current.seal, &self.position, durable);
         let written = self.current.file.write_at(start, batch.sealed_bytes());
@@ -165,7 +180,11 @@ impl Log {
             chain: commit.chain,
             sequence: commit.sequence,
         };
-        Ok(Appended { file: self.position.file, start, position: self.position.clone() })
+        Ok(self.appended(start))
+    }
+
+    fn appended(&self, start: u64) -> Appended {
+        Appended { at: BatchLocation { file: self.position.file, start }, position: self.position.clone() }
     }
 
     /// Makes every batch appended so far durable.
@@ -210,12 +229,14 @@ impl Log {
     ///
     /// # Errors
     /// `Missing` when a file in force is missing, `Corrupt` when it does not match the records. Then no file is removed.
-    pub fn keep(&mut self, compacted: &[(u64, Sequence, Sequence)]) -> Result<Vec<PathBuf>> {
+    pub fn keep(&mut self, compacted: &[(LogFileId, Sequence, Sequence)]) -> Result<Vec<PathBuf>> {
         let Some(found) = &self.found else {
             let kind = std::io::ErrorKind::InvalidInput;
             return Err(Error::io("keep", &self.directory.options.dir, kind.into()));
         };
-        let links = found.survey.chain(&self.directory.options.dir, &found.end, compacted)?;
+        let numbered = |&(file, first, last): &_| (codec::log_file_number(file), first, last);
+        let compacted: Vec<_> = compacted.iter().map(numbered).collect();
+        let links = found.survey.chain(&self.directory.options.dir, &found.end, &compacted)?;
         found.survey.remove_others(&*self.directory.fs, &self.directory.options.dir, &links)?;
         let cut_short = found.survey.cut_short(&self.directory.options.dir, &links);
         self.files.settle(links);

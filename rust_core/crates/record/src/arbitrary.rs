@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::kinds::*;
+use super::placement::codec;
 use super::*;
 
 fn bytes() -> impl Strategy<Value = Bytes> {
@@ -17,7 +18,7 @@ fn version_id() -> impl Strategy<Value = VersionId> {
 }
 
 fn checksum() -> impl Strategy<Value = Option<Checksum>> {
-    let digest = (select(ChecksumAlgorithm::ALL.to_vec()), any::<[u8; 32]>());
+    let digest = (select(ChecksumAlgorithm::ALL.to_vec()), vec(any::<u8>(), 64));
     let checksum = digest.prop_filter_map("a digest of another length", |(algorithm, bytes)| {
         Checksum::from_bytes(algorithm, &bytes[..algorithm.digest_len()])
     });
@@ -164,8 +165,8 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
         CREATE_BUCKET => bucket().prop_map(Record::CreateBucket).boxed(),
         UPDATE_BUCKET => bucket().prop_map(Record::UpdateBucket).boxed(),
         DELETE_BUCKET => any::<u64>().prop_map(|id| Record::DeleteBucket { bucket: BucketId(id) }).boxed(),
-        CREATE_PACK => any::<u64>().prop_map(|pack| Record::CreatePack { pack }).boxed(),
-        RETIRE_PACK => any::<u64>().prop_map(|pack| Record::RetirePack { pack }).boxed(),
+        CREATE_PACK => any::<u64>().prop_map(|pack| Record::CreatePack { pack: codec::pack(pack) }).boxed(),
+        RETIRE_PACK => any::<u64>().prop_map(|pack| Record::RetirePack { pack: codec::pack(pack) }).boxed(),
         CONTENT | UNSHARED_CONTENT => (any::<[u8; 32]>(), bytes())
             .prop_map(move |(fingerprint, bytes)| Record::Content {
                 fingerprint: Fingerprint(fingerprint),
@@ -178,8 +179,7 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
                 fingerprint: Fingerprint(fingerprint),
                 shared,
                 head,
-                pack,
-                offset,
+                at: codec::chunk(pack, offset),
                 length,
             })
             .boxed(),
@@ -205,19 +205,19 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
         CONDEMN_BLOBS => vec(any::<u64>(), 0..5).prop_map(|blobs| Record::CondemnBlobs { blobs }).boxed(),
         MOVE_CHUNKS => vec(any::<(u64, u64, u64)>(), 0..5)
             .prop_map(|moves| {
-                let moved = |(blob, pack, offset)| ChunkMove { blob, pack, offset };
+                let moved = |(blob, pack, offset)| ChunkMove { blob, to: codec::chunk(pack, offset) };
                 Record::MoveChunks { moves: moves.into_iter().map(moved).collect() }
             })
             .boxed(),
         MOVE_CONTENTS => (any::<u64>(), vec(any::<(u64, u64)>(), 0..5))
             .prop_map(|(file, moves)| {
-                let moved = |(blob, offset)| ContentMove { blob, offset };
-                Record::MoveContents { file, moves: moves.into_iter().map(moved).collect() }
+                let moved = |(blob, offset)| ContentMove { blob, to: codec::in_log(file, offset) };
+                Record::MoveContents { file: codec::log_file(file), moves: moves.into_iter().map(moved).collect() }
             })
             .boxed(),
-        REPLACE_LOG => {
-            any::<(u64, u64, u64)>().prop_map(|(file, first, last)| Record::ReplaceLog { file, first, last }).boxed()
-        }
+        REPLACE_LOG => any::<(u64, u64, u64)>()
+            .prop_map(|(file, first, last)| Record::ReplaceLog { file: codec::log_file(file), first, last })
+            .boxed(),
         UPDATE_VERSION => (any::<(u64, u64)>(), bytes(), version_id(), attributes())
             .prop_map(|((bucket, version), key, version_id, attributes)| Record::UpdateVersion {
                 bucket: BucketId(bucket),

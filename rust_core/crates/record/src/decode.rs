@@ -1,7 +1,10 @@
 //! Decodes the payloads of records. Although the checksum of the frame matched, a wrong length or code is an error and not
 //! a panic.
 
+use std::num::NonZeroU8;
+
 use super::kinds::*;
+use super::placement::codec;
 use super::*;
 use orcas_base::error::{Error, Result};
 
@@ -10,12 +13,20 @@ use orcas_base::error::{Error, Result};
 /// # Errors
 /// [`Error::Record`] for an unknown type, a payload that is too short or too long, or a value out of range.
 pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
+    decode_caused(kind, payload).map(|(record, _)| record)
+}
+
+/// As `decode`, with who caused the record: the engine if the record does not keep it.
+///
+/// # Errors
+/// As of `decode`.
+pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
     let mut input = Input { rest: payload.clone() };
     let record = match kind {
         CREATE_BUCKET => Record::CreateBucket(input.bucket()?),
         UPDATE_BUCKET => Record::UpdateBucket(input.bucket()?),
         DELETE_BUCKET => Record::DeleteBucket { bucket: BucketId(input.u64()?) },
-        CREATE_PACK => Record::CreatePack { pack: input.u64()? },
+        CREATE_PACK => Record::CreatePack { pack: codec::pack(input.u64()?) },
         CONTENT | UNSHARED_CONTENT => Record::Content {
             fingerprint: Fingerprint(input.array()?),
             shared: kind == CONTENT,
@@ -25,8 +36,7 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
             fingerprint: Fingerprint(input.array()?),
             shared: input.flag()?,
             head: input.u64()?,
-            pack: input.u64()?,
-            offset: input.u64()?,
+            at: input.chunk_location()?,
             length: input.u32()?,
         },
         SEGMENT => Record::Segment { extents: input.extents()? },
@@ -58,15 +68,18 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
         },
         CONDEMN_BLOBS => Record::CondemnBlobs { blobs: input.list(8, Input::u64)? },
         MOVE_CHUNKS => Record::MoveChunks {
-            moves: input
-                .list(24, |input| Ok(ChunkMove { blob: input.u64()?, pack: input.u64()?, offset: input.u64()? }))?,
+            moves: input.list(24, |input| Ok(ChunkMove { blob: input.u64()?, to: input.chunk_location()? }))?,
         },
-        RETIRE_PACK => Record::RetirePack { pack: input.u64()? },
-        MOVE_CONTENTS => Record::MoveContents {
-            file: input.u64()?,
-            moves: input.list(16, |input| Ok(ContentMove { blob: input.u64()?, offset: input.u64()? }))?,
-        },
-        REPLACE_LOG => Record::ReplaceLog { file: input.u64()?, first: input.u64()?, last: input.u64()? },
+        RETIRE_PACK => Record::RetirePack { pack: codec::pack(input.u64()?) },
+        MOVE_CONTENTS => {
+            let file = input.u64()?;
+            let moved =
+                |input: &mut Input| Ok(ContentMove { blob: input.u64()?, to: codec::in_log(file, input.u64()?) });
+            Record::MoveContents { file: codec::log_file(file), moves: input.list(16, moved)? }
+        }
+        REPLACE_LOG => {
+            Record::ReplaceLog { file: codec::log_file(input.u64()?), first: input.u64()?, last: input.u64()? }
+        }
         UPDATE_VERSION => Record::UpdateVersion {
             bucket: BucketId(input.u64()?),
             key: input.bytes()?,
@@ -76,8 +89,9 @@ pub fn decode(kind: u8, payload: &Bytes) -> Result<Record> {
         },
         _ => return Err(Error::Record { reason: "unknown record type" }),
     };
+    let cause = if keeps_cause(kind) { input.cause()? } else { Cause::Engine };
     input.end()?;
-    Ok(record)
+    Ok((record, cause))
 }
 
 /// The bucket and key that the beginning of a damaged payload seems to name. Only a hint: any byte may be wrong.
@@ -155,6 +169,11 @@ impl Input {
         (0..count).map(|_| read(self)).collect()
     }
 
+    fn cause(&mut self) -> Result<Cause> {
+        let Some(operation) = NonZeroU8::new(self.u8()?) else { return Ok(Cause::Engine) };
+        Ok(Cause::Request(RequestCause { operation, request: self.u64()?, principal: self.array()? }))
+    }
+
     fn etag(&mut self) -> Result<Etag> {
         Ok(Etag { md5: self.array()?, parts: self.u16()? })
     }
@@ -227,6 +246,10 @@ impl Input {
             headers.user.push((self.bytes()?, self.bytes()?));
         }
         Ok(headers)
+    }
+
+    fn chunk_location(&mut self) -> Result<ChunkLocation> {
+        Ok(codec::chunk(self.u64()?, self.u64()?))
     }
 
     fn attributes(&mut self) -> Result<Attributes> {

@@ -8,7 +8,7 @@ use std::fmt;
 use super::encode::put_record;
 use super::kinds;
 use super::output::{FieldType, Output, Trace};
-use super::samples::samples;
+use super::samples::{causes, samples};
 
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/format.md");
 
@@ -136,11 +136,11 @@ fn camel_case(name: &str) -> String {
 /// Every record and structure in the samples, with the title of its section.
 fn written() -> Vec<(String, Written)> {
     let mut all = Vec::new();
-    for record in samples() {
+    for (record, cause) in samples().into_iter().flat_map(|record| causes().map(|cause| (record.clone(), cause))) {
         let mut notes = Notes::default();
         (&mut notes).begin("");
         let mut bytes = Vec::new();
-        let kind = put_record(&record, &mut Output::new(&mut bytes, &mut notes));
+        let kind = put_record(&record, &cause, &mut Output::new(&mut bytes, &mut notes));
         let root = notes.open.pop().unwrap();
         let (_, name) = kinds::ALL.iter().find(|(number, _)| *number == kind).expect("a kind of the list");
         all.push((format!("{kind} {}", camel_case(name)), root));

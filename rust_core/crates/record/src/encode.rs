@@ -3,11 +3,17 @@
 
 use super::kinds::*;
 use super::output::{Output, Trace};
+use super::placement::codec::{chunk_parts, in_log_parts, log_file_number, pack_number};
 use super::*;
 
-/// Appends the payload of `record` and returns its frame type.
+/// Appends the payload of `record`, caused by the engine, and returns its frame type.
 pub fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
-    put_record(record, &mut Output::new(out, ()))
+    encode_caused(record, &Cause::Engine, out)
+}
+
+/// Appends the payload of `record` and returns its frame type. A record that no event is made from does not keep `cause`.
+pub fn encode_caused(record: &Record, cause: &Cause, out: &mut Vec<u8>) -> u8 {
+    put_record(record, cause, &mut Output::new(out, ()))
 }
 
 /// The payload of a segment record, also used for manifests.
@@ -15,8 +21,27 @@ pub fn encode_extents(extents: &[Extent], out: &mut Vec<u8>) {
     put_extents("extents", extents, &mut Output::new(out, ()));
 }
 
-/// Like `encode`, with a trace of the fields.
-pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
+/// Like `encode_caused`, with a trace of the fields.
+pub(super) fn put_record<T: Trace>(record: &Record, cause: &Cause, out: &mut Output<'_, T>) -> u8 {
+    let kind = put_fields(record, out);
+    if keeps_cause(kind) {
+        put_cause(cause, out);
+    }
+    kind
+}
+
+fn put_cause<T: Trace>(cause: &Cause, out: &mut Output<'_, T>) {
+    out.structure("cause", "Cause", |out| match cause {
+        Cause::Engine => out.u8("operation", 0),
+        Cause::Request(RequestCause { operation, request, principal }) => {
+            out.u8("operation", operation.get());
+            out.u64("request", *request);
+            out.array("principal", principal);
+        }
+    });
+}
+
+fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
     match record {
         Record::CreateBucket(bucket) => {
             put_bucket(bucket, out);
@@ -31,7 +56,7 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
             DELETE_BUCKET
         }
         Record::CreatePack { pack } => {
-            out.u64("pack", *pack);
+            out.u64("pack", pack_number(*pack));
             CREATE_PACK
         }
         Record::Content { fingerprint, shared, bytes } => {
@@ -39,12 +64,11 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
             out.rest("content", bytes);
             content_kind(*shared)
         }
-        Record::Chunk { fingerprint, shared, head, pack, offset, length } => {
+        Record::Chunk { fingerprint, shared, head, at, length } => {
             out.array("fingerprint", &fingerprint.0);
             out.flag("shared", *shared);
             out.u64("head", *head);
-            out.u64("pack", *pack);
-            out.u64("offset", *offset);
+            put_chunk_location(*at, out);
             out.u32("length", *length);
             CHUNK
         }
@@ -112,6 +136,12 @@ pub(super) fn put_record<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> 
     }
 }
 
+fn put_chunk_location<T: Trace>(at: ChunkLocation, out: &mut Output<'_, T>) {
+    let (pack, offset) = chunk_parts(at);
+    out.u64("pack", pack);
+    out.u64("offset", offset);
+}
+
 /// The records of reclamation; empty for any other.
 fn put_reclamation<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
     match record {
@@ -122,25 +152,26 @@ fn put_reclamation<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
         Record::MoveChunks { moves } => {
             out.list32("moves", "ChunkMove", moves, |out, moved| {
                 out.u64("blob", moved.blob);
-                out.u64("pack", moved.pack);
-                out.u64("offset", moved.offset);
+                put_chunk_location(moved.to, out);
             });
             MOVE_CHUNKS
         }
         Record::MoveContents { file, moves } => {
-            out.u64("file", *file);
+            out.u64("file", log_file_number(*file));
             out.list32("moves", "ContentMove", moves, |out, moved| {
                 out.u64("blob", moved.blob);
-                out.u64("offset", moved.offset);
+                let (in_file, offset) = in_log_parts(moved.to);
+                debug_assert_eq!(in_file, log_file_number(*file));
+                out.u64("offset", offset);
             });
             MOVE_CONTENTS
         }
         Record::RetirePack { pack } => {
-            out.u64("pack", *pack);
+            out.u64("pack", pack_number(*pack));
             RETIRE_PACK
         }
         Record::ReplaceLog { file, first, last } => {
-            out.u64("file", *file);
+            out.u64("file", log_file_number(*file));
             out.u64("first", *first);
             out.u64("last", *last);
             REPLACE_LOG

@@ -71,3 +71,11 @@ pub const fn may_end(kind: u8) -> bool {
 pub(super) const fn begins_with_key(kind: u8) -> bool {
     matches!(kind, PUT_VERSION | DELETE_VERSION | MOVE_VERSION | COMPLETE_UPLOAD | UPDATE_VERSION)
 }
+
+/// Whether events are made from such a record: it keeps who caused it.
+pub(super) const fn keeps_cause(kind: u8) -> bool {
+    matches!(
+        kind,
+        CREATE_BUCKET | DELETE_BUCKET | PUT_VERSION | DELETE_VERSION | MOVE_VERSION | COMPLETE_UPLOAD | UPDATE_VERSION
+    )
+}

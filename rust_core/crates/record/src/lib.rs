@@ -6,10 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod attributes;
+mod cause;
 mod decode;
 mod encode;
 mod kinds;
 mod output;
+pub mod placement;
 mod storage_class;
 
 #[cfg(test)]
@@ -26,9 +28,11 @@ use bytes::Bytes;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
 pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode};
-pub use decode::{decode, decode_extents, named_in};
-pub use encode::{encode, encode_extents};
+pub use cause::{Cause, RequestCause};
+pub use decode::{decode, decode_caused, decode_extents, named_in};
+pub use encode::{encode, encode_caused, encode_extents};
 pub use kinds::{UPDATE_VERSION, content_kind, may_end};
+pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
 pub use storage_class::StorageClass;
 
 /// Store-wide order of records; the first record of a store has sequence 1.
@@ -280,7 +284,7 @@ pub enum Record {
     },
     /// The birth of a pack, whose directory entry is durable. Later chunks may name it.
     CreatePack {
-        pack: u64,
+        pack: PackId,
     },
     /// A small body, stored in the log itself. At most `CONTENT_MAX` bytes.
     Content {
@@ -289,15 +293,14 @@ pub enum Record {
         shared: bool,
         bytes: Bytes,
     },
-    /// A chunk that is durable in a pack at `offset` (of its frame), `length` content bytes.
+    /// A chunk that is durable in a pack, `length` content bytes.
     Chunk {
         fingerprint: Fingerprint,
         /// As for contents.
         shared: bool,
         /// See [`head_of`].
         head: u64,
-        pack: u64,
-        offset: u64,
+        at: ChunkLocation,
         length: u32,
     },
     /// Extents of blobs only.
@@ -351,16 +354,16 @@ pub enum Record {
     },
     /// The pack has no live chunk any more, and its file is deleted.
     RetirePack {
-        pack: u64,
+        pack: PackId,
     },
     /// Contents that are now durable in the compacted log file `file`.
     MoveContents {
-        file: u64,
+        file: LogFileId,
         moves: Vec<ContentMove>,
     },
     /// The compacted log file `file` replaces the files with the records `first..=last`, which are deleted.
     ReplaceLog {
-        file: u64,
+        file: LogFileId,
         first: Sequence,
         last: Sequence,
     },
@@ -392,16 +395,14 @@ impl Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkMove {
     pub blob: Sequence,
-    pub pack: u64,
-    /// Of the frame.
-    pub offset: u64,
+    pub to: ChunkLocation,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentMove {
     pub blob: Sequence,
-    /// Of the frame.
-    pub offset: u64,
+    /// In the file that the record names.
+    pub to: LogLocation,
 }
 
 /// Most entries of a `CondemnBlobs`, `MoveChunks` or `MoveContents` record.

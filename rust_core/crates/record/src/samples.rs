@@ -1,5 +1,8 @@
 //! Sample records of every kind. Together they have every value of every code, and every optional field both ways.
 
+use std::num::NonZeroU8;
+
+use super::placement::codec;
 use super::*;
 use orcas_checksum::Hasher;
 
@@ -16,12 +19,18 @@ fn or_none<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
     std::iter::once(None).chain(values.into_iter().map(Some))
 }
 
+/// Each kind of cause.
+pub fn causes() -> [Cause; 2] {
+    let request = RequestCause { operation: NonZeroU8::MIN, request: 0x0123_4567_89ab_cdef, principal: [7; 32] };
+    [Cause::Engine, Cause::Request(request)]
+}
+
 fn text(bytes: &'static str) -> Bytes {
     Bytes::from_static(bytes.as_bytes())
 }
 
 fn algorithms() -> Vec<ChecksumAlgorithm> {
-    every!(ChecksumAlgorithm: Crc32, Crc32c, Crc64Nvme, Sha1, Sha256)
+    every!(ChecksumAlgorithm: Crc32, Crc32c, Crc64Nvme, Sha1, Sha256, Sha512, Md5, XxHash64, XxHash3, XxHash128)
 }
 
 fn checksums() -> impl Iterator<Item = Option<Checksum>> {
@@ -188,20 +197,23 @@ pub fn samples() -> Vec<Record> {
     let content = |shared| Record::Content { fingerprint: Fingerprint([1; 32]), shared, bytes: text("body") };
     let mut records = vec![
         Record::DeleteBucket { bucket },
-        Record::CreatePack { pack: 3 },
+        Record::CreatePack { pack: codec::pack(3) },
         content(true),
         content(false),
-        Record::Chunk { fingerprint: Fingerprint([1; 32]), shared: true, head: 6, pack: 1, offset: 2, length: 3 },
+        Record::Chunk { fingerprint: Fingerprint([1; 32]), shared: true, head: 6, at: codec::chunk(1, 2), length: 3 },
         Record::Segment { extents: extents() },
         Record::PutVersion(version()),
         Record::PutVersion(small_version()),
         Record::DeleteVersion { bucket, key: key.clone(), version_id: VersionId::Null },
         Record::MoveVersion { from_bucket: bucket, from_key: key, version: version() },
         Record::CondemnBlobs { blobs: vec![3, 9] },
-        Record::MoveChunks { moves: vec![ChunkMove { blob: 3, pack: 2, offset: 4096 }] },
-        Record::RetirePack { pack: 2 },
-        Record::MoveContents { file: 4, moves: vec![ContentMove { blob: 3, offset: 4096 }] },
-        Record::ReplaceLog { file: 4, first: 1, last: 99 },
+        Record::MoveChunks { moves: vec![ChunkMove { blob: 3, to: codec::chunk(2, 4096) }] },
+        Record::RetirePack { pack: codec::pack(2) },
+        Record::MoveContents {
+            file: codec::log_file(4),
+            moves: vec![ContentMove { blob: 3, to: codec::in_log(4, 4096) }],
+        },
+        Record::ReplaceLog { file: codec::log_file(4), first: 1, last: 99 },
     ];
     records.extend(buckets());
     records.extend(uploads());

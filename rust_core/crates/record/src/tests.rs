@@ -1,15 +1,29 @@
 //! Round trips of every record, and arbitrary payloads.
 
+use std::num::NonZeroU8;
+
 use super::arbitrary::of_kind;
-use super::samples::samples;
+use super::samples::{causes, samples};
 use super::*;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
 fn encoded(record: &Record) -> (u8, Bytes) {
+    encoded_caused(&(record.clone(), Cause::Engine))
+}
+
+fn encoded_caused((record, cause): &(Record, Cause)) -> (u8, Bytes) {
     let mut payload = Vec::new();
-    let kind = encode(record, &mut payload);
+    let kind = encode_caused(record, cause, &mut payload);
     (kind, Bytes::from(payload))
+}
+
+fn any_cause() -> impl Strategy<Value = Cause> {
+    let request = (1..=u8::MAX, any::<u64>(), any::<[u8; 32]>()).prop_map(|(operation, request, principal)| {
+        let operation = NonZeroU8::new(operation).unwrap();
+        Cause::Request(RequestCause { operation, request, principal })
+    });
+    prop_oneof![Just(Cause::Engine), request]
 }
 
 fn numbers() -> Vec<u8> {
@@ -17,22 +31,29 @@ fn numbers() -> Vec<u8> {
 }
 
 /// A kind, and an arbitrary record of it.
-fn any_record() -> impl Strategy<Value = (u8, Record)> {
-    select(numbers()).prop_flat_map(|kind| of_kind(kind).prop_map(move |record| (kind, record)))
+fn any_record() -> impl Strategy<Value = (u8, (Record, Cause))> {
+    let records = select(numbers()).prop_flat_map(|kind| of_kind(kind).prop_map(move |record| (kind, record)));
+    (records, any_cause()).prop_map(|((kind, record), cause)| (kind, (record, cause)))
+}
+
+fn all_samples() -> impl Iterator<Item = (Record, Cause)> {
+    samples().into_iter().flat_map(|record| causes().map(|cause| (record.clone(), cause)))
 }
 
 #[test]
 fn every_record_comes_back_as_it_was() {
-    for record in samples() {
-        let (kind, payload) = encoded(&record);
+    for (record, cause) in all_samples() {
+        let (kind, payload) = encoded_caused(&(record.clone(), cause));
         assert_eq!(decode(kind, &payload).unwrap(), record);
+        let kept = if kinds::keeps_cause(kind) { cause } else { Cause::Engine };
+        assert_eq!(decode_caused(kind, &payload).unwrap(), (record, kept));
     }
 }
 
 #[test]
 fn a_cut_or_longer_payload_is_refused() {
-    for record in samples() {
-        let (kind, payload) = encoded(&record);
+    for (record, cause) in all_samples() {
+        let (kind, payload) = encoded_caused(&(record.clone(), cause));
         let open_ended = matches!(record, Record::Content { .. });
         for cut in 0..payload.len() {
             let result = decode(kind, &payload.slice(..cut));
@@ -46,15 +67,15 @@ fn a_cut_or_longer_payload_is_refused() {
 /// A record has exactly one encoding.
 #[test]
 fn whatever_byte_is_changed_another_record_or_none_is_read() {
-    for record in samples() {
-        let (kind, payload) = encoded(&record);
+    for (record, cause) in all_samples() {
+        let (kind, payload) = encoded_caused(&(record.clone(), cause));
         for at in 0..payload.len() {
             for value in 0..=u8::MAX {
                 let mut changed = payload.to_vec();
                 changed[at] = value;
                 let changed = Bytes::from(changed);
-                if let Ok(read) = decode(kind, &changed) {
-                    assert_eq!(encoded(&read), (kind, changed), "{record:?}, byte {at}");
+                if let Ok(read) = decode_caused(kind, &changed) {
+                    assert_eq!(encoded_caused(&read), (kind, changed), "{record:?}, byte {at}");
                 }
             }
         }
@@ -72,10 +93,11 @@ fn other_kinds_are_refused() {
 #[test]
 fn any_record_of_every_kind_comes_back_as_it_was() {
     for kind in numbers() {
-        proptest!(|(record in of_kind(kind))| {
-            let (found, payload) = encoded(&record);
+        proptest!(|(record in of_kind(kind), cause in any_cause())| {
+            let cause = if kinds::keeps_cause(kind) { cause } else { Cause::Engine };
+            let (found, payload) = encoded_caused(&(record.clone(), cause));
             prop_assert_eq!(found, kind);
-            prop_assert_eq!(decode(kind, &payload).unwrap(), record);
+            prop_assert_eq!(decode_caused(kind, &payload).unwrap(), (record, cause));
         });
     }
 }
@@ -84,8 +106,8 @@ proptest! {
     #[test]
     fn any_bytes_are_read_without_a_panic(kind in any::<u8>(), payload in proptest::collection::vec(any::<u8>(), 0..300)) {
         let payload = Bytes::from(payload);
-        if let Ok(record) = decode(kind, &payload) {
-            prop_assert_eq!(encoded(&record), (kind, payload));
+        if let Ok(read) = decode_caused(kind, &payload) {
+            prop_assert_eq!(encoded_caused(&read), (kind, payload));
         }
     }
 
@@ -95,7 +117,7 @@ proptest! {
         other in select(numbers()),
         changes in proptest::collection::vec((any::<Index>(), any::<u8>()), 0..4),
     ) {
-        let mut payload = encoded(&record).1.to_vec();
+        let mut payload = encoded_caused(&record).1.to_vec();
         for (at, value) in changes {
             if !payload.is_empty() {
                 let at = at.index(payload.len());
@@ -104,8 +126,8 @@ proptest! {
         }
         let payload = Bytes::from(payload);
         for kind in [kind, other] {
-            if let Ok(record) = decode(kind, &payload) {
-                prop_assert_eq!(encoded(&record), (kind, payload.clone()));
+            if let Ok(read) = decode_caused(kind, &payload) {
+                prop_assert_eq!(encoded_caused(&read), (kind, payload.clone()));
             }
         }
     }

@@ -5,9 +5,6 @@ use super::errors::{ErrorCode, S3Error};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType};
 use orcas_http::Headers;
 
-/// Algorithms of the API that are not implemented, by the ending of their header.
-const UNIMPLEMENTED: [&str; 5] = ["sha512", "md5", "xxhash64", "xxhash3", "xxhash128"];
-
 const VALUE_PREFIX: &[u8] = b"x-amz-checksum-";
 
 /// Headers that begin like a value but carry none.
@@ -62,7 +59,13 @@ pub fn trailer_value(expected: ChecksumAlgorithm, name: &[u8], value: &[u8]) -> 
     if ChecksumAlgorithm::from_header(name) != Some(expected) {
         return Err(ErrorCode::MalformedTrailerError.into());
     }
-    Checksum::from_base64(expected, value.trim_ascii()).ok_or_else(|| invalid_value(name))
+    Checksum::from_base64(expected, value.trim_ascii()).ok_or_else(|| invalid_trailer(expected))
+}
+
+/// The error for a trailer with a value that is no digest.
+fn invalid_trailer(algorithm: ChecksumAlgorithm) -> S3Error {
+    let message = format!("Value for {} trailing header is invalid.", algorithm.header());
+    S3Error::with(ErrorCode::InvalidRequest, message)
 }
 
 /// `BadDigest` for a checksum that did not match, naming its algorithm.
@@ -94,8 +97,8 @@ impl UploadChecksum {
                 }
             };
         };
-        let kind = kind.unwrap_or(default_type(algorithm));
-        if !legal(algorithm, kind) {
+        let kind = kind.unwrap_or(algorithm.default_type());
+        if !algorithm.allows(kind) {
             let message = format!(
                 "The {} checksum type cannot be used with the {} checksum algorithm.",
                 kind.name(),
@@ -143,22 +146,14 @@ impl CompleteChecksum {
     }
 }
 
-/// Whether `x-amz-checksum-mode: ENABLED` asks for the checksum in the answer.
-pub fn wants_checksum(headers: &Headers<'_>) -> bool {
-    headers.get("x-amz-checksum-mode").is_some_and(|mode| mode.trim_ascii().eq_ignore_ascii_case(b"ENABLED"))
-}
-
-/// CRC64NVME covers only whole objects, SHA only composes, the 32-bit CRCs do both.
-pub fn legal(algorithm: ChecksumAlgorithm, kind: ChecksumType) -> bool {
-    match algorithm {
-        ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => true,
-        ChecksumAlgorithm::Crc64Nvme => kind == ChecksumType::FullObject,
-        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => kind == ChecksumType::Composite,
+/// Whether `x-amz-checksum-mode: ENABLED` asks for the checksum in the answer. Any other value is an error.
+pub fn wants_checksum(headers: &Headers<'_>) -> Result<bool, S3Error> {
+    const NAME: &str = "x-amz-checksum-mode";
+    match headers.get(NAME).map(<[u8]>::trim_ascii) {
+        None => Ok(false),
+        Some(mode) if mode.eq_ignore_ascii_case(b"ENABLED") => Ok(true),
+        Some(_) => Err(invalid_value(NAME.as_bytes())),
     }
-}
-
-fn default_type(algorithm: ChecksumAlgorithm) -> ChecksumType {
-    if algorithm == ChecksumAlgorithm::Crc64Nvme { ChecksumType::FullObject } else { ChecksumType::Composite }
 }
 
 fn value_headers<'a>(headers: &Headers<'a>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
@@ -186,47 +181,33 @@ fn trailer_header(headers: &Headers<'_>) -> Result<Option<ChecksumAlgorithm>, S3
     if names.next().is_some() {
         return Err(more_than_one());
     }
-    known_algorithm(&name.to_ascii_lowercase()).map(Some)
+    ChecksumAlgorithm::from_header(name).map(Some).ok_or_else(|| {
+        let message = "The value specified in the x-amz-trailer header is not supported";
+        S3Error::with(ErrorCode::InvalidRequest, message)
+    })
 }
 
-/// The algorithm of the value header `name`. The error for another one names it.
+/// The algorithm of the value header `name`.
 fn known_algorithm(name: &[u8]) -> Result<ChecksumAlgorithm, S3Error> {
-    if let Some(algorithm) = ChecksumAlgorithm::from_header(name) {
-        return Ok(algorithm);
-    }
-    let ending = name.strip_prefix(VALUE_PREFIX).unwrap_or(name);
-    Err(if is_unimplemented(ending) {
-        S3Error::header_not_implemented(name)
-    } else {
-        let shown = String::from_utf8_lossy(name);
-        S3Error::with(ErrorCode::InvalidRequest, format!("The checksum header or trailer {shown} is not supported"))
+    ChecksumAlgorithm::from_header(name).ok_or_else(|| {
+        let message = "The algorithm type you specified in x-amz-checksum- header is invalid.";
+        S3Error::with(ErrorCode::InvalidRequest, message)
     })
 }
 
 fn algorithm_header(headers: &Headers<'_>, header: &str) -> Result<Option<ChecksumAlgorithm>, S3Error> {
     let Some(name) = headers.get(header).map(<[u8]>::trim_ascii) else { return Ok(None) };
-    match ChecksumAlgorithm::from_name(name) {
-        Some(algorithm) => Ok(Some(algorithm)),
-        None if is_unimplemented(name) => {
-            let message = format!("The checksum algorithm {} is not implemented", String::from_utf8_lossy(name));
-            Err(S3Error::with(ErrorCode::NotImplemented, message))
-        }
-        None => {
-            let message = "Checksum algorithm provided is unsupported. Please try again with any of the valid types: \
-                           [CRC32, CRC32C, CRC64NVME, SHA1, SHA256]";
-            Err(S3Error::with(ErrorCode::InvalidRequest, message))
-        }
-    }
+    ChecksumAlgorithm::from_name(name).map(Some).ok_or_else(|| {
+        let message = "Checksum algorithm provided is unsupported. Please try again with any of the valid types: \
+                       [CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXHASH128, XXHASH3, XXHASH64]";
+        S3Error::with(ErrorCode::InvalidRequest, message)
+    })
 }
 
 fn type_header(headers: &Headers<'_>) -> Result<Option<ChecksumType>, S3Error> {
     let Some(name) = headers.get("x-amz-checksum-type").map(<[u8]>::trim_ascii) else { return Ok(None) };
     let refuse = || S3Error::with(ErrorCode::InvalidRequest, "Value for x-amz-checksum-type header is invalid.");
     ChecksumType::from_name(name).ok_or_else(refuse).map(Some)
-}
-
-fn is_unimplemented(name: &[u8]) -> bool {
-    UNIMPLEMENTED.iter().any(|unimplemented| name.eq_ignore_ascii_case(unimplemented.as_bytes()))
 }
 
 fn more_than_one() -> S3Error {
@@ -275,10 +256,11 @@ mod tests {
         ] {
             assert_eq!(read(&bad), Err(ErrorCode::InvalidRequest), "{bad:?}");
         }
-        for unimplemented in
-            [("x-amz-checksum-xxhash3", "AAAA"), ("x-amz-trailer", "x-amz-checksum-md5"), named("SHA512")]
-        {
-            assert_eq!(read(&[unimplemented]), Err(ErrorCode::NotImplemented), "{unimplemented:?}");
+        for algorithm in ChecksumAlgorithm::ALL {
+            let value = Hasher::digest(algorithm, b"123456789");
+            assert_eq!(read(&[(algorithm.header(), &value.to_base64())]), Ok(DeclaredChecksum::Value(value)));
+            assert_eq!(read(&[("x-amz-trailer", algorithm.header())]), Ok(DeclaredChecksum::Trailer(algorithm)));
+            assert_eq!(read(&[named(algorithm.name())]), Ok(DeclaredChecksum::Algorithm(algorithm)));
         }
     }
 
@@ -293,8 +275,9 @@ mod tests {
         assert_eq!(read("CRC32", ""), Ok(Some(ChecksumType::Composite)));
         assert_eq!(read("CRC64NVME", ""), Ok(Some(ChecksumType::FullObject)));
         assert_eq!(read("CRC32C", "FULL_OBJECT"), Ok(Some(ChecksumType::FullObject)));
+        assert_eq!(read("sha512", ""), Ok(Some(ChecksumType::Composite)));
         for (algorithm, kind) in
-            [("CRC64NVME", "COMPOSITE"), ("SHA256", "FULL_OBJECT"), ("", "COMPOSITE"), ("SHA1", "x")]
+            [("CRC64NVME", "COMPOSITE"), ("XXHASH3", "FULL_OBJECT"), ("", "COMPOSITE"), ("SHA1", "x")]
         {
             assert_eq!(read(algorithm, kind), Err(ErrorCode::InvalidRequest), "{algorithm} {kind}");
         }
@@ -307,6 +290,44 @@ mod tests {
         assert_eq!(read("y/Q5Jg=="), Ok(Some((value, None))));
         assert_eq!(read("y/Q5Jg==-3"), Ok(Some((value, Some(3)))));
         assert_eq!(read("y/Q5Jg==-x"), Err(ErrorCode::InvalidRequest));
+    }
+
+    #[test]
+    fn errors_are_worded_as_those_of_s3() {
+        let text = |headers: &[(&str, &str)]| {
+            let list: Vec<(&[u8], &[u8])> = headers.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+            DeclaredChecksum::parse(&Headers::new(&list)).unwrap_err().message.into_owned()
+        };
+        let (crc, sha1) = (("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-sha1", "x"));
+        assert_eq!(
+            text(&[crc, ("x-amz-checksum-md5", "JfnnlDI7RTiF9RgfG2JNCw==")]),
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
+        );
+        assert_eq!(text(&[sha1]), "Value for x-amz-checksum-sha1 header is invalid.");
+        assert_eq!(
+            text(&[("x-amz-checksum-crc9", "AAAA")]),
+            "The algorithm type you specified in x-amz-checksum- header is invalid."
+        );
+        assert_eq!(
+            text(&[crc, ("x-amz-sdk-checksum-algorithm", "SHA1")]),
+            "Value for x-amz-sdk-checksum-algorithm header is invalid."
+        );
+        assert_eq!(
+            text(&[("x-amz-trailer", "x-amz-meta-a")]),
+            "The value specified in the x-amz-trailer header is not supported"
+        );
+        let trailer = trailer_value(ChecksumAlgorithm::XxHash3, b"x-amz-checksum-xxhash3", b"AAAA").unwrap_err();
+        assert_eq!(trailer.message, "Value for x-amz-checksum-xxhash3 trailing header is invalid.");
+        let wrong = mismatch(ChecksumAlgorithm::XxHash128);
+        assert_eq!(wrong.message, "The XXHASH128 you specified did not match the calculated checksum.");
+    }
+
+    #[test]
+    fn the_mode_is_enabled_or_an_error() {
+        let read = |mode: &str| with(&[("x-amz-checksum-mode", mode)], wants_checksum);
+        assert_eq!(with(&[], wants_checksum), Ok(false));
+        assert_eq!(read("enabled"), Ok(true));
+        assert_eq!(read("DISABLED"), Err(ErrorCode::InvalidRequest));
     }
 
     #[test]

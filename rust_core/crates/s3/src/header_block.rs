@@ -8,7 +8,7 @@ use super::format::{
     format_unsatisfied_range,
 };
 use super::versions::VersionName;
-use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
 
 /// Bytes of room that a new block has: the headers of most objects, and what every answer adds to them.
 const ROOM: usize = 512;
@@ -118,8 +118,8 @@ impl HeaderBlock {
     }
 
     /// What a checksum covers.
-    pub fn set_checksum_type(&mut self, checksum: &ObjectChecksum) {
-        self.push("x-amz-checksum-type", checksum.kind().name().as_bytes());
+    pub fn set_checksum_type(&mut self, kind: ChecksumType) {
+        self.push("x-amz-checksum-type", kind.name().as_bytes());
     }
 
     /// The version that an answer is about.

@@ -10,7 +10,7 @@ use super::metadata::{USER_PREFIX, reflectable};
 use super::object_lock::{LockHeaders, hold_name};
 use super::versions::VersionName;
 use super::xml::iso_time;
-use orcas_checksum::{Etag, ObjectChecksum};
+use orcas_checksum::{ChecksumType, Etag, ObjectChecksum};
 use orcas_http::Query;
 
 /// The `response-*` parameters of the query, which replace stored headers in the response.
@@ -73,8 +73,9 @@ pub struct ObjectAnswer<'a> {
     pub overrides: &'a Overrides,
     /// First and last byte of a 206.
     pub range: Option<(u64, u64)>,
-    /// Set only if the client asked for it and it covers exactly what is sent, because SDKs verify the body with it.
-    pub checksum: Option<&'a ObjectChecksum>,
+    /// Set only if the client asked for it and it covers exactly what is sent, because SDKs verify the body with it. With
+    /// the type of the object's, also if it is of a part.
+    pub checksum: Option<(&'a ObjectChecksum, ChecksumType)>,
     /// Where the bucket has or had versioning.
     pub version: Option<VersionName>,
     pub tag_count: usize,
@@ -112,9 +113,9 @@ impl ObjectAnswer<'_> {
         for (name, value) in stored.user {
             block.push_prefixed(USER_PREFIX, name, value);
         }
-        if let Some(checksum) = self.checksum {
+        if let Some((checksum, kind)) = self.checksum {
             block.set_checksum(checksum);
-            block.set_checksum_type(checksum);
+            block.set_checksum_type(kind);
         }
         if let Some(count) = self.parts_count {
             block.push_number("x-amz-mp-parts-count", u64::from(count));
@@ -171,7 +172,7 @@ pub fn uploaded(etag: &Etag, checksum: Option<&ObjectChecksum>, of_part: bool) -
     if let Some(checksum) = checksum {
         block.set_checksum(checksum);
         if !of_part {
-            block.set_checksum_type(checksum);
+            block.set_checksum_type(checksum.kind());
         }
     }
     block
@@ -231,7 +232,8 @@ mod tests {
         let overrides = Overrides::parse(&query).unwrap();
         let checksum = ObjectChecksum::full(Hasher::digest(ChecksumAlgorithm::Crc32, b"123456789"));
         let mut answer = answer(stored, &overrides);
-        (answer.range, answer.checksum, answer.parts_count) = (Some((2, 4)), Some(&checksum), Some(3));
+        (answer.range, answer.checksum, answer.parts_count) =
+            (Some((2, 4)), Some((&checksum, checksum.kind())), Some(3));
         let all = lines(&answer.headers());
         for expected in [
             "content-length: 3",

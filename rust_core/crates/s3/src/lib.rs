@@ -16,6 +16,7 @@ pub mod headers;
 pub mod metadata;
 pub mod object_lock;
 pub mod operations;
+pub mod permissions;
 /// What the benchmarks measure against, so that tests hold the product to the same.
 #[cfg(test)]
 #[path = "../../../benches/support/plain.rs"]

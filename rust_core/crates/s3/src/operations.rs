@@ -2,6 +2,8 @@
 //!
 //! `resolve` finds the operation of a request. The caller has the table of those that are implemented.
 
+use std::num::NonZeroU8;
+
 use super::errors::{ErrorCode, S3Error};
 
 macro_rules! operations {
@@ -16,6 +18,11 @@ macro_rules! operations {
         impl Operation {
             pub const ALL: &'static [Operation] = &[$(Operation::$name,)+];
 
+            /// The number under which the log knows it. It never changes.
+            pub fn code(self) -> NonZeroU8 {
+                NonZeroU8::MIN.saturating_add(self as u8)
+            }
+
             /// Whether it changes anything in the store.
             pub fn changes(self) -> bool {
                 !["Get", "Head", "List"].iter().any(|reads| self.name().starts_with(reads))
@@ -29,6 +36,7 @@ macro_rules! operations {
     };
 }
 
+// The order is that of the codes: a new operation stands at the end.
 #[rustfmt::skip]
 operations! {
     AbortMultipartUpload, CompleteMultipartUpload, CopyObject, CreateBucket, CreateBucketMetadataConfiguration,
@@ -66,5 +74,29 @@ impl Operation {
     /// The error for an operation that is not implemented.
     pub fn not_implemented(self) -> S3Error {
         S3Error::with(ErrorCode::NotImplemented, format!("The operation {} is not implemented", self.name()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "the document is a file of the repository")]
+mod tests {
+    use super::*;
+
+    const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/format.md");
+
+    #[test]
+    fn the_document_lists_the_codes() {
+        let document = std::fs::read_to_string(DOCUMENT).unwrap();
+        let (_, section) = document.split_once("### Codes of operations").unwrap();
+        let listed: Vec<(u8, &str)> = section
+            .lines()
+            .skip_while(|line| !line.starts_with("| `"))
+            .take_while(|line| line.starts_with("| `"))
+            .flat_map(|line| line.trim_matches('|').split('|'))
+            .filter_map(|cell| cell.trim().split_once(' '))
+            .map(|(code, name)| (code.trim_matches('`').parse().unwrap(), name))
+            .collect();
+        let codes: Vec<(u8, &str)> = Operation::ALL.iter().map(|it| (it.code().get(), it.name())).collect();
+        assert_eq!(listed, codes);
     }
 }

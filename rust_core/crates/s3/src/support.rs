@@ -15,7 +15,8 @@ fn is_implemented(name: &[u8]) -> bool {
         b"date" | b"content-sha256" | b"security-token" | b"decoded-content-length" | b"trailer"
         // Checksums.
         | b"checksum-mode" | b"checksum-crc32" | b"checksum-crc32c" | b"checksum-crc64nvme" | b"checksum-sha1"
-        | b"checksum-sha256" | b"sdk-checksum-algorithm" | b"checksum-algorithm" | b"checksum-type"
+        | b"checksum-sha256" | b"checksum-sha512" | b"checksum-md5" | b"checksum-xxhash64" | b"checksum-xxhash3"
+        | b"checksum-xxhash128" | b"sdk-checksum-algorithm" | b"checksum-algorithm" | b"checksum-type"
         | b"mp-object-size"
         // GetObjectAttributes.
         | b"object-attributes" | b"max-parts" | b"part-number-marker"
@@ -170,7 +171,7 @@ mod tests {
             ("x-amz-mfa", "serial 123456"),
             ("x-amz-if-match-size", "1"),
             ("x-amz-object-annotation-directive", "COPY"),
-            ("x-amz-checksum-xxhash3", "AAAA"),
+            ("x-amz-checksum-xxhash9", "AAAA"),
             ("x-amz-no-such-header", ""),
             ("x-amz-", ""),
             ("x-amz-meta", "a"),

@@ -10,8 +10,7 @@ const POLICIES: [CrashPolicy; 4] = [CrashPolicy::Drop, CrashPolicy::Keep, CrashP
 
 #[derive(Clone)]
 struct Stored {
-    pack: u64,
-    offset: u64,
+    at: ChunkLocation,
     bytes: Vec<u8>,
 }
 
@@ -21,7 +20,7 @@ struct Known {
     live: Vec<Stored>,
     /// Condemned, and possibly punched.
     dead: Vec<Stored>,
-    packs: Vec<u64>,
+    packs: Vec<PackId>,
 }
 
 impl Known {
@@ -29,7 +28,7 @@ impl Known {
         let (chunk, bytes) = put(packs, seed)?;
         packs.sync(std::slice::from_ref(&chunk))?;
         self.record_births(packs);
-        self.live.push(Stored { pack: chunk.pack, offset: chunk.offset, bytes });
+        self.live.push(Stored { at: chunk.at, bytes });
         Ok(())
     }
 
@@ -43,31 +42,31 @@ impl Known {
 
     /// Moves a live chunk to another pack. Its old location is dead then.
     fn move_one(&mut self, packs: &Packs, at: usize) -> Result<()> {
-        let Stored { pack, offset, bytes } = self.live[at].clone();
-        let copy = packs.copy(pack, offset)?;
-        assert!(copy.pack != pack && copy.fingerprint == *blake3::keyed_hash(&KEY, &bytes).as_bytes());
+        let Stored { at: old, bytes } = self.live[at].clone();
+        let copy = packs.copy(old)?;
+        assert!(copy.at.pack() != old.pack() && copy.fingerprint == *blake3::keyed_hash(&KEY, &bytes).as_bytes());
         packs.sync(std::slice::from_ref(&copy))?;
         self.record_births(packs);
-        let moved = Stored { pack: copy.pack, offset: copy.offset, bytes };
+        let moved = Stored { at: copy.at, bytes };
         self.dead.push(std::mem::replace(&mut self.live[at], moved));
         Ok(())
     }
 
     fn punch_one(&mut self, packs: &Packs, at: usize) -> Result<()> {
-        let Stored { pack, offset, .. } = self.dead[at];
-        packs.punch(pack, offset)?;
-        packs.sync_pack(pack)
+        let place = self.dead[at].at;
+        packs.punch(place)?;
+        packs.sync_pack(place.pack())
     }
 
     /// A pack in which nothing is live.
-    fn empty_pack(&self) -> Option<u64> {
-        self.packs.iter().copied().find(|pack| self.live.iter().all(|stored| stored.pack != *pack))
+    fn empty_pack(&self) -> Option<PackId> {
+        self.packs.iter().copied().find(|pack| self.live.iter().all(|stored| stored.at.pack() != *pack))
     }
 
     /// Retires a pack: first it no longer counts, as its record would say, then it is deleted.
-    fn retire(&mut self, packs: &Packs, pack: u64) -> Result<()> {
+    fn retire(&mut self, packs: &Packs, pack: PackId) -> Result<()> {
         packs.seal(pack);
-        self.dead.retain(|stored| stored.pack != pack);
+        self.dead.retain(|stored| stored.at.pack() != pack);
         self.packs.retain(|known| *known != pack);
         packs.retire(pack)
     }
@@ -91,8 +90,8 @@ impl Known {
     fn check(&self, packs: &Packs) -> u64 {
         let read = |stored: &Stored| {
             let mut found = vec![0; stored.bytes.len()];
-            let read = packs.read(stored.pack, stored.offset, 0, &mut found);
-            read.map(|()| assert!(found == stored.bytes, "other bytes in pack {}", stored.pack))
+            let read = packs.read(stored.at, 0, &mut found);
+            read.map(|()| assert!(found == stored.bytes, "other bytes in pack {}", stored.at.pack()))
         };
         self.live.iter().for_each(|stored| read(stored).unwrap());
         let gone = self.dead.iter().map(read).filter(|read| match read {
@@ -202,22 +201,22 @@ fn a_pack_is_never_synced_again_after_a_failed_sync() {
         let mut packs = open(&disk, &[]);
         let mut known = Known::default();
         (0..3).for_each(|seed| known.put(&packs, seed).unwrap());
-        let pack = known.live[0].pack;
+        let pack = known.live[0].at.pack();
         if earlier_process {
             packs = open(&disk, &known.packs);
         }
         known.dead.push(known.live.remove(0));
-        packs.punch(pack, known.dead[0].offset).unwrap();
+        packs.punch(known.dead[0].at).unwrap();
         disk.fail(Operation::Sync, 1, Fault::Io, false);
         assert!(matches!(packs.sync_pack(pack), Err(Error::Io { .. })));
         // It takes no more chunks, so it is idle.
         assert!(packs.is_idle(pack));
         let syncs = disk.count(Operation::Sync);
-        packs.punch(pack, known.dead[0].offset).unwrap();
+        packs.punch(known.dead[0].at).unwrap();
         assert!(matches!(packs.sync_pack(pack), Err(Error::Io { .. })));
         assert_eq!(disk.count(Operation::Sync), syncs, "earlier process: {earlier_process}");
         known.put(&packs, 9).unwrap();
-        assert!(known.live.last().unwrap().pack > pack);
+        assert!(known.live.last().unwrap().at.pack() > pack);
         known.check(&open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs));
     }
 }
@@ -229,17 +228,17 @@ fn a_pack_whose_write_failed_can_still_be_punched_durably() {
     let mut known = Known::default();
     (0..3).for_each(|seed| known.put(&packs, seed).unwrap());
     known.dead.push(known.live.remove(0));
-    let Stored { pack, offset, .. } = known.dead[0];
+    let (place, pack) = (known.dead[0].at, known.dead[0].at.pack());
     let waiting = put(&packs, 3).unwrap().0;
     disk.fail(Operation::Write, 1, Fault::NoSpace, false);
     assert!(matches!(put(&packs, 4), Err(Error::StorageFull)));
-    assert!(packs.punch(pack, offset).unwrap() > 0);
+    assert!(packs.punch(place).unwrap() > 0);
     packs.sync_pack(pack).unwrap();
     assert_eq!(known.check(&open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs)), 1);
     // The sync also covered what had been finished before.
     packs.sync(std::slice::from_ref(&waiting)).unwrap();
     known.put(&packs, 5).unwrap();
-    assert!(known.live.last().unwrap().pack > pack);
+    assert!(known.live.last().unwrap().at.pack() > pack);
 }
 
 #[test]
@@ -250,7 +249,7 @@ fn without_holes_punch_frees_nothing_and_says_so() {
     packs.sync(std::slice::from_ref(&chunk)).unwrap();
     assert!(packs.has_holes());
     disk.refuse_holes();
-    assert_eq!(packs.punch(chunk.pack, chunk.offset).unwrap(), 0);
+    assert_eq!(packs.punch(chunk.at).unwrap(), 0);
     assert!(!packs.has_holes());
     assert!(frame_length(chunk.length) > content_start(chunk.length).next_multiple_of(4096));
     check(&packs, &[(chunk, bytes)]);
@@ -269,18 +268,18 @@ fn finished_upkeep_survives_a_power_cut() {
         let drop_all = |known: &Known| open(&disk.crash(&mut SimRng::new(1), CrashPolicy::Drop), &known.packs);
         let large = known.live.iter().position(|stored| stored.bytes.len() > 8192).unwrap();
         known.dead.push(known.live.remove(large));
-        let Stored { pack, offset, .. } = known.dead[0];
-        assert!(packs.punch(pack, offset).unwrap() > 0);
+        let (place, pack) = (known.dead[0].at, known.dead[0].at.pack());
+        assert!(packs.punch(place).unwrap() > 0);
         assert_eq!((known.check(&packs), known.check(&drop_all(&known))), (1, 0));
         packs.sync_pack(pack).unwrap();
         assert_eq!(known.check(&drop_all(&known)), 1);
-        while let Some(at) = known.live.iter().position(|stored| stored.pack == pack) {
+        while let Some(at) = known.live.iter().position(|stored| stored.at.pack() == pack) {
             known.move_one(&packs, at).unwrap();
         }
         known.check(&drop_all(&known));
         known.retire(&packs, pack).unwrap();
         let after = disk.crash(&mut SimRng::new(1), CrashPolicy::Drop);
-        assert!(!after.list(Path::new("/chunks")).unwrap().iter().any(|name| pack_number(name) == Some(pack)));
+        assert!(!after.list(Path::new("/chunks")).unwrap().iter().any(|name| pack_named(name) == Some(pack)));
         known.check(&open(&after, &known.packs));
     }
 }

@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::stored::{part_of, version_of};
 use super::collect::Collector;
-use super::packs::length_of;
 use super::{FindingKind, Phase};
 use orcas_base::error::Result;
-use orcas_index::{BlobEntry, BlobLocation, Counts, Index, PackUsage, Totals};
-use orcas_record::{self as record, BucketId, Extent, Record, Sequence};
+use orcas_index::{BlobEntry, Counts, Index, PackUsage, Totals};
+use orcas_record::{self as record, BlobLocation, BucketId, Extent, LogFileId, PackId, Record, Sequence};
 
 /// Blobs that are counted at a time.
 const WINDOW: usize = 2_000_000;
@@ -21,7 +20,7 @@ pub(super) struct Census<'a> {
     pub collector: &'a Collector<'a>,
     pub index: &'a Index,
     /// Log files that are there.
-    pub log_files: &'a BTreeSet<u64>,
+    pub log_files: &'a BTreeSet<LogFileId>,
 }
 
 /// What was counted of one blob.
@@ -63,7 +62,7 @@ impl Window {
 struct Sums {
     buckets: BTreeMap<BucketId, Counts>,
     totals: Totals,
-    packs: BTreeMap<u64, (u64, u64, u64)>,
+    packs: BTreeMap<PackId, (u64, u64, u64)>,
     /// Which bucket holds which segment.
     segments: HashSet<(Sequence, BucketId)>,
 }
@@ -181,7 +180,7 @@ impl Census<'_> {
             self.collector.find(FindingKind::Manifest, by(), detail);
             return self.collector.damaged(blob, "a blob of its manifest is not there");
         };
-        if u64::from(start) + u64::from(length) > u64::from(length_of(&window.blobs[index])) {
+        if u64::from(start) + u64::from(length) > u64::from(window.blobs[index].location.length()) {
             let detail = format!("it reaches beyond the end of blob {blob}");
             self.collector.find(FindingKind::Manifest, by(), detail);
             self.collector.damaged(blob, "its manifest reaches beyond a blob");
@@ -212,8 +211,8 @@ impl Census<'_> {
                 self.collector.find(FindingKind::Counts, place, detail);
             }
             sums.add_blob(entry, &holders);
-            if let BlobLocation::Log { file, .. } = entry.location
-                && !self.log_files.contains(&file)
+            if let BlobLocation::Log { at, .. } = entry.location
+                && !self.log_files.contains(&at.file())
             {
                 self.collector.damaged(entry.sequence, "the log file that holds it cannot be read");
             }
@@ -332,15 +331,15 @@ fn bucket_name(bucket: Option<BucketId>) -> String {
 
 impl Sums {
     fn add_blob(&mut self, entry: &BlobEntry, holders: &[(u64, u64)]) {
-        let length = u64::from(length_of(entry));
+        let length = u64::from(entry.location.length());
         for (bucket, _) in holders {
             self.buckets.entry(BucketId(*bucket)).or_default().stored += length;
         }
         let (live, dead) = if holders.is_empty() { (0, length) } else { (length, 0) };
         self.totals.stored += live;
         self.totals.dead += dead;
-        if let BlobLocation::Pack { pack, .. } = entry.location {
-            let usage = self.packs.entry(pack).or_default();
+        if let BlobLocation::Pack { at, .. } = entry.location {
+            let usage = self.packs.entry(at.pack()).or_default();
             *usage = (usage.0 + 1, usage.1 + live, usage.2 + dead);
         }
     }

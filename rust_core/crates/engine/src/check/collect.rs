@@ -184,7 +184,7 @@ impl<'a> Collector<'a> {
             None => fault.reason.to_owned(),
             Some((first, last)) => format!("{}; {}", fault.reason, gone(first, last)),
         };
-        self.find(kind, format!("{}, byte {}", fault.path.display(), fault.offset), detail);
+        self.find(kind, fault.place(), detail);
         let mut damage = self.damage.lock();
         damage.log = true;
         if let Some((first, last)) = fault.lost {

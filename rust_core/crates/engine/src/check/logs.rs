@@ -11,9 +11,8 @@ use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
 use orcas_base::error::{Error, Result};
-use orcas_index::BlobLocation;
 use orcas_log::{CONTENT_PREFIX, Examined, LogFault, LogPiece, LogPosition, RecoveredRecord, Seen};
-use orcas_record::{self as record, BucketId, Record, Sequence};
+use orcas_record::{self as record, BlobLocation, BucketId, LogLocation, Record, Sequence};
 
 /// Records, and bytes of them, that are handed over at a time.
 const PARCEL_RECORDS: usize = 1_024;
@@ -48,8 +47,7 @@ enum Message {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Suspect {
     pub blob: Sequence,
-    pub file: u64,
-    pub offset: u64,
+    pub at: LogLocation,
     pub length: u32,
 }
 
@@ -121,7 +119,7 @@ impl LogCheck<'_> {
         let examined = piece.examine(self.applied, &|bytes| self.collector.read(bytes), &mut |seen| {
             let batch = match seen {
                 Seen::Fault(fault) => {
-                    let kind = if fault.offset == 0 { FindingKind::LogFile } else { FindingKind::LogRecord };
+                    let kind = if fault.concerns_file() { FindingKind::LogFile } else { FindingKind::LogRecord };
                     self.collector.fault(kind, &fault);
                     return Ok(());
                 }
@@ -146,13 +144,7 @@ impl LogCheck<'_> {
                     }
                     Err(_) => self.collector.fault(
                         FindingKind::LogRecord,
-                        &LogFault {
-                            file: recovered.file,
-                            path: path.clone(),
-                            offset: recovered.frame_offset,
-                            reason: "a record cannot be read",
-                            lost: Some((recovered.sequence, recovered.sequence)),
-                        },
+                        &LogFault::of_record(recovered.at, path.clone(), "a record cannot be read", recovered.sequence),
                     ),
                 }
             }
@@ -182,13 +174,11 @@ impl LogCheck<'_> {
     fn suspect(&self, recovered: &RecoveredRecord, length: u32) {
         let mut suspects = self.suspects.lock();
         if suspects.len() < SUSPECTS_MAX {
-            let (blob, file, offset) = (recovered.sequence, recovered.file, recovered.frame_offset);
-            suspects.push(Suspect { blob, file, offset, length });
+            suspects.push(Suspect { blob: recovered.sequence, at: recovered.at, length });
             return;
         }
         drop(suspects);
-        let place = format!("log file {}, byte {}", recovered.file, recovered.frame_offset);
-        self.collector.find(FindingKind::Blob, place, "the content fits the scope of no owner");
+        self.collector.find(FindingKind::Blob, recovered.at.to_string(), "the content fits the scope of no owner");
     }
 }
 
@@ -204,12 +194,12 @@ fn receive(receiver: &Receiver<Message>, take: &mut dyn FnMut(Parcel) -> Result<
 
 /// The payload of all records but contents is copied, so that nothing holds on to the block it was read with.
 fn decode(recovered: &RecoveredRecord) -> Result<Entry> {
-    let RecoveredRecord { sequence, kind, ref payload, frame_offset: offset, file } = *recovered;
+    let RecoveredRecord { sequence, kind, ref payload, at } = *recovered;
     let is_content = kind == record::content_kind(true) || kind == record::content_kind(false);
     let payload = if is_content { payload.clone() } else { Bytes::copy_from_slice(payload) };
     let record = record::decode(kind, &payload)?;
     let location = match &record {
-        Record::Content { bytes, .. } => Some(BlobLocation::Log { file, offset, length: bytes.len() as u32 }),
+        Record::Content { bytes, .. } => Some(BlobLocation::Log { at, length: bytes.len() as u32 }),
         _ => None,
     };
     Ok(Entry { sequence, kind, payload: if is_content { Bytes::new() } else { payload }, record, location })

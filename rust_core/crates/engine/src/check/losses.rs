@@ -1,16 +1,18 @@
-//! Which versions and parts cannot be read whole any more: those whose manifests lead to something damaged.
+//! Which versions and parts cannot be read whole any more, because their manifests lead to something damaged, and which
+//! versions, uploads and parts have lost their records.
 
 use std::collections::BTreeMap;
 
 use super::Loss;
 use super::collect::{Collector, Damage};
-use super::manifests::{Losses, each_part, each_version};
+use super::manifests::{Losses, each_part, each_upload, each_version};
 use orcas_base::error::Result;
 use orcas_index::Index;
 use orcas_record::{self as record, Extent, Sequence};
 
 /// Of a record that the log has lost.
 const RECORD_GONE: &str = "its record is gone from the log; the index has it";
+const UPLOAD_GONE: &str = "the record of this upload is gone from the log; the index has it";
 
 struct Search<'a> {
     collector: &'a Collector<'a>,
@@ -40,6 +42,11 @@ pub(super) fn find(collector: &Collector<'_>, index: &Index, listed_max: usize) 
             losses.version(&version, reason);
         }
         Ok(())
+    })?;
+    each_upload(index, &go_on, &mut |upload| {
+        if search.damage.record(upload.sequence).is_some() {
+            losses.upload(upload, UPLOAD_GONE);
+        }
     })?;
     each_part(index, &go_on, &mut |found, part| {
         if let Ok(part) = part

@@ -1,4 +1,4 @@
-//! Every version and part that an index has, and a list of those that cannot be read whole.
+//! Every version, upload and part that an index has, and a list of those that cannot be read whole.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::super::stored::{part_of, version_of};
 use super::Loss;
 use orcas_base::error::Result;
-use orcas_index::{Index, UploadPart};
-use orcas_record::{self as record, BucketId, Part, Record, Sequence, Version, VersionId};
+use orcas_index::{Index, UploadFrom, UploadPart};
+use orcas_record::{self as record, BucketId, Part, Record, Sequence, UploadId, Version, VersionId};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
@@ -33,6 +33,52 @@ pub(super) fn each_version(
         after = last.sequence;
         page.iter().try_for_each(|stored| visit(stored.sequence, version_of(stored)))?;
     }
+}
+
+/// An upload that is not completed.
+pub(super) struct OpenUpload {
+    pub bucket: BucketId,
+    pub key: Bytes,
+    pub id: UploadId,
+    initiated_ms: u64,
+    /// Of its CreateUpload record.
+    pub sequence: Sequence,
+}
+
+/// Shows every upload that is not completed.
+///
+/// # Errors
+/// When the index cannot be read, and what `go_on` returns.
+pub(super) fn each_upload(index: &Index, go_on: GoOn<'_>, visit: &mut dyn FnMut(&OpenUpload)) -> Result<()> {
+    for bucket in index.read()?.buckets()? {
+        let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
+            record::decode(bucket.kind, &bucket.record)
+        else {
+            continue;
+        };
+        let mut last: Option<OpenUpload> = None;
+        loop {
+            go_on()?;
+            let mut page = Vec::new();
+            let from = last.as_ref().map_or(UploadFrom::Key(b""), |upload| UploadFrom::AfterUpload {
+                key: &upload.key,
+                initiated_ms: upload.initiated_ms,
+                id: upload.id,
+            });
+            index.read()?.scan_uploads(bucket.id, from, None, PAGE, &mut |row| {
+                let key = Bytes::copy_from_slice(row.key);
+                let (initiated_ms, sequence) = (row.initiated_ms, row.sequence);
+                page.push(OpenUpload { bucket: bucket.id, key, id: row.id, initiated_ms, sequence });
+                true
+            })?;
+            page.iter().for_each(&mut *visit);
+            last = page.pop();
+            if last.is_none() {
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Shows every part of an upload that is not completed.
@@ -83,6 +129,10 @@ impl Losses {
             VersionId::Named(id) => Some(hexadecimal(&id)),
         };
         self.add((version.bucket, &version.key), (version_id, None), version.size, reason);
+    }
+
+    pub fn upload(&mut self, upload: &OpenUpload, reason: &str) {
+        self.add((upload.bucket, &upload.key), (None, Some(hexadecimal(&upload.id.0))), 0, reason);
     }
 
     pub fn part(&mut self, found: &UploadPart, part: &Part, reason: &str) {

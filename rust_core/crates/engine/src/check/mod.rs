@@ -171,16 +171,16 @@ pub struct Group {
     pub count: u64,
 }
 
-/// A version of an object, or a part of an upload, that cannot be read whole any more.
+/// A version of an object, or a part of an upload, that cannot be read whole any more, or an upload whose record is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub bucket: String,
     pub key: Bytes,
-    /// In hexadecimal; `None` for the null version and for parts.
+    /// In hexadecimal; `None` for the null version, for uploads and for parts.
     pub version_id: Option<String>,
-    /// Of a part: upload in hexadecimal, a slash and the part's number.
+    /// The upload in hexadecimal; of a part, followed by a slash and the part's number.
     pub upload: Option<String>,
-    /// Of the whole version or part.
+    /// Of the whole version or part; 0 for an upload.
     pub bytes: u64,
     pub reason: String,
 }

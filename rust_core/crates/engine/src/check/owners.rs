@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use parking_lot::RwLock;
 
+use super::super::content::has_fingerprint;
 use super::super::keys::StoreKeys;
 use orcas_record::{Bucket, BucketId, Fingerprint};
 
@@ -55,7 +56,7 @@ impl Owners {
     /// Whether `bytes` have this fingerprint in any scope; the one of the home, then the one that fitted last, are
     /// tried first. `hint` keeps the one that fits.
     pub fn fits(&self, fingerprint: &Fingerprint, bytes: &[u8], home: Option<BucketId>, hint: &mut usize) -> bool {
-        let holds = |scope: &[u8; 32]| blake3::keyed_hash(scope, bytes) == blake3::Hash::from_bytes(fingerprint.0);
+        let holds = |scope: &[u8; 32]| has_fingerprint(bytes, scope, fingerprint);
         let Some((first, scope)) = self.likely(home, *hint) else { return false };
         if holds(&scope) {
             *hint = first;

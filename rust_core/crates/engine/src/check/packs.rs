@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::super::content::StoredHasher;
 use super::FindingKind;
 use super::collect::Collector;
 use super::owners::Owners;
 use orcas_base::error::{Error, Result};
-use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions, pack_number};
+use orcas_chunks::{ChunkVerdict, ExpectedChunk, PackExamination, PackOptions, pack_named};
 use orcas_fs::FileSystem;
-use orcas_index::{BlobEntry, BlobLocation, Index};
+use orcas_index::{BlobEntry, Index};
+use orcas_record::{BlobLocation, ChunkLocation, Fingerprint, PackId};
 
 /// Chunks that a thread takes at a time, and bytes of them.
 const UNIT_CHUNKS: usize = 256;
@@ -31,13 +33,14 @@ pub(super) struct PackCheck<'a> {
 
 /// Adjacent chunks of one pack.
 struct Unit {
-    pack: u64,
+    pack: PackId,
     chunks: Vec<BlobEntry>,
 }
 
 struct Cursor {
-    packs: std::vec::IntoIter<u64>,
-    present: Option<(u64, u64)>,
+    packs: std::vec::IntoIter<PackId>,
+    /// The pack, and the last chunk of it that was taken.
+    present: Option<(PackId, Option<ChunkLocation>)>,
 }
 
 impl PackCheck<'_> {
@@ -59,12 +62,12 @@ impl PackCheck<'_> {
         Ok(packs.len() as u64)
     }
 
-    fn look_for_others(&self, born: &[u64]) -> Result<()> {
-        let born: BTreeSet<u64> = born.iter().copied().collect();
+    fn look_for_others(&self, born: &[PackId]) -> Result<()> {
+        let born: BTreeSet<PackId> = born.iter().copied().collect();
         let dir = &self.options.dir;
         for name in self.fs.list(dir)? {
             let place = dir.join(&name).display().to_string();
-            match pack_number(&name) {
+            match pack_named(&name) {
                 Some(pack) if born.contains(&pack) || self.live.is_some() => {}
                 Some(_) => self.collector.find(FindingKind::Leftover, place, "the log does not know this pack"),
                 None => self.collector.find(FindingKind::Suspicious, place, "this file is no pack"),
@@ -76,30 +79,30 @@ impl PackCheck<'_> {
     fn next(&self, cursor: &Mutex<Cursor>) -> Result<Option<Unit>> {
         let cursor = &mut *cursor.lock();
         loop {
-            let (pack, from) = match cursor.present {
+            let (pack, after) = match cursor.present {
                 Some(present) => present,
                 None => match cursor.packs.next() {
-                    Some(pack) => (pack, 0),
+                    Some(pack) => (pack, None),
                     None => return Ok(None),
                 },
             };
-            let mut chunks = self.index.read()?.chunks_from(pack, from, UNIT_CHUNKS)?;
+            let mut chunks = self.index.read()?.chunks_after(pack, after, UNIT_CHUNKS)?;
             let mut bytes = 0;
             let taken = chunks.iter().position(|chunk| {
-                bytes += u64::from(length_of(chunk));
+                bytes += u64::from(chunk.location.length());
                 bytes >= UNIT_BYTES
             });
             chunks.truncate(taken.map_or(chunks.len(), |last| last + 1));
-            cursor.present = chunks.last().map(|last| (pack, offset_of(last) + 1));
+            cursor.present = chunks.last().and_then(chunk_of).map(|chunk| (pack, Some(chunk.at)));
             // A pack without any chunk is opened all the same.
-            if !chunks.is_empty() || from == 0 {
+            if !chunks.is_empty() || after.is_none() {
                 return Ok(Some(Unit { pack, chunks }));
             }
         }
     }
 
     fn read(&self, cursor: &Mutex<Cursor>) -> Result<()> {
-        let mut open: Option<(u64, Option<PackExamination>)> = None;
+        let mut open: Option<(PackId, Option<PackExamination>)> = None;
         let mut hint = 0;
         while let Some(unit) = self.next(cursor)? {
             if open.as_ref().is_none_or(|(pack, _)| *pack != unit.pack) {
@@ -115,12 +118,12 @@ impl PackCheck<'_> {
     }
 
     /// Whether this is the pack's first chunk: then what is wrong with the whole pack is told, once.
-    fn is_first(&self, pack: u64, chunk: &BlobEntry) -> bool {
-        let first = self.index.read().and_then(|reader| reader.chunks_from(pack, 0, 1));
+    fn is_first(&self, pack: PackId, chunk: &BlobEntry) -> bool {
+        let first = self.index.read().and_then(|reader| reader.chunks_after(pack, None, 1));
         first.is_ok_and(|found| found.first().is_none_or(|found| found.sequence == chunk.sequence))
     }
 
-    fn open(&self, pack: u64, tell: bool) -> Result<Option<PackExamination>> {
+    fn open(&self, pack: PackId, tell: bool) -> Result<Option<PackExamination>> {
         match PackExamination::open(&*self.fs, &self.options, pack) {
             Ok(open) => {
                 if tell && open.lacks_a_copy() {
@@ -158,20 +161,19 @@ impl PackCheck<'_> {
     fn check(&self, pack: &mut PackExamination, unit: &Unit, hint: &mut usize) -> Result<()> {
         let meter = |bytes| self.collector.read(bytes);
         for chunk in &unit.chunks {
-            if let Some((offset, reason)) = check_chunk(pack, chunk, self.owners, self.read_content, hint, &meter)? {
+            if let Some((place, reason)) = check_chunk(pack, chunk, self.owners, self.read_content, hint, &meter)? {
                 if self.live.map_or(Ok(false), |live| is_condemned(live, chunk))? {
                     continue;
                 }
-                let place = format!("{}, byte {offset}", pack.path().display());
                 self.collector.find(FindingKind::Blob, place, format!("chunk {}: {reason}", chunk.sequence));
                 self.collector.damaged(chunk.sequence, reason);
             }
         }
         self.collector.count_blobs(unit.chunks.len() as u64);
-        if let (Some(first), Some(last)) = (unit.chunks.first(), unit.chunks.last()) {
+        let ends = (unit.chunks.first().and_then(chunk_of), unit.chunks.last().and_then(chunk_of));
+        if let (Some(first), Some(last)) = ends {
             // Packs do not stay in memory when they are written, either.
-            let end = offset_of(last) + u64::from(length_of(last));
-            pack.drop_cache(offset_of(first), end - offset_of(first));
+            pack.drop_cache(first.at, last.at, u64::from(last.length));
         }
         Ok(())
     }
@@ -188,20 +190,24 @@ pub(super) fn check_chunk(
     read_content: bool,
     hint: &mut usize,
     meter: &dyn Fn(u64) -> Result<()>,
-) -> Result<Option<(u64, &'static str)>> {
-    let expected = ExpectedChunk { offset: offset_of(chunk), length: length_of(chunk) };
+) -> Result<Option<(String, &'static str)>> {
+    let Some(expected) = chunk_of(chunk) else { return Ok(None) };
     let likely = owners.likely(chunk.home, *hint);
     let first = likely.map(|(_, scope)| scope).unwrap_or_default();
-    let verdict = pack.chunk(expected, read_content.then_some(&first), meter)?;
-    let (stored, computed) = match verdict {
-        ChunkVerdict::Damaged { offset, reason } => return Ok(Some((offset, reason))),
-        ChunkVerdict::Whole { stored, computed } => (stored, computed),
+    let mut hasher = read_content.then(|| StoredHasher::new(&first));
+    let verdict = match &mut hasher {
+        Some(hasher) => pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?,
+        None => pack.chunk(expected, None, meter)?,
     };
-    if chunk.fingerprint.is_some_and(|fingerprint| fingerprint.0 != stored) {
-        return Ok(Some((expected.offset, "the chunk has another fingerprint than its record")));
+    let stored = match verdict {
+        ChunkVerdict::Damaged { place, reason } => return Ok(Some((place, reason))),
+        ChunkVerdict::Whole { fingerprint } => Fingerprint(fingerprint),
+    };
+    if chunk.fingerprint.is_some_and(|fingerprint| fingerprint != stored) {
+        return Ok(Some((pack.place(expected.at), "the chunk has another fingerprint than its record")));
     }
-    let Some(computed) = computed else { return Ok(None) };
-    if computed == stored {
+    let Some(hasher) = hasher else { return Ok(None) };
+    if hasher.finish() == stored {
         *hint = likely.map_or(*hint, |(index, _)| index);
         return Ok(None);
     }
@@ -209,16 +215,16 @@ pub(super) fn check_chunk(
         if scope == first {
             continue;
         }
-        if let ChunkVerdict::Whole { computed: Some(computed), .. } = pack.chunk(expected, Some(&scope), meter)?
-            && computed == stored
-        {
+        let mut hasher = StoredHasher::new(&scope);
+        let verdict = pack.chunk(expected, Some(&mut |stored| hasher.update(stored)), meter)?;
+        if matches!(verdict, ChunkVerdict::Whole { .. }) && hasher.finish() == stored {
             *hint = index;
             return Ok(None);
         }
     }
     // The owner of what nothing refers to may be gone with the last bucket.
     let unknown_owner = chunk.refs == 0;
-    Ok((!unknown_owner).then_some((expected.offset, "the content is not the one that was stored")))
+    Ok((!unknown_owner).then(|| (pack.place(expected.at), "the content is not the one that was stored")))
 }
 
 /// Whether a chunk was condemned since it was looked up: an epoch keeps what objects lead to, not what nothing does.
@@ -229,14 +235,10 @@ pub(super) fn is_condemned(live: &Index, chunk: &BlobEntry) -> Result<bool> {
     Ok(chunk.refs == 0 && live.read()?.blob(chunk.sequence)? != Some(chunk.location))
 }
 
-pub(super) fn offset_of(entry: &BlobEntry) -> u64 {
+/// Where a chunk should be; `None` for a content.
+pub(super) fn chunk_of(entry: &BlobEntry) -> Option<ExpectedChunk> {
     match entry.location {
-        BlobLocation::Log { offset, .. } | BlobLocation::Pack { offset, .. } => offset,
-    }
-}
-
-pub(super) fn length_of(entry: &BlobEntry) -> u32 {
-    match entry.location {
-        BlobLocation::Log { length, .. } | BlobLocation::Pack { length, .. } => length,
+        BlobLocation::Log { .. } => None,
+        BlobLocation::Pack { at, length } => Some(ExpectedChunk { at, length }),
     }
 }

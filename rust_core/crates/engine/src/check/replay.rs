@@ -53,7 +53,7 @@ pub(super) fn replay(
     };
     let mut begin = |piece: &LogPiece, last: Sequence| {
         if let Some(gap) = &piece.gap {
-            tell_of_gap(collector, piece.file(), gap, last.saturating_add(1).min(gap.until));
+            tell_of_gap(collector, gap, last.saturating_add(1).min(gap.until));
         }
     };
     let last = check.run(&inspection.pieces, threads, &mut begin, &mut |parcel| {
@@ -64,7 +64,7 @@ pub(super) fn replay(
         Ok(())
     })?;
     if let Some(gap) = &inspection.gap {
-        tell_of_gap(collector, 0, gap, last.saturating_add(1));
+        tell_of_gap(collector, gap, last.saturating_add(1));
     }
     let incomplete = fresh.end();
     if let Some(Ok(tail)) = tail {
@@ -73,9 +73,9 @@ pub(super) fn replay(
     Ok(Replayed { index, incomplete, behind, last })
 }
 
-fn tell_of_gap(collector: &Collector<'_>, file: u64, gap: &LogGap, first: Sequence) {
+fn tell_of_gap(collector: &Collector<'_>, gap: &LogGap, first: Sequence) {
     let lost = (first <= gap.until).then_some((first, gap.until));
-    let fault = LogFault { file, path: gap.path.clone(), offset: 0, reason: gap.reason, lost };
+    let fault = LogFault::of_file(gap.path.clone(), gap.reason, lost);
     collector.fault(FindingKind::LogFile, &fault);
 }
 
@@ -83,10 +83,10 @@ fn tell_of_files(collector: &Collector<'_>, inspection: &Inspection, online: boo
     for fault in &inspection.faults {
         collector.fault(FindingKind::LogFile, fault);
     }
-    for (file, at) in &inspection.lost_copies {
+    for place in &inspection.lost_copies {
         collector.find(
             FindingKind::Suspicious,
-            format!("log/{file:020}.log, byte {at}"),
+            place.as_str(),
             "one of the two copies of the file header is damaged; the next start mends it",
         );
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use super::super::content::read_content;
 use super::census::Census;
 use super::collect::Collector;
 use super::compare::{Difference, compare};
@@ -19,9 +20,9 @@ use orcas_base::error::{Error, Result};
 use orcas_chunks::PackOptions;
 use orcas_fs::FileSystem;
 use orcas_fs::scratch::ScratchDir;
-use orcas_index::{BlobLocation, Index};
-use orcas_log::{ContentLocation, Inspection, LogFault, LogOptions, LogPosition, LogReader, inspect};
-use orcas_record::{self as record, Record};
+use orcas_index::Index;
+use orcas_log::{Inspection, LogFault, LogOptions, LogPosition, LogReader, inspect};
+use orcas_record::{self as record, BlobLocation, LogFileId, Record};
 
 /// What is checked, in a state that does not change meanwhile.
 pub(super) struct Subject<'a> {
@@ -62,7 +63,7 @@ impl Subject<'_> {
         let intact = !self.collector.damage().log && replayed.incomplete.is_none();
         // The log is the truth while all of it is there; behind damage the index still knows what stood there.
         let truth = copied.filter(|_| !intact).map_or(&replayed.index, |copied| &copied.index);
-        let mut log_files: BTreeSet<u64> = inspection.pieces.iter().map(|piece| piece.file()).collect();
+        let mut log_files: BTreeSet<LogFileId> = inspection.pieces.iter().map(|piece| piece.file()).collect();
         self.check_beside(&logs, &inspection, truth, &mut log_files)?;
         let compared = || match copied {
             Some(copied) => self.compare(copied, &replayed, intact),
@@ -92,10 +93,10 @@ impl Subject<'_> {
     }
 
     /// Takes owners from the present index, and the compacted files that it says are in force.
-    fn learn(&self, copied: Option<&Copied>) -> Result<BTreeSet<u64>> {
+    fn learn(&self, copied: Option<&Copied>) -> Result<BTreeSet<LogFileId>> {
         let Some(copied) = copied else { return Ok(BTreeSet::new()) };
         let reader = copied.index.read()?;
-        let learn = || -> Result<BTreeSet<u64>> {
+        let learn = || -> Result<BTreeSet<LogFileId>> {
             for stored in reader.buckets()? {
                 if let Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) =
                     record::decode(stored.kind, &stored.record)?
@@ -127,13 +128,11 @@ impl Subject<'_> {
         if let Some(position) = copied.and_then(|copied| copied.position.as_ref())
             && position.sequence > replayed.last
         {
-            let fault = LogFault {
-                file: position.file,
-                path: self.log.dir.join(format!("{:020}.log", position.file)),
-                offset: 0,
-                reason: "the log ends before what the index has applied of it",
-                lost: Some((replayed.last.saturating_add(1), position.sequence)),
-            };
+            let fault = LogFault::of_file(
+                self.log.path(position.file()),
+                "the log ends before what the index has applied of it",
+                Some((replayed.last.saturating_add(1), position.sequence)),
+            );
             self.collector.fault(FindingKind::LogFile, &fault);
         }
     }
@@ -144,7 +143,7 @@ impl Subject<'_> {
         logs: &LogCheck<'_>,
         inspection: &Inspection,
         truth: &Index,
-        log_files: &mut BTreeSet<u64>,
+        log_files: &mut BTreeSet<LogFileId>,
     ) -> Result<()> {
         for row in truth.read()?.log_files()? {
             if log_files.contains(&row.file) {
@@ -156,7 +155,7 @@ impl Subject<'_> {
                     log_files.insert(row.file);
                 }
                 None => {
-                    let place = self.log.dir.join(format!("{:020}.log", row.file)).display().to_string();
+                    let place = self.log.path(row.file).display().to_string();
                     let detail = format!("the file that stands for records {} to {} is missing", row.first, row.last);
                     self.collector.find(FindingKind::LogFile, place, detail);
                 }
@@ -230,24 +229,21 @@ impl Subject<'_> {
         let reader = LogReader::of(Arc::clone(&self.fs), self.log.clone());
         let mut hint = 0;
         let mut content = Vec::new();
-        for Suspect { blob, file, offset, length } in suspects {
+        for Suspect { blob, at, length } in suspects {
             let entry = truth.read()?.blob_entry(blob)?;
-            let here = |location| location == BlobLocation::Log { file, offset, length };
+            let here = |location| location == BlobLocation::Log { at, length };
             let Some(entry) = entry.filter(|entry| here(entry.location)) else { continue };
             self.collector.read(u64::from(length))?;
             content.resize(length as usize, 0);
-            let location = ContentLocation { file, offset, length };
-            let whole = reader.read_content(&location, 0, &mut content).is_ok();
-            let fingerprint = reader.read_fingerprint(&location).ok().map(record::Fingerprint);
+            let whole = read_content(&reader, (at, length), 0, &mut content).is_ok();
+            let fingerprint = reader.read_fingerprint(at, length).ok().map(record::Fingerprint);
             let fits = whole
                 && fingerprint
                     .is_some_and(|fingerprint| self.owners.fits(&fingerprint, &content, entry.home, &mut hint));
             // The owner of what nothing refers to may be gone with the last bucket.
             if !fits && entry.refs > 0 {
                 let reason = "the content is not the one that was stored";
-                let place = self.log.dir.join(format!("{file:020}.log"));
-                let place = format!("{}, byte {offset}", place.display());
-                self.collector.find(FindingKind::Blob, place, format!("content {blob}: {reason}"));
+                self.collector.find(FindingKind::Blob, self.log.place(at), format!("content {blob}: {reason}"));
                 self.collector.damaged(blob, reason);
             }
         }

@@ -1,7 +1,7 @@
 //! What the engine asks of its own sequencer, and what it answers.
 
 use orcas_decide::Pin;
-use orcas_record::{ChunkMove, ContentMove, Sequence};
+use orcas_record::{ChunkMove, ContentMove, LogFileId, PackId, Sequence};
 
 /// A mutation that no client asked for. It changes where content is and what is kept, never what clients see.
 pub(crate) enum MaintenanceIntent {
@@ -16,20 +16,20 @@ pub(crate) enum MaintenanceIntent {
     },
     /// Chunks of one pack that are now durable in others.
     MoveChunks {
-        from: u64,
+        from: PackId,
         moves: Vec<ChunkMove>,
         pins: Vec<Pin>,
     },
     /// Ends a pack that nothing seems to need.
     RetirePack {
-        pack: u64,
+        pack: PackId,
     },
     ReplaceLog(Box<ReplaceLog>),
 }
 
 /// A compacted log file that replaces the records `first..=last`.
 pub(crate) struct ReplaceLog {
-    pub file: u64,
+    pub file: LogFileId,
     pub first: Sequence,
     pub last: Sequence,
     /// Where the contents are in it.
@@ -38,9 +38,9 @@ pub(crate) struct ReplaceLog {
 
 impl MaintenanceIntent {
     /// Packs that chunks are moved to.
-    pub fn new_packs(&self) -> Vec<u64> {
+    pub fn new_packs(&self) -> Vec<PackId> {
         match self {
-            Self::MoveChunks { moves, .. } => moves.iter().map(|entry| entry.pack).collect(),
+            Self::MoveChunks { moves, .. } => moves.iter().map(|entry| entry.to.pack()).collect(),
             Self::Barrier { .. } | Self::CondemnBlobs { .. } | Self::RetirePack { .. } | Self::ReplaceLog(_) => {
                 Vec::new()
             }
@@ -51,8 +51,10 @@ impl MaintenanceIntent {
 /// What was done.
 #[derive(Clone, Debug)]
 pub(crate) struct MaintenanceOutcome {
-    /// The blobs, pack or file that were given up or moved.
-    pub entries: Vec<u64>,
+    /// The blobs that were given up or moved.
+    pub blobs: Vec<Sequence>,
+    /// Whether a record was made.
+    pub changed: bool,
     /// Sequence of the last record; one less than the next when there was none.
     pub last: Sequence,
 }

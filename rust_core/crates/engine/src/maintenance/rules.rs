@@ -5,7 +5,7 @@
 use super::super::view::SequencerView;
 use super::intent::{MaintenanceIntent, MaintenanceOutcome, ReplaceLog};
 use orcas_base::error::Result;
-use orcas_record::{ChunkMove, ContentMove, MOVES_MAX, Record, Sequence};
+use orcas_record::{ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence};
 
 impl MaintenanceIntent {
     /// The outcome, with the records that bring it about. `next` is the sequence that the first of them gets.
@@ -13,7 +13,7 @@ impl MaintenanceIntent {
     /// # Errors
     /// When the state cannot be read.
     pub fn decide(self, view: &SequencerView<'_>, next: Sequence) -> Result<(MaintenanceOutcome, Vec<Record>)> {
-        let (entries, records) = match self {
+        let (blobs, records) = match self {
             // It says where everything that was decided before ends. The committer does the rest.
             Self::Barrier { .. } => (Vec::new(), Vec::new()),
             Self::CondemnBlobs { blobs } => condemn(view, blobs)?,
@@ -22,17 +22,17 @@ impl MaintenanceIntent {
                 drop(pins);
                 moved
             }
-            Self::RetirePack { pack } if view.pack_is_free(pack)? => (vec![pack], vec![Record::RetirePack { pack }]),
+            Self::RetirePack { pack } if view.pack_is_free(pack)? => (Vec::new(), vec![Record::RetirePack { pack }]),
             Self::RetirePack { .. } => (Vec::new(), Vec::new()),
-            Self::ReplaceLog(replacement) => replace_log(*replacement),
+            Self::ReplaceLog(replacement) => (Vec::new(), replace_log(*replacement)),
         };
         let last = next + records.len() as u64 - 1;
-        Ok((MaintenanceOutcome { entries, last }, records))
+        Ok((MaintenanceOutcome { blobs, changed: !records.is_empty(), last }, records))
     }
 }
 
 /// Condemns those of `blobs` that may be: nothing refers to them, asks for them or has done so since they were chosen.
-fn condemn(view: &SequencerView<'_>, mut blobs: Vec<Sequence>) -> Result<(Vec<u64>, Vec<Record>)> {
+fn condemn(view: &SequencerView<'_>, mut blobs: Vec<Sequence>) -> Result<(Vec<Sequence>, Vec<Record>)> {
     blobs.sort_unstable();
     blobs.dedup();
     let mut condemned = Vec::with_capacity(blobs.len());
@@ -46,23 +46,23 @@ fn condemn(view: &SequencerView<'_>, mut blobs: Vec<Sequence>) -> Result<(Vec<u6
 }
 
 /// The chunks of `from` that are durable at their new places now. One that was condemned meanwhile stays condemned.
-fn move_chunks(view: &SequencerView<'_>, from: u64, moves: Vec<ChunkMove>) -> Result<(Vec<u64>, Vec<Record>)> {
+fn move_chunks(view: &SequencerView<'_>, from: PackId, moves: Vec<ChunkMove>) -> Result<(Vec<Sequence>, Vec<Record>)> {
     let mut moved = Vec::with_capacity(moves.len());
     for entry in moves {
         if view.chunk_is_in(entry.blob, from)? {
             moved.push(entry);
         }
     }
-    let entries = moved.iter().map(|entry| entry.blob).collect();
+    let blobs = moved.iter().map(|entry| entry.blob).collect();
     let records = moved.chunks(MOVES_MAX).map(|moves| Record::MoveChunks { moves: moves.to_vec() }).collect();
-    Ok((entries, records))
+    Ok((blobs, records))
 }
 
 /// What the file leaves out of the records `first..=last` was dead when it was written, and what is dead stays so.
-fn replace_log(replacement: ReplaceLog) -> (Vec<u64>, Vec<Record>) {
+fn replace_log(replacement: ReplaceLog) -> Vec<Record> {
     let ReplaceLog { file, first, last, moves } = replacement;
     let of = |moves: &[ContentMove]| Record::MoveContents { file, moves: moves.to_vec() };
     let mut records: Vec<Record> = moves.chunks(MOVES_MAX).map(of).collect();
     records.push(Record::ReplaceLog { file, first, last });
-    (vec![file], records)
+    records
 }

@@ -11,8 +11,7 @@ use super::limits::Step;
 use super::work::{Activity, DeferredRemoval, FollowUp, Reclaimer};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_index::BlobLocation;
-use orcas_record::Sequence;
+use orcas_record::{BlobLocation, Sequence};
 
 /// Blobs that one decision condemns: a few milliseconds of the sequencer's time.
 const CONDEMN_AT_A_TIME: usize = 1_024;
@@ -84,24 +83,21 @@ impl Reclaimer {
         Ok(referred)
     }
 
-    pub(super) fn condemned(&mut self, blobs: &[(Sequence, BlobLocation)], entries: &[u64]) {
+    pub(super) fn condemned(&mut self, blobs: &[(Sequence, BlobLocation)], condemned: &[Sequence]) {
         let mut done = self.done.lock();
-        for (_, location) in blobs.iter().filter(|(blob, _)| entries.binary_search(blob).is_ok()) {
+        for (_, location) in blobs.iter().filter(|(blob, _)| condemned.binary_search(blob).is_ok()) {
             done.blobs += 1;
+            done.condemned_bytes += u64::from(location.length());
             match *location {
-                BlobLocation::Log { file, length, .. } => {
-                    done.condemned_bytes += u64::from(length);
-                    self.estimates.condemned(file, u64::from(length));
-                }
-                BlobLocation::Pack { pack, length, .. } => {
-                    done.condemned_bytes += u64::from(length);
-                    self.swept.remove(&pack);
-                    self.passed.remove(&pack);
+                BlobLocation::Log { at, length } => self.estimates.condemned(at.file(), u64::from(length)),
+                BlobLocation::Pack { at, .. } => {
+                    self.swept.remove(&at.pack());
+                    self.passed.remove(&at.pack());
                 }
             }
         }
         drop(done);
         self.shared.candidates.drop(blobs.iter().map(|(blob, _)| *blob));
-        self.defer([DeferredRemoval::Blobs(entries.to_vec())]);
+        self.defer([DeferredRemoval::Blobs(condemned.to_vec())]);
     }
 }

@@ -10,7 +10,7 @@ use super::limits::ReclaimLimits;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_log::{CompactedLog, LogCompaction, LogFiles, RecoveredRecord, SealedLog};
-use orcas_record::{self as record, ContentMove, Record};
+use orcas_record::{self as record, ContentMove, LogFileId, Record};
 
 /// The live bytes of a file are estimated again after this time; condemned contents are subtracted at once.
 const REFRESH: Duration = Duration::from_secs(600);
@@ -38,20 +38,20 @@ struct Estimate {
 /// What the sealed files hold, as far as it was looked at.
 #[derive(Default)]
 pub(super) struct Estimates {
-    files: HashMap<u64, Estimate>,
+    files: HashMap<LogFileId, Estimate>,
     /// Files that this process wrote, and whether their runs began with the log.
-    made: HashMap<u64, bool>,
+    made: HashMap<LogFileId, bool>,
 }
 
 impl Estimates {
     /// A content of `bytes` in `file` was condemned.
-    pub fn condemned(&mut self, file: u64, bytes: u64) {
+    pub fn condemned(&mut self, file: LogFileId, bytes: u64) {
         if let Some(estimate) = self.files.get_mut(&file) {
             estimate.live = estimate.live.saturating_sub(bytes + CONTENT_OVERHEAD);
         }
     }
 
-    pub fn made(&mut self, file: u64, prefix: bool) {
+    pub fn made(&mut self, file: LogFileId, prefix: bool) {
         self.made.insert(file, prefix);
     }
 
@@ -92,9 +92,9 @@ impl Estimates {
         sealed: &[SealedLog],
         limits: &ReclaimLimits,
         small: u64,
-        passed: &dyn Fn(u64) -> bool,
-    ) -> Option<Vec<u64>> {
-        let mut best: Option<(u64, Vec<u64>)> = None;
+        passed: &dyn Fn(LogFileId) -> bool,
+    ) -> Option<Vec<LogFileId>> {
+        let mut best: Option<(u64, Vec<LogFileId>)> = None;
         let mut run = Run::default();
         for (position, log) in sealed.iter().enumerate() {
             let Some(estimate) = self.files.get(&log.file).filter(|_| !passed(log.file)) else {
@@ -120,7 +120,7 @@ impl Estimates {
 
 #[derive(Default)]
 struct Run {
-    files: Vec<u64>,
+    files: Vec<LogFileId>,
     live: u64,
     freed: u64,
     small: usize,
@@ -135,7 +135,7 @@ impl Run {
     }
 
     /// Ends the run; it is taken when it beats the best so far.
-    fn close(&mut self, limits: &ReclaimLimits, best: &mut Option<(u64, Vec<u64>)>) {
+    fn close(&mut self, limits: &ReclaimLimits, best: &mut Option<(u64, Vec<LogFileId>)>) {
         let run = std::mem::take(self);
         let worth = run.freed >= limits.freed_min || run.small >= SMALL_FILES_MIN;
         if !run.files.is_empty() && worth && best.as_ref().is_none_or(|(freed, _)| run.freed > *freed) {
@@ -147,16 +147,16 @@ impl Run {
 /// A compaction under way.
 pub(super) struct Compaction {
     logs: LogFiles,
-    files: Vec<u64>,
+    files: Vec<LogFileId>,
     next: usize,
     pub prefix: bool,
-    in_force: HashSet<u64>,
+    in_force: HashSet<LogFileId>,
     output: LogCompaction,
     moves: Vec<ContentMove>,
 }
 
 impl Compaction {
-    pub fn begin(shared: &EngineState, logs: &LogFiles, files: Vec<u64>) -> Result<Self> {
+    pub fn begin(shared: &EngineState, logs: &LogFiles, files: Vec<LogFileId>) -> Result<Self> {
         let begins = logs.sealed().first().is_some_and(|first| files.first() == Some(&first.file));
         let prefix = begins || planted::is(Bug::TombstonesDropped);
         let compacted = shared.index.read()?.log_files()?;
@@ -184,8 +184,8 @@ impl Compaction {
     }
 
     /// The file that was rewritten last.
-    pub fn file(&self) -> u64 {
-        self.next.checked_sub(1).and_then(|last| self.files.get(last)).copied().unwrap_or_default()
+    pub fn file(&self) -> Option<LogFileId> {
+        self.next.checked_sub(1).and_then(|last| self.files.get(last)).copied()
     }
 
     /// Makes the new file durable.
@@ -207,9 +207,9 @@ fn rewrite(
     match scope.verdict(sequence, &record)? {
         Verdict::Drop => {}
         Verdict::Keep => {
-            let offset = output.push(sequence, kind, &[payload])?;
+            let to = output.push(sequence, kind, &[payload])?;
             if matches!(record, Record::Content { .. }) {
-                moves.push(ContentMove { blob: sequence, offset });
+                moves.push(ContentMove { blob: sequence, to });
             }
         }
         Verdict::Rewrite(record) => {

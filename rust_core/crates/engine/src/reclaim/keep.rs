@@ -8,8 +8,8 @@
 use std::collections::HashSet;
 
 use orcas_base::error::Result;
-use orcas_index::{BlobLocation, Reader};
-use orcas_record::{ChunkMove, Record, Sequence, UploadId, Version};
+use orcas_index::Reader;
+use orcas_record::{BlobLocation, ChunkMove, LogFileId, Record, Sequence, UploadId, Version};
 
 pub(super) enum Verdict {
     Keep,
@@ -24,7 +24,7 @@ pub(super) struct Scope<'a> {
     /// The run begins with the first record of the store.
     pub prefix: bool,
     /// Compacted files that stay in force.
-    pub in_force: &'a HashSet<u64>,
+    pub in_force: &'a HashSet<LogFileId>,
 }
 
 impl Scope<'_> {
@@ -68,7 +68,7 @@ impl Scope<'_> {
             | Record::AbortUpload { .. }
             | Record::CondemnBlobs { .. } => keep(!self.prefix),
             // The highest number must be known for ever, or another pack would get it.
-            Record::RetirePack { pack } => keep(!self.prefix || self.reader.highest_pack()? == *pack),
+            Record::RetirePack { pack } => keep(!self.prefix || self.reader.highest_pack()? == Some(*pack)),
             Record::MoveChunks { moves } => self.moved_chunks(moves),
             Record::MoveContents { file, .. } | Record::ReplaceLog { file, .. } => keep(self.in_force.contains(file)),
         }
@@ -80,15 +80,15 @@ impl Scope<'_> {
 
     /// A chunk is kept where it is now, so that the moves that brought it there need not be.
     fn chunk(&self, sequence: Sequence, record: &Record) -> Result<Verdict> {
-        let Some(BlobLocation::Pack { pack: present, offset: place, .. }) = self.reader.blob(sequence)? else {
+        let Some(BlobLocation::Pack { at: present, .. }) = self.reader.blob(sequence)? else {
             return Ok(Verdict::Drop);
         };
         let mut record = record.clone();
-        if let Record::Chunk { pack, offset, .. } = &mut record {
-            if (*pack, *offset) == (present, place) {
+        if let Record::Chunk { at, .. } = &mut record {
+            if *at == present {
                 return Ok(Verdict::Keep);
             }
-            (*pack, *offset) = (present, place);
+            *at = present;
         }
         Ok(Verdict::Rewrite(Box::new(record)))
     }
@@ -100,8 +100,7 @@ impl Scope<'_> {
         }
         let mut current = Vec::with_capacity(moves.len());
         for entry in moves {
-            let moved_to = (entry.pack, entry.offset);
-            let here = |place| matches!(place, BlobLocation::Pack { pack, offset, .. } if (pack, offset) == moved_to);
+            let here = |place| matches!(place, BlobLocation::Pack { at, .. } if at == entry.to);
             if self.reader.blob(entry.blob)?.is_some_and(here) {
                 current.push(*entry);
             }

@@ -30,7 +30,7 @@ impl Reclaimer {
     pub(super) fn rewrite(&mut self, mut compaction: Box<Compaction>) -> Result<Step> {
         let stepped = compaction.step(&self.shared);
         if stepped.as_ref().is_err_and(passes_over) {
-            self.passed_logs.insert(compaction.file());
+            self.passed_logs.extend(compaction.file());
         }
         if let Some(bytes) = stepped? {
             self.activity = Activity::Rewriting(compaction);

@@ -9,7 +9,7 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_chunks::{PackFile, WrittenChunk};
 use orcas_index::PackUsage;
-use orcas_record::ChunkMove;
+use orcas_record::{ChunkLocation, ChunkMove, PackId};
 
 /// Chunks and bytes that are copied before their move is committed.
 const STEP_CHUNKS: usize = 256;
@@ -23,23 +23,23 @@ const CHUNK_OVERHEAD: u64 = 8 << 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PackTask {
     /// Nothing is in it any more.
-    Retire(u64),
+    Retire(PackId),
     /// Nothing of what was written into it ever became an object.
-    Discard(u64),
+    Discard(PackId),
     /// Little is in it.
-    Empty(u64),
+    Empty(PackId),
     /// It takes no more chunks from now on, so that one of the others can follow.
-    Seal(u64),
+    Seal(PackId),
     /// Space between its chunks belongs to nothing.
-    Sweep(u64),
+    Sweep(PackId),
 }
 
 /// The next pack with something to gain. `swept` are not looked at for gaps again, `passed` not at all.
 pub(super) fn choose(
     shared: &EngineState,
     limits: &ReclaimLimits,
-    swept: &HashSet<u64>,
-    passed: &dyn Fn(u64) -> bool,
+    swept: &HashSet<PackId>,
+    passed: &dyn Fn(PackId) -> bool,
 ) -> Result<Option<PackTask>> {
     let usage = shared.index.read()?.pack_usage()?;
     let files = shared.packs.files()?;
@@ -80,19 +80,20 @@ fn task(pack: &PackUsage, file: &PackFile, limits: &ReclaimLimits, swept: bool) 
 
 /// A pack that is being emptied.
 pub(super) struct Move {
-    pub pack: u64,
-    from: u64,
+    pub pack: PackId,
+    /// The last chunk that was copied.
+    last: Option<ChunkLocation>,
 }
 
 impl Move {
-    pub fn new(pack: u64) -> Self {
-        Self { pack, from: 0 }
+    pub fn new(pack: PackId) -> Self {
+        Self { pack, last: None }
     }
 
     /// Copies the next chunks and makes them durable. The intent that moves them, with the bytes that were copied;
     /// `None` when nothing is left.
     pub fn step(&mut self, shared: &EngineState) -> Result<Option<(MaintenanceIntent, u64)>> {
-        let mut rows = shared.index.read()?.blobs_in_pack(self.pack, self.from, STEP_CHUNKS)?;
+        let mut rows = shared.index.read()?.blobs_in_pack(self.pack, self.last, STEP_CHUNKS)?;
         let mut bytes = 0;
         let fits = rows.iter().take_while(|row| {
             let first = bytes == 0;
@@ -102,17 +103,14 @@ impl Move {
         let fits = fits.count();
         rows.truncate(fits);
         let Some(last) = rows.last() else { return Ok(None) };
-        self.from = last.offset + 1;
-        let copied = rows.iter().map(|row| shared.packs.copy(self.pack, row.offset));
+        self.last = Some(last.at);
+        let copied = rows.iter().map(|row| shared.packs.copy(row.at));
         let written: Vec<WrittenChunk> = copied.collect::<Result<_>>()?;
         if !planted::is(Bug::MoveWithoutSync) {
             shared.packs.sync(&written)?;
         }
-        let place = |(row, chunk): (&orcas_index::PackedBlob, &WrittenChunk)| ChunkMove {
-            blob: row.sequence,
-            pack: chunk.pack,
-            offset: chunk.offset,
-        };
+        let place =
+            |(row, chunk): (&orcas_index::PackedBlob, &WrittenChunk)| ChunkMove { blob: row.sequence, to: chunk.at };
         let moves = rows.iter().zip(&written).map(place).collect();
         let pins = written.iter().map(WrittenChunk::pin).collect();
         let bytes = rows.iter().map(|row| u64::from(row.length)).sum();
@@ -123,28 +121,28 @@ impl Move {
 /// Punches out what is between the chunks of an idle pack: condemned chunks, and bodies that never were objects.
 /// The caller has waited until every record that was decided is in the index.
 pub(super) struct Sweep {
-    pub pack: u64,
-    /// Everything before was looked at.
-    at: u64,
+    pub pack: PackId,
+    /// The last chunk before which everything was looked at, and its length.
+    last: Option<(ChunkLocation, u32)>,
     allocated: u64,
 }
 
 impl Sweep {
-    pub fn new(shared: &EngineState, pack: u64) -> Result<Self> {
-        Ok(Self { pack, at: 0, allocated: shared.packs.allocated(pack)? })
+    pub fn new(shared: &EngineState, pack: PackId) -> Result<Self> {
+        Ok(Self { pack, last: None, allocated: shared.packs.allocated(pack)? })
     }
 
     /// Looks at the next gaps. The bytes that were given back when the end is reached.
     pub fn step(&mut self, shared: &EngineState) -> Result<Option<u64>> {
-        let rows = shared.index.read()?.blobs_in_pack(self.pack, self.at, SWEEP_CHUNKS)?;
+        let rows = shared.index.read()?.blobs_in_pack(self.pack, self.last.map(|(at, _)| at), SWEEP_CHUNKS)?;
         for row in &rows {
-            shared.packs.punch_range(self.pack, self.at, row.offset)?;
-            self.at = row.offset + orcas_chunks::frame_length(row.length);
+            shared.packs.punch_gap(self.pack, self.last, Some(row.at))?;
+            self.last = Some((row.at, row.length));
         }
         if rows.len() == SWEEP_CHUNKS {
             return Ok(None);
         }
-        shared.packs.punch_range(self.pack, self.at, u64::MAX)?;
+        shared.packs.punch_gap(self.pack, self.last, None)?;
         shared.packs.sync_pack(self.pack)?;
         Ok(Some(self.allocated.saturating_sub(shared.packs.allocated(self.pack)?)))
     }

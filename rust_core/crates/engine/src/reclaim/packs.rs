@@ -10,12 +10,13 @@ use super::pack_space::{Move, PackTask, Sweep, choose};
 use super::work::{Activity, FollowUp, Reclaimer, passes_over};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
+use orcas_record::PackId;
 
 /// After this time packs and log files are looked at again in which there was nothing to do, or something in the way.
 const PASSED_FOR: Duration = Duration::from_secs(600);
 impl Reclaimer {
     pub(super) fn choose_pack(&mut self, limits: &ReclaimLimits) -> Result<Option<Step>> {
-        let left: HashSet<u64> = self.removals.iter().filter_map(|(_, grave)| grave.vacated()).collect();
+        let left: HashSet<PackId> = self.removals.iter().filter_map(|(_, grave)| grave.vacated()).collect();
         let now = self.shared.clock.monotonic();
         if now.saturating_sub(self.passed_since) > PASSED_FOR {
             self.passed_since = now;
@@ -64,7 +65,7 @@ impl Reclaimer {
     }
 
     /// Removes a pack that was idle, and not born, before a barrier.
-    pub(super) fn discard(&mut self, pack: u64) -> Result<()> {
+    pub(super) fn discard(&mut self, pack: PackId) -> Result<()> {
         // Should it stay, it is not looked at again at once.
         self.passed.insert(pack);
         if !self.shared.packs.unborn().contains(&pack) {

@@ -86,11 +86,11 @@ impl Reclaimer {
         match self.removals.swap_remove(at).1 {
             DeferredRemoval::Log(file) => {
                 self.logs.remove(file)?;
-                tracing::debug!(file, "A log file was reclaimed");
+                tracing::debug!(%file, "A log file was reclaimed");
             }
             DeferredRemoval::Pack(pack) => {
                 self.shared.packs.retire(pack)?;
-                tracing::debug!(pack, "A pack was reclaimed");
+                tracing::debug!(%pack, "A pack was reclaimed");
             }
             DeferredRemoval::Blobs(blobs) => self.shared.pins.forget(&blobs),
             DeferredRemoval::Moved(_) => {}
@@ -126,8 +126,8 @@ impl Reclaimer {
             self.activity = Activity::Submitted { answer, after, then };
             return Ok(Step::Waiting);
         };
-        let (entries, last) = match outcome {
-            Ok(MaintenanceOutcome { entries, last }) => (entries, last),
+        let MaintenanceOutcome { blobs, changed, last } = match outcome {
+            Ok(outcome) => outcome,
             Err(error) => {
                 self.give_up(&after);
                 // Work that a request has interrupted continues, except a sweep or a move, which may depend on this
@@ -150,17 +150,17 @@ impl Reclaimer {
         if matches!(after, FollowUp::Limited) {
             self.limit = last;
         }
-        self.applied(after, &entries)?;
+        self.applied(after, &blobs, changed)?;
         Ok(Step::Worked { bytes: 0 })
     }
 
     /// The records are in the index: nothing that is looked up from now on leads to the old places.
-    fn applied(&mut self, after: FollowUp, entries: &[u64]) -> Result<()> {
+    fn applied(&mut self, after: FollowUp, done: &[Sequence], changed: bool) -> Result<()> {
         match after {
-            FollowUp::Condemned(blobs) => self.condemned(&blobs, entries),
+            FollowUp::Condemned(blobs) => self.condemned(&blobs, done),
             FollowUp::Settled(blobs) => self.settled(blobs)?,
             FollowUp::Moved(pack) => self.defer([DeferredRemoval::Moved(pack)]),
-            FollowUp::Retired(pack) if entries.is_empty() => drop(self.passed.insert(pack)),
+            FollowUp::Retired(pack) if !changed => drop(self.passed.insert(pack)),
             FollowUp::Retired(pack) => {
                 self.done.lock().packs += 1;
                 self.defer([DeferredRemoval::Pack(pack)]);

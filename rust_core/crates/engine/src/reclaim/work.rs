@@ -12,22 +12,21 @@ use super::pack_space::{Move, Sweep};
 use super::requests::Reclaimed;
 use orcas_base::error::Error;
 use orcas_base::sync::Mutex;
-use orcas_index::BlobLocation;
 use orcas_log::{CompactedLog, LogFiles};
-use orcas_record::Sequence;
+use orcas_record::{BlobLocation, LogFileId, PackId, Sequence};
 
 /// What is removed once no reader needs it any more.
 pub(super) enum DeferredRemoval {
-    Log(u64),
-    Pack(u64),
+    Log(LogFileId),
+    Pack(PackId),
     /// Condemned blobs that a lookup from before may still know.
     Blobs(Vec<Sequence>),
     /// Chunks were moved out of this pack. Their old places count as gaps once their readers are gone.
-    Moved(u64),
+    Moved(PackId),
 }
 
 impl DeferredRemoval {
-    pub fn vacated(&self) -> Option<u64> {
+    pub fn vacated(&self) -> Option<PackId> {
         match self {
             Self::Moved(pack) | Self::Pack(pack) => Some(*pack),
             Self::Log(_) | Self::Blobs(_) => None,
@@ -40,10 +39,10 @@ pub(super) enum FollowUp {
     Condemned(Vec<(Sequence, BlobLocation)>),
     /// Everything that had been decided before is in the index.
     Settled(Vec<(Sequence, BlobLocation)>),
-    Moved(u64),
-    Retired(u64),
+    Moved(PackId),
+    Retired(PackId),
     /// A pack that no record names.
-    Discarded(u64),
+    Discarded(PackId),
     Replaced(Box<CompactedLog>),
     /// The request covers everything up to the last record that was decided before it.
     Limited,
@@ -81,12 +80,12 @@ pub struct Reclaimer {
     pub(super) limit: Sequence,
     pub(super) turn: u8,
     /// Packs whose gaps were punched out lately, and those in which nothing could be done lately.
-    pub(super) swept: HashSet<u64>,
-    pub(super) passed: HashSet<u64>,
+    pub(super) swept: HashSet<PackId>,
+    pub(super) passed: HashSet<PackId>,
     /// Since when, on the monotonic clock.
     pub(super) passed_since: Duration,
     /// Log files that could not be rewritten lately.
-    pub(super) passed_logs: HashSet<u64>,
+    pub(super) passed_logs: HashSet<LogFileId>,
     pub(super) done: Arc<Mutex<Reclaimed>>,
 }
 

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use super::super::check::{Finding, FindingKind};
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_index::{Applied, BlobLocation, Index, Writer};
+use orcas_index::{Applied, Index, Writer};
 use orcas_log::{Counted, LogPosition, LogSalvage, RecoveredRecord, Salvaged};
 use orcas_record::{
-    self as record, Bucket, BucketId, BucketSettings, ContentMove, Record, Sequence, UploadId, Version, Versioning,
+    self as record, BlobLocation, Bucket, BucketId, BucketSettings, ContentMove, LogLocation, PackId, Record, Sequence,
+    UploadId, Version, Versioning,
 };
 
 /// Records, and bytes of them, that go into the index in one piece.
@@ -69,7 +70,7 @@ struct Replay<'a> {
     names: HashMap<Bytes, BucketId>,
     deleted: HashSet<BucketId>,
     made_up: BTreeSet<BucketId>,
-    packs: HashSet<u64>,
+    packs: HashSet<PackId>,
     completed: HashSet<UploadId>,
     entries: Vec<Entry>,
     bytes: usize,
@@ -126,18 +127,15 @@ impl Replay<'_> {
                 }
                 Ok(())
             }
-            Salvaged::Torn { file, path, offset, end } => {
-                let known = file == self.position.file && end <= self.position.offset;
-                if !known {
-                    let place = format!("{}, byte {offset}", path.display());
+            Salvaged::Torn { place, end } => {
+                if !self.position.is_behind(end) {
                     self.find(place, "what follows is no whole record: the end of the log may be lost".to_owned());
                     self.outcome.torn = true;
                     self.outcome.doubt = Sequence::MAX;
                 }
                 Ok(())
             }
-            Salvaged::Unreadable { sequence, kind, hint, path, offset } => {
-                let place = format!("{}, byte {offset}", path.display());
+            Salvaged::Unreadable { sequence, kind, hint, place } => {
                 self.find(place, format!("record {sequence} does not match its checksum"));
                 self.unreadable(sequence, kind, &hint);
                 Ok(())
@@ -179,20 +177,21 @@ impl Replay<'_> {
     }
 
     fn record(&mut self, recovered: &RecoveredRecord) -> Result<()> {
-        let RecoveredRecord { sequence, kind, ref payload, frame_offset: offset, file } = *recovered;
+        let RecoveredRecord { sequence, kind, ref payload, at } = *recovered;
         self.outcome.last = self.outcome.last.max(sequence);
         let is_content = kind == record::content_kind(true) || kind == record::content_kind(false);
         // Nothing shall hold on to the block it was read with.
         let payload = if is_content { payload.clone() } else { Bytes::copy_from_slice(payload) };
         let Ok(record) = record::decode(kind, &payload) else {
-            self.find(format!("log file {file}, byte {offset}"), format!("record {sequence} cannot be read"));
+            self.find(at.to_string(), format!("record {sequence} cannot be read"));
             self.unreadable(sequence, kind, &Bytes::new());
             return Ok(());
         };
         if let Record::Content { fingerprint, shared, bytes } = record {
-            let location = BlobLocation::Log { file, offset, length: bytes.len() as u32 };
+            let length = bytes.len() as u32;
+            let location = BlobLocation::Log { at, length };
             if sequence <= self.applied {
-                return self.relocate(sequence, location);
+                return self.relocate(sequence, at, length);
             }
             let record = Record::Content { fingerprint, shared, bytes: Bytes::new() };
             let entry = Entry { sequence, kind, payload: Bytes::new(), record, location: Some(location) };
@@ -205,14 +204,10 @@ impl Replay<'_> {
     }
 
     /// The content stands here, whatever the index says: of several places this one can be read.
-    fn relocate(&mut self, blob: Sequence, location: BlobLocation) -> Result<()> {
-        let known = self.index.read()?.blob(blob)?;
-        let BlobLocation::Log { file, offset, length } = location else { return Ok(()) };
-        match known {
-            Some(BlobLocation::Log { length: known_length, .. })
-                if known != Some(location) && known_length == length =>
-            {
-                let record = Record::MoveContents { file, moves: vec![ContentMove { blob, offset }] };
+    fn relocate(&mut self, blob: Sequence, at: LogLocation, length: u32) -> Result<()> {
+        match self.index.read()?.blob(blob)? {
+            Some(BlobLocation::Log { at: known, length: known_length }) if known != at && known_length == length => {
+                let record = Record::MoveContents { file: at.file(), moves: vec![ContentMove { blob, to: at }] };
                 self.push(Entry { sequence: blob, kind: 0, payload: Bytes::new(), record, location: None })
             }
             _ => Ok(()),
@@ -325,7 +320,7 @@ impl Replay<'_> {
         }
         let applied: Vec<Applied<'_>> = entries.iter().map(Entry::as_applied).collect();
         // Nobody follows this index.
-        let position = LogPosition { sequence: self.outcome.last, ..LogPosition::ORIGIN };
+        let position = LogPosition::detached(self.outcome.last);
         self.writer.apply(&applied, &position.encode())
     }
 

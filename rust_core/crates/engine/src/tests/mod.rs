@@ -1,6 +1,7 @@
 //! The engine through its own interface, on a real directory.
 
 mod backup;
+mod causes;
 mod check;
 mod full_disk;
 mod health;
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use super::{CompletionSink, Condition, Effort, Waiter};
 use orcas_base::error::Error;
 use orcas_decide::{Failure, Intent, Outcome, Precondition, Refusal};
-use orcas_record::Durability;
+use orcas_record::{Cause, Durability};
 use steps::Steps;
 use support::{Store, options};
 
@@ -47,7 +48,7 @@ fn when_the_committer_panics_nobody_waits_for_it() {
         version: None,
         bypass: false,
     };
-    store.handle().submit(delete("other"), Waiter::new(Arc::new(Panics), 0));
+    store.handle().submit(delete("other"), Cause::Engine, Waiter::new(Arc::new(Panics), 0));
     // Some are decided with it, some wait, some come after it.
     let mut answers = (0..1_000).map(|_| store.put(&bucket, "after", b"content"));
     assert!(answers.any(|answer| answer.is_err()));

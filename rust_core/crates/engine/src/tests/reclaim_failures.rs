@@ -15,8 +15,8 @@ use orcas_base::error::{Error, Result};
 use orcas_decide::Intent;
 use orcas_fs::sim::{CrashPolicy, Fault, Operation, SimDisk, SimRng};
 use orcas_fs::{FileSystem, Open};
-use orcas_index::BlobLocation;
-use orcas_record::RefLevel;
+use orcas_record::placement::codec;
+use orcas_record::{BlobLocation, RefLevel};
 
 const SMALL: usize = 5_000;
 const COLLECT: ReclaimLimits =
@@ -271,9 +271,9 @@ fn a_damaged_chunk_is_not_moved_again_and_again() {
     steps.delete(&bucket, "a");
     steps.apply();
     let place = steps.shared().index.read().unwrap().blob(blobs[3]).unwrap();
-    let Some(BlobLocation::Pack { pack, offset, .. }) = place else { panic!("{place:?}") };
-    let file = disk.open(&steps.shared().packs.path(pack), Open::Write).unwrap();
-    file.write_at(offset + 100_000, &[0x55; 3]).unwrap();
+    let Some(BlobLocation::Pack { at, .. }) = place else { panic!("{place:?}") };
+    let file = disk.open(&steps.shared().packs.path(at.pack()), Open::Write).unwrap();
+    file.write_at(codec::chunk_parts(at).1 + 100_000, &[0x55; 3]).unwrap();
     let before = steps.packed();
     let errors = (0..20).filter(|_| drive(&mut steps, &COMPACT, None).is_err()).count();
     assert_eq!(errors, 1);

@@ -8,7 +8,7 @@ use super::steps::Steps;
 use super::support::{Store, noise};
 use orcas_checksum::{ChecksumAlgorithm, Etag, Hasher, Md5Hasher};
 use orcas_decide::{BucketChange, Copy, EtagMatch, Failure, Intent, Outcome, Precondition, Refusal, SourceConditions};
-use orcas_record::{Bucket, BucketSettings, Extent, INSTANT_SIZE_MIN, ObjectHeaders, RefLevel};
+use orcas_record::{Bucket, BucketSettings, Cause, Extent, INSTANT_SIZE_MIN, ObjectHeaders, RefLevel};
 
 fn blobs(store: &Store, bucket: &Bucket, key: &'static str) -> Vec<Extent> {
     let found = store.handle().object(bucket.id, &Bytes::from_static(key.as_bytes())).unwrap().unwrap();
@@ -28,6 +28,7 @@ fn copy(from: &Bucket, source: &'static str, to: &Bucket) -> CopyRequest {
             checksum: None,
         },
         algorithm: None,
+        cause: Cause::Engine,
     }
 }
 

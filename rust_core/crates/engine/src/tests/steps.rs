@@ -14,7 +14,7 @@ use super::support::{environment, options};
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, Failure, Intent, Outcome, Precondition, PutObject};
 use orcas_fs::sim::SimDisk;
-use orcas_record::{Bucket, BucketSettings, Extent, Fingerprint, Object, ObjectHeaders, RefLevel, Sequence};
+use orcas_record::{Bucket, BucketSettings, Cause, Extent, Fingerprint, Object, ObjectHeaders, RefLevel, Sequence};
 
 /// Longer than what a head covers.
 pub const CHUNK: usize = 256 << 10;
@@ -126,7 +126,7 @@ impl Steps {
 
     pub fn submit(&self, intent: Intent) -> Submitted {
         let (sink, answer) = ChannelSink::pair();
-        self.handle().submit(intent, Waiter::new(sink, 0));
+        self.handle().submit(intent, Cause::Engine, Waiter::new(sink, 0));
         Submitted(answer)
     }
 

@@ -281,6 +281,7 @@ impl Store {
             size: bytes.len() as u64,
             md5,
             checksum: None,
+            computed: None,
             body: self.body(bucket, bytes).unwrap(),
         };
         self.handle().execute(Intent::PutPart(Box::new(put))).unwrap();

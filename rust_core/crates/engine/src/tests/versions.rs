@@ -12,7 +12,9 @@ use crate::view::SequencerView;
 use crate::{ListObjects, ListVersions, ListedVersion, VersionSink};
 use orcas_checksum::Etag;
 use orcas_decide::{BucketChange, Intent, View};
-use orcas_record::{Attributes, BucketId, Object, ObjectHeaders, Record, Sequence, Version, VersionId, Versioning};
+use orcas_record::{
+    Attributes, BucketId, Cause, Object, ObjectHeaders, Record, Sequence, Version, VersionId, Versioning,
+};
 
 /// What a test step does. Numbers pick a key, a version or an amount.
 #[derive(Clone, Debug)]
@@ -120,7 +122,7 @@ impl World {
     }
 
     fn decide(&mut self, record: Record) {
-        self.steps.stepper().committer.push_all(Vec::new(), vec![record]);
+        self.steps.stepper().committer.push_all(Vec::new(), vec![record], &Cause::Engine);
     }
 
     fn put(&mut self, version: Version) {

@@ -13,7 +13,7 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
-use orcas_checksum::{ChecksumAlgorithm, ChecksumType, ObjectChecksum};
+use orcas_checksum::{Checksum, ObjectChecksum};
 use orcas_decide::{Complete, CompletePart, Intent, Outcome};
 use orcas_record::{Bucket, UploadId, VersionId};
 use orcas_s3::checksums::CompleteChecksum;
@@ -82,29 +82,18 @@ impl CompleteMultipartUpload {
             }
             parts.push(CompletePart { number: part.number, md5: etag.md5, checksum: part.checksum });
         }
-        let checksum = self.expected(parts.len());
+        let expected =
+            |(checksum, count): (Checksum, Option<u16>)| ObjectChecksum { checksum, parts: count.unwrap_or(0) };
         Ok(Intent::CompleteUpload(Box::new(Complete {
             bucket: self.bucket.id,
             key: self.key.clone(),
             upload: self.upload,
             parts,
             checksum_type: self.checksum.kind,
-            checksum,
+            checksum: self.checksum.value.map(expected),
             size: self.size,
             precondition: precondition(&self.condition),
         })))
-    }
-
-    /// The checksum of the whole as the client expects it. Without `-N` and without a type, an algorithm that can
-    /// only compose is composite.
-    fn expected(&self, count: usize) -> Option<ObjectChecksum> {
-        let (checksum, stated) = self.checksum.value?;
-        let composes = match self.checksum.kind {
-            Some(kind) => kind == ChecksumType::Composite,
-            None => matches!(checksum.algorithm(), ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256),
-        };
-        let counted = if composes { u16::try_from(count).unwrap_or(u16::MAX) } else { 0 };
-        Some(ObjectChecksum { checksum, parts: stated.unwrap_or(counted) })
     }
 }
 

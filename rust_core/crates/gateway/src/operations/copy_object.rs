@@ -45,7 +45,7 @@ impl Operation for CopyObject {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let sent = reading.headers();
-        let source = Source::named_by("x-amz-copy-source", reading)?;
+        let source = Source::of_copy(reading)?;
         let headers = match MetadataDirective::parse(sent)? {
             MetadataDirective::Replace => CopyHeaders::Replace(Box::new(stored(Sent::parse(sent)?))),
             MetadataDirective::Copy => CopyHeaders::Keep {
@@ -95,7 +95,8 @@ impl Call<CopyObject> {
             attributes: attributes.clone(),
             checksum: None,
         };
-        let outcome = self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm })?;
+        let outcome =
+            self.lane.engine.copy_object(&CopyRequest { copy, algorithm: *algorithm, cause: self.cause() })?;
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
         let document = results::copy_object(&put.etag, modified(&put), put.checksum.as_ref());
         let mut headers = HeaderBlock::new();

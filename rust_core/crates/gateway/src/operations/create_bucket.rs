@@ -52,7 +52,7 @@ impl Operation for CreateBucket {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self {
             name: reading.bucket_name()?.to_owned(),
-            owner: reading.caller.clone(),
+            owner: reading.principal.owner.clone(),
             settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(reading.headers())?,
         })

@@ -14,7 +14,7 @@ use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response, ResponseBody};
 use crate::versions::{VersionAddress, shows_versions};
 use orcas_base::buffers::Buffer;
-use orcas_checksum::ObjectChecksum;
+use orcas_checksum::{ChecksumType, ObjectChecksum};
 use orcas_engine::Found;
 use orcas_record::Version;
 use orcas_s3::checksums::wants_checksum;
@@ -53,7 +53,7 @@ impl Operation for GetObject {
             if_range: headers.get("if-range").map(<[u8]>::to_vec),
             part,
             overrides: Overrides::parse(&reading.query)?,
-            wants_checksum: wants_checksum(headers),
+            wants_checksum: wants_checksum(headers)?,
         })
     }
 
@@ -137,7 +137,8 @@ impl Call<GetObject> {
             Err(error) => return Ok(self.unsatisfiable(error, version.size)),
         };
         answer.range = selection.range;
-        answer.checksum = selection.checksum.as_ref().filter(|_| read.wants_checksum);
+        let kind = version.checksum.map_or(ChecksumType::FullObject, |whole| whole.kind());
+        answer.checksum = selection.checksum.as_ref().filter(|_| read.wants_checksum).map(|checksum| (checksum, kind));
         answer.parts_count = selection.parts_count;
         let headers = answer.headers();
         let status = if selection.range.is_some() { 206 } else { 200 };

@@ -63,7 +63,7 @@ impl Operation for InstantUpload {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        let upload = Self::read(reading.headers(), &reading.caller, bucket, key)?;
+        let upload = Self::read(reading.headers(), &reading.principal.owner, bucket, key)?;
         reading.check_early(&upload.condition, &upload.bucket, &upload.key)?;
         Ok(upload)
     }
@@ -234,7 +234,7 @@ impl Call<InstantUpload> {
                 Err(_) if !self.stands(&source.object)? => continue,
                 Err(problem) => return Err(problem),
             }
-            match lane.engine.execute(upload.copy(&source.object)) {
+            match lane.engine.execute_for(self.cause(), upload.copy(&source.object)) {
                 Err(Failure::Refused(Refusal::SourceChanged)) => {}
                 // Of the source, which has gone, or of the destination?
                 Err(Failure::Refused(Refusal::NoSuchKey | Refusal::NoSuchVersion | Refusal::NoSuchBucket))

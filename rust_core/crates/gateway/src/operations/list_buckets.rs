@@ -17,7 +17,7 @@ pub struct ListBuckets {
 
 impl Operation for ListBuckets {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { query: ListBucketsQuery::parse(&reading.query)?, owner: reading.caller.clone() })
+        Ok(Self { query: ListBucketsQuery::parse(&reading.query)?, owner: reading.principal.owner.clone() })
     }
 
     fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {

@@ -57,7 +57,8 @@ impl Call<ListParts> {
                 modified_ms: time(part.modified_ms),
                 etag: Etag::simple(part.md5),
                 size: part.size,
-                checksum: part.checksum.map(ObjectChecksum::full),
+                // One that the client did not choose is not shown before the upload is complete.
+                checksum: upload.checksum.and(part.checksum).map(ObjectChecksum::full),
             });
         }
         let document = document.end(page.entries.last().map_or(0, |part| part.number), page.truncated);

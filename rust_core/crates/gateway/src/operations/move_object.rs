@@ -28,7 +28,7 @@ impl Operation for MoveObject {
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        Moving::to(reading, Source::named_by("x-amz-move-source", reading)?, bucket, key).map(Self)
+        Moving::to(reading, Source::of_copy(reading)?, bucket, key).map(Self)
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {

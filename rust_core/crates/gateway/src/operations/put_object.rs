@@ -69,7 +69,7 @@ impl Upload for PutObject {
     }
 
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
-        let Digests { md5, sha256, checksum } = *digests;
+        let Digests { md5, sha256, stored: checksum, .. } = *digests;
         Intent::PutObject(Box::new(decide::PutObject {
             bucket: self.bucket.id,
             key: self.key.clone(),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
@@ -10,16 +9,13 @@ use crate::response::{HeaderBlock, Response};
 use crate::sources::{Moving, Source};
 use orcas_decide::Outcome;
 use orcas_s3::conditions::ReadConditions;
-use orcas_s3::target::CopySource;
 
 pub struct RenameObject(Moving);
 
 impl Operation for RenameObject {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        let value = reading.headers().get("x-amz-rename-source").unwrap_or_default();
-        let name = CopySource::parse_rename(name_of(&bucket), value)?;
-        let source = Source::new(reading, name, ReadConditions::of_rename_source(reading.headers()));
+        let source = Source::new(reading, ReadConditions::of_rename_source(reading.headers()))?;
         Moving::to(reading, source, bucket, key).map(Self)
     }
 

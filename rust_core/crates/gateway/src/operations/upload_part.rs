@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
 use crate::intake::Digests;
+use crate::part_checksums::PartOf;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
@@ -48,9 +49,13 @@ impl Upload for UploadPart {
     }
 
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
-        let Digests { md5, checksum, .. } = *digests;
+        let Digests { md5, declared: checksum, stored: computed, .. } = *digests;
         let Self { upload, number, .. } = *self;
         let (bucket, key) = (self.bucket.id, self.key.clone());
-        Intent::PutPart(Box::new(PutPart { bucket, key, upload, number, size, md5, checksum, body }))
+        Intent::PutPart(Box::new(PutPart { bucket, key, upload, number, size, md5, checksum, computed, body }))
+    }
+
+    fn part_of(&self) -> Option<PartOf> {
+        Some(PartOf { bucket: self.bucket.id, key: self.key.clone(), upload: self.upload })
     }
 }

@@ -31,7 +31,7 @@ impl Operation for UploadPartCopy {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
         let (number, upload) = reading.part_address()?;
-        let source = Source::named_by("x-amz-copy-source", reading)?;
+        let source = Source::of_copy(reading)?;
         let range = reading.headers().get("x-amz-copy-source-range").map(<[u8]>::to_vec);
         Ok(Self { source, bucket, key, upload, number, range })
     }

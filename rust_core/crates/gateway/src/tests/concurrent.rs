@@ -1,5 +1,7 @@
 //! Many uploads at a time, each with pieces and an end of its own.
 
+use std::collections::HashMap;
+
 use proptest::prelude::*;
 
 use super::*;

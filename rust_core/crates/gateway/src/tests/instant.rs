@@ -258,7 +258,13 @@ fn the_sha256_of_an_upload_is_kept_when_somebody_vouched_for_it() {
             assert_eq!(put.status, 200, "{}", text(&put));
             let version = fixture.version(bucket, "k");
             assert_eq!(version.sha256, kept.then_some(sha256), "{bucket} {size} {extra:?}");
-            assert_eq!(version.checksum.is_some(), extra.iter().any(|(name, _)| name.contains("checksum")));
+            let chosen = extra.iter().find_map(|(name, value)| match *name {
+                "x-amz-checksum-sha256" => Some("SHA256"),
+                "x-amz-sdk-checksum-algorithm" => Some(*value),
+                _ => None,
+            });
+            let stored = version.checksum.map(|whole| whole.checksum.algorithm().name());
+            assert_eq!(stored, Some(chosen.unwrap_or("CRC64NVME")));
         }
     }
 }

@@ -36,9 +36,7 @@ pub(super) struct Blob {
 
 impl Blob {
     pub(super) fn length(&self) -> u64 {
-        match self.at {
-            BlobLocation::Log { length, .. } | BlobLocation::Pack { length, .. } => u64::from(length),
-        }
+        u64::from(self.at.length())
     }
 }
 
@@ -66,8 +64,8 @@ pub(super) struct World {
     pub(super) answers: BTreeMap<[u8; 16], Sequence>,
     pub(super) blobs: BTreeMap<Sequence, Blob>,
     pub(super) segments: BTreeMap<Sequence, Vec<Extent>>,
-    pub(super) packs: BTreeMap<u64, Sequence>,
-    pub(super) log_files: BTreeMap<u64, (Sequence, Sequence)>,
+    pub(super) packs: BTreeMap<PackId, Sequence>,
+    pub(super) log_files: BTreeMap<LogFileId, (Sequence, Sequence)>,
     next: u64,
 }
 
@@ -99,8 +97,8 @@ impl World {
     pub(super) fn emit(&mut self, record: Record) -> Sequence {
         self.sequence += 1;
         let mut owned = Owned::new(self.sequence, record);
-        if let Some(BlobLocation::Log { file, .. }) = &mut owned.location {
-            *file = self.file;
+        if let Some(BlobLocation::Log { at, .. }) = &mut owned.location {
+            *at = codec::in_log(self.file, codec::in_log_parts(*at).1);
         }
         self.step.push(owned);
         self.sequence
@@ -167,17 +165,16 @@ impl World {
         let (shared, length) = (self.dice.roll(4) > 0, 1 + self.dice.roll(9) as u32);
         let record = match self.dice.pick(self.packs.keys().copied()).filter(|_| self.dice.0 & 64 > 0) {
             Some(pack) => {
-                Record::Chunk { fingerprint, shared, head: !number, pack, offset: number * 4096, length: length * 1000 }
+                let at = codec::chunk(codec::pack_number(pack), number * 4096);
+                Record::Chunk { fingerprint, shared, head: !number, at, length: length * 1000 }
             }
             None => Record::Content { fingerprint, shared, bytes: vec![1; length as usize].into() },
         };
         let (at, head) = match &record {
-            Record::Chunk { pack, offset, length, head, .. } => {
-                (BlobLocation::Pack { pack: *pack, offset: *offset, length: *length }, *head)
-            }
+            Record::Chunk { at, length, head, .. } => (BlobLocation::Pack { at: *at, length: *length }, *head),
             _ => {
-                let offset = (self.sequence + 1) * 8;
-                (BlobLocation::Log { file: self.file, offset, length }, head_of(&fingerprint.0))
+                let at = codec::in_log(self.file, (self.sequence + 1) * 8);
+                (BlobLocation::Log { at, length }, head_of(&fingerprint.0))
             }
         };
         let sequence = self.emit(record);
@@ -365,14 +362,14 @@ impl World {
 
     fn create_pack(&mut self) {
         if self.packs.len() < 4 {
-            let pack = self.number();
+            let pack = codec::pack(self.number());
             let sequence = self.emit(Record::CreatePack { pack });
             self.packs.insert(pack, sequence);
         }
     }
 
-    fn in_pack(&self, pack: u64) -> Vec<Sequence> {
-        let stands = |at| matches!(at, BlobLocation::Pack { pack: there, .. } if there == pack);
+    fn in_pack(&self, pack: PackId) -> Vec<Sequence> {
+        let stands = |at| matches!(at, BlobLocation::Pack { at, .. } if at.pack() == pack);
         self.blobs.iter().filter(|(_, blob)| stands(blob.at)).map(|(sequence, _)| *sequence).collect()
     }
 
@@ -385,17 +382,17 @@ impl World {
         let mut moves = Vec::new();
         for blob in self.in_pack(from) {
             if self.dice.roll(5) > 0 {
-                moves.push(ChunkMove { blob, pack: to, offset: self.number() * 4096 });
+                moves.push(ChunkMove { blob, to: codec::chunk(codec::pack_number(to), self.number() * 4096) });
             }
         }
         for moved in &moves {
             if let Some(blob) = self.blobs.get_mut(&moved.blob) {
                 let length = blob.length() as u32;
-                blob.at = BlobLocation::Pack { pack: moved.pack, offset: moved.offset, length };
+                blob.at = BlobLocation::Pack { at: moved.to, length };
             }
         }
         // A blob that does not exist is skipped.
-        moves.push(ChunkMove { blob: 1 << 40, pack: to, offset: 4096 });
+        moves.push(ChunkMove { blob: 1 << 40, to: codec::chunk(codec::pack_number(to), 4096) });
         self.emit(Record::MoveChunks { moves });
     }
 

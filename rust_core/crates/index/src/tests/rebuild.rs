@@ -30,12 +30,11 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
         let name = (version.bucket.0, version.key.to_vec(), version.version_id);
         world.versions.get(&name).is_some_and(|there| there.0 == sequence)
     };
-    let stands = |blob: u64, at: (u64, u64)| match world.blobs.get(&blob).map(|blob| blob.at) {
-        Some(BlobLocation::Pack { pack: file, offset, .. } | BlobLocation::Log { file, offset, .. }) => {
-            (file, offset) == at
-        }
-        None => false,
-    };
+    let place = |blob: &u64| world.blobs.get(blob).map(|blob| blob.at);
+    let in_pack =
+        |moved: &ChunkMove| matches!(place(&moved.blob), Some(BlobLocation::Pack { at, .. }) if at == moved.to);
+    let in_log =
+        |moved: &ContentMove| matches!(place(&moved.blob), Some(BlobLocation::Log { at, .. }) if at == moved.to);
     let sequence = owned.sequence;
     let counts = match &owned.record {
         Record::CreateBucket(bucket) => world.buckets.contains_key(&bucket.id.0),
@@ -43,9 +42,9 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
         Record::CreatePack { pack } => world.packs.contains_key(pack),
         Record::Content { .. } => world.blobs.contains_key(&sequence),
         Record::Chunk { fingerprint, shared, head, .. } => {
-            let BlobLocation::Pack { pack, offset, length } = world.blobs.get(&sequence)?.at else { return None };
+            let BlobLocation::Pack { at, length } = world.blobs.get(&sequence)?.at else { return None };
             let (fingerprint, shared, head) = (*fingerprint, *shared, *head);
-            return Some(Record::Chunk { fingerprint, shared, head, pack, offset, length });
+            return Some(Record::Chunk { fingerprint, shared, head, at, length });
         }
         Record::Segment { .. } => world.segments.contains_key(&sequence),
         Record::PutVersion(version) => live(version, sequence),
@@ -78,12 +77,12 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
         }
         Record::MoveChunks { moves } => {
             let mut moves = moves.clone();
-            moves.retain(|moved| stands(moved.blob, (moved.pack, moved.offset)));
+            moves.retain(in_pack);
             return (!moves.is_empty()).then_some(Record::MoveChunks { moves });
         }
         Record::MoveContents { file, moves } => {
             let mut moves = moves.clone();
-            moves.retain(|moved| stands(moved.blob, (*file, moved.offset)));
+            moves.retain(in_log);
             return (!moves.is_empty()).then_some(Record::MoveContents { file: *file, moves });
         }
         Record::ReplaceLog { file, .. } => world.log_files.contains_key(file),
@@ -112,11 +111,11 @@ fn compact(world: &mut World, log: &mut Vec<File>, ranges: &mut Vec<(u64, u64, u
         let Some(record) = kept(world, owned) else { continue };
         let mut owned = Owned::new(owned.sequence, record);
         if let Some(BlobLocation::Log { length, .. }) = owned.location {
-            let offset = 4096 + records.len() as u64 * 8;
-            moves.push(ContentMove { blob: owned.sequence, offset });
-            owned.location = Some(BlobLocation::Log { file: number, offset, length });
+            let to = codec::in_log(number, 4096 + records.len() as u64 * 8);
+            moves.push(ContentMove { blob: owned.sequence, to });
+            owned.location = Some(BlobLocation::Log { at: to, length });
             if let Some(blob) = world.blobs.get_mut(&owned.sequence) {
-                blob.at = BlobLocation::Log { file: number, offset, length };
+                blob.at = BlobLocation::Log { at: to, length };
             }
         }
         records.push(owned);
@@ -124,12 +123,13 @@ fn compact(world: &mut World, log: &mut Vec<File>, ranges: &mut Vec<(u64, u64, u
     log.insert(from, File { number, records });
     ranges.push((number, first, last));
     world.log_files.retain(|_, range| range.0 < first || range.1 > last);
-    world.log_files.insert(number, (first, last));
-    moves.push(ContentMove { blob: 1 << 40, offset: 4096 });
+    let file = codec::log_file(number);
+    world.log_files.insert(file, (first, last));
+    moves.push(ContentMove { blob: 1 << 40, to: codec::in_log(number, 4096) });
     for moves in moves.chunks(3) {
-        world.emit(Record::MoveContents { file: number, moves: moves.to_vec() });
+        world.emit(Record::MoveContents { file, moves: moves.to_vec() });
     }
-    world.emit(Record::ReplaceLog { file: number, first, last });
+    world.emit(Record::ReplaceLog { file, first, last });
     std::mem::take(&mut world.step)
 }
 

@@ -7,7 +7,13 @@ fn content(fingerprint: u8, length: usize) -> Record {
 }
 
 fn chunk(fingerprint: u8, pack: u64, offset: u64, length: u32) -> Record {
-    Record::Chunk { fingerprint: Fingerprint([fingerprint; 32]), shared: true, head: u64::MAX, pack, offset, length }
+    Record::Chunk {
+        fingerprint: Fingerprint([fingerprint; 32]),
+        shared: true,
+        head: u64::MAX,
+        at: codec::chunk(pack, offset),
+        length,
+    }
 }
 
 fn extent(blob: Sequence, length: u32) -> Extent {
@@ -86,7 +92,7 @@ fn a_blob_that_two_buckets_share_is_stored_once_and_counted_in_both() {
     apply(&mut writer, &[Owned::new(7, delete(2, b"a"))]).expect("applied");
     assert_eq!((counts(&index, 2), totals(&index)), ((0, 0), (0, 0, 100)));
     let reader = index.read().expect("a reader");
-    let location = BlobLocation::Log { file: 3, offset: 24, length: 100 };
+    let location = BlobLocation::Log { at: codec::in_log(3, 24), length: 100 };
     assert_eq!(reader.dead_blobs(0, 10).expect("read"), [(3, location)]);
     assert!(reader.dead_blobs(3, 10).expect("read").is_empty());
     assert_eq!(reader.blob_refs(3).expect("read"), Some(0));
@@ -111,7 +117,7 @@ fn blobs_are_found_by_their_whole_fingerprint() {
         twin,
         content(7, 5),
         alone,
-        Record::CreatePack { pack: 1 },
+        Record::CreatePack { pack: codec::pack(1) },
         chunk(4, 1, 4096, 9),
     ]));
     let reader = index.read().expect("a reader");
@@ -163,42 +169,48 @@ fn existing_versions_are_found_by_their_whole_digest() {
 fn packs_count_what_they_hold() {
     let records = sequenced([
         bucket(1),
-        Record::CreatePack { pack: 1 },
-        Record::CreatePack { pack: 2 },
+        Record::CreatePack { pack: codec::pack(1) },
+        Record::CreatePack { pack: codec::pack(2) },
         chunk(1, 1, 4096, 10),
         chunk(2, 1, 8192, 20),
         naming(1, b"a", vec![extent(4, 10)]),
         Record::MoveChunks {
-            moves: vec![ChunkMove { blob: 4, pack: 2, offset: 4096 }, ChunkMove { blob: 99, pack: 7, offset: 0 }],
+            moves: vec![
+                ChunkMove { blob: 4, to: codec::chunk(2, 4096) },
+                ChunkMove { blob: 99, to: codec::chunk(7, 0) },
+            ],
         },
     ]);
     let index = applied(&records);
     let usage = |index: &Index| index.read().expect("a reader").pack_usage().expect("read");
-    let first = PackUsage { pack: 1, blobs: 1, live_bytes: 0, dead_bytes: 20 };
-    let second = PackUsage { pack: 2, blobs: 1, live_bytes: 10, dead_bytes: 0 };
+    let first = PackUsage { pack: codec::pack(1), blobs: 1, live_bytes: 0, dead_bytes: 20 };
+    let second = PackUsage { pack: codec::pack(2), blobs: 1, live_bytes: 10, dead_bytes: 0 };
     assert_eq!(usage(&index), [first, second]);
     let reader = index.read().expect("a reader");
-    let packed = PackedBlob { sequence: 4, offset: 4096, length: 10, refs: 1 };
-    assert_eq!(reader.blobs_in_pack(2, 0, 10).expect("read"), [packed]);
-    assert!(reader.blobs_in_pack(2, 4097, 10).expect("read").is_empty());
-    assert_eq!(reader.blob(4).expect("read"), Some(BlobLocation::Pack { pack: 2, offset: 4096, length: 10 }));
+    let packed = PackedBlob { sequence: 4, at: codec::chunk(2, 4096), length: 10, refs: 1 };
+    assert_eq!(reader.blobs_in_pack(codec::pack(2), None, 10).expect("read"), [packed]);
+    assert!(reader.blobs_in_pack(codec::pack(2), Some(codec::chunk(2, 4096)), 10).expect("read").is_empty());
+    assert_eq!(reader.blob(4).expect("read"), Some(BlobLocation::Pack { at: codec::chunk(2, 4096), length: 10 }));
     drop(reader);
     let mut writer = index.writer().expect("the writer");
-    let rest = [Record::CondemnBlobs { blobs: vec![5] }, Record::RetirePack { pack: 1 }];
+    let rest = [Record::CondemnBlobs { blobs: vec![5] }, Record::RetirePack { pack: codec::pack(1) }];
     let rest: Vec<_> = rest.into_iter().zip(8..).map(|(record, sequence)| Owned::new(sequence, record)).collect();
     apply(&mut writer, &rest).expect("applied");
     assert_eq!(usage(&index), [second]);
     let reader = index.read().expect("a reader");
-    assert!(reader.has_pack(2).expect("read") && !reader.has_pack(1).expect("read"));
+    assert!(reader.has_pack(codec::pack(2)).expect("read") && !reader.has_pack(codec::pack(1)).expect("read"));
 }
 
 #[test]
 fn compacted_log_files_replace_each_other() {
     let moved = |file, offset| Record::MoveContents {
-        file,
-        moves: vec![ContentMove { blob: 1, offset }, ContentMove { blob: 99, offset: 0 }],
+        file: codec::log_file(file),
+        moves: vec![
+            ContentMove { blob: 1, to: codec::in_log(file, offset) },
+            ContentMove { blob: 99, to: codec::in_log(file, 0) },
+        ],
     };
-    let replace = |file, first, last| Record::ReplaceLog { file, first, last };
+    let replace = |file, first, last| Record::ReplaceLog { file: codec::log_file(file), first, last };
     let records = sequenced([
         content(1, 10),
         moved(9, 4096),
@@ -210,8 +222,11 @@ fn compacted_log_files_replace_each_other() {
     ]);
     let index = applied(&records);
     let reader = index.read().expect("a reader");
-    assert_eq!(reader.blob(1).expect("read"), Some(BlobLocation::Log { file: 11, offset: 8192, length: 10 }));
-    let rows = [LogFileRow { file: 11, first: 1, last: 3 }, LogFileRow { file: 12, first: 4, last: 3 }];
+    assert_eq!(reader.blob(1).expect("read"), Some(BlobLocation::Log { at: codec::in_log(11, 8192), length: 10 }));
+    let rows = [
+        LogFileRow { file: codec::log_file(11), first: 1, last: 3 },
+        LogFileRow { file: codec::log_file(12), first: 4, last: 3 },
+    ];
     assert_eq!(reader.log_files().expect("read"), rows);
     drop(reader);
     assert!(refused(vec![content(1, 10), replace(9, 1, 1)]).contains("the content 1 is not in"));
@@ -231,15 +246,15 @@ fn records_that_contradict_the_rows_are_refused() {
     assert!(refused(with(condemn(9))).contains("the blob 9, which does not exist"));
     assert!(refused(with(naming(1, b"b", vec![extent(9, 5)]))).contains("the blob 9, which does not exist"));
     assert!(refused(with(naming(1, b"b", vec![segment(9)]))).contains("the segment 9, which does not exist"));
-    let moves = vec![ChunkMove { blob: 2, pack: 1, offset: 0 }];
+    let moves = vec![ChunkMove { blob: 2, to: codec::chunk(1, 0) }];
     assert!(refused(with(Record::MoveChunks { moves })).contains("a content as a chunk"));
-    assert!(refused(with(Record::RetirePack { pack: 1 })).contains("a pack that does not exist"));
-    let packed = |record| vec![bucket(1), Record::CreatePack { pack: 1 }, chunk(1, 1, 4096, 9), record];
-    assert!(refused(packed(Record::RetirePack { pack: 1 })).contains("a pack with chunks in it"));
-    let moves = vec![ChunkMove { blob: 3, pack: 2, offset: 0 }];
+    assert!(refused(with(Record::RetirePack { pack: codec::pack(1) })).contains("a pack that does not exist"));
+    let packed = |record| vec![bucket(1), Record::CreatePack { pack: codec::pack(1) }, chunk(1, 1, 4096, 9), record];
+    assert!(refused(packed(Record::RetirePack { pack: codec::pack(1) })).contains("a pack with chunks in it"));
+    let moves = vec![ChunkMove { blob: 3, to: codec::chunk(2, 0) }];
     assert!(refused(packed(Record::MoveChunks { moves })).contains("to a pack that does not exist"));
-    let moves = vec![ContentMove { blob: 3, offset: 0 }];
-    assert!(refused(packed(Record::MoveContents { file: 1, moves })).contains("a chunk as a content"));
+    let moves = vec![ContentMove { blob: 3, to: codec::in_log(1, 0) }];
+    assert!(refused(packed(Record::MoveContents { file: codec::log_file(1), moves })).contains("a chunk as a content"));
     assert!(refused(vec![chunk(1, 1, 4096, 9)]).contains("in a pack that does not exist"));
     let Record::CreateBucket(absent) = bucket(3) else { panic!("a bucket") };
     assert!(refused(with(Record::UpdateBucket(absent))).contains("updates a bucket"));
@@ -268,7 +283,7 @@ fn log_usage_counts_the_records_still_needed() {
         naming(1, b"a", vec![extent(2, 10)]),
         content(2, 20),
         naming(1, b"a", vec![extent(4, 20)]),
-        Record::CreatePack { pack: 1 },
+        Record::CreatePack { pack: codec::pack(1) },
         chunk(3, 1, 4096, 99),
         Record::CondemnBlobs { blobs: vec![2] },
     ]);
@@ -291,7 +306,7 @@ fn a_rebuild_ignores_what_was_dropped_and_names_what_is_lost() {
         (6, naming(9, b"gone", vec![extent(3, 5)])),
         (7, Record::AbortUpload { upload: UploadId([1; 16]) }),
         (8, Record::DeleteBucket { bucket: BucketId(9) }),
-        (9, Record::RetirePack { pack: 9 }),
+        (9, Record::RetirePack { pack: codec::pack(9) }),
         (10, delete(2, b"a")),
     ]);
     let index = index.expect("rebuilt");
@@ -308,11 +323,15 @@ fn a_rebuild_ignores_what_was_dropped_and_names_what_is_lost() {
     assert!(reason(rebuilt(&condemned)).contains("bucket 1 names the blob 2, which does not exist"));
     let segment = [(1, bucket(1)), (3, naming(1, b"a", vec![Extent::Segment { segment: 2, length: 5 }]))];
     assert!(reason(rebuilt(&segment)).contains("bucket 1 names the segment 2, which does not exist"));
-    let pack = [(1, Record::CreatePack { pack: 7 }), (2, chunk(1, 7, 4096, 5)), (3, Record::RetirePack { pack: 7 })];
+    let pack = [
+        (1, Record::CreatePack { pack: codec::pack(7) }),
+        (2, chunk(1, 7, 4096, 5)),
+        (3, Record::RetirePack { pack: codec::pack(7) }),
+    ];
     assert!(reason(rebuilt(&pack)).contains("the pack 7, which does not exist"));
-    let before = [(2, chunk(1, 7, 4096, 5)), (3, Record::CreatePack { pack: 7 })];
+    let before = [(2, chunk(1, 7, 4096, 5)), (3, Record::CreatePack { pack: codec::pack(7) })];
     let usage = rebuilt(&before).expect("rebuilt").read().expect("a reader").pack_usage().expect("read");
-    assert_eq!(usage, [PackUsage { pack: 7, blobs: 1, live_bytes: 0, dead_bytes: 5 }]);
+    assert_eq!(usage, [PackUsage { pack: codec::pack(7), blobs: 1, live_bytes: 0, dead_bytes: 5 }]);
 }
 
 #[test]

@@ -173,20 +173,20 @@ fn contents_chunks_segments_and_packs_are_found_by_sequence() {
     let fingerprint = Fingerprint([1; 32]);
     let records = sequenced([
         Record::Content { fingerprint, shared: true, bytes: Bytes::from_static(b"twelve bytes") },
-        Record::CreatePack { pack: 4 },
-        Record::Chunk { fingerprint, shared: true, head: 0, pack: 4, offset: 4096, length: 77 },
+        Record::CreatePack { pack: codec::pack(4) },
+        Record::Chunk { fingerprint, shared: true, head: 0, at: codec::chunk(4, 4096), length: 77 },
         Record::Segment { extents: vec![Extent::Blob { blob: 1, start: 0, length: 12 }] },
-        Record::CreatePack { pack: 2 },
+        Record::CreatePack { pack: codec::pack(2) },
     ]);
     let index = applied(&records);
     let reader = index.read().expect("a reader");
     let blob = |sequence| reader.blob(sequence).expect("read");
-    assert_eq!(blob(1), Some(BlobLocation::Log { file: 3, offset: 8, length: 12 }));
-    assert_eq!(blob(3), Some(BlobLocation::Pack { pack: 4, offset: 4096, length: 77 }));
+    assert_eq!(blob(1), Some(BlobLocation::Log { at: codec::in_log(3, 8), length: 12 }));
+    assert_eq!(blob(3), Some(BlobLocation::Pack { at: codec::chunk(4, 4096), length: 77 }));
     assert_eq!(blob(2), None);
     assert_eq!(reader.segment(4).expect("read"), Some(payload(&records, 4)));
     assert_eq!(reader.segment(3).expect("read"), None);
-    assert_eq!(reader.packs().expect("read"), [2, 4]);
+    assert_eq!(reader.packs().expect("read"), [codec::pack(2), codec::pack(4)]);
 }
 
 #[test]

@@ -56,13 +56,13 @@ impl World {
         let none = BTreeMap::new();
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let (mut stored, mut dead) = (0, 0);
-        let mut packs: BTreeMap<u64, (u64, u64, u64)> = self.packs.keys().map(|pack| (*pack, (0, 0, 0))).collect();
+        let mut packs: BTreeMap<PackId, (u64, u64, u64)> = self.packs.keys().map(|pack| (*pack, (0, 0, 0))).collect();
         for (sequence, blob) in &self.blobs {
             let refs = referred.get(sequence).unwrap_or(&none);
             let home = refs.keys().next().map_or("-".into(), u64::to_string);
-            let (place, file, offset, length) = match blob.at {
-                BlobLocation::Log { file, offset, length } => (0, file, offset, length),
-                BlobLocation::Pack { pack, offset, length } => (1, pack, offset, length),
+            let (place, (file, offset), length) = match blob.at {
+                BlobLocation::Log { at, length } => (0, codec::in_log_parts(at), length),
+                BlobLocation::Pack { at, length } => (1, codec::chunk_parts(at), length),
             };
             let shared = blob.shared.map_or("- - -".into(), |(fingerprint, head)| {
                 let tag = head_of(&fingerprint.0).cast_signed();
@@ -76,7 +76,7 @@ impl World {
             let (live, gone) = if sum > 0 { (u64::from(length), 0) } else { (0, u64::from(length)) };
             (stored, dead) = (stored + live, dead + gone);
             if place == 1
-                && let Some(pack) = packs.get_mut(&file)
+                && let Some(pack) = packs.get_mut(&codec::pack(file))
             {
                 *pack = (pack.0 + 1, pack.1 + live, pack.2 + gone);
             }

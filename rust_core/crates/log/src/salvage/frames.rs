@@ -9,13 +9,14 @@ use orcas_base::block::field;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_fs::File;
-use orcas_record::Sequence;
+use orcas_record::placement::codec;
+use orcas_record::{LogLocation, Sequence};
 
-use super::super::RecoveredRecord;
 use super::super::format::{
     COMMIT_FRAME, Commit, FILE_HEADER, FRAME_HEADER, FileSeal, FrameClass, FrameHeader, LogKeys, blocks_match,
 };
 use super::super::window::Window;
+use super::super::{RecoveredRecord, place};
 use super::file::SalvagedFile;
 
 /// Bytes that are kept of an unreadable record: enough for its bucket and key.
@@ -29,16 +30,15 @@ pub enum Salvaged {
         sequence: Sequence,
         kind: u8,
         hint: Bytes,
-        path: PathBuf,
-        offset: u64,
+        /// For messages.
+        place: String,
     },
     /// Bytes after the last record of a file with an unknown end that are not a whole record.
     Torn {
-        file: u64,
-        path: PathBuf,
-        offset: u64,
+        /// For messages.
+        place: String,
         /// End of these bytes.
-        end: u64,
+        end: LogLocation,
     },
     /// Records that are missing, first to last. Compaction may have dropped some of them.
     Gone(Sequence, Sequence),
@@ -159,8 +159,8 @@ impl Frames {
     fn end(&mut self) -> Option<Item> {
         let Some(until) = self.until.take() else {
             let sequence = self.last.unwrap_or(0);
-            let what =
-                Salvaged::Torn { file: self.number, path: self.path.clone(), offset: self.at, end: self.torn.take()? };
+            let end = codec::in_log(self.number, self.torn.take()?);
+            let what = Salvaged::Torn { place: place(&self.path, self.at), end };
             return Some(Item { file: self.number, sequence, after: 0, what: Some(what) });
         };
         let complete = self.at == self.claimed && self.contiguous;
@@ -206,11 +206,11 @@ impl Frames {
         let what = if whole || planted::is(Bug::SalvageWithoutBlockChecksums) {
             self.readable += 1;
             let (kind, file) = (header.kind, self.number);
-            Salvaged::Record(RecoveredRecord { sequence, kind, payload, frame_offset: offset, file })
+            Salvaged::Record(RecoveredRecord { sequence, kind, payload, at: codec::in_log(file, offset) })
         } else {
             self.sound = false;
             let hint = Bytes::copy_from_slice(&payload[..length.min(HINT)]);
-            Salvaged::Unreadable { sequence, kind: header.kind, hint, path: self.path.clone(), offset }
+            Salvaged::Unreadable { sequence, kind: header.kind, hint, place: place(&self.path, offset) }
         };
         Item { file: self.number, sequence, after, what: Some(what) }
     }

@@ -90,28 +90,31 @@ pub fn complete_multipart_upload(body: &[u8]) -> Result<Vec<CompletePart>, S3Err
 }
 
 fn complete_part(element: &Element) -> Result<CompletePart, S3Error> {
-    let (mut number, mut etag, mut checksum) = (None, None, None);
+    let (mut number, mut etag, mut checksums) = (None, None, Vec::new());
     for child in &element.children {
         let text = child.leaf()?.trim();
         match child.name.as_str() {
             "PartNumber" => number = Some(part_number(text)?),
             "ETag" => etag = Some(WriteCondition::of_tag(text.as_bytes())),
-            name => match ChecksumAlgorithm::from_element(name) {
-                Some(algorithm) if checksum.is_none() => {
-                    let message = || format!("The value of {name} is invalid.");
-                    let value = Checksum::from_base64(algorithm, text.as_bytes());
-                    checksum = Some(value.ok_or_else(|| S3Error::with(ErrorCode::InvalidRequest, message()))?);
-                }
-                Some(_) => return Err(malformed()),
-                None if name.starts_with("Checksum") => {
-                    let message = format!("The checksum {name} is not implemented");
-                    return Err(S3Error::with(ErrorCode::NotImplemented, message));
-                }
-                None => return Err(malformed()),
-            },
+            name => checksums.push((ChecksumAlgorithm::from_element(name).ok_or_else(malformed)?, text)),
         }
     }
+    let checksum = part_checksum(&checksums)?;
     Ok(CompletePart { number: number.ok_or_else(malformed)?, etag: etag.ok_or_else(malformed)?, checksum })
+}
+
+/// The one checksum of a part, if it has any.
+fn part_checksum(named: &[(ChecksumAlgorithm, &str)]) -> Result<Option<Checksum>, S3Error> {
+    let [(algorithm, text)] = named else {
+        return if named.is_empty() { Ok(None) } else { Err(not_one_checksum(named)) };
+    };
+    let value = Checksum::from_base64(*algorithm, text.as_bytes());
+    value.map(Some).ok_or_else(|| not_one_checksum(named))
+}
+
+fn not_one_checksum(named: &[(ChecksumAlgorithm, &str)]) -> S3Error {
+    let shown: String = named.iter().map(|(algorithm, text)| format!("{}:{text};", algorithm.name())).collect();
+    S3Error::argument("Invalid Base64 or multiple checksums present in request", "Checksum", shown.as_bytes())
 }
 
 fn part_number(text: &str) -> Result<u16, S3Error> {
@@ -225,16 +228,33 @@ mod tests {
             ("<Part><PartNumber>0</PartNumber><ETag>x</ETag></Part>", ErrorCode::InvalidArgument),
             ("<Part><PartNumber>99999</PartNumber><ETag>x</ETag></Part>", ErrorCode::InvalidArgument),
             (
-                "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC32>x</ChecksumCRC32></Part>",
-                ErrorCode::InvalidRequest,
-            ),
-            (
-                "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumMD5>x</ChecksumMD5></Part>",
-                ErrorCode::NotImplemented,
+                "<Part><PartNumber>1</PartNumber><ETag>x</ETag><ChecksumCRC9>x</ChecksumCRC9></Part>",
+                ErrorCode::MalformedXML,
             ),
             ("<Other/>", ErrorCode::MalformedXML),
         ] {
             assert_eq!(complete(&[bad]), Err(code), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_part_has_at_most_one_checksum_and_it_is_base64() {
+        let refused = |checksums: &str| {
+            let part = format!("<Part><PartNumber>1</PartNumber><ETag>x</ETag>{checksums}</Part>");
+            let body = format!("<CompleteMultipartUpload>{part}</CompleteMultipartUpload>");
+            complete_multipart_upload(body.as_bytes()).unwrap_err()
+        };
+        for (checksums, shown) in [
+            ("<ChecksumCRC32>y/Q5Jg</ChecksumCRC32>", "CRC32:y/Q5Jg;"),
+            ("<ChecksumMD5>?</ChecksumMD5>", "MD5:?;"),
+            ("<ChecksumSHA1>a</ChecksumSHA1><ChecksumCRC32>y/Q5Jg==</ChecksumCRC32>", "SHA1:a;CRC32:y/Q5Jg==;"),
+        ] {
+            let expected = S3Error::argument(
+                "Invalid Base64 or multiple checksums present in request",
+                "Checksum",
+                shown.as_bytes(),
+            );
+            assert_eq!(refused(checksums), expected);
         }
     }
 

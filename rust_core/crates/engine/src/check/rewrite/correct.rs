@@ -13,8 +13,10 @@ use super::source::Source;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions, packs_present};
 use orcas_fs::FileSystem;
-use orcas_index::{BlobLocation, Index};
-use orcas_record::{self as record, ChunkMove, Extent, Fingerprint, MOVES_MAX, Record, Sequence, UploadId};
+use orcas_index::Index;
+use orcas_record::{
+    self as record, BlobLocation, ChunkMove, Extent, Fingerprint, MOVES_MAX, PackId, Record, Sequence, UploadId,
+};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
@@ -26,14 +28,14 @@ pub struct Corrections {
     pub losses: Vec<Loss>,
     pub losses_total: u64,
     /// Packs that are there and cannot be read at all.
-    pub unreadable_packs: Vec<u64>,
+    pub unreadable_packs: Vec<PackId>,
 }
 
 struct Search<'a> {
     collector: &'a Collector<'a>,
     index: &'a Index,
     /// Packs that can be read.
-    readable: BTreeSet<u64>,
+    readable: BTreeSet<PackId>,
     /// Chunks that are in no readable pack.
     gone: BTreeSet<Sequence>,
     /// Whether all of a segment can be read.
@@ -86,7 +88,7 @@ impl Search<'_> {
     /// Finds chunks whose place is gone, and looks for them in packs that can be read: a record that moved them may be
     /// what was lost. Packs whose birth was lost are born again.
     fn chunks(&mut self, source: &Source<'_>, place: (&Arc<dyn FileSystem>, &PackOptions)) -> Result<()> {
-        let born: BTreeSet<u64> = self.index.read()?.packs()?.into_iter().collect();
+        let born: BTreeSet<PackId> = self.index.read()?.packs()?.into_iter().collect();
         let mut unborn = BTreeSet::new();
         let mut wanted: BTreeMap<[u8; 32], (Sequence, u32)> = BTreeMap::new();
         let mut after = 0;
@@ -96,7 +98,8 @@ impl Search<'_> {
             let Some(last) = page.last() else { break };
             after = last.sequence;
             for entry in &page {
-                let BlobLocation::Pack { pack, length, .. } = entry.location else { continue };
+                let BlobLocation::Pack { at, length } = entry.location else { continue };
+                let pack = at.pack();
                 let retired = source.facts.packs_retired.contains(&pack);
                 if !self.readable.contains(&pack) || retired && !born.contains(&pack) {
                     self.gone.insert(entry.sequence);
@@ -114,9 +117,9 @@ impl Search<'_> {
             for pack in self.readable.iter().filter(|pack| !source.facts.packs_retired.contains(pack)) {
                 let mut examination = PackExamination::open(&**fs, options, *pack)?;
                 let meter = |bytes| source.collector.read(bytes);
-                examination.each_frame(&meter, &mut |offset, fingerprint, length| {
+                examination.each_frame(&meter, &mut |at, fingerprint, length| {
                     if let Some((blob, _)) = wanted.get(&fingerprint).filter(|(_, wanted)| *wanted == length) {
-                        moves.push(ChunkMove { blob: *blob, pack: *pack, offset });
+                        moves.push(ChunkMove { blob: *blob, to: at });
                         self.gone.remove(blob);
                         if !born.contains(pack) {
                             unborn.insert(*pack);

@@ -23,9 +23,9 @@ use orcas_base::error::Result;
 use orcas_chunks::set_packs_aside;
 use orcas_fs::FileSystem;
 use orcas_fs::scratch::ScratchDir;
-use orcas_index::{Applied, BlobLocation, Index, Writer};
+use orcas_index::{Applied, Index, Writer};
 use orcas_log::{CONTENT_PREFIX, LogPosition, LogRewrite, inspect, set_aside_before};
-use orcas_record::{self as record, Record, Sequence};
+use orcas_record::{self as record, BlobLocation, LogLocation, Record, Sequence};
 use source::Source;
 
 /// Records that go into a private index at a time.
@@ -76,8 +76,8 @@ pub(super) fn rewrite_log(
     let loose = Index::open(private_options(place("loose.db").as_deref()), keys.store_id)?;
     let mut follower = Follower::new(&loose)?;
     source.each(&mut |sequence, kind, payload, record| {
-        let offset = new.push(sequence, kind, &[payload])?;
-        follower.take(sequence, kind, payload, record, located(record, payload, (file, offset)))
+        let at = new.push(sequence, kind, &[payload])?;
+        follower.take(sequence, kind, payload, record, located(record, payload, at))
     })?;
     follower.end_loose()?;
     collector.progress().enter(Phase::Losses);
@@ -95,7 +95,7 @@ pub(super) fn rewrite_log(
     let strict = Index::open(private_options(place("strict.db").as_deref()), keys.store_id)?;
     let mut follower = Follower::new(&strict)?;
     source.each(&mut |sequence, kind, payload, record| {
-        follower.take(sequence, kind, payload, record, located(record, payload, (file, sequence)))
+        follower.take(sequence, kind, payload, record, located(record, payload, new.start()))
     })?;
     for (sequence, record) in (first..).zip(&records) {
         let mut payload = Vec::new();
@@ -112,9 +112,9 @@ pub(super) fn rewrite_log(
 }
 
 /// Where the content of a record is.
-fn located(record: &Record, payload: &Bytes, (file, offset): (u64, u64)) -> Option<BlobLocation> {
+fn located(record: &Record, payload: &Bytes, at: LogLocation) -> Option<BlobLocation> {
     let length = payload.len().saturating_sub(CONTENT_PREFIX) as u32;
-    matches!(record, Record::Content { .. }).then_some(BlobLocation::Log { file, offset, length })
+    matches!(record, Record::Content { .. }).then_some(BlobLocation::Log { at, length })
 }
 
 type Entry = (Sequence, u8, Bytes, Record, Option<BlobLocation>);

@@ -8,9 +8,11 @@ use bytes::Bytes;
 use super::super::collect::Collector;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
-use orcas_index::{BlobLocation, Index};
+use orcas_index::Index;
 use orcas_log::{Inspection, RecoveredRecord, Seen};
-use orcas_record::{self as record, Bucket, BucketId, BucketSettings, Record, Sequence, Versioning};
+use orcas_record::{
+    self as record, BlobLocation, Bucket, BucketId, BucketSettings, PackId, Record, Sequence, Versioning,
+};
 
 /// Rows read at a time.
 const PAGE: usize = 2_048;
@@ -33,8 +35,8 @@ pub struct Facts {
     /// As later records show them.
     updated: BTreeMap<BucketId, Bucket>,
     owner: Bytes,
-    pub packs_created: BTreeSet<u64>,
-    pub packs_retired: BTreeSet<u64>,
+    pub packs_created: BTreeSet<PackId>,
+    pub packs_retired: BTreeSet<PackId>,
 }
 
 pub struct Source<'a> {
@@ -201,11 +203,9 @@ impl<'a> Source<'a> {
             let page = index.read()?.blobs_after(after, PAGE)?;
             let Some(end) = page.last().map(|entry| entry.sequence) else { break };
             for entry in page.iter().filter(|entry| entry.sequence <= last) {
-                if let (BlobLocation::Pack { pack, offset, length }, Some(fingerprint)) =
-                    (entry.location, entry.fingerprint)
-                {
+                if let (BlobLocation::Pack { at, length }, Some(fingerprint)) = (entry.location, entry.fingerprint) {
                     let (shared, head) = (true, record::head_of(&fingerprint.0));
-                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, pack, offset, length });
+                    self.insert(entry.sequence, &Record::Chunk { fingerprint, shared, head, at, length });
                 }
             }
             after = end;

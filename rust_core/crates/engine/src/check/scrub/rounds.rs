@@ -10,16 +10,16 @@ use std::time::Duration;
 use super::super::super::state::EngineState;
 use super::super::collect::gone;
 use super::super::owners::Owners;
-use super::super::packs::{check_chunk, is_condemned, length_of, offset_of};
+use super::super::packs::{check_chunk, chunk_of, is_condemned};
 use super::super::present::INDEX_NAME;
 use super::super::store::places;
 use super::status::ScrubDamage;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions};
 use orcas_fs::Open;
-use orcas_index::{BlobEntry, BlobLocation, PAGE_BYTES};
+use orcas_index::{BlobEntry, PAGE_BYTES};
 use orcas_log::{CONTENT_PREFIX, LogFault, LogFiles, LogPosition, RecoveredRecord, Seen};
-use orcas_record::{self as record, Fingerprint, Sequence};
+use orcas_record::{self as record, BlobLocation, ChunkLocation, Fingerprint, LogFileId, PackId, Sequence};
 
 /// A round begins this long after the one before began, or when that one is over.
 const ROUND: Duration = Duration::from_secs(24 * 60 * 60);
@@ -82,19 +82,19 @@ impl<'a> Round<'a> {
         let end = self.shared.index.position()?.and_then(|position| LogPosition::decode(&position));
         let packs = self.shared.index.read()?.pack_usage()?;
         let log_bytes: u64 = sealed.iter().map(|log| log.bytes).sum();
-        let head = end.filter(|end| sealed.iter().all(|log| log.file != end.file));
+        let head = end.filter(|end| sealed.iter().all(|log| log.file != end.file()));
         let pack_bytes: u64 = packs.iter().map(|pack| pack.live_bytes + pack.dead_bytes).sum();
         // An index in memory has no file.
         let index = self.shared.fs.open(&self.shared.options.data.join(INDEX_NAME), Open::Read);
         let index_bytes = index.and_then(|file| file.len()).unwrap_or(0);
-        let head_bytes = head.as_ref().map_or(0, |head| head.offset);
+        let head_bytes = head.as_ref().map_or(0, LogPosition::bytes);
         self.shared.scrub.begin(index_bytes + log_bytes + pack_bytes + head_bytes);
         self.index()?;
         for log in &sealed {
             self.log(log.file, None)?;
         }
         if let Some(head) = &head {
-            self.log(head.file, Some(head))?;
+            self.log(head.file(), Some(head))?;
         }
         packs.iter().try_for_each(|usage| self.pack(usage.pack))
     }
@@ -133,7 +133,7 @@ impl<'a> Round<'a> {
     }
 
     /// One file of the log; `end` in the one that is being written.
-    fn log(&self, file: u64, end: Option<&LogPosition>) -> Result<()> {
+    fn log(&self, file: LogFileId, end: Option<&LogPosition>) -> Result<()> {
         let place = self.logs.path(file).display().to_string();
         self.shared.scrub.at(place.clone());
         let mut hint = 0;
@@ -143,7 +143,7 @@ impl<'a> Round<'a> {
                 Seen::Fault(fault) => faults.push(fault),
                 Seen::Batch(batch) => {
                     for recovered in &batch.records {
-                        self.content(recovered, &place, &mut hint)?;
+                        self.content(recovered, &mut hint)?;
                     }
                 }
             }
@@ -181,12 +181,11 @@ impl<'a> Round<'a> {
             Some((first, last)) if first == last => self.shared.index.read()?.blob_entry(first)?,
             _ => None,
         };
-        let place = format!("{}, byte {}", fault.path.display(), fault.offset);
-        self.damage(place, detail, blob.map(|blob| blob.sequence));
+        self.damage(fault.place(), detail, blob.map(|blob| blob.sequence));
         Ok(())
     }
 
-    fn content(&self, recovered: &RecoveredRecord, place: &str, hint: &mut usize) -> Result<()> {
+    fn content(&self, recovered: &RecoveredRecord, hint: &mut usize) -> Result<()> {
         if recovered.kind != record::content_kind(true) && recovered.kind != record::content_kind(false) {
             return Ok(());
         }
@@ -198,9 +197,8 @@ impl<'a> Round<'a> {
             return Ok(());
         }
         let entry = self.shared.index.read()?.blob_entry(recovered.sequence)?;
-        let (file, offset) = (recovered.file, recovered.frame_offset);
         let here = |entry: &BlobEntry| match entry.location {
-            BlobLocation::Log { file: f, offset: o, .. } => (f, o) == (file, offset) && entry.refs > 0,
+            BlobLocation::Log { at, .. } => at == recovered.at && entry.refs > 0,
             BlobLocation::Pack { .. } => false,
         };
         let Some(entry) = entry.filter(here) else { return Ok(()) };
@@ -208,28 +206,31 @@ impl<'a> Round<'a> {
         self.learn();
         if !self.owners.fits(&fingerprint, content, entry.home, hint) {
             let detail = "the content is not the one that was stored".to_owned();
-            self.damage(format!("{place}, byte {offset}"), detail, Some(recovered.sequence));
+            self.damage(self.logs.place(recovered.at), detail, Some(recovered.sequence));
         }
         Ok(())
     }
 
-    fn pack(&self, pack: u64) -> Result<()> {
-        let mut from = 0;
+    fn pack(&self, pack: PackId) -> Result<()> {
+        let mut after = None;
         let mut hint = 0;
         loop {
-            let Some((next, bytes)) = self.chunks(pack, from, &mut hint)? else { return Ok(()) };
-            from = next;
+            let Some((last, bytes)) = self.chunks(pack, after, &mut hint)? else { return Ok(()) };
+            after = Some(last);
             self.pay(bytes)?;
         }
     }
 
-    /// A few chunks of a pack, under a pin; where the next ones begin, and the bytes that were read.
-    fn chunks(&self, pack: u64, from: u64, hint: &mut usize) -> Result<Option<(u64, u64)>> {
+    /// The next few chunks of a pack, under a pin; the last of them, and the bytes that were read.
+    fn chunks(
+        &self,
+        pack: PackId,
+        after: Option<ChunkLocation>,
+        hint: &mut usize,
+    ) -> Result<Option<(ChunkLocation, u64)>> {
         let _pin = self.shared.epochs.pin();
-        let chunks = self.shared.index.read()?.chunks_from(pack, from, STEP_CHUNKS)?;
-        if chunks.is_empty() {
-            return Ok(None);
-        }
+        let chunks = self.shared.index.read()?.chunks_after(pack, after, STEP_CHUNKS)?;
+        let Some(first) = chunks.first().and_then(chunk_of) else { return Ok(None) };
         let mut open = match PackExamination::open(&*self.shared.fs, &self.packs, pack) {
             Ok(open) => open,
             Err(error @ (Error::Missing { .. } | Error::Corrupt { .. } | Error::Foreign { .. })) => {
@@ -242,23 +243,22 @@ impl<'a> Round<'a> {
         self.shared.scrub.at(open.path().display().to_string());
         let running = |_| if self.shared.scrub.is_stopped() { Err(Error::Closed) } else { Ok(()) };
         let mut bytes = 0;
-        let mut next = from;
+        let mut last = first.at;
         for chunk in &chunks {
-            if bytes > 0 && bytes + u64::from(length_of(chunk)) > STEP_BYTES {
+            if bytes > 0 && bytes + u64::from(chunk.location.length()) > STEP_BYTES {
                 break;
             }
             self.learn_home(chunk);
-            if let Some((offset, reason)) = check_chunk(&mut open, chunk, &self.owners, true, hint, &running)?
+            if let Some((place, reason)) = check_chunk(&mut open, chunk, &self.owners, true, hint, &running)?
                 && !is_condemned(&self.shared.index, chunk)?
             {
-                let place = format!("{}, byte {offset}", open.path().display());
                 self.damage(place, format!("chunk {}: {reason}", chunk.sequence), Some(chunk.sequence));
             }
-            bytes += u64::from(length_of(chunk));
-            next = offset_of(chunk) + 1;
+            bytes += u64::from(chunk.location.length());
+            last = chunk_of(chunk).map_or(last, |chunk| chunk.at);
         }
-        open.drop_cache(from, next.saturating_sub(from) + STEP_BYTES);
-        Ok(Some((next, bytes)))
+        open.drop_cache(first.at, last, STEP_BYTES);
+        Ok(Some((last, bytes)))
     }
 
     /// The bucket of a chunk may have been made since the round began.

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::super::super::{FindingKind, IndexState};
 use super::fixture::{CHUNK, Everything, check, files, flip, flipped, without};
 use super::{kinds, lost_keys};
-use orcas_index::{BlobEntry, BlobLocation};
+use orcas_index::BlobEntry;
+use orcas_record::BlobLocation;
+use orcas_record::placement::codec;
 
 /// Bytes of the header of a frame with one block checksum, and of the fingerprint before a content.
 const CONTENT_START: u64 = 24 + 4 + 32;
@@ -19,14 +21,14 @@ fn set(names: &[&str]) -> BTreeSet<String> {
 
 fn in_log(entry: &BlobEntry) -> (u64, u64) {
     match entry.location {
-        BlobLocation::Log { file, offset, .. } => (file, offset),
+        BlobLocation::Log { at, .. } => codec::in_log_parts(at),
         BlobLocation::Pack { .. } => panic!("{entry:?}"),
     }
 }
 
 fn in_pack(entry: &BlobEntry) -> (u64, u64) {
     match entry.location {
-        BlobLocation::Pack { pack, offset, .. } => (pack, offset),
+        BlobLocation::Pack { at, .. } => codec::chunk_parts(at),
         BlobLocation::Log { .. } => panic!("{entry:?}"),
     }
 }
@@ -147,6 +149,21 @@ fn a_lost_version_is_named_from_the_index() {
 }
 
 #[test]
+fn a_lost_upload_is_named_from_the_index() {
+    let store = Everything::new();
+    // Only the record that creates the upload holds the key with its length.
+    let found = store.logs().into_iter().find_map(|log| {
+        let bytes = std::fs::read(&log).unwrap();
+        let at = bytes.windows(6).position(|window| window == b"\x04\0open")?;
+        Some((log, at as u64))
+    });
+    let (log, at) = found.unwrap();
+    let report = flipped(&log, at + 3, || check(store.path()));
+    assert_eq!(lost_keys(&report), set(&["b/open#"]), "{report:#?}");
+    assert!(report.losses[0].reason.contains("the index has it"), "{report:#?}");
+}
+
+#[test]
 fn damaged_headers_of_log_files_are_named_and_read_past() {
     let store = Everything::new();
     for log in store.logs() {
@@ -183,7 +200,9 @@ fn a_log_file_that_is_missing_or_cut_costs_what_was_in_it() {
         let number: u64 = log.file_stem().unwrap().to_str().unwrap().parse().unwrap();
         let inside: BTreeSet<u64> = blobs
             .iter()
-            .filter(|entry| matches!(entry.location, BlobLocation::Log { file, .. } if file == number))
+            .filter(
+                |entry| matches!(entry.location, BlobLocation::Log { at, .. } if codec::in_log_parts(at).0 == number),
+            )
             .filter(|entry| entry.refs > 0)
             .map(|entry| entry.sequence)
             .collect();
@@ -238,7 +257,7 @@ fn a_pack_that_is_missing_or_foreign_costs_what_was_in_it() {
             .blobs()
             .iter()
             .filter_map(|entry| match entry.location {
-                BlobLocation::Pack { pack, offset, .. } if pack == number => Some(offset),
+                BlobLocation::Pack { at, .. } if at.pack() == codec::pack(number) => Some(codec::chunk_parts(at).1),
                 _ => None,
             })
             .collect();
@@ -296,7 +315,8 @@ fn any_byte_may_change() {
         }
     }
     for entry in store.blobs().iter().step_by(17) {
-        let BlobLocation::Pack { pack, offset, length } = entry.location else { continue };
+        let BlobLocation::Pack { at, length } = entry.location else { continue };
+        let (pack, offset) = codec::chunk_parts(at);
         let at = offset + next(u64::from(length) + CHUNK_HEADER);
         // Bytes 48 to 63 of the header are covered, too.
         let report = flipped(&store.pack(pack), at, || check(store.path()));

@@ -14,7 +14,7 @@ use orcas_decide::{Copy, Intent, Outcome, Precondition};
 use orcas_fs::FileSystem;
 use orcas_fs::real::RealFileSystem;
 use orcas_index::{BlobEntry, Index, IndexOptions};
-use orcas_record::{Bucket, BucketSettings};
+use orcas_record::{Bucket, BucketSettings, Cause};
 
 /// Bytes of a chunk.
 pub const CHUNK: u32 = 70_000;
@@ -199,11 +199,12 @@ pub fn check(path: &Path) -> CheckReport {
     check_store(&file_system(), path, &options, &CheckProgress::default()).unwrap()
 }
 
-/// Lost objects as `bucket/key`, lost parts as `bucket/key#number`.
+/// Lost objects as `bucket/key`, lost uploads as `bucket/key#`, lost parts as `bucket/key#number`.
 pub fn losses(report: &CheckReport) -> Vec<String> {
     assert_eq!(report.losses.len() as u64, report.losses_total);
     let name = |loss: &super::super::super::Loss| {
-        let part = loss.upload.as_ref().map(|upload| format!("#{}", upload.split_once('/').unwrap().1));
+        let part =
+            loss.upload.as_ref().map(|upload| format!("#{}", upload.split_once('/').map_or("", |(_, part)| part)));
         format!("{}/{}{}", loss.bucket, String::from_utf8_lossy(&loss.key), part.unwrap_or_default())
     };
     report.losses.iter().map(name).collect()
@@ -276,5 +277,5 @@ fn copy(store: &Store, from: (&Bucket, &str), to: (&Bucket, &str)) {
         attributes: Default::default(),
         checksum: None,
     };
-    store.handle().copy_object(&CopyRequest { copy, algorithm: None }).unwrap();
+    store.handle().copy_object(&CopyRequest { copy, algorithm: None, cause: Cause::Engine }).unwrap();
 }

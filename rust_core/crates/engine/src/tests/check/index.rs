@@ -123,7 +123,8 @@ fn repair_does_not_pretend() {
     let store = Everything::new();
     let progress = CheckProgress::default();
     let entry = store.blobs_of("a", "last")[0];
-    let orcas_index::BlobLocation::Log { file, offset, .. } = entry.location else { panic!() };
+    let orcas_record::BlobLocation::Log { at, .. } = entry.location else { panic!() };
+    let (file, offset) = orcas_record::placement::codec::in_log_parts(at);
     flip(&store.log(file), offset + 100);
     let before = store.bytes();
     let report = repair_store(options(store.path()), environment(), &progress, false).unwrap().report;

@@ -7,7 +7,8 @@ use super::super::super::{CheckOptions, CheckProgress, Effort, IndexState};
 use super::super::support::{Store, noise};
 use super::fixture::{Everything, files, flip};
 use super::lost_keys;
-use orcas_index::BlobLocation;
+use orcas_record::BlobLocation;
+use orcas_record::placement::codec;
 
 const OPTIONS: CheckOptions = CheckOptions { read_content: true, threads: 2, bytes_per_sec: 0 };
 
@@ -63,11 +64,12 @@ fn an_open_store_names_its_damage() {
     let chunk = store.blobs_of("a", "stays")[1];
     let content = store.blobs_of("a", "last")[0];
     store.store.open();
-    let (BlobLocation::Pack { pack, offset, .. }, BlobLocation::Log { file, offset: at, .. }) =
+    let (BlobLocation::Pack { at: in_pack, .. }, BlobLocation::Log { at: in_log, .. }) =
         (chunk.location, content.location)
     else {
         panic!()
     };
+    let ((pack, offset), (file, at)) = (codec::chunk_parts(in_pack), codec::in_log_parts(in_log));
     flip(&store.pack(pack), offset + 5_000);
     let report = store.store.handle().check(&OPTIONS, &CheckProgress::default()).unwrap();
     assert_eq!(lost_keys(&report).into_iter().collect::<Vec<_>>(), ["a/stays"]);
@@ -100,7 +102,7 @@ fn the_scrub_finds_what_is_damaged_and_nothing_else() {
     let mut store = Everything::new();
     let chunk = store.blobs_of("a", "stays")[1];
     let content = store.blobs_of("a", "last")[0];
-    let (BlobLocation::Pack { pack, offset, .. }, BlobLocation::Log { file, offset: at, .. }) =
+    let (BlobLocation::Pack { at: in_pack, .. }, BlobLocation::Log { at: in_log, .. }) =
         (chunk.location, content.location)
     else {
         panic!()
@@ -112,6 +114,7 @@ fn the_scrub_finds_what_is_damaged_and_nothing_else() {
     assert!(progress.damaged.is_empty() && progress.failed.is_none(), "{progress:#?}");
     assert!(progress.done_bytes >= progress.total_bytes && progress.total_bytes > 10 << 20, "{progress:#?}");
     store.store.close();
+    let ((pack, offset), (file, at)) = (codec::chunk_parts(in_pack), codec::in_log_parts(in_log));
     flip(&store.pack(pack), offset + 5_000);
     // Slow enough that it has not come to the log yet.
     store.store.change(|options| options.scrub_rate = 2 << 20);

@@ -7,7 +7,8 @@ use super::super::super::{CheckProgress, FindingKind, GivenUp, IndexState, Loss,
 use super::super::support::{environment, options};
 use super::fixture::{Everything, check, files, flip, flipped, without};
 use super::{kinds, lost_keys};
-use orcas_index::BlobLocation;
+use orcas_record::BlobLocation;
+use orcas_record::placement::codec;
 
 /// Where the second copy of a file's header begins.
 const SECOND_COPY: u64 = 2_048;
@@ -49,7 +50,8 @@ fn assert_the_rest_is_whole(store: &mut Everything, lost: &BTreeSet<String>) {
 fn without_its_index_a_store_loses_what_one_damaged_content_held() {
     let mut store = Everything::new();
     let entry = store.blobs_of("a", "of-5000")[0];
-    let BlobLocation::Log { file, offset, .. } = entry.location else { panic!("{entry:?}") };
+    let BlobLocation::Log { at, .. } = entry.location else { panic!("{entry:?}") };
+    let (file, offset) = codec::in_log_parts(at);
     let sharing: BTreeSet<String> =
         ["a/of-5000", "a/copied-content", "b/shares-content"].iter().map(|name| (*name).to_owned()).collect();
     flip(&store.log(file), offset + 1_000);
@@ -77,7 +79,8 @@ fn without_its_index_a_store_loses_what_one_damaged_content_held() {
 fn the_index_gives_back_what_only_the_log_has_lost() {
     let mut store = Everything::new();
     let entry = store.blobs_of("a", "later/060")[0];
-    let BlobLocation::Log { file, offset, length } = entry.location else { panic!("{entry:?}") };
+    let BlobLocation::Log { at, length } = entry.location else { panic!("{entry:?}") };
+    let (file, offset) = codec::in_log_parts(at);
     // The version stands behind its content.
     let version = offset + (24 + 4 + 32 + u64::from(length)).next_multiple_of(8);
     flip(&store.log(file), version + 40);

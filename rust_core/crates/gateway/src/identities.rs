@@ -1,0 +1,192 @@
+//! Who may sign requests, and who may do what. A snapshot that the control plane replaces as a whole: a request is verified
+//! and decided with one, and nothing of an older one counts once the replacement is done. Pure; knows nothing of the store.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use orcas_http::parse_hex;
+use orcas_s3::{ErrorCode, S3Error};
+use orcas_sigv4::Credential;
+
+/// Who sent a request.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Principal {
+    /// The identity: 64 hexadecimal digits. Empty without a signature.
+    pub owner: String,
+    /// The same as bytes, as the log has it. Zeros without a signature.
+    pub id: [u8; 32],
+    /// The access key that signed. Empty without a signature.
+    pub access_key: String,
+}
+
+impl Principal {
+    fn new(owner: String, access_key: String) -> Self {
+        let id = parse_hex(owner.as_bytes()).unwrap_or_default();
+        Self { owner, id, access_key }
+    }
+
+    /// Whether the request has no signature.
+    pub fn is_anonymous(&self) -> bool {
+        self.access_key.is_empty()
+    }
+}
+
+/// What an action is to be done to, by name: it need not exist.
+#[derive(Clone, Copy, Debug)]
+pub enum Resource<'a> {
+    /// The buckets of the principal.
+    Service,
+    Bucket(&'a str),
+    Object {
+        bucket: &'a str,
+        key: &'a [u8],
+    },
+    /// Any objects of the bucket.
+    Objects {
+        bucket: &'a str,
+    },
+}
+
+/// As an Amazon Resource Name.
+impl fmt::Display for Resource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Service => f.write_str("arn:aws:s3:::*"),
+            Self::Bucket(bucket) => write!(f, "arn:aws:s3:::{bucket}"),
+            Self::Object { bucket, key } => write!(f, "arn:aws:s3:::{bucket}/{}", String::from_utf8_lossy(key)),
+            Self::Objects { bucket } => write!(f, "arn:aws:s3:::{bucket}/*"),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct AccessKey {
+    credential: Credential,
+    principal: Arc<Principal>,
+}
+
+#[derive(Debug)]
+pub struct Identities {
+    keys: HashMap<String, AccessKey>,
+    /// The identity that may do everything.
+    root: String,
+    anonymous: Arc<Principal>,
+    /// How many snapshots came before.
+    generation: u64,
+}
+
+impl Identities {
+    /// `keys`: access key, secret and identity of each. `root` is the identity that may do everything.
+    pub fn new(keys: impl IntoIterator<Item = (String, String, String)>, root: String) -> Self {
+        let key = |(access_key, secret, owner): (String, String, String)| {
+            let credential = Credential { secret: secret.into_bytes().into(), generation: 0 };
+            let principal = Arc::new(Principal::new(owner, access_key.clone()));
+            (access_key, AccessKey { credential, principal })
+        };
+        let anonymous = Arc::new(Principal::new(String::new(), String::new()));
+        Self { keys: keys.into_iter().map(key).collect(), root, anonymous, generation: 0 }
+    }
+
+    /// Numbers this snapshot as the one after `previous`. An access key keeps its generation only with its secret, so a
+    /// signing key that was derived from another secret is never found.
+    pub fn following(mut self, previous: &Self) -> Self {
+        self.generation = previous.generation + 1;
+        for (name, key) in &mut self.keys {
+            let known = previous.keys.get(name).filter(|known| known.credential.secret == key.credential.secret);
+            key.credential.generation = known.map_or(self.generation, |known| known.credential.generation);
+        }
+        self
+    }
+
+    pub fn credential(&self, access_key: &str) -> Option<Credential> {
+        self.keys.get(access_key).map(|known| known.credential.clone())
+    }
+
+    /// The sender of a request that `access_key` has signed; empty if nobody has signed it.
+    pub fn principal(&self, access_key: &str) -> Option<&Arc<Principal>> {
+        if access_key.is_empty() {
+            Some(&self.anonymous)
+        } else {
+            self.keys.get(access_key).map(|known| &known.principal)
+        }
+    }
+
+    /// Decides whether `principal` may do `action` to `resource`. Root may do everything, and nobody else anything.
+    pub fn decide(&self, principal: &Principal, action: &str, resource: Resource<'_>) -> Result<(), S3Error> {
+        if principal.is_anonymous() {
+            Err(ErrorCode::AccessDenied.into())
+        } else if principal.owner == self.root {
+            Ok(())
+        } else {
+            let message = format!(
+                "User: {} is not authorized to perform: {action} on resource: \"{resource}\" because no identity-based \
+                 policy allows the {action} action",
+                principal.owner
+            );
+            Err(S3Error::with(ErrorCode::AccessDenied, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(access_key: &str, secret: &str, owner: &str) -> (String, String, String) {
+        (access_key.into(), secret.into(), owner.into())
+    }
+
+    fn generation(identities: &Identities, access_key: &str) -> u64 {
+        identities.credential(access_key).unwrap().generation
+    }
+
+    #[test]
+    fn a_generation_belongs_to_one_secret() {
+        let first = Identities::new([key("A", "a", "1"), key("B", "b", "2")], "1".into());
+        let second = Identities::new([key("A", "other", "1"), key("B", "b", "2")], "1".into()).following(&first);
+        let third = Identities::new([key("B", "b", "3")], "1".into()).following(&second);
+        let fourth = Identities::new([key("A", "a", "1"), key("B", "b", "3")], "1".into()).following(&third);
+        assert_eq!([&first, &second, &third, &fourth].map(|it| generation(it, "B")), [0; 4]);
+        assert_eq!([&first, &second, &fourth].map(|it| generation(it, "A")), [0, 1, 3]);
+        assert_eq!(third.principal("B").unwrap().owner, "3");
+        assert!(third.principal("A").is_none());
+    }
+
+    #[test]
+    fn root_may_do_everything_and_nobody_else_anything() {
+        let identities = Identities::new([key("A", "a", "root"), key("B", "b", "other")], "root".into());
+        let resources = [
+            (Resource::Service, "arn:aws:s3:::*"),
+            (Resource::Bucket("b"), "arn:aws:s3:::b"),
+            (Resource::Object { bucket: "b", key: b"k/\xff" }, "arn:aws:s3:::b/k/\u{fffd}"),
+            (Resource::Objects { bucket: "b" }, "arn:aws:s3:::b/*"),
+        ];
+        for (resource, name) in resources {
+            let decide = |access_key| identities.decide(identities.principal(access_key).unwrap(), "s3:Act", resource);
+            assert_eq!(decide("A"), Ok(()));
+            let refused = decide("B").unwrap_err();
+            assert_eq!(refused.code, ErrorCode::AccessDenied);
+            let expected = format!(
+                "User: other is not authorized to perform: s3:Act on resource: \"{name}\" because no identity-based policy \
+                 allows the s3:Act action"
+            );
+            assert_eq!(refused.message, expected);
+            assert_eq!(decide(""), Err(ErrorCode::AccessDenied.into()));
+        }
+    }
+
+    #[test]
+    fn a_principal_knows_its_identity_as_bytes() {
+        let identities = Identities::new([key("A", "a", &"0aff".repeat(16))], "root".into());
+        let ids = ["A", ""].map(|access_key| identities.principal(access_key).unwrap().id);
+        assert_eq!(ids, [[10, 255].repeat(16).try_into().unwrap(), [0; 32]]);
+    }
+
+    #[test]
+    fn an_empty_root_is_not_everybody() {
+        let identities = Identities::new([], String::new());
+        let anonymous = identities.principal("").unwrap();
+        assert!(identities.decide(anonymous, "s3:ListAllMyBuckets", Resource::Service).is_err());
+    }
+}

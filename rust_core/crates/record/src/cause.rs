@@ -1,0 +1,23 @@
+//! Who caused a change. Kept by the records from which events are made.
+
+use std::num::NonZeroU8;
+
+/// Who caused a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cause {
+    /// The engine itself, or a tool that works on the store.
+    #[default]
+    Engine,
+    Request(RequestCause),
+}
+
+/// The request that caused a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestCause {
+    /// The code of the S3 operation. The codes are listed in `docs/format.md`; nothing here knows them.
+    pub operation: NonZeroU8,
+    /// The request id, which clients see as 16 hexadecimal digits.
+    pub request: u64,
+    /// The identity of the sender; zeros for a request without a signature.
+    pub principal: [u8; 32],
+}

@@ -55,7 +55,7 @@ pub enum Intent {
     CreateUpload {
         bucket: BucketId,
         key: Bytes,
-        headers: ObjectHeaders,
+        headers: Box<ObjectHeaders>,
         attributes: Attributes,
         checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     },
@@ -177,7 +177,7 @@ pub type Source = (BucketId, Bytes, Option<VersionId>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyHeaders {
     Keep { storage_class: Option<Bytes>, website_redirect: Option<Bytes> },
-    Replace(ObjectHeaders),
+    Replace(Box<ObjectHeaders>),
 }
 
 impl Default for CopyHeaders {
@@ -195,7 +195,7 @@ impl CopyHeaders {
     /// The headers of the copy of an object with headers `source`.
     pub fn apply_to(&self, source: &ObjectHeaders) -> ObjectHeaders {
         match self {
-            Self::Replace(headers) => headers.clone(),
+            Self::Replace(headers) => ObjectHeaders::clone(headers),
             Self::Keep { storage_class, website_redirect } => ObjectHeaders {
                 storage_class: storage_class.clone(),
                 website_redirect: website_redirect.clone(),

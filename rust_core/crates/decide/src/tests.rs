@@ -120,7 +120,7 @@ fn copy(from: &'static str, to: &'static str, headers: Option<ObjectHeaders>) ->
         bucket: BUCKET,
         key: to.into(),
         precondition: Precondition::default(),
-        headers: headers.map_or_else(CopyHeaders::default, CopyHeaders::Replace),
+        headers: headers.map_or_else(CopyHeaders::default, |headers| CopyHeaders::Replace(Box::new(headers))),
         attributes: Default::default(),
         checksum: None,
     }))

@@ -272,7 +272,7 @@ impl Store {
         let create = Intent::CreateUpload {
             bucket: bucket.id,
             key: Bytes::copy_from_slice(key.as_bytes()),
-            headers: ObjectHeaders::default(),
+            headers: Box::default(),
             attributes: Default::default(),
             checksum: None,
         };

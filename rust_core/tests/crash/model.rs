@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
-use orcas_record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId, VersionId, Versioning};
+use orcas_record::{
+    BucketId, BucketSettings, DocumentKind, Durability, ObjectHeaders, UploadId, VersionId, Versioning,
+};
 
 use crate::documents::{self, Documents};
 

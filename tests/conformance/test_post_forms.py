@@ -330,6 +330,18 @@ def test_a_file_without_a_checksum_gets_one(wire: Wire, s3: Any, bucket: str) ->
         assert read(s3, bucket, "k") == data
 
 
+def test_a_page_of_another_origin_may_read_the_answer(wire: Wire, s3: Any, bucket: str) -> None:
+    rule = {"AllowedMethods": ["POST"], "AllowedOrigins": ["https://page.example"], "ExposeHeaders": ["ETag"]}
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
+    form = signed_form(wire.identity, bucket, {"key": "k"})
+    for fields, status in ((form, 204), (form | {"key": "other"}, 403), ({"key": "k"}, 403)):
+        answer = post(wire, bucket, multipart(fields), Origin="https://page.example")
+        assert (answer.status, answer.headers["access-control-allow-origin"]) == (status, "https://page.example")
+        assert answer.headers["access-control-expose-headers"] == "ETag"
+        answer = post(wire, bucket, multipart(fields), Origin="https://other.example")
+        assert (answer.status, "access-control-allow-origin" in answer.headers) == (status, False)
+
+
 def test_what_is_not_implemented_is_refused_by_name(wire: Wire, s3: Any, bucket: str) -> None:
     for name, value in {
         "acl": "public-read", "x-amz-server-side-encryption": "AES256", "x-amz-copy-source": "b/k",

@@ -41,6 +41,7 @@ impl Run {
                 update_version(bucket, key, version, AttributeChange::LegalHold(on))
             }
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
+            Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },
             Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
                 bucket,
                 key,
@@ -63,7 +64,7 @@ impl Run {
                 bucket,
                 key,
                 precondition,
-                headers: headers.map_or_else(CopyHeaders::default, CopyHeaders::Replace),
+                headers: headers.map_or_else(CopyHeaders::default, |headers| CopyHeaders::Replace(Box::new(headers))),
                 attributes: Default::default(),
                 checksum: None,
             })),
@@ -81,9 +82,13 @@ impl Run {
 
     fn upload_intent(&mut self, op: &Op) -> Result<Intent> {
         Ok(match op.clone() {
-            Op::CreateUpload { bucket, key, headers } => {
-                Intent::CreateUpload { bucket, key, headers, attributes: Default::default(), checksum: None }
-            }
+            Op::CreateUpload { bucket, key, headers } => Intent::CreateUpload {
+                bucket,
+                key,
+                headers: Box::new(headers),
+                attributes: Default::default(),
+                checksum: None,
+            },
             Op::PutPart { bucket, key, upload, number, body, chunked } => Intent::PutPart(Box::new(PutPart {
                 bucket,
                 key,

@@ -419,7 +419,7 @@ impl Builder {
         let create = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.into(),
-            headers: Default::default(),
+            headers: Box::default(),
             attributes: Default::default(),
             checksum: None,
         };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
-    Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart, Refusal,
+    Body, Complete, CompletePart, Copy, CopyHeaders, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
+    Refusal,
 };
 use orcas_engine::{CopyPartRequest, Found, Handle, ObjectReader};
 use orcas_fs::sim::SimRng;
@@ -223,7 +224,7 @@ impl Client {
             bucket: self.bucket.id,
             key: to.clone(),
             precondition: Precondition::default(),
-            headers: Some(ObjectHeaders::default()),
+            headers: CopyHeaders::Replace(Box::default()),
             attributes: Default::default(),
             checksum: None,
         };
@@ -270,7 +271,7 @@ impl Client {
         let create = Intent::CreateUpload {
             bucket,
             key,
-            headers: ObjectHeaders::default(),
+            headers: Box::default(),
             attributes: Default::default(),
             checksum: None,
         };

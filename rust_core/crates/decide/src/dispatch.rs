@@ -18,6 +18,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
         Intent::UpdateBucket { bucket, change } => buckets::update(view, bucket, change),
+        Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::PutObject(put) => objects::put(view, context, *put),
         Intent::DeleteObject { bucket, key, version, precondition, bypass } => {
             deletions::one(view, context, bucket, DeleteEntry { key, version, precondition, bypass })
@@ -28,7 +29,8 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::MoveObject(moved) => objects::move_object(view, *moved),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;
-            let upload = Upload { id, bucket, key, initiated_ms: context.now_ms, headers, attributes, checksum };
+            let upload =
+                Upload { id, bucket, key, initiated_ms: context.now_ms, headers: *headers, attributes, checksum };
             uploads::create(view, context, upload)
         }
         Intent::PutPart(put) => uploads::put_part(view, context, *put),

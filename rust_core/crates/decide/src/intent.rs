@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, ChunkLocation, Fingerprint, ObjectHeaders, ObjectLock, PackId, Retention,
-    Sequence, UploadId, VersionId, Versioning,
+    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, ObjectHeaders, ObjectLock, PackId,
+    Retention, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -27,6 +27,12 @@ pub enum Intent {
     UpdateBucket {
         bucket: BucketId,
         change: BucketChange,
+    },
+    /// Replaces a document of the bucket, or removes it if `document` is empty.
+    PutDocument {
+        bucket: BucketId,
+        kind: DocumentKind,
+        document: Bytes,
     },
     PutObject(Box<PutObject>),
     DeleteObject {
@@ -49,7 +55,7 @@ pub enum Intent {
     CreateUpload {
         bucket: BucketId,
         key: Bytes,
-        headers: ObjectHeaders,
+        headers: Box<ObjectHeaders>,
         attributes: Attributes,
         checksum: Option<(ChecksumAlgorithm, ChecksumType)>,
     },
@@ -171,7 +177,7 @@ pub type Source = (BucketId, Bytes, Option<VersionId>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CopyHeaders {
     Keep { storage_class: Option<Bytes>, website_redirect: Option<Bytes> },
-    Replace(ObjectHeaders),
+    Replace(Box<ObjectHeaders>),
 }
 
 impl Default for CopyHeaders {
@@ -189,7 +195,7 @@ impl CopyHeaders {
     /// The headers of the copy of an object with headers `source`.
     pub fn apply_to(&self, source: &ObjectHeaders) -> ObjectHeaders {
         match self {
-            Self::Replace(headers) => headers.clone(),
+            Self::Replace(headers) => ObjectHeaders::clone(headers),
             Self::Keep { storage_class, website_redirect } => ObjectHeaders {
                 storage_class: storage_class.clone(),
                 website_redirect: website_redirect.clone(),

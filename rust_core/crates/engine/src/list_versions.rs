@@ -310,7 +310,8 @@ impl Merge<'_, '_> {
             if let Some(object) = changed.live.pop_front() {
                 return Ok(Next::Version(Some(Row::of_object(&changed.key, &object))));
             }
-            match self.index.rows.pop_front_if(|row| row.key == changed.key) {
+            let same_key = self.index.rows.front().is_some_and(|row| row.key == changed.key);
+            match if same_key { self.index.rows.pop_front() } else { None } {
                 Some(row) if changed.changes.hide(row.id, row.sequence) => {}
                 Some(row) => return Ok(Next::Version(Some(row))),
                 None => drop(self.overlay.keys.pop_front()),

@@ -49,7 +49,6 @@ impl AppendedBatch {
 }
 
 /// A mutation on its way to the committer, who caused it, and who is told when it is decided.
-#[expect(clippy::large_enum_variant, reason = "a box would cost every request an allocation")]
 pub(super) enum Submitted {
     S3(Intent, Cause, Waiter),
     Maintenance(MaintenanceIntent, MaintenanceWaiter),

@@ -62,7 +62,7 @@ impl Lane {
         else {
             return None;
         };
-        let envelope = self.envelope(head.method, head.path);
+        let envelope = self.envelope(head.method, head.path).with_cors(self.cors_lines(head, root));
         let read = || -> Result<(FieldsReader, u64), S3Error> {
             check_form_head(&head.headers)?;
             let boundary = Boundary::parse(head.headers.get("content-type").unwrap_or_default())?;
@@ -136,6 +136,7 @@ impl Address {
             source,
             payload: &PayloadMode::Unsigned,
             has_body: true,
+            cors: &self.envelope.cors,
         };
         let input = PostObject::read(&reading, form, frame, &self.host)?;
         Call::of(&reading, input)

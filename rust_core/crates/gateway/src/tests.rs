@@ -2,6 +2,7 @@
 //! directory.
 
 mod concurrent;
+mod cors;
 mod forms;
 mod identities;
 mod instant;

@@ -144,7 +144,7 @@ fn retention_ends_in_the_future() {
         let create = Intent::CreateUpload {
             bucket: BUCKET,
             key: "k".into(),
-            headers: ObjectHeaders::default(),
+            headers: Box::default(),
             attributes,
             checksum: None,
         };
@@ -215,7 +215,7 @@ fn a_completed_upload_is_locked_as_its_upload_asked_or_by_default() {
         let create = Intent::CreateUpload {
             bucket: BUCKET,
             key: "k".into(),
-            headers: ObjectHeaders::default(),
+            headers: Box::default(),
             attributes,
             checksum: None,
         };

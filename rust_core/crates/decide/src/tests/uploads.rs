@@ -12,8 +12,13 @@ impl Multipart {
     pub fn begin(checksum: Option<(ChecksumAlgorithm, ChecksumType)>) -> Self {
         let mut state = State::with_bucket();
         let headers = ObjectHeaders::default();
-        let create =
-            Intent::CreateUpload { bucket: BUCKET, key: "k".into(), headers, attributes: Default::default(), checksum };
+        let create = Intent::CreateUpload {
+            bucket: BUCKET,
+            key: "k".into(),
+            headers: Box::new(headers),
+            attributes: Default::default(),
+            checksum,
+        };
         let Ok(Outcome::Upload(upload)) = state.run(create) else { panic!("no upload") };
         Self { state, upload, named: Vec::new() }
     }

@@ -14,7 +14,7 @@ use orcas_decide::{
 };
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_index::{Index, IndexOptions};
-use orcas_record::{Bucket, BucketSettings, Durability, ObjectHeaders, RefLevel, UploadId};
+use orcas_record::{Bucket, BucketSettings, DocumentKind, Durability, ObjectHeaders, RefLevel, UploadId};
 
 pub fn options(data: &Path) -> EngineOptions {
     EngineOptions {
@@ -162,6 +162,17 @@ impl Store {
         }
     }
 
+    /// Writes a document; an empty one removes it.
+    pub fn put_document(&self, bucket: &Bucket, kind: DocumentKind, document: &str) {
+        let document = Bytes::copy_from_slice(document.as_bytes());
+        self.handle().execute(Intent::PutDocument { bucket: bucket.id, kind, document }).unwrap();
+    }
+
+    pub fn document(&self, bucket: &Bucket, kind: DocumentKind) -> Option<String> {
+        let document = self.handle().document(bucket.id, kind)?;
+        Some(String::from_utf8_lossy(&document.bytes).into_owned())
+    }
+
     pub fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Result<Body> {
         let handle = self.handle();
         if bytes.len() <= 65_536 {
@@ -261,7 +272,7 @@ impl Store {
         let create = Intent::CreateUpload {
             bucket: bucket.id,
             key: Bytes::copy_from_slice(key.as_bytes()),
-            headers: ObjectHeaders::default(),
+            headers: Box::default(),
             attributes: Default::default(),
             checksum: None,
         };

@@ -47,7 +47,7 @@ impl Operation for CopyObject {
         let sent = reading.headers();
         let source = Source::of_copy(reading)?;
         let headers = match MetadataDirective::parse(sent)? {
-            MetadataDirective::Replace => CopyHeaders::Replace(stored(Sent::parse(sent)?)),
+            MetadataDirective::Replace => CopyHeaders::Replace(Box::new(stored(Sent::parse(sent)?))),
             MetadataDirective::Copy => CopyHeaders::Keep {
                 storage_class: storage_class(sent)?.map(Bytes::from),
                 website_redirect: website_redirect(sent)?.map(Bytes::from),

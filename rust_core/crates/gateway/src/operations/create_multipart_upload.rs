@@ -42,7 +42,7 @@ impl Operation for CreateMultipartUpload {
         let intent = Intent::CreateUpload {
             bucket: bucket.id,
             key: key.clone(),
-            headers: headers.clone(),
+            headers: Box::new(headers.clone()),
             attributes: attributes.clone(),
             checksum: checksum.map(|chosen| (chosen.algorithm, chosen.kind)),
         };

@@ -151,7 +151,7 @@ impl InstantUpload {
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),
-            headers: CopyHeaders::Replace(self.headers.clone()),
+            headers: CopyHeaders::Replace(Box::new(self.headers.clone())),
             attributes: self.copy_attributes(),
             // The sequence pins the source to what was looked up and read.
             checksum: checksum.map(|checksum| (source.sequence, checksum)),

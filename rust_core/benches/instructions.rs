@@ -237,6 +237,7 @@ fn page() {
                 etag: object.etag,
                 size: object.length,
                 checksum: None,
+                storage_class: None,
             });
         }
         black_box(list.end(keys.last().map(String::as_bytes), false));

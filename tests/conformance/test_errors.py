@@ -35,7 +35,7 @@ def check_document(answer: Answer, path: str) -> None:
         ("PUT", "/{bucket}", "", 409, "BucketAlreadyOwnedByYou"),
         ("PUT", "/A", "", 400, "InvalidBucketName"),
         ("POST", "/{bucket}/k", "", 405, "MethodNotAllowed"),
-        ("OPTIONS", "/{bucket}/k", "", 403, "AccessForbidden"),
+        ("OPTIONS", "/{bucket}/k", "", 400, "BadRequest"),
         ("GET", "/{bucket}/%zz", "", 400, "InvalidURI"),
     ],
 )

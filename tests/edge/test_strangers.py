@@ -20,6 +20,11 @@ BUCKET = "strangers"
 PART = b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>x</ETag></Part></CompleteMultipartUpload>"
 DELETE = b"<Delete><Object><Key>kept</Key></Object></Delete>"
 
+CORS = (
+    b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule>"
+    b"</CORSConfiguration>"
+)
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -70,6 +75,8 @@ SAMPLES = {
     "GetObjectTagging": Sample("GET", KEPT, (("tagging", ""),)),
     "PutObjectTagging": Sample("PUT", KEPT, (("tagging", ""),), body=b"<Tagging><TagSet/></Tagging>"),
     "DeleteObjectTagging": Sample("DELETE", KEPT, (("tagging", ""),)),
+    "PutBucketCors": Sample("PUT", f"/{BUCKET}", (("cors", ""),), body=CORS),
+    "DeletePublicAccessBlock": Sample("DELETE", f"/{BUCKET}", (("publicAccessBlock", ""),)),
     "GetBucketVersioning": Sample("GET", f"/{BUCKET}", (("versioning", ""),)),
     "PutBucketVersioning": Sample("PUT", f"/{BUCKET}", (("versioning", ""),), body=VERSIONING),
     "GetObjectLockConfiguration": Sample("GET", "/strangers-lock", (("object-lock", ""),)),
@@ -164,6 +171,7 @@ class Place:
             ("/", ()),
             (f"/{BUCKET}", ()),
             (f"/{BUCKET}", (("uploads", ""),)),
+            (f"/{BUCKET}", (("publicAccessBlock", ""),)),
             (KEPT, (("uploadId", self.upload_id),)),
             (KEPT, ()),
         ]

@@ -4,6 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::bounded;
+use orcas_s3::Operation;
+use orcas_s3::documents::{DOCUMENT_LEN_MAX, stored};
 use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket_region};
 use orcas_s3::xml::{XmlWriter, versioning};
 use orcas_s3::{object_lock, tags};
@@ -80,11 +82,30 @@ fn attributes(body: &[u8]) {
     }
 }
 
+/// What is stored of a configuration is stored again as it is.
+fn configurations(body: &[u8]) {
+    for operation in [
+        Operation::PutBucketAccelerateConfiguration,
+        Operation::PutBucketCors,
+        Operation::PutBucketOwnershipControls,
+        Operation::PutBucketRequestPayment,
+        Operation::PutBucketTagging,
+        Operation::PutPublicAccessBlock,
+    ] {
+        let Ok(written) = stored(operation, body, "b") else { continue };
+        assert!(written.len() <= DOCUMENT_LEN_MAX);
+        if !written.is_empty() {
+            assert_eq!(stored(operation, &written, "b").as_ref(), Ok(&written));
+        }
+    }
+}
+
 fuzz_target!(|body: &[u8]| {
-    bounded(8 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
+    bounded(12 * (GROWTH_MAX * body.len() + ANY_MAX) + 8 * ANY_MAX, || {
         attributes(body);
         delete(body);
         complete(body);
         region(body);
+        configurations(body);
     });
 });

@@ -41,6 +41,7 @@ impl Run {
                 update_version(bucket, key, version, AttributeChange::LegalHold(on))
             }
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
+            Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },
             Op::Put { bucket, key, body, chunked, headers, precondition } => Intent::PutObject(Box::new(PutObject {
                 bucket,
                 key,

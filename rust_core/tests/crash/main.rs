@@ -6,6 +6,7 @@
 //! `ORCAS_CRASH_SEED=N` repeats one seed, `ORCAS_CRASH_SEED=N..M` explores others; `ORCAS_SHARE=N` takes one Nth of the
 //! usual lives. A seed that found something stays in `REGRESSIONS`.
 
+mod documents;
 mod faults;
 mod images;
 mod intents;

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use orcas_checksum::{Etag, Md5Hasher};
 use orcas_decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
-use orcas_record::{BucketId, BucketSettings, Durability, ObjectHeaders, UploadId, VersionId, Versioning};
+use orcas_record::{
+    BucketId, BucketSettings, DocumentKind, Durability, ObjectHeaders, UploadId, VersionId, Versioning,
+};
+
+use crate::documents::{self, Documents};
 
 /// Bytes with their digests.
 #[derive(Clone, Debug)]
@@ -39,6 +43,11 @@ pub enum Op {
     },
     DeleteBucket {
         bucket: BucketId,
+    },
+    PutDocument {
+        bucket: BucketId,
+        kind: DocumentKind,
+        document: Bytes,
     },
     Put {
         bucket: BucketId,
@@ -178,6 +187,7 @@ pub struct Bucket {
     pub lock: bool,
     /// Of each key, oldest first.
     pub versions: BTreeMap<Bytes, Vec<Object>>,
+    pub documents: Documents,
     pub uploads: BTreeMap<UploadId, Upload>,
 }
 
@@ -270,6 +280,7 @@ impl Model {
             | Op::DeleteBucket { .. }
             | Op::Tag { .. }
             | Op::Hold { .. }
+            | Op::PutDocument { .. }
             | Op::Complete { .. } => Durability::Sync,
             Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
             Op::Move { from_bucket, bucket, .. } => of(from_bucket).max(of(bucket)),
@@ -291,6 +302,7 @@ impl Model {
                 self.apply_to_bucket(op, at)
             }
             Op::DeleteVersion { .. } | Op::Tag { .. } | Op::Hold { .. } => self.apply_to_version(op),
+            Op::PutDocument { bucket, kind, document } => documents::put(self.live(*bucket)?, *kind, document),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),
             _ => self.apply_to_upload(op, at),
@@ -310,6 +322,7 @@ impl Model {
                     versioning: if is_locked(name) { Versioning::Enabled } else { Versioning::Unversioned },
                     lock: is_locked(name),
                     versions: BTreeMap::new(),
+                    documents: Documents::new(),
                     uploads: BTreeMap::new(),
                 };
                 self.buckets.insert(name.clone(), bucket);

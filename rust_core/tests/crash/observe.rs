@@ -6,7 +6,7 @@ use orcas_checksum::Etag;
 use orcas_engine::{
     Found, Handle, ListObjects, ListParts, ListUploads, ListVersions, Listed, ListedVersion, VersionSink,
 };
-use orcas_record::{Bucket, BucketId, Extent, Object, Part, Sequence, Version, VersionId};
+use orcas_record::{Bucket, BucketId, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
 
 use crate::text::{bucket_line, object_line, part_line, upload_line, version_line};
 
@@ -17,6 +17,9 @@ pub fn observe(handle: &Handle) -> Result<String> {
     let mut out = String::new();
     for bucket in handle.buckets() {
         bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings, bucket.versioning);
+        let documents: Vec<_> =
+            DocumentKind::ALL.iter().filter_map(|kind| Some((*kind, handle.document(bucket.id, *kind)?))).collect();
+        crate::documents::lines(&mut out, documents.iter().map(|(kind, document)| (*kind, &document.bytes[..])));
         versions(handle, &bucket, &mut out)?;
         uploads(handle, &bucket, &mut out)?;
     }

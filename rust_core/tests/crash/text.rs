@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use orcas_checksum::Etag;
 use orcas_record::{BucketSettings, ObjectHeaders, UploadId, Versioning};
 
+use crate::documents;
 use crate::model::{Model, Object, Part};
 
 impl Model {
@@ -13,6 +14,7 @@ impl Model {
         let mut out = String::new();
         for (name, bucket) in &self.buckets {
             bucket_line(&mut out, name, bucket.created_ms, &bucket.settings, bucket.versioning);
+            documents::lines(&mut out, bucket.documents.iter().map(|(kind, document)| (*kind, &document[..])));
             for (key, versions) in &bucket.versions {
                 for object in versions.iter().rev() {
                     version_line(&mut out, key, object.named, object.marker, object.tag, object.hold);

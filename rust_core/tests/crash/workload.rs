@@ -155,8 +155,11 @@ impl Workload {
                 self.gone.push(id);
                 Op::DeleteBucket { bucket: id }
             }
-            6 if run.rng.below(2) == 0 => versioning_op(&mut run.rng, id),
-            6..42 => {
+            6 => match run.rng.below(3) {
+                0 => versioning_op(&mut run.rng, id),
+                _ => crate::documents::random(&mut run.rng, id),
+            },
+            7..42 => {
                 let headers = headers(&mut run.rng);
                 let (body, chunked) = body(&mut run.rng, &bucket);
                 Op::Put { bucket: id, key, body, chunked, headers, precondition }

@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use super::decision::{Context, Decision};
 use super::intent::BucketChange;
-use super::limits::BUCKETS_MAX;
+use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
-use orcas_record::{Bucket, BucketId, BucketSettings, ObjectLock, Record, Versioning};
+use orcas_record::{Bucket, BucketId, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
 
 pub(super) struct NewBucket {
     pub name: Bytes,
@@ -58,6 +58,26 @@ pub(super) fn update(view: &dyn View, bucket: BucketId, change: BucketChange) ->
     }
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
     Ok(Decision { outcome, records: vec![Record::UpdateBucket(bucket)] })
+}
+
+/// Writes nothing if the document is that already. The first removal is written even if there is no document: that of
+/// a bucket without one may have a meaning of its own.
+pub(super) fn put_document(
+    view: &dyn View,
+    bucket: BucketId,
+    kind: DocumentKind,
+    document: Bytes,
+) -> Result<Decision, Failure> {
+    live_bucket(view, bucket)?;
+    let current = view.document(bucket, kind);
+    if current.as_ref() == Some(&document) {
+        return Ok(Decision { outcome: Outcome::Done, records: Vec::new() });
+    }
+    let others = view.documents_len() - current.map_or(0, |current| current.len());
+    if others + document.len() > DOCUMENTS_LEN_MAX {
+        return Err(Refusal::TooManyDocuments.into());
+    }
+    Ok(Decision { outcome: Outcome::Done, records: vec![Record::PutDocument { bucket, kind, document }] })
 }
 
 /// Versions that exist stay what they are, so no bucket becomes unversioned again. Locked ones need versioning, so it

@@ -18,6 +18,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         }
         Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
         Intent::UpdateBucket { bucket, change } => buckets::update(view, bucket, change),
+        Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::PutObject(put) => objects::put(view, context, *put),
         Intent::DeleteObject { bucket, key, version, precondition, bypass } => {
             deletions::one(view, context, bucket, DeleteEntry { key, version, precondition, bypass })

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, ChunkLocation, Fingerprint, ObjectHeaders, ObjectLock, PackId, Retention,
-    Sequence, UploadId, VersionId, Versioning,
+    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, ObjectHeaders, ObjectLock, PackId,
+    Retention, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -27,6 +27,12 @@ pub enum Intent {
     UpdateBucket {
         bucket: BucketId,
         change: BucketChange,
+    },
+    /// Replaces a document of the bucket, or removes it if `document` is empty.
+    PutDocument {
+        bucket: BucketId,
+        kind: DocumentKind,
+        document: Bytes,
     },
     PutObject(Box<PutObject>),
     DeleteObject {

@@ -27,7 +27,7 @@ pub use intent::{
     CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing,
     Source, SourceConditions, UpdateVersion,
 };
-pub use limits::{BUCKETS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
+pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Failure, Outcome, Put, Refusal};
 pub use view::View;

@@ -64,6 +64,8 @@ pub enum Refusal {
     BucketAlreadyExists,
     BucketNotEmpty,
     TooManyBuckets,
+    /// The documents of all buckets would have more than `DOCUMENTS_LEN_MAX` bytes.
+    TooManyDocuments,
     NoSuchKey,
     NoSuchVersion,
     /// The version named is a delete marker, which can only be deleted.

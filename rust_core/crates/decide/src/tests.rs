@@ -1,5 +1,6 @@
 //! The rules, over a state that is a handful of maps.
 
+mod buckets;
 mod locks;
 mod state;
 mod uploads;
@@ -14,8 +15,8 @@ use orcas_base::error::Result;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, Hasher, ObjectChecksum};
 use orcas_record::placement::codec;
 use orcas_record::{
-    Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Part, Record, Sequence, UploadId, Version,
-    VersionId,
+    Bucket, BucketId, BucketSettings, DocumentKind, Extent, Fingerprint, ObjectHeaders, Part, Record, Sequence,
+    UploadId, Version, VersionId,
 };
 use state::State;
 use uploads::Multipart;
@@ -251,15 +252,4 @@ fn chunks_of_one_body_share_and_a_known_one_brings_no_record() {
     state.run(chunks("b", vec![chunk(1, Sharing::Sought, ChunkPlace::Known { blob: blobs[0] })])).unwrap();
     assert_eq!(state.blobs("b"), [blobs[0]]);
     assert_eq!(state.sequence, sequence + 1);
-}
-
-#[test]
-fn settings_of_a_bucket_are_replaced_and_nothing_else() {
-    let mut state = State::with_bucket();
-    let before = state.bucket(BUCKET).unwrap();
-    let settings = BucketSettings { chunk_size: Some(1 << 20), keep_sha256: true, ..BucketSettings::default() };
-    state.run(Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Settings(settings) }).unwrap();
-    assert_eq!(*state.bucket(BUCKET).unwrap(), Bucket { settings, ..Bucket::clone(&before) });
-    let gone = state.run(Intent::UpdateBucket { bucket: BucketId(99), change: BucketChange::Settings(settings) });
-    assert_eq!(refused(gone), Refusal::NoSuchBucket);
 }

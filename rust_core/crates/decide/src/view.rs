@@ -3,15 +3,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
+
 use super::outcome::Completed;
 use orcas_base::error::Result;
-use orcas_record::{Bucket, BucketId, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId, VersionId};
+use orcas_record::{
+    Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Sequence, Upload, UploadId, VersionId,
+};
 
 /// The state that a decision rests on: everything sequenced so far.
 pub trait View {
     fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>>;
     fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>>;
     fn bucket_count(&self) -> usize;
+    /// A document of a bucket; empty if it was removed, `None` if there never was one.
+    fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes>;
+    /// Bytes of the documents of all buckets.
+    fn documents_len(&self) -> usize;
     /// Whether no version of any kind is left in it, delete markers included.
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
     /// The current version; `None` when there is none or it is a delete marker.

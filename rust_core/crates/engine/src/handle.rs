@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::documents::Document;
 use super::epochs::EpochPin;
 use super::maintenance::MaintenanceIntent;
 use super::queue::Submitted;
@@ -10,7 +11,7 @@ use super::waiter::{ChannelSink, Waiter};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Error, Result};
 use orcas_decide::{Failure, Intent, Outcome};
-use orcas_record::{Bucket, Cause, Sequence};
+use orcas_record::{Bucket, BucketId, Cause, DocumentKind, Sequence};
 
 /// What callers share: everything but opening and closing.
 #[derive(Clone)]
@@ -58,6 +59,11 @@ impl Handle {
     /// From memory; never blocks.
     pub fn bucket(&self, name: &[u8]) -> Option<Arc<Bucket>> {
         self.shared.bucket_by_name(name)
+    }
+
+    /// A document of a bucket, from memory; never blocks. Empty if it was removed, `None` if there never was one.
+    pub fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Arc<Document>> {
+        self.shared.buckets.read().documents().get(bucket, kind).cloned()
     }
 
     /// All buckets in byte order of their names, from memory.

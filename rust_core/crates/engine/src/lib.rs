@@ -17,6 +17,7 @@ mod clock;
 mod commit;
 mod content;
 mod copy;
+mod documents;
 mod epochs;
 mod faults;
 mod handle;
@@ -64,6 +65,7 @@ pub use check::{
 };
 pub use clock::{Clock, SystemClock};
 pub use copy::{CopyPartRequest, CopyRequest};
+pub use documents::Document;
 pub use epochs::EpochPin;
 pub use faults::StorePart;
 pub use handle::Handle;

@@ -120,6 +120,7 @@ fn each_mention(sequence: Sequence, record: &Record, visit: &mut dyn FnMut(Seque
         Record::CreateBucket(_)
         | Record::UpdateBucket(_)
         | Record::DeleteBucket { .. }
+        | Record::PutDocument { .. }
         | Record::CreatePack { .. }
         | Record::DeleteVersion { .. }
         | Record::CreateUpload(_)

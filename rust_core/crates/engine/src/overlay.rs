@@ -48,6 +48,7 @@ impl Overlay {
             // Buckets and packs have tables of their own, complete in memory.
             Record::CreateBucket(_)
             | Record::UpdateBucket(_)
+            | Record::PutDocument { .. }
             | Record::DeleteBucket { .. }
             | Record::CreatePack { .. }
             | Record::RememberUpload { .. }
@@ -137,6 +138,7 @@ impl Overlay {
         match record {
             Record::CreateBucket(_)
             | Record::UpdateBucket(_)
+            | Record::PutDocument { .. }
             | Record::CreatePack { .. }
             | Record::RememberUpload { .. }
             | Record::CondemnBlobs { .. }
@@ -297,6 +299,7 @@ pub(super) fn keys_of(record: &Record) -> impl Iterator<Item = (BucketId, &Bytes
         }
         Record::CreateBucket(_)
         | Record::UpdateBucket(_)
+        | Record::PutDocument { .. }
         | Record::RememberUpload { .. }
         | Record::CondemnBlobs { .. }
         | Record::MoveChunks { .. }

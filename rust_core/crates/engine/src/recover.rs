@@ -245,5 +245,8 @@ pub(super) fn load_buckets(index: &Index) -> Result<BucketTable> {
             _ => return Err(Error::Record { reason: "the record of a bucket is of another type" }),
         }
     }
+    for stored in index.read()?.documents()? {
+        table.apply(&record::decode(stored.kind, &stored.record)?);
+    }
     Ok(table)
 }

@@ -48,6 +48,7 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         Intent::CreateBucket { .. }
         | Intent::DeleteBucket { .. }
         | Intent::UpdateBucket { .. }
+        | Intent::PutDocument { .. }
         | Intent::UpdateVersion(_)
         | Intent::CompleteUpload(_) => Durability::Sync,
         Intent::PutObject(put) => of_body(put.bucket, &put.body),

@@ -14,7 +14,8 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
 use orcas_record::{
-    BlobLocation, Bucket, BucketId, Extent, Fingerprint, Object, PackId, Part, Sequence, Upload, UploadId, VersionId,
+    BlobLocation, Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence, Upload,
+    UploadId, VersionId,
 };
 
 pub(super) struct SequencerView<'a> {
@@ -37,6 +38,14 @@ impl View for SequencerView<'_> {
 
     fn bucket_count(&self) -> usize {
         self.buckets.len()
+    }
+
+    fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
+        self.buckets.documents().get(bucket, kind).map(|document| document.bytes.clone())
+    }
+
+    fn documents_len(&self) -> usize {
+        self.buckets.documents().len()
     }
 
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {

@@ -12,7 +12,7 @@ use super::operations::implemented;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::request::Request;
-use super::response::Response;
+use super::response::{CorsLines, Response};
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::check_supported;
@@ -26,7 +26,7 @@ const SALVAGE: &str = "The store is open for salvage: objects can be read and li
 /// The action of every request to the admin API.
 const ADMINISTER: &str = "orcas:Administer";
 
-/// Why a head was refused, as a ready answer.
+/// Why a head was refused, as a ready answer; or the answer to a preflight, which needs no more than its head.
 pub type Refused = Box<Response>;
 
 impl Lane {
@@ -39,8 +39,13 @@ impl Lane {
     /// and name neither bucket nor key.
     pub fn accept_below(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Result<Arc<dyn Request>, Refused> {
         let has_body = has_body(&head.headers);
-        self.read(head, root, has_body).map_err(|problem| {
-            let envelope = self.envelope(head.method, head.path);
+        if head.method == b"OPTIONS" {
+            let answer = self.preflight(head, root);
+            return Err(Box::new(if has_body { answer.closing() } else { answer }));
+        }
+        let cors = self.cors_lines(head, root);
+        self.read(head, root, has_body, &cors).map_err(|problem| {
+            let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
             let answer = match self.options.explains.then(|| self.diagnose(head)).flatten() {
                 Some(diagnosis) => envelope.explained(problem, diagnosis),
                 None => envelope.problem(problem),
@@ -54,10 +59,8 @@ impl Lane {
         head: &RequestHead<'_>,
         root: usize,
         has_body: bool,
+        cors: &CorsLines,
     ) -> Result<Arc<dyn Request>, Problem> {
-        if head.method == b"OPTIONS" {
-            return Err(ErrorCode::AccessForbidden.into());
-        }
         let identities = self.identities();
         let (authenticated, principal) = self.authenticate(&identities, head)?;
         let query = Query::parse(head.query).ok_or(ErrorCode::InvalidURI)?;
@@ -92,7 +95,9 @@ impl Lane {
             return Err(S3Error::with(ErrorCode::AccessDenied, SALVAGE).into());
         }
         let (target, payload) = (&target, &authenticated.payload);
-        (row.accept)(&Reading { lane: self, operation, head, target, query, principal, source, payload, has_body })
+        let reading =
+            Reading { lane: self, operation, head, target, query, principal, source, payload, has_body, cors };
+        (row.accept)(&reading)
     }
 
     /// Verifies the signature and finds out whose it is.

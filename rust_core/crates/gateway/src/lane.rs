@@ -136,6 +136,7 @@ impl Lane {
             host_id: Arc::clone(&self.host_id),
             resource: path.to_vec(),
             headless: method == b"HEAD",
+            cors: None,
         }
     }
 

@@ -134,6 +134,11 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::BucketAlreadyExists => ErrorCode::BucketAlreadyExists.into(),
         Refusal::BucketNotEmpty => ErrorCode::BucketNotEmpty.into(),
         Refusal::TooManyBuckets => ErrorCode::TooManyBuckets.into(),
+        Refusal::TooManyDocuments => {
+            let limit = orcas_decide::DOCUMENTS_LEN_MAX;
+            let message = format!("The configurations of all buckets together may have at most {limit} bytes");
+            S3Error::with(ErrorCode::InvalidRequest, message)
+        }
         Refusal::NoSuchKey => ErrorCode::NoSuchKey.into(),
         Refusal::NoSuchVersion => ErrorCode::NoSuchVersion.into(),
         Refusal::DeleteMarker => S3Error::new(ErrorCode::MethodNotAllowed).field("ResourceType", "DeleteMarker"),

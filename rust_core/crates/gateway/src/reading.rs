@@ -10,6 +10,7 @@ use super::identities::Principal;
 use super::intake::DeclaredBody;
 use super::lane::Lane;
 use super::problem::Problem;
+use super::response::CorsLines;
 use super::upload_ids::parse_upload_id;
 use orcas_http::{Headers, Query, RequestHead};
 use orcas_record::{Bucket, UploadId};
@@ -31,6 +32,8 @@ pub struct Reading<'a> {
     pub payload: &'a PayloadMode,
     /// A body follows the head.
     pub has_body: bool,
+    /// For the answer.
+    pub cors: &'a CorsLines,
 }
 
 impl Reading<'_> {

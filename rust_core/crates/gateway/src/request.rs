@@ -147,7 +147,7 @@ impl<O: Operation> Call<O> {
         let body = input.body(reading)?;
         Ok(Arc::new(Self {
             lane: Arc::clone(reading.lane),
-            envelope: reading.lane.envelope(reading.head.method, reading.head.path),
+            envelope: reading.lane.envelope(reading.head.method, reading.head.path).with_cors(reading.cors.clone()),
             input,
             name: reading.operation,
             principal: Arc::clone(&reading.principal),

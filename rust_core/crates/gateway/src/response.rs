@@ -8,12 +8,16 @@ use super::download::Download;
 use super::problem::Problem;
 use orcas_base::buffers::Buffer;
 use orcas_http::parse_hex;
+use orcas_s3::cors::Lines;
 pub use orcas_s3::header_block::HeaderBlock;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::Diagnosis;
 
 /// Bytes of each further element of an error that go to the log.
 const EXTRA_LEN_MAX: usize = 256;
+
+/// Header lines about the origin of a request, for the answers to it; most requests have none.
+pub type CorsLines = Option<Box<Lines>>;
 
 pub struct Response {
     pub status: u16,
@@ -87,12 +91,20 @@ pub struct Envelope {
     pub resource: Vec<u8>,
     /// A HEAD request: errors have no document.
     pub headless: bool,
+    /// What the answer says about the origin of the request.
+    pub cors: CorsLines,
 }
 
 impl Envelope {
     /// The number whose hexadecimal digits are the request id.
     pub fn request_number(&self) -> u64 {
         parse_hex(&self.request_id).map_or(0, u64::from_be_bytes)
+    }
+
+    #[must_use]
+    pub fn with_cors(mut self, cors: CorsLines) -> Self {
+        self.cors = cors;
+        self
     }
 
     pub fn request_id(&self) -> &str {
@@ -176,6 +188,9 @@ impl Envelope {
     pub fn complete(&self, status: u16, mut headers: HeaderBlock, body: ResponseBody) -> Response {
         headers.push("x-amz-request-id", &self.request_id);
         headers.push("x-amz-id-2", self.host_id.as_bytes());
+        if let Some(lines) = &self.cors {
+            lines.iter().for_each(|(name, value)| headers.push(name, value));
+        }
         Response { status, headers, body, closes: false, error: None }
     }
 
@@ -203,7 +218,8 @@ mod tests {
     use super::*;
 
     fn envelope(headless: bool) -> Envelope {
-        Envelope { request_id: *b"0123456789ABCDEF", host_id: "host".into(), resource: b"/b/k".to_vec(), headless }
+        let (host_id, resource) = ("host".into(), b"/b/k".to_vec());
+        Envelope { request_id: *b"0123456789ABCDEF", host_id, resource, headless, cors: None }
     }
 
     fn declaring(length: u64) -> HeaderBlock {

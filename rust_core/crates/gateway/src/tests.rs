@@ -2,6 +2,7 @@
 //! directory.
 
 mod concurrent;
+mod cors;
 mod identities;
 mod instant;
 mod pooling;

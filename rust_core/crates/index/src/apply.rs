@@ -17,7 +17,7 @@ use super::records::Applied;
 use super::references::{self, Changes};
 use super::uploads::NewCompletedUpload;
 use super::versions::VersionWriter;
-use super::{buckets, error, packs, rebuild, reclaim, schema, uploads};
+use super::{buckets, documents, error, packs, rebuild, reclaim, schema, uploads};
 use orcas_base::error::{Error, Result};
 use orcas_record::{BlobLocation, BucketId, Record, Version, head_of};
 
@@ -280,6 +280,11 @@ impl Apply<'_> {
                     versions.clear(self.changes, *bucket)?;
                 }
                 buckets::delete(conn, self.changes, *bucket)
+            }
+            Record::PutDocument { bucket, .. } if self.is_gone(*bucket)? => Ok(()),
+            Record::PutDocument { bucket, kind, .. } => {
+                self.changes.counters.buckets.of(conn, stored_int(bucket.0)?)?;
+                documents::put(conn, applied, *bucket, *kind)
             }
             Record::CreatePack { pack } => packs::create(conn, &mut self.changes.counters.rebuild, sequence, *pack),
             Record::Content { .. } | Record::Chunk { .. } => self.blob(applied),

@@ -4,6 +4,7 @@ use rusqlite::Connection;
 
 use super::bucket_counts::{Counts, stored_counts};
 use super::columns::{loaded_int, stored, stored_int};
+use super::documents;
 use super::error::{Result, failure};
 use super::records::{Applied, Stored};
 use super::references::Changes;
@@ -60,7 +61,7 @@ pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket)
     Ok(())
 }
 
-/// Removes an empty bucket with its uploads and their parts.
+/// Removes an empty bucket with its documents, its uploads and their parts.
 pub(super) fn delete(conn: &Connection, changes: &mut Changes, bucket: BucketId) -> Result<()> {
     let id = stored_int(bucket.0)?;
     let counts = *changes.counters.buckets.of(conn, id)?;
@@ -68,6 +69,7 @@ pub(super) fn delete(conn: &Connection, changes: &mut Changes, bucket: BucketId)
         return Err(failure("a record deletes a bucket that is not empty"));
     }
     uploads::delete_of_bucket(conn, changes, id)?;
+    documents::delete_of_bucket(conn, id)?;
     // Otherwise the pending changes would name a bucket that no longer exists.
     changes.write_references(conn)?;
     changes.counters.buckets.forget(id);

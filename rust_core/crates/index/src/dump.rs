@@ -9,9 +9,10 @@ use super::error;
 use orcas_base::error::Result;
 
 /// Every table with the columns that order its rows.
-pub(super) const TABLES: [(&str, &str); 16] = [
+pub(super) const TABLES: [(&str, &str); 17] = [
     ("meta", "name"),
     ("buckets", "id"),
+    ("documents", "bucket, document"),
     ("totals", "id"),
     ("heads", "bucket, key"),
     ("history", "bucket, key, sequence"),

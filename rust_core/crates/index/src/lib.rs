@@ -18,6 +18,7 @@ mod damage;
 mod database;
 mod deltas;
 mod digests;
+mod documents;
 mod dump;
 mod error;
 mod frames;

@@ -19,10 +19,12 @@ use super::pool::{Pool, Pooled};
 use super::reclaim::{LogFileRow, LogUsage};
 use super::records::Stored;
 use super::uploads::{Completed, PartRow, UploadFrom, UploadRow};
-use super::{blobs, buckets, counters, digests, heads, history, packs, reclaim, uploads, versions};
+use super::{blobs, buckets, counters, digests, documents, heads, history, packs, reclaim, uploads, versions};
 use orcas_base::error::{Error, Result};
 use orcas_record::placement::codec;
-use orcas_record::{BlobLocation, BucketId, ChunkLocation, Fingerprint, PackId, Sequence, UploadId, VersionId};
+use orcas_record::{
+    BlobLocation, BucketId, ChunkLocation, DocumentKind, Fingerprint, PackId, Sequence, UploadId, VersionId,
+};
 
 enum ReaderConnection<'i> {
     /// `None` only while being dropped.
@@ -258,6 +260,16 @@ impl<'i> Reader<'i> {
     /// All buckets, in the order of their ids.
     pub fn buckets(&self) -> Result<Vec<Stored>> {
         self.with(buckets::all)
+    }
+
+    /// The PutDocument records of the documents that exist or were removed.
+    pub fn documents(&self) -> Result<Vec<Stored>> {
+        self.with(documents::all)
+    }
+
+    /// The sequence of the newest record of a document; `None` when the bucket never had one of this kind.
+    pub fn document_sequence(&self, bucket: BucketId, kind: DocumentKind) -> Result<Option<Sequence>> {
+        self.with(|conn| documents::sequence(conn, bucket, kind))
     }
 
     /// Exact counts of a bucket; `None` when it does not exist.

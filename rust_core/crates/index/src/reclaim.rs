@@ -39,6 +39,7 @@ pub(super) const USAGE: &str = "\
     UNION ALL SELECT count(*), ifnull(sum(length(update_record)), 0) FROM versions WHERE updated BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM segments WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM buckets WHERE sequence BETWEEN ?1 AND ?2 \
+    UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM documents WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM uploads WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), ifnull(sum(length(record)), 0) FROM parts WHERE sequence BETWEEN ?1 AND ?2 \
     UNION ALL SELECT count(*), count(*) * 61 FROM blobs WHERE place = 1 AND sequence BETWEEN ?1 AND ?2 \

@@ -39,6 +39,11 @@ CREATE TABLE buckets (
     record BLOB NOT NULL, objects INTEGER NOT NULL, bytes INTEGER NOT NULL, history INTEGER NOT NULL,
     logical INTEGER NOT NULL, stored INTEGER NOT NULL
 ) STRICT;
+CREATE TABLE documents (
+    bucket INTEGER NOT NULL, document INTEGER NOT NULL, sequence INTEGER NOT NULL, kind INTEGER NOT NULL,
+    record BLOB NOT NULL, PRIMARY KEY (bucket, document)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX documents_in_log ON documents (sequence);
 CREATE TABLE totals (
     id INTEGER PRIMARY KEY CHECK (id = 0), logical INTEGER NOT NULL, stored INTEGER NOT NULL, dead INTEGER NOT NULL
 ) STRICT;

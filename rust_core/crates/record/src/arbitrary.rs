@@ -165,6 +165,9 @@ pub fn of_kind(kind: u8) -> BoxedStrategy<Record> {
         CREATE_BUCKET => bucket().prop_map(Record::CreateBucket).boxed(),
         UPDATE_BUCKET => bucket().prop_map(Record::UpdateBucket).boxed(),
         DELETE_BUCKET => any::<u64>().prop_map(|id| Record::DeleteBucket { bucket: BucketId(id) }).boxed(),
+        PUT_DOCUMENT => (any::<u64>(), select(DocumentKind::ALL.to_vec()), bytes())
+            .prop_map(|(bucket, kind, document)| Record::PutDocument { bucket: BucketId(bucket), kind, document })
+            .boxed(),
         CREATE_PACK => any::<u64>().prop_map(|pack| Record::CreatePack { pack: codec::pack(pack) }).boxed(),
         RETIRE_PACK => any::<u64>().prop_map(|pack| Record::RetirePack { pack: codec::pack(pack) }).boxed(),
         CONTENT | UNSHARED_CONTENT => (any::<[u8; 32]>(), bytes())

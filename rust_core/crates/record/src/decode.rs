@@ -26,6 +26,11 @@ pub fn decode_caused(kind: u8, payload: &Bytes) -> Result<(Record, Cause)> {
         CREATE_BUCKET => Record::CreateBucket(input.bucket()?),
         UPDATE_BUCKET => Record::UpdateBucket(input.bucket()?),
         DELETE_BUCKET => Record::DeleteBucket { bucket: BucketId(input.u64()?) },
+        PUT_DOCUMENT => Record::PutDocument {
+            bucket: BucketId(input.u64()?),
+            kind: DocumentKind::from_code(input.u8()?).ok_or(Error::Record { reason: "unknown kind of document" })?,
+            document: input.take(input.rest.len())?,
+        },
         CREATE_PACK => Record::CreatePack { pack: codec::pack(input.u64()?) },
         CONTENT | UNSHARED_CONTENT => Record::Content {
             fingerprint: Fingerprint(input.array()?),

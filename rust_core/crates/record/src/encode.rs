@@ -55,6 +55,12 @@ fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {
             out.u64("bucket", bucket.0);
             DELETE_BUCKET
         }
+        Record::PutDocument { bucket, kind, document } => {
+            out.u64("bucket", bucket.0);
+            out.code("kind", kind.code());
+            out.rest("document", document);
+            PUT_DOCUMENT
+        }
         Record::CreatePack { pack } => {
             out.u64("pack", pack_number(*pack));
             CREATE_PACK

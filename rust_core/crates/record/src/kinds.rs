@@ -33,6 +33,7 @@ kinds! {
     RETIRE_PACK = 19,
     MOVE_CONTENTS = 20,
     REPLACE_LOG = 21,
+    PUT_DOCUMENT = 23,
 }
 
 /// The frame type of [`Record::UpdateVersion`], which the index keeps beside the record of its version.
@@ -63,6 +64,7 @@ pub const fn may_end(kind: u8) -> bool {
             | RETIRE_PACK
             | MOVE_CONTENTS
             | REPLACE_LOG
+            | PUT_DOCUMENT
             | UPDATE_VERSION
     )
 }

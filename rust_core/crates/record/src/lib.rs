@@ -132,7 +132,7 @@ pub struct Version {
     pub manifest: Vec<Extent>,
 }
 
-/// A bucket and the settings that the engine needs. Its configuration documents are in the control plane.
+/// A bucket and the settings that the engine needs. Its configuration documents are records of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     pub id: BucketId,
@@ -214,6 +214,40 @@ impl Chunking {
     }
 }
 
+/// The configuration documents that a bucket can have: one of each kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum DocumentKind {
+    Cors = 1,
+    Tagging = 2,
+    RequestPayment = 3,
+    OwnershipControls = 4,
+    Accelerate = 5,
+    PublicAccessBlock = 6,
+}
+
+impl DocumentKind {
+    pub const ALL: [Self; 6] = [
+        Self::Cors,
+        Self::Tagging,
+        Self::RequestPayment,
+        Self::OwnershipControls,
+        Self::Accelerate,
+        Self::PublicAccessBlock,
+    ];
+
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// Bytes of the largest configuration document.
+pub const DOCUMENT_MAX: usize = 64 * 1024;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versioning {
     Unversioned,
@@ -281,6 +315,12 @@ pub enum Record {
     UpdateBucket(Bucket),
     DeleteBucket {
         bucket: BucketId,
+    },
+    /// Replaces the document of the bucket of this kind. Empty: it was removed. At most `DOCUMENT_MAX` bytes.
+    PutDocument {
+        bucket: BucketId,
+        kind: DocumentKind,
+        document: Bytes,
     },
     /// The birth of a pack, whose directory entry is durable. Later chunks may name it.
     CreatePack {

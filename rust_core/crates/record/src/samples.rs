@@ -148,6 +148,13 @@ fn buckets() -> Vec<Record> {
     records
 }
 
+fn documents() -> Vec<Record> {
+    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock)
+        .into_iter()
+        .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
+        .collect()
+}
+
 fn uploads() -> Vec<Record> {
     let upload = UploadId([5; 16]);
     let create = |checksum| {
@@ -216,6 +223,7 @@ pub fn samples() -> Vec<Record> {
         Record::ReplaceLog { file: codec::log_file(4), first: 1, last: 99 },
     ];
     records.extend(buckets());
+    records.extend(documents());
     records.extend(uploads());
     let tagged = Attributes { retention: None, legal_hold: Some(false), ..attributes(RetentionMode::Governance) };
     for attributes in [Attributes::default(), tagged, attributes(RetentionMode::Compliance)] {

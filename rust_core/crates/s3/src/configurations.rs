@@ -1,9 +1,9 @@
-//! The configurations that a bucket or an object does not have: what reading them answers, and which writes agree with
-//! what is so anyway.
+//! The configurations that a bucket or an object does not have: what reading them answers, and which writes of those
+//! that cannot be stored agree with what is so anyway.
 //!
 //! Codes, messages and documents are those of S3 for a new bucket, whose owner alone may use it: ACLs are disabled
-//! (BucketOwnerEnforced) and public access is blocked. A write that would change any of it is not implemented, and never
-//! answered as if it were.
+//! (BucketOwnerEnforced) and public access is blocked. A write that would change anything else than `documents` stores
+//! is not implemented, and never answered as if it were.
 
 use super::errors::{ErrorCode, S3Error};
 use super::operations::Operation;
@@ -78,12 +78,10 @@ pub fn check_unchanged(
     owner: &Owner<'_>,
 ) -> Result<(), S3Error> {
     let agrees = match operation {
-        Operation::DeleteBucketCors
-        | Operation::DeleteBucketEncryption
+        Operation::DeleteBucketEncryption
         | Operation::DeleteBucketLifecycle
         | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication
-        | Operation::DeleteBucketTagging
         | Operation::DeleteBucketWebsite => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
@@ -91,16 +89,13 @@ pub fn check_unchanged(
         Operation::PutBucketNotificationConfiguration => {
             documents::is_empty_document(body, "NotificationConfiguration")?
         }
-        Operation::PutBucketOwnershipControls => documents::ownership(body)? == "BucketOwnerEnforced",
-        Operation::PutBucketRequestPayment => documents::payer(body)? == "BucketOwner",
-        Operation::PutPublicAccessBlock => documents::is_block_public_access(body, &PUBLIC_ACCESS_BLOCKS)?,
         other => return Err(other.not_implemented()),
     };
     if agrees { Ok(()) } else { Err(operation.not_implemented()) }
 }
 
 /// The settings of a public access block, in the order of S3's document.
-const PUBLIC_ACCESS_BLOCKS: [&str; 4] =
+pub(crate) const PUBLIC_ACCESS_BLOCKS: [&str; 4] =
     ["BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets"];
 
 /// Where ACLs are disabled, S3 accepts those that say what is so: the owner has full control, and nobody else anything.
@@ -120,7 +115,7 @@ fn check_acl(body: &[u8], canned: Option<&[u8]>, owner: &Owner<'_>) -> Result<()
     }
 }
 
-fn document(root: &str, content: impl FnOnce(&mut XmlWriter)) -> Vec<u8> {
+pub(crate) fn document(root: &str, content: impl FnOnce(&mut XmlWriter)) -> Vec<u8> {
     let mut xml = XmlWriter::document(320);
     xml.open_root(root);
     content(&mut xml);
@@ -145,6 +140,16 @@ fn acl(owner: &Owner<'_>) -> Vec<u8> {
         xml.close("Grant");
         xml.close("AccessControlList");
     })
+}
+
+/// The error of reading a configuration of a bucket that was removed. For most this is what a new bucket answers.
+pub fn removed(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
+    let code = match operation {
+        Operation::GetBucketOwnershipControls => ErrorCode::OwnershipControlsNotFoundError,
+        Operation::GetPublicAccessBlock => ErrorCode::NoSuchPublicAccessBlockConfiguration,
+        other => return of_bucket(other, bucket, owner),
+    };
+    Err(S3Error::new(code).field("BucketName", bucket))
 }
 
 #[cfg(test)]
@@ -194,9 +199,6 @@ mod tests {
             (Operation::GetObjectAcl, Operation::PutObjectAcl),
             (Operation::GetBucketLogging, Operation::PutBucketLogging),
             (Operation::GetBucketNotificationConfiguration, Operation::PutBucketNotificationConfiguration),
-            (Operation::GetBucketOwnershipControls, Operation::PutBucketOwnershipControls),
-            (Operation::GetBucketRequestPayment, Operation::PutBucketRequestPayment),
-            (Operation::GetPublicAccessBlock, Operation::PutPublicAccessBlock),
         ] {
             assert_eq!(write(writes, &read(reads).unwrap()), Ok(()), "{writes:?}");
             assert_eq!(write(writes, "<Foreign/>"), Err(ErrorCode::MalformedXML), "{writes:?}");
@@ -207,15 +209,9 @@ mod tests {
     fn what_would_change_something_is_refused() {
         let refused = Err(ErrorCode::NotImplemented);
         assert_eq!(write(Operation::PutBucketAbac, "<AbacStatus><Status>Enabled</Status></AbacStatus>"), refused);
-        let payer = "<RequestPaymentConfiguration><Payer>Requester</Payer></RequestPaymentConfiguration>";
-        assert_eq!(write(Operation::PutBucketRequestPayment, payer), refused);
-        let three = "<PublicAccessBlockConfiguration><BlockPublicAcls>true</BlockPublicAcls>\
-                     <IgnorePublicAcls>true</IgnorePublicAcls><BlockPublicPolicy>true</BlockPublicPolicy>\
-                     </PublicAccessBlockConfiguration>";
-        assert_eq!(write(Operation::PutPublicAccessBlock, three), refused);
         let other = read(Operation::GetBucketAcl).unwrap().replace("FULL_CONTROL", "READ");
         assert_eq!(write(Operation::PutBucketAcl, &other), Err(ErrorCode::AccessControlListNotSupported));
         assert_eq!(write(Operation::PutBucketAcl, ""), Err(ErrorCode::MissingSecurityHeader));
-        assert_eq!(write(Operation::PutBucketCors, "<CORSConfiguration/>"), refused);
+        assert_eq!(write(Operation::PutBucketEncryption, "<ServerSideEncryptionConfiguration/>"), refused);
     }
 }

@@ -91,6 +91,7 @@ catalogue! {
     NoSuchKey 404 "The specified key does not exist.";
     NoSuchLifecycleConfiguration 404 "The lifecycle configuration does not exist";
     NoSuchObjectLockConfiguration 404 "The specified object does not have a ObjectLock configuration";
+    NoSuchPublicAccessBlockConfiguration 404 "The public access block configuration was not found";
     NoSuchTagSet 404 "The TagSet does not exist";
     NoSuchUpload 404 "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.";
     NoSuchVersion 404 "The specified version does not exist.";
@@ -100,6 +101,7 @@ catalogue! {
     NotSignedUp 403 "Your account is not signed up";
     ObjectLockConfigurationNotFoundError 404 "Object Lock configuration does not exist for this bucket";
     OperationAborted 409 "A conflicting conditional operation is currently in progress against this resource. Try again.";
+    OwnershipControlsNotFoundError 404 "The bucket ownership controls were not found";
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold";
     ReplicationConfigurationNotFoundError 404 "The replication configuration was not found";
     RequestHeaderSectionTooLarge 400 "Your request header section exceeds the maximum allowed request header section size";

@@ -8,6 +8,8 @@ pub mod attributes;
 pub mod checksums;
 pub mod conditions;
 pub mod configurations;
+pub mod cors;
+pub mod documents;
 pub mod errors;
 pub mod extensions;
 pub mod format;

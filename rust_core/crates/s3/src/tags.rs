@@ -1,4 +1,4 @@
-//! Tags of objects, in the header `x-amz-tagging` and in documents, with the limits of S3.
+//! Tags of objects and buckets, in the header `x-amz-tagging` and in documents, with the limits of S3.
 //!
 //! <https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html>
 
@@ -9,6 +9,8 @@ use orcas_http::{Headers, form_decode};
 
 /// Tags of one object.
 const TAGS_MAX: usize = 10;
+/// Tags of one bucket.
+const BUCKET_TAGS_MAX: usize = 50;
 /// Of a key, in UTF-16 code units, as S3 counts.
 const KEY_UNITS_MAX: usize = 128;
 /// Of a value, in UTF-16 code units.
@@ -38,6 +40,7 @@ pub fn of_header(headers: &Headers<'_>) -> Result<Tags, S3Error> {
         }
         tags.push((decoded(key)?, decoded(value)?));
     }
+    check_object_count(&tags)?;
     checked(tags, malformed)
 }
 
@@ -64,13 +67,38 @@ impl TaggingDirective {
 /// Errors: `MalformedXML`, `BadRequest` for more than ten tags, `InvalidTag` for keys and values that are too long,
 /// have other characters than S3 allows, or are reserved, and for a key that comes twice.
 pub fn read_document(body: &[u8]) -> Result<Tags, S3Error> {
+    let tags = in_document(body)?;
+    check_object_count(&tags)?;
+    without_duplicates(tags)
+}
+
+/// The tags of the Tagging document of a bucket, which may have fifty. Errors as [`read_document`].
+pub fn read_bucket_document(body: &[u8]) -> Result<Tags, S3Error> {
+    let tags = in_document(body)?;
+    if tags.len() > BUCKET_TAGS_MAX {
+        return Err(S3Error::with(ErrorCode::BadRequest, "Bucket tag count cannot be greater than 50"));
+    }
+    without_duplicates(tags)
+}
+
+fn check_object_count(tags: &[(String, String)]) -> Result<(), S3Error> {
+    if tags.len() > TAGS_MAX {
+        return Err(S3Error::with(ErrorCode::BadRequest, "Object tags cannot be greater than 10"));
+    }
+    Ok(())
+}
+
+fn without_duplicates(tags: Vec<(String, String)>) -> Result<Tags, S3Error> {
+    checked(tags, || S3Error::with(ErrorCode::InvalidTag, "Cannot provide multiple Tags with the same key"))
+}
+
+fn in_document(body: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
     let root = document(body, "Tagging")?;
     let [set] = root.children.as_slice() else { return Err(malformed()) };
     if set.name != "TagSet" {
         return Err(malformed());
     }
-    let tags = set.children.iter().map(tag).collect::<Result<_, _>>()?;
-    checked(tags, || S3Error::with(ErrorCode::InvalidTag, "Cannot provide multiple Tags with the same key"))
+    set.children.iter().map(tag).collect()
 }
 
 fn tag(element: &Element) -> Result<(String, String), S3Error> {
@@ -87,9 +115,6 @@ fn tag(element: &Element) -> Result<(String, String), S3Error> {
 }
 
 fn checked(mut tags: Vec<(String, String)>, duplicate: impl Fn() -> S3Error) -> Result<Tags, S3Error> {
-    if tags.len() > TAGS_MAX {
-        return Err(S3Error::with(ErrorCode::BadRequest, "Object tags cannot be greater than 10"));
-    }
     let invalid = |message, key: &str| Err(S3Error::with(ErrorCode::InvalidTag, message).field("TagKey", key));
     for (key, value) in &tags {
         if key.starts_with("aws:") {
@@ -197,6 +222,10 @@ mod tests {
         ] {
             assert_eq!(body(&tags), Err(code), "{tags}");
         }
+        let of_bucket =
+            |count| read_bucket_document(format!("<Tagging><TagSet>{}</TagSet></Tagging>", many(count)).as_bytes());
+        assert_eq!(of_bucket(50).map(|tags| tags.len()), Ok(50));
+        assert_eq!(of_bucket(51).unwrap_err().message, "Bucket tag count cannot be greater than 50");
         assert_eq!(read_document(b"<Tagging/>").unwrap_err().code, ErrorCode::MalformedXML);
     }
 

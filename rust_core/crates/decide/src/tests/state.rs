@@ -9,7 +9,8 @@ use super::{BUCKET, create_bucket};
 use crate::*;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Bucket, BucketId, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId, Version, VersionId,
+    Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId, Version,
+    VersionId,
 };
 
 /// The time of decisions that are given none.
@@ -21,6 +22,7 @@ pub struct State {
     pub buckets: HashMap<BucketId, Arc<Bucket>>,
     /// The versions of each object, the newest last.
     objects: BTreeMap<(BucketId, Bytes), Vec<Arc<Object>>>,
+    documents: HashMap<(BucketId, DocumentKind), Bytes>,
     pub segments: HashMap<Sequence, Arc<[Extent]>>,
     pub uploads: HashMap<UploadId, Arc<Upload>>,
     pub parts: BTreeMap<(UploadId, u16), Arc<Part>>,
@@ -38,6 +40,12 @@ impl View for State {
     }
     fn bucket_count(&self) -> usize {
         self.buckets.len()
+    }
+    fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
+        self.documents.get(&(bucket, kind)).cloned()
+    }
+    fn documents_len(&self) -> usize {
+        self.documents.values().map(Bytes::len).sum()
     }
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
         Ok(!self.objects.iter().any(|((bucket, _), versions)| *bucket == id && !versions.is_empty()))
@@ -113,6 +121,7 @@ impl State {
                 self.shared.insert(fingerprint, (sequence, length));
             }
             Record::DeleteBucket { bucket } => drop(self.buckets.remove(&bucket)),
+            Record::PutDocument { bucket, kind, document } => drop(self.documents.insert((bucket, kind), document)),
             Record::Segment { extents } => drop(self.segments.insert(sequence, extents.into())),
             Record::PutVersion(version) => self.put(version),
             Record::DeleteVersion { bucket, key, version_id } => {

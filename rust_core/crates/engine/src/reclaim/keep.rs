@@ -33,6 +33,10 @@ impl Scope<'_> {
         match record {
             Record::CreateBucket(bucket) => keep(self.reader.bucket_sequence(bucket.id)?.is_some()),
             Record::UpdateBucket(bucket) => keep(self.reader.bucket_sequence(bucket.id)? == Some(sequence)),
+            // A removal as well: the index has a row for it, which a rebuild must give again.
+            Record::PutDocument { bucket, kind, .. } => {
+                keep(self.reader.document_sequence(*bucket, *kind)? == Some(sequence))
+            }
             Record::CreatePack { pack } => keep(self.reader.has_pack(*pack)?),
             Record::Content { .. } => keep(self.reader.blob(sequence)?.is_some()),
             Record::Chunk { .. } => self.chunk(sequence, record),

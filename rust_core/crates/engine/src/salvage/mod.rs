@@ -246,8 +246,9 @@ fn index_options(options: &EngineOptions, path: Option<std::path::PathBuf>) -> I
 
 /// All buckets as `owner`'s: whoever salvages a store sees all of it.
 fn buckets_of(index: &Index, owner: &Bytes) -> Result<BucketTable> {
-    let mut table = BucketTable::default();
-    for bucket in load_buckets(index)?.all() {
+    let found = load_buckets(index)?;
+    let mut table = found.clone();
+    for bucket in found.all() {
         let bucket = orcas_record::Bucket { owner: owner.clone(), ..(**bucket).clone() };
         table.insert(Arc::new(bucket));
     }

@@ -3,6 +3,7 @@
 mod backup;
 mod causes;
 mod check;
+mod documents;
 mod full_disk;
 mod health;
 mod listing;

@@ -14,7 +14,7 @@ use orcas_decide::{
 };
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_index::{Index, IndexOptions};
-use orcas_record::{Bucket, BucketSettings, Durability, ObjectHeaders, RefLevel, UploadId};
+use orcas_record::{Bucket, BucketSettings, DocumentKind, Durability, ObjectHeaders, RefLevel, UploadId};
 
 pub fn options(data: &Path) -> EngineOptions {
     EngineOptions {
@@ -160,6 +160,17 @@ impl Store {
             Ok(Outcome::Bucket(bucket)) => bucket,
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Writes a document; an empty one removes it.
+    pub fn put_document(&self, bucket: &Bucket, kind: DocumentKind, document: &str) {
+        let document = Bytes::copy_from_slice(document.as_bytes());
+        self.handle().execute(Intent::PutDocument { bucket: bucket.id, kind, document }).unwrap();
+    }
+
+    pub fn document(&self, bucket: &Bucket, kind: DocumentKind) -> Option<String> {
+        let document = self.handle().document(bucket.id, kind)?;
+        Some(String::from_utf8_lossy(&document.bytes).into_owned())
     }
 
     pub fn body(&self, bucket: &Bucket, bytes: &[u8]) -> Result<Body> {

@@ -1,4 +1,5 @@
-//! The operations that write a configuration, as far as they write what is so already: everything else is refused.
+//! The operations that write a configuration that is not stored, as far as they write what is so already: everything
+//! else is refused.
 
 use std::sync::Arc;
 
@@ -13,6 +14,7 @@ use crate::request::{Call, Operation, Request as _, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::Bucket;
+use orcas_s3::ErrorCode;
 use orcas_s3::configurations::check_unchanged;
 use orcas_s3::support::Understood;
 
@@ -59,7 +61,11 @@ impl<const OBJECT: bool> Call<ConfirmConfiguration<OBJECT>> {
     fn confirm(&self, body: &[u8]) -> Result<Response, Problem> {
         let ConfirmConfiguration { bucket, object, canned_acl, removes } = &self.input;
         let confirmed = || {
-            check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket))?;
+            check_unchanged(self.operation(), body, canned_acl.as_deref(), &owner_of(bucket)).map_err(|error| {
+                let disabled = error.code == ErrorCode::AccessControlListNotSupported;
+                // Where the bucket would allow it, it is this server that has no other ACLs.
+                if disabled && !self.lane.disables_acls(bucket.id) { self.operation().not_implemented() } else { error }
+            })?;
             Ok(self.envelope.empty(if *removes { 204 } else { 200 }, HeaderBlock::new()))
         };
         match object {

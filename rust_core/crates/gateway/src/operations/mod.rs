@@ -11,6 +11,7 @@ mod copy_object;
 mod create_bucket;
 mod create_multipart_upload;
 mod delete_bucket;
+mod delete_configuration;
 mod delete_object;
 mod delete_objects;
 mod get_bucket_location;
@@ -26,6 +27,7 @@ mod list_parts;
 mod move_object;
 mod object_lock_configuration;
 mod put_bucket_settings;
+mod put_configuration;
 mod put_object;
 mod read_configuration;
 mod rename_object;
@@ -60,16 +62,18 @@ const ROWS: &[Row] = &[
     row::<create_bucket::CreateBucket>(Name::CreateBucket),
     row::<create_multipart_upload::CreateMultipartUpload>(Name::CreateMultipartUpload),
     row::<delete_bucket::DeleteBucket>(Name::DeleteBucket),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketCors),
+    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketCors),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketEncryption),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketLifecycle),
+    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketOwnershipControls),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketPolicy),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketReplication),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketTagging),
+    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketTagging),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketWebsite),
     row::<delete_object::DeleteObject>(Name::DeleteObject),
     row::<version_attributes::ChangeAttribute>(Name::DeleteObjectTagging),
     row::<delete_objects::DeleteObjects>(Name::DeleteObjects),
+    row::<delete_configuration::DeleteConfiguration>(Name::DeletePublicAccessBlock),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAbac),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAccelerateConfiguration),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketAcl),
@@ -116,12 +120,15 @@ const ROWS: &[Row] = &[
     row::<list_parts::ListParts>(Name::ListParts),
     row::<move_object::MoveObject>(Name::MoveObject),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAbac),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketAccelerateConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAcl),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketCors),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketLogging),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketNotificationConfiguration),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketOwnershipControls),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketRequestPayment),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketRequestPayment),
     row::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketTagging),
     row::<bucket_versioning::PutBucketVersioning>(Name::PutBucketVersioning),
     row::<put_object::PutObject>(Name::PutObject),
     row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectAcl),
@@ -129,7 +136,7 @@ const ROWS: &[Row] = &[
     row::<object_lock_configuration::PutObjectLockConfiguration>(Name::PutObjectLockConfiguration),
     row::<version_attributes::ChangeAttribute>(Name::PutObjectRetention),
     row::<version_attributes::ChangeAttribute>(Name::PutObjectTagging),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutPublicAccessBlock),
+    row::<put_configuration::PutConfiguration>(Name::PutPublicAccessBlock),
     row::<rename_object::RenameObject>(Name::RenameObject),
     row::<upload_part::UploadPart>(Name::UploadPart),
     row::<upload_part_copy::UploadPartCopy>(Name::UploadPartCopy),

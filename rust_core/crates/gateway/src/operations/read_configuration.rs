@@ -1,8 +1,9 @@
-//! The operations that read a configuration of a bucket or of an object: none has one yet, and each answers what S3
-//! answers then.
+//! The operations that read a configuration of a bucket or of an object: a document of the bucket, or else what S3
+//! answers where there is none.
 
 use std::sync::Arc;
 
+use crate::documents::kind_of;
 use crate::pages::{name_of, owner_of};
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -22,7 +23,13 @@ impl Operation for ReadBucketConfiguration {
 
     fn begin(call: &Arc<Call<Self>>, _slot: u32) -> Result<Step, Problem> {
         let bucket = &call.input.0;
-        let document = configurations::of_bucket(call.operation(), name_of(bucket), &owner_of(bucket))?;
+        let (operation, name, owner) = (call.operation(), name_of(bucket), owner_of(bucket));
+        let stored = kind_of(operation).and_then(|kind| call.lane.engine.document(bucket.id, kind));
+        let document = match stored {
+            None => configurations::of_bucket(operation, name, &owner)?,
+            Some(document) if document.bytes.is_empty() => configurations::removed(operation, name, &owner)?,
+            Some(document) => document.bytes.to_vec(),
+        };
         Ok(call.envelope.document(200, HeaderBlock::new(), document).into())
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct World {
     /// The records of the current step.
     pub(super) step: Vec<Owned>,
     pub(super) buckets: BTreeMap<u64, Sequence>,
+    /// The newest record of each document.
+    pub(super) documents: BTreeMap<(u64, u8), Sequence>,
     pub(super) versions: BTreeMap<VersionName, (Sequence, Version)>,
     /// The newest update of each version that has one, by the sequence of the version.
     pub(super) updates: BTreeMap<Sequence, (Sequence, Attributes)>,
@@ -77,6 +79,7 @@ impl World {
             file: 1,
             step: Vec::new(),
             buckets: BTreeMap::new(),
+            documents: BTreeMap::new(),
             versions: BTreeMap::new(),
             updates: BTreeMap::new(),
             uploads: BTreeMap::new(),
@@ -110,7 +113,8 @@ impl World {
             0..3 => self.create_bucket(),
             3..5 => self.update_bucket(),
             5..6 => self.delete_bucket(),
-            6..40 => self.put_version(),
+            6..10 => self.put_document(),
+            10..40 => self.put_version(),
             40..55 => self.delete_version(),
             55..59 => self.move_version(),
             59..62 => self.update_version(),
@@ -144,6 +148,15 @@ impl World {
         self.buckets.insert(id, sequence);
     }
 
+    /// A document, now and then its removal.
+    fn put_document(&mut self) {
+        let Some(id) = self.dice.pick(self.buckets.keys().copied()) else { return };
+        let Some(kind) = self.dice.pick(DocumentKind::ALL) else { return };
+        let document = if self.dice.roll(3) == 0 { Bytes::new() } else { format!("<A>{}</A>", self.sequence).into() };
+        let sequence = self.emit(Record::PutDocument { bucket: BucketId(id), kind, document });
+        self.documents.insert((id, kind.code()), sequence);
+    }
+
     fn delete_bucket(&mut self) {
         let Some(id) = self.dice.pick(self.buckets.keys().copied()) else { return };
         let names: Vec<_> = self.versions.keys().filter(|name| name.0 == id).cloned().collect();
@@ -151,6 +164,7 @@ impl World {
         self.emit(Record::DeleteBucket { bucket: BucketId(id) });
         self.uploads.retain(|_, open| open.upload.bucket.0 != id);
         self.buckets.remove(&id);
+        self.documents.retain(|(bucket, _), _| *bucket != id);
         self.drop_unheld_segments();
     }
 

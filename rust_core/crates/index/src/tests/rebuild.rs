@@ -39,6 +39,7 @@ fn kept(world: &World, owned: &Owned) -> Option<Record> {
     let counts = match &owned.record {
         Record::CreateBucket(bucket) => world.buckets.contains_key(&bucket.id.0),
         Record::UpdateBucket(bucket) => world.buckets.get(&bucket.id.0) == Some(&sequence),
+        Record::PutDocument { bucket, kind, .. } => world.documents.get(&(bucket.0, kind.code())) == Some(&sequence),
         Record::CreatePack { pack } => world.packs.contains_key(pack),
         Record::Content { .. } => world.blobs.contains_key(&sequence),
         Record::Chunk { fingerprint, shared, head, .. } => {

@@ -31,24 +31,37 @@ pub fn ownership(body: &[u8]) -> Result<String, S3Error> {
     one_of(only(rule, "ObjectOwnership")?, &["BucketOwnerPreferred", "ObjectWriter", "BucketOwnerEnforced"])
 }
 
+/// Whether an AccelerateConfiguration document turns acceleration on, and how it says so.
+pub fn acceleration(body: &[u8]) -> Result<String, S3Error> {
+    one_of(only(&document(body, "AccelerateConfiguration")?, "Status")?, &["Enabled", "Suspended"])
+}
+
 /// Who pays according to a RequestPaymentConfiguration document.
 pub fn payer(body: &[u8]) -> Result<String, S3Error> {
     one_of(only(&document(body, "RequestPaymentConfiguration")?, "Payer")?, &["Requester", "BucketOwner"])
 }
 
-/// Whether a PublicAccessBlockConfiguration document sets all `settings`.
-pub fn is_block_public_access(body: &[u8], settings: &[&str]) -> Result<bool, S3Error> {
+/// Which of `settings` a PublicAccessBlockConfiguration document sets.
+///
+/// Errors: `MalformedXML` also for a document without any.
+pub fn public_access_block(body: &[u8], settings: &[&str]) -> Result<Vec<bool>, S3Error> {
     let root = document(body, "PublicAccessBlockConfiguration")?;
-    let mut set = vec![false; settings.len()];
+    let mut set = vec![None; settings.len()];
     for child in &root.children {
         let at = settings.iter().position(|name| *name == child.name).ok_or_else(malformed)?;
-        set[at] = match child.leaf()?.trim() {
+        let value = match child.leaf()?.trim() {
             "true" | "TRUE" => true,
             "false" | "FALSE" => false,
             _ => return Err(malformed()),
         };
+        if set[at].replace(value).is_some() {
+            return Err(malformed());
+        }
     }
-    Ok(set.iter().all(|set| *set))
+    if root.children.is_empty() {
+        return Err(malformed());
+    }
+    Ok(set.into_iter().map(Option::unwrap_or_default).collect())
 }
 
 /// To whom an AccessControlPolicy document gives something in a bucket of the owner `id`.
@@ -116,7 +129,7 @@ mod tests {
         assert_eq!(code(abac_status(b"<AbacStatus><Status>Enabled</Status></AbacStatus>")), Ok("Enabled".into()));
         let block = b"<PublicAccessBlockConfiguration><BlockPublicAcls>yes</BlockPublicAcls>\
                       </PublicAccessBlockConfiguration>";
-        assert!(is_block_public_access(block, &["BlockPublicAcls"]).is_err());
+        assert!(public_access_block(block, &["BlockPublicAcls"]).is_err());
     }
 
     #[test]

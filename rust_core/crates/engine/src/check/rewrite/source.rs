@@ -159,6 +159,11 @@ impl<'a> Source<'a> {
                 self.facts.updated.insert(bucket.id, bucket);
             }
         }
+        for stored in index.read()?.documents()? {
+            if self.facts.lost.iter().any(|(first, last)| (*first..=*last).contains(&stored.sequence)) {
+                self.inserted.insert(stored.sequence, (stored.kind, stored.record));
+            }
+        }
         Ok(())
     }
 
@@ -278,7 +283,9 @@ impl Facts {
 fn bucket_of(record: &Record) -> Option<BucketId> {
     match record {
         Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => Some(bucket.id),
-        Record::DeleteBucket { bucket } | Record::DeleteVersion { bucket, .. } => Some(*bucket),
+        Record::DeleteBucket { bucket } | Record::DeleteVersion { bucket, .. } | Record::PutDocument { bucket, .. } => {
+            Some(*bucket)
+        }
         Record::PutVersion(version) | Record::MoveVersion { version, .. } | Record::CompleteUpload { version, .. } => {
             Some(version.bucket)
         }

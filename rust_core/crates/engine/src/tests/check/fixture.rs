@@ -14,7 +14,7 @@ use orcas_decide::{Copy, Intent, Outcome, Precondition};
 use orcas_fs::FileSystem;
 use orcas_fs::real::RealFileSystem;
 use orcas_index::{BlobEntry, Index, IndexOptions};
-use orcas_record::{Bucket, BucketSettings, Cause};
+use orcas_record::{Bucket, BucketSettings, Cause, DocumentKind};
 
 /// Bytes of a chunk.
 pub const CHUNK: u32 = 70_000;
@@ -33,6 +33,11 @@ impl Everything {
             options.pack_size = 4 << 20;
         });
         let (a, b, other) = (store.bucket("a"), store.bucket("b"), foreign_bucket(&store));
+        for document in ["<first/>", "<cors/>"] {
+            store.put_document(&a, DocumentKind::Cors, document);
+            store.put_document(&b, DocumentKind::Tagging, document);
+        }
+        store.put_document(&b, DocumentKind::Tagging, "");
         for (n, length) in [0, 100, 256, 257, 5_000, 65_536, 70_001, 350_000].into_iter().enumerate() {
             store.put(&a, &format!("of-{length}"), &noise(length, n as u64)).unwrap();
             store.put(&other, &format!("of-{length}"), &noise(length, n as u64)).unwrap();
@@ -68,6 +73,7 @@ impl Everything {
             store.put(&a, &format!("later/{n:03}"), &noise(4_000, 2_000 + n)).unwrap();
         }
         store.delete(&a, "later/100").unwrap();
+        store.put_document(&a, DocumentKind::Tagging, "<tags/>");
         store.put(&a, "last", &noise(3_000, 80)).unwrap();
         let mut everything = Self { store, objects: BTreeSet::new() };
         for bucket in everything.store.handle().buckets() {

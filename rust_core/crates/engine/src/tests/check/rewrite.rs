@@ -7,8 +7,8 @@ use super::super::super::{CheckProgress, FindingKind, GivenUp, IndexState, Loss,
 use super::super::support::{environment, options};
 use super::fixture::{Everything, check, files, flip, flipped, without};
 use super::{kinds, lost_keys};
-use orcas_record::BlobLocation;
 use orcas_record::placement::codec;
+use orcas_record::{BlobLocation, DocumentKind};
 
 /// Where the second copy of a file's header begins.
 const SECOND_COPY: u64 = 2_048;
@@ -144,6 +144,30 @@ fn headers_of_which_both_copies_are_gone_cost_what_cannot_be_read_without() {
     assert!(kinds(&check(store.path())).contains(&FindingKind::LogFile));
     let repaired = repair(&store, true);
     assert_eq!(given_up(&repaired).losses_total, 0, "the salt is there, so every frame is");
+}
+
+#[test]
+fn a_damaged_document_costs_itself_and_comes_back_from_the_index() {
+    for indexed in [true, false] {
+        let mut store = Everything::new();
+        let damaged = store.logs().into_iter().find_map(|log| {
+            let at = memchr::memmem::find(&std::fs::read(&log).unwrap(), b"<tags/>")?;
+            Some((log, at as u64))
+        });
+        let (log, at) = damaged.unwrap();
+        flip(&log, at);
+        if !indexed {
+            remove_index(store.path());
+        }
+        let repaired = repair(&store, true);
+        assert_eq!(given_up(&repaired).losses_total, 0);
+        store.store.open();
+        let bucket = store.store.handle().bucket(b"a").unwrap();
+        let tags = indexed.then(|| "<tags/>".to_owned());
+        assert_eq!(store.store.document(&bucket, DocumentKind::Tagging), tags);
+        assert_eq!(store.store.document(&bucket, DocumentKind::Cors).as_deref(), Some("<cors/>"));
+        store.store.close();
+    }
 }
 
 /// Wherever one byte of the log changes, nobody but who is hit loses anything, also without the index.

@@ -1,0 +1,92 @@
+//! The configuration documents of all buckets, in memory as part of the bucket table. The engine does not know what
+//! they say: whoever reads one keeps with it what was parsed.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+
+use orcas_record::{BucketId, DocumentKind};
+
+/// One document. Empty: it was removed.
+pub struct Document {
+    pub bytes: Bytes,
+    parsed: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Document {
+    /// What `parse` made of the bytes the first time. `parse` belongs to the kind of the document: `None` for a result
+    /// of another type.
+    pub fn parsed<T: Send + Sync + 'static>(&self, parse: impl FnOnce(&[u8]) -> T) -> Option<Arc<T>> {
+        let parsed = self.parsed.get_or_init(|| Arc::new(parse(&self.bytes)));
+        Arc::clone(parsed).downcast().ok()
+    }
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Documents {
+    by_bucket: BTreeMap<(BucketId, DocumentKind), Arc<Document>>,
+    /// Bytes of all.
+    len: usize,
+}
+
+impl Documents {
+    pub fn get(&self, bucket: BucketId, kind: DocumentKind) -> Option<&Arc<Document>> {
+        self.by_bucket.get(&(bucket, kind))
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn put(&mut self, bucket: BucketId, kind: DocumentKind, bytes: Bytes) {
+        self.len += bytes.len();
+        let document = Arc::new(Document { bytes, parsed: OnceLock::new() });
+        if let Some(former) = self.by_bucket.insert((bucket, kind), document) {
+            self.len -= former.bytes.len();
+        }
+    }
+
+    pub fn has(&self, bucket: BucketId) -> bool {
+        DocumentKind::ALL.iter().any(|kind| self.by_bucket.contains_key(&(bucket, *kind)))
+    }
+
+    pub fn remove(&mut self, bucket: BucketId) {
+        for kind in DocumentKind::ALL {
+            if let Some(former) = self.by_bucket.remove(&(bucket, kind)) {
+                self.len -= former.bytes.len();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn documents_are_counted_and_go_with_their_bucket() {
+        let (mine, other) = (BucketId(1), BucketId(2));
+        let mut documents = Documents::default();
+        documents.put(mine, DocumentKind::Cors, "12345".into());
+        documents.put(mine, DocumentKind::Cors, "123".into());
+        documents.put(mine, DocumentKind::Tagging, Bytes::new());
+        documents.put(other, DocumentKind::Cors, "1".into());
+        assert_eq!(documents.len(), 4);
+        assert!(documents.get(mine, DocumentKind::Tagging).is_some_and(|document| document.bytes.is_empty()));
+        assert!(documents.get(mine, DocumentKind::Accelerate).is_none());
+        documents.remove(mine);
+        assert_eq!((documents.len(), documents.has(mine), documents.has(other)), (1, false, true));
+    }
+
+    #[test]
+    fn a_document_is_parsed_once() {
+        let mut documents = Documents::default();
+        documents.put(BucketId(1), DocumentKind::Cors, "17".into());
+        let document = documents.get(BucketId(1), DocumentKind::Cors).unwrap();
+        assert_eq!(document.parsed(<[u8]>::len).as_deref(), Some(&2));
+        assert_eq!(document.parsed(|_| 99_usize).as_deref(), Some(&2));
+        assert!(document.parsed(|_| "of another type").is_none());
+    }
+}

@@ -1,0 +1,45 @@
+//! The operations that write a configuration document of a bucket, which is stored.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::body_plan::BodyPlan;
+use crate::documents::kind_of;
+use crate::intake::{DeclaredBody, Digests};
+use crate::pages::name_of;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Request as _, Step};
+use crate::response::{HeaderBlock, Response};
+use orcas_decide::Intent;
+use orcas_record::Bucket;
+use orcas_s3::documents;
+
+pub struct PutConfiguration(Arc<Bucket>);
+
+impl Operation for PutConfiguration {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        reading.bucket().map(Self)
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, move |call| call.store(&content)))
+    }
+}
+
+impl Call<PutConfiguration> {
+    /// Blocks until the document is durable.
+    fn store(&self, body: &[u8]) -> Result<Response, Problem> {
+        let bucket = &self.input.0;
+        let document = documents::stored(self.operation(), body, name_of(bucket))?.into();
+        let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;
+        self.lane.engine.execute(Intent::PutDocument { bucket: bucket.id, kind, document })?;
+        let status = if self.operation() == orcas_s3::Operation::PutBucketTagging { 204 } else { 200 };
+        Ok(self.envelope.empty(status, HeaderBlock::new()))
+    }
+}

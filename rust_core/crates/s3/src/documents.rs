@@ -1,0 +1,150 @@
+//! The configuration documents of buckets that are stored: what a client may write, in the form in which it is stored
+//! and read again.
+//!
+//! Every document is read to its end and written anew, so nothing of what a client sent is stored that Orcas does not
+//! know. Knows nothing of when a document has an effect.
+
+use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
+use super::cors::CorsConfiguration;
+use super::errors::{ErrorCode, S3Error};
+use super::operations::Operation;
+use super::tags;
+use super::xml::configurations as parsed;
+
+/// Bytes of one document, as sent and as stored: the limit of S3 for CORS.
+pub const DOCUMENT_LEN_MAX: usize = 64 * 1024;
+
+/// The document that a write of the bucket `name` stores. Empty: none is left.
+///
+/// Errors: `MalformedXML`, `MaxMessageLengthExceeded`, and those that S3 has for the values of the document;
+/// `NotImplemented` for an operation that writes no such document.
+pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, S3Error> {
+    check_length(body)?;
+    let written = match operation {
+        Operation::PutBucketAccelerateConfiguration => {
+            let status = parsed::acceleration(body)?;
+            if name.contains('.') {
+                let message = "S3 Transfer Acceleration is not supported for buckets with periods (.) in their names";
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+            }
+            document("AccelerateConfiguration", |xml| xml.plain("Status", &status))
+        }
+        Operation::PutBucketCors => CorsConfiguration::parse(body)?.document(),
+        Operation::PutBucketOwnershipControls => {
+            let ownership = parsed::ownership(body)?;
+            document("OwnershipControls", |xml| {
+                xml.open("Rule");
+                xml.plain("ObjectOwnership", &ownership);
+                xml.close("Rule");
+            })
+        }
+        Operation::PutBucketRequestPayment => {
+            let payer = parsed::payer(body)?;
+            document("RequestPaymentConfiguration", |xml| xml.plain("Payer", &payer))
+        }
+        Operation::PutBucketTagging => {
+            let tags = tags::read_bucket_document(body)?;
+            if tags.is_empty() {
+                return Ok(Vec::new());
+            }
+            tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
+        }
+        Operation::PutPublicAccessBlock => {
+            let set = parsed::public_access_block(body, &PUBLIC_ACCESS_BLOCKS)?;
+            document("PublicAccessBlockConfiguration", |xml| {
+                PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
+            })
+        }
+        other => return Err(other.not_implemented()),
+    };
+    check_length(&written)?;
+    Ok(written)
+}
+
+fn check_length(document: &[u8]) -> Result<(), S3Error> {
+    if document.len() > DOCUMENT_LEN_MAX {
+        let limit = DOCUMENT_LEN_MAX.to_string();
+        return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded).field("MaxMessageLengthBytes", limit));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Operation::{
+        PutBucketAccelerateConfiguration, PutBucketCors, PutBucketEncryption, PutBucketOwnershipControls,
+        PutBucketRequestPayment, PutBucketTagging, PutPublicAccessBlock,
+    };
+
+    fn store(operation: Operation, body: &str) -> Result<String, ErrorCode> {
+        let written = stored(operation, body.as_bytes(), "b-1").map_err(|error| error.code)?;
+        Ok(String::from_utf8(written).unwrap())
+    }
+
+    /// `content` in these elements, the outermost first.
+    fn within(names: &[&str], content: &str) -> String {
+        names.iter().rev().fold(content.to_owned(), |inner, name| format!("<{name}>{inner}</{name}>"))
+    }
+
+    #[test]
+    fn what_is_stored_is_stored_again_as_it_is() {
+        let tags = "<Tag><Value>1</Value><Key>b</Key></Tag><Tag><Key>a</Key><Value/></Tag>";
+        let rule = "<AllowedMethod>GET</AllowedMethod><AllowedOrigin>*</AllowedOrigin>";
+        for (operation, names, content) in [
+            (PutBucketAccelerateConfiguration, &["AccelerateConfiguration", "Status"][..], "Suspended"),
+            (PutBucketOwnershipControls, &["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter"),
+            (PutBucketRequestPayment, &["RequestPaymentConfiguration", "Payer"], "Requester"),
+            (PutBucketTagging, &["Tagging", "TagSet"], tags),
+            (PutPublicAccessBlock, &["PublicAccessBlockConfiguration", "BlockPublicAcls"], "TRUE"),
+            (PutBucketCors, &["CORSConfiguration", "CORSRule"], rule),
+        ] {
+            let body = within(names, content);
+            let written = store(operation, &body).unwrap();
+            assert_ne!(written, body);
+            assert_eq!(store(operation, &written).as_ref(), Ok(&written), "{operation:?}");
+            for bad in ["<Foreign/>", "", &within(names, "<Other/>")] {
+                assert_eq!(store(operation, bad), Err(ErrorCode::MalformedXML), "{operation:?} {bad}");
+            }
+        }
+    }
+
+    #[test]
+    fn settings_of_a_public_access_block_that_are_missing_are_off() {
+        let block = |content: &str| store(PutPublicAccessBlock, &within(&["PublicAccessBlockConfiguration"], content));
+        let policy = "<BlockPublicPolicy>true</BlockPublicPolicy>";
+        assert!(block(policy).unwrap().contains(&format!("<IgnorePublicAcls>false</IgnorePublicAcls>{policy}")));
+        assert_eq!(block(&policy.repeat(2)), Err(ErrorCode::MalformedXML));
+        assert_eq!(block(""), Err(ErrorCode::MalformedXML));
+    }
+
+    #[test]
+    fn nothing_is_stored_that_nothing_enforces() {
+        let encryption = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>\
+                          <SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
+                          </ServerSideEncryptionConfiguration>";
+        assert_eq!(store(PutBucketEncryption, encryption), Err(ErrorCode::NotImplemented));
+    }
+
+    #[test]
+    fn an_empty_set_of_tags_is_no_document() {
+        assert_eq!(store(PutBucketTagging, "<Tagging><TagSet/></Tagging>"), Ok(String::new()));
+    }
+
+    #[test]
+    fn documents_and_names_have_limits() {
+        let accelerate = "<AccelerateConfiguration><Status>Enabled</Status></AccelerateConfiguration>";
+        assert!(store(PutBucketAccelerateConfiguration, accelerate).is_ok());
+        let dotted = stored(PutBucketAccelerateConfiguration, accelerate.as_bytes(), "b.1");
+        assert_eq!(dotted.unwrap_err().code, ErrorCode::InvalidRequest);
+        let long = format!("{accelerate}{}", " ".repeat(DOCUMENT_LEN_MAX));
+        assert_eq!(store(PutBucketAccelerateConfiguration, &long), Err(ErrorCode::MaxMessageLengthExceeded));
+        // Short as it was sent, too long as it is written: each quote becomes an entity.
+        let origin = "\"".repeat(DOCUMENT_LEN_MAX / 2);
+        let grows = format!(
+            "<CORSConfiguration><CORSRule><AllowedMethod>GET</AllowedMethod><AllowedOrigin>{origin}</AllowedOrigin>\
+             </CORSRule></CORSConfiguration>"
+        );
+        assert_eq!(store(PutBucketCors, &grows), Err(ErrorCode::MaxMessageLengthExceeded));
+    }
+}

@@ -5,9 +5,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::*;
 use orcas_s3::Operation;
 
+type HeaderList = &'static [(&'static str, &'static str)];
+
 /// Every operation of the service model: name, method, address, and a header that it needs.
 const MODEL: &str = include_str!("../../../s3/src/testdata/operations.tsv");
-const EXTENSIONS: [(&str, &str, &[(&str, &str)]); 3] = [
+const EXTENSIONS: [(&str, &str, HeaderList); 3] = [
     ("PUT", "/bucket/key/name", &[("x-amz-move-source", "bucket/key/name")]),
     ("POST", "/bucket/key/name?instant", &[]),
     ("PUT", "/bucket?orcas-settings", &[]),

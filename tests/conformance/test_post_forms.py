@@ -357,7 +357,8 @@ def test_what_is_not_implemented_is_refused_by_name(wire: Wire, s3: Any, bucket:
     assert wire("POST", f"/{bucket}", headers=form_headers(wire), body=form).code == "InvalidArgument"
     forged = wire.using(secret_key="x" * 40)("POST", f"/{bucket}", headers=form_headers(wire), body=form)
     assert forged.code == "SignatureDoesNotMatch"
-    assert post(wire, f"{bucket}/k", form).code == "AccessDenied"
+    assert post(wire, f"{bucket}/k", form).code == "MethodNotAllowed"
+    assert wire("POST", f"/{bucket}", body=b"x", sign=False).code == "RequestIsNotMultiPartContent"
     assert keys_of(s3, bucket) == []
 
 

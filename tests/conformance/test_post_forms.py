@@ -325,7 +325,7 @@ def test_a_file_without_a_checksum_gets_one(wire: Wire, s3: Any, bucket: str) ->
     for size in (0, 7, 70_000, 200_000):
         data = content(size)
         answer, value = upload(wire, bucket, data), checksum("CRC64NVME", data)
-        assert (answer.headers["x-amz-checksum-crc64nvme"], answer.headers["x-amz-checksum-type"]) == (value, "FULL_OBJECT")
+        assert [answer.headers[f"x-amz-checksum-{name}"] for name in ("crc64nvme", "type")] == [value, "FULL_OBJECT"]
         assert s3.head_object(Bucket=bucket, Key="k", ChecksumMode="ENABLED")["ChecksumCRC64NVME"] == value
         assert read(s3, bucket, "k") == data
 

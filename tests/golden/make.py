@@ -156,6 +156,10 @@ class Store:
                 checksums.composite(algorithm, bodies) if composite else checksums.checksum(algorithm, b"".join(bodies))
             )
             fields[f"Checksum{algorithm}"] = whole
+        else:
+            fields |= {
+                "ChecksumCRC64NVME": checksums.checksum("CRC64NVME", b"".join(bodies)), "ChecksumType": "FULL_OBJECT"
+            }  # fmt: skip
         fields["ETag"] = checksums.multipart_etag(bodies)
         self.note(bucket, key, b"".join(bodies), fields, tuple(len(body) for body in bodies))
         self.manifest["completed"].append({**upload, "etag": fields["ETag"]})

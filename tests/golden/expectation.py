@@ -42,6 +42,8 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
     assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == sorted(manifest["buckets"])
     for name, bucket in manifest["buckets"].items():
         assert settings_of(target, name) == bucket["settings"], name
+        if tags := bucket.get("tags"):
+            assert client.get_bucket_tagging(Bucket=name)["TagSet"] == tags, name
         assert client.get_bucket_location(Bucket=name)["LocationConstraint"] == bucket["location"], name
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=name)
         listed = {one["Key"]: (one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", [])}

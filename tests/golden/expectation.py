@@ -42,6 +42,9 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
     assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == sorted(manifest["buckets"])
     for name, bucket in manifest["buckets"].items():
         assert settings_of(target, name) == bucket["settings"], name
+        if tags := bucket.get("tags"):
+            found_tags = client.get_bucket_tagging(Bucket=name)["TagSet"]
+            assert sorted(found_tags, key=str) == sorted(tags, key=str), name
         assert client.get_bucket_location(Bucket=name)["LocationConstraint"] == bucket["location"], name
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=name)
         listed = {one["Key"]: (one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", [])}

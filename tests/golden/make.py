@@ -88,6 +88,12 @@ class Store:
         assert set(settings.items()) <= {(key.replace("-", "_"), value) for key, value in shown.items()}
         self.manifest["buckets"][name]["settings"] = shown
 
+    def tag(self, name: str, **tags: str) -> None:
+        """Gives a bucket a document."""
+        named = [{"Key": key, "Value": value} for key, value in tags.items()]
+        self.client.put_bucket_tagging(Bucket=name, Tagging={"TagSet": named})
+        self.manifest["buckets"][name]["tags"] = named
+
     def note(self, bucket: str, key: str, body: bytes, fields: dict[str, Any], parts: tuple[int, ...] = ()) -> None:
         head = self.client.head_object(Bucket=bucket, Key=key)
         self.objects(bucket)[key] = {
@@ -156,6 +162,10 @@ class Store:
                 checksums.composite(algorithm, bodies) if composite else checksums.checksum(algorithm, b"".join(bodies))
             )
             fields[f"Checksum{algorithm}"] = whole
+        else:
+            fields |= {
+                "ChecksumCRC64NVME": checksums.checksum("CRC64NVME", b"".join(bodies)), "ChecksumType": "FULL_OBJECT"
+            }  # fmt: skip
         fields["ETag"] = checksums.multipart_etag(bodies)
         self.note(bucket, key, b"".join(bodies), fields, tuple(len(body) for body in bodies))
         self.manifest["completed"].append({**upload, "etag": fields["ETag"]})
@@ -171,6 +181,7 @@ def fill(store: Store, *, large: bool) -> None:
     store.make_bucket("tuned", "eu-west-1", chunk_size="65536", keep_sha256="true", ref_level="fast")
     store.make_bucket("cut", chunking="content-defined", chunk_size="65536", durability="interval", ref_level="off")
     store.configure("cut", ref_level="full", durability="sync")
+    store.tag("cut", project="öl", owner="")
     store.make_bucket("apart", ref_level="off")
     for size in (0, 1, 256, 257, 4_096, 65_536, 65_537, 200_000):
         store.put("plain", f"size/{size}", content(size, "size"))

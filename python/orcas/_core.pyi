@@ -14,6 +14,7 @@ __all__ = [
     "Core",
     "Download",
     "ErrorNote",
+    "Form",
     "Health",
     "Load",
     "Request",

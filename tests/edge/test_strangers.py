@@ -186,7 +186,10 @@ def place(server: orcas.Server) -> Place:
     assert signer.roundtrip(signer.request("PUT", KEPT, body=b"kept")).status == 200
     enabled = [("x-amz-bucket-object-lock-enabled", "true")]
     assert signer.roundtrip(signer.request("PUT", "/strangers-lock", (), enabled)).status == 200
-    vouched = [("content-md5", base64.b64encode(hashlib.md5(b"locked", usedforsecurity=False).digest()).decode()), *LOCK]
+    vouched = [
+        ("content-md5", base64.b64encode(hashlib.md5(b"locked", usedforsecurity=False).digest()).decode()),
+        *LOCK,
+    ]
     assert signer.roundtrip(signer.request("PUT", LOCKED, (), vouched, b"locked")).status == 200
     created = signer.roundtrip(signer.request("POST", KEPT, [("uploads", "")])).body.decode()
     return Place(signer, created.partition("<UploadId>")[2].partition("<")[0])

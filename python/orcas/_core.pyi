@@ -14,6 +14,7 @@ __all__ = [
     "Core",
     "Download",
     "ErrorNote",
+    "Form",
     "Health",
     "Load",
     "Request",
@@ -646,7 +647,7 @@ class Core:
 
     def accept(
         self, method: str, raw_path: bytes, query: bytes, headers: list[tuple[bytes, bytes]], root: int = 0
-    ) -> Request | Response:
+    ) -> Request | Form | Response:
         """Verify and type a request, without blocking.
 
         Args:
@@ -657,7 +658,7 @@ class Core:
             root: bytes at the beginning of `raw_path` that are signed, and name neither bucket nor key.
 
         Returns:
-            The request to go on with, or the response that refuses it.
+            The request to go on with, the form whose fields make it, or the response that refuses it.
         """
 
     def start(self, request: Request, body: bytes, slot: int) -> Response | None:
@@ -829,6 +830,25 @@ class Request:
 
         Raises:
             RuntimeError: the body of the request is not streamed.
+        """
+
+@final
+class Form:
+    """An upload by an HTML form whose file has not begun. Its fields are verified once they are all there."""
+
+    def push(self, piece: bytes, last: bool) -> tuple[Request | Response, int] | None:
+        """Take one received piece of the body.
+
+        Args:
+            piece: the bytes.
+            last: no more follow. Then there is always a verdict.
+
+        Returns:
+            The request to go on with, or the response that refuses it, and how many bytes of `piece` are no part of the
+            file. None: more of the body is needed.
+
+        Raises:
+            RuntimeError: there was a verdict before.
         """
 
 @final

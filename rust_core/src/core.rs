@@ -10,6 +10,7 @@ use super::answer::{Response, piece_object};
 use super::checks::{CheckProgress, Report, SalvageReport, ScrubState};
 use super::describe::{Description, Diagnosis, Recovery};
 use super::errors::{StoreError, store_error};
+use super::form::Form;
 use super::options::{Options, environment};
 use super::request::Request;
 use super::tools::{BackupPin, Pools, ReclaimState, ReclaimStats, Stats, judge};
@@ -106,7 +107,7 @@ impl Core {
         .map_err(store_error)
     }
 
-    /// Verifies a request head: returns a Request, or the Response that refuses it. The first `root` bytes of the
+    /// Verifies a request head: returns a Request, the Form that makes one, or the Response that refuses it. The first `root` bytes of the
     /// path are signed, and name neither bucket nor key.
     #[pyo3(signature = (method, raw_path, query, headers, root = 0))]
     fn accept<'py>(
@@ -122,6 +123,11 @@ impl Core {
         let list = byte_pairs(&objects);
         let headers = Headers::new(&list);
         let head = RequestHead { method: method.as_bytes(), path: raw_path, query, headers };
+        match self.lane.form(&head, root) {
+            None => {}
+            Some(Ok(form)) => return Ok(Bound::new(py, Form::new(Arc::clone(&self.lane), form))?.into_any()),
+            Some(Err(answer)) => return self.response(py, *answer),
+        }
         match self.lane.accept_below(&head, root) {
             Ok(inner) => Ok(Bound::new(py, Request { inner })?.into_any()),
             Err(answer) => self.response(py, *answer),

@@ -14,6 +14,7 @@ mod describe;
 mod diagnostics;
 mod digests;
 mod errors;
+mod form;
 mod format;
 mod load;
 mod options;
@@ -31,6 +32,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<core::Core>()?;
     module.add_class::<core::Health>()?;
     module.add_class::<request::Request>()?;
+    module.add_class::<form::Form>()?;
     module.add_class::<request::BodySink>()?;
     module.add_class::<answer::Response>()?;
     module.add_class::<answer::ErrorNote>()?;

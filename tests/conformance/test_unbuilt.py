@@ -95,28 +95,3 @@ def test_buckets_that_need_what_is_not_built(s3: Any, bucket: str) -> None:
     name = f"{bucket}-locked"
     assert refusal(s3.create_bucket, Bucket=name, ACL="public-read") == (501, "NotImplemented")
     assert refusal(s3.head_bucket, Bucket=name) == (404, "404")
-
-
-def test_browser_uploads_are_not_built(wire: Wire, s3: Any, bucket: str) -> None:
-    headers = {"Content-Type": "multipart/form-data; boundary=x"}
-    # A browser signs in the form.
-    for sign in (True, False):
-        answer = wire("POST", f"/{bucket}", headers=headers, body=b"--x--\r\n", sign=sign)
-        assert (answer.status, answer.code) == (501, "NotImplemented")
-        assert "PostObject" in answer.error["Message"]
-    assert keys_of(s3, bucket) == []
-    assert wire("POST", f"/{bucket}/k", headers=headers, body=b"x", sign=False).code == "MethodNotAllowed"
-    assert wire("POST", f"/{bucket}", body=b"x", sign=False).code == "RequestIsNotMultiPartContent"
-    forged = wire.using(secret_key="x" * 40)("POST", f"/{bucket}", headers=headers, body=b"--x--\r\n")
-    assert forged.code == "SignatureDoesNotMatch"
-
-
-def test_a_form_is_sent_as_boto3_presigns_it(s3: Any, wire: Wire, bucket: str) -> None:
-    form = s3.generate_presigned_post(bucket, "k")
-    fields = form["fields"] | {"file": "content"}
-    parts = [f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{fields[name]}\r\n' for name in fields]
-    body = "".join([*parts, "--x--\r\n"]).encode()
-    headers = {"Host": wire.netloc, "Content-Type": "multipart/form-data; boundary=x"}
-    answer = wire.send("POST", form["url"].removeprefix(wire.endpoint), headers, body)
-    assert (answer.status, answer.code) == (501, "NotImplemented")
-    assert keys_of(s3, bucket) == []

@@ -16,7 +16,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from orcas.config import MIB
-from orcas.edge import Request
+from orcas.edge import Form, Request
 from orcas.http.extensions import RESPONSE
 from orcas.pages import is_browser, welcome
 from orcas.reports import address, report
@@ -44,7 +44,7 @@ class Dispatcher:
 
     def __init__(self, core: Core, body_budget: int) -> None:
         self._core = core
-        self._accept: Callable[..., Request | Response] = core.accept
+        self._accept: Callable[..., Request | Form | Response] = core.accept
         self._describe: Callable[..., Description] = core.describe
         self._store = Store(core, body_budget)
         self._turns = _Turns(asyncio.get_running_loop(), _TURN_BYTES)
@@ -60,8 +60,8 @@ class Dispatcher:
         """Answer one HTTP request."""
         method, raw_path = scope["method"], scope["raw_path"]
         verdict = self._accept(method, raw_path, scope["query_string"], scope["headers"])
-        if isinstance(verdict, Request):
-            try:
+        try:
+            if isinstance(verdict, Request):
                 if verdict.body_max:
                     body = await self._store.collect(verdict, receive)
                     response = await self._store.run(verdict, body)
@@ -69,13 +69,15 @@ class Dispatcher:
                     response = await self._store.store_body(verdict, receive)
                 else:
                     response = await self._store.run(verdict)
-            except ClientDisconnectedError:
-                return
-            except Exception as error:  # noqa: BLE001 - `_fail` logs it
-                await self._fail(scope, send, error)
-                return
-        else:
-            response = verdict
+            elif isinstance(verdict, Form):
+                response = await self._store.submit_form(verdict, receive)
+            else:
+                response = verdict
+        except ClientDisconnectedError:
+            return
+        except Exception as error:  # noqa: BLE001 - `_fail` logs it
+            await self._fail(scope, send, error)
+            return
         if response.error is not None:
             self._report(scope, response.status, response.error)
             # Checked here, so that requests without an error do not pay for it.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from orcas._core import FLOW_STOP, FLOW_WAIT
+from orcas._core import FLOW_STOP, FLOW_WAIT, Response
 from orcas.http.extensions import MORE, REST
 from orcas.s3.pending import Pending
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from starlette.types import Message, Receive
 
-    from orcas._core import BodySink, Core, Download, Request, Response
+    from orcas._core import BodySink, Core, Download, Form, Request
     from orcas.http.extensions import RestOfBody, Sender
 
 
@@ -126,6 +126,48 @@ class Store:
         sink.finish(slot)
         response: Response = await self._completion(slot)
         return response
+
+    async def submit_form(self, form: Form, receive: Receive) -> Response:
+        """Receive a form, and execute the request that its fields make with the file as the body.
+
+        Raises:
+            ClientDisconnectedError: the client disconnected; nothing was stored.
+        """
+        verdict, begun = await self._read_fields(form, receive)
+        if isinstance(verdict, Response):
+            return verdict
+        rest: Message | None = begun
+
+        async def receive_file() -> Message:
+            nonlocal rest
+            if rest is None:
+                return await receive()
+            message, rest = rest, None
+            return message
+
+        if verdict.streams:
+            return await self.store_body(verdict, receive_file)
+        return await self.run(verdict, await self.collect(verdict, receive_file))
+
+    async def _read_fields(self, form: Form, receive: Receive) -> tuple[Request | Response, Message]:
+        """Receive what comes before the file. Returns the verdict, and a message with what has arrived of the file."""
+        sender: Sender | None = None
+        try:
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ClientDisconnectedError
+                piece = message["body"]
+                read = form.push(piece, not message["more_body"])
+                if read is not None:
+                    verdict, taken = read
+                    return verdict, {**message, "body": piece[taken:]}
+                sender = message.get(MORE)
+                if sender is not None:
+                    self._pending.grow(sender, len(piece))
+        finally:
+            if sender is not None:
+                self._pending.forget(sender)
 
     async def _stream_body(self, sink: BodySink, message: Message, receive: Receive) -> bool:
         """Pass the body to `sink`, from `message` on. False: the body has been refused.

@@ -140,6 +140,28 @@ fn bodies(seeds: &mut Seeds) {
     }
 }
 
+/// Forms as browsers send them, with the cuts of the target in front.
+fn forms(seeds: &mut Seeds) {
+    const POLICY: &str = r#"{"expiration": "2027-01-01T00:00:00.000Z", "conditions": [{"bucket": "bucket"},
+        ["starts-with", "$key", "dir/"], ["eq", "$success_action_redirect", "http://h/p?q#f"],
+        ["content-length-range", 0, "1000"]]}"#;
+    let part = |parameters: &str, value: &str| {
+        format!("--x\r\nContent-Disposition: form-data; {parameters}\r\nContent-Type: text/plain\r\n\r\n{value}\r\n")
+    };
+    let fields = part("name=\"key\"", "dir/${filename}")
+        + &part("name=\"x-amz-meta-a\"", "")
+        + &part("name=\"success_action_redirect\"", "http://h/p?q#f")
+        + &part("name=\"policy\"", &base64_encode(POLICY.as_bytes()));
+    let file = part("name=\"file\"; filename=\"C:\\a\\f.txt\"", "content\r\n--\r\n-");
+    for (name, body) in [
+        ("whole", format!("{fields}{file}--x--\r\n")),
+        ("more", format!("\r\n{fields}{file}{}--x--", part("name=submit", "Upload"))),
+        ("none", format!("{fields}--x--\r\n")),
+    ] {
+        seeds.push(("form", name.to_owned(), [&[30, 200, 9][..], body.as_bytes()].concat()));
+    }
+}
+
 /// What goes into the formats on disk: the targets build the files themselves, so that a few numbers do.
 fn files(seeds: &mut Seeds) {
     for format in 0..6_u8 {
@@ -174,7 +196,7 @@ fn files(seeds: &mut Seeds) {
 
 fn main() -> std::io::Result<()> {
     let mut seeds = Seeds::new();
-    for write in [records, requests, documents, signatures, bodies, files] {
+    for write in [records, requests, documents, signatures, bodies, forms, files] {
         write(&mut seeds);
     }
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");

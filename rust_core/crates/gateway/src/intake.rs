@@ -59,9 +59,7 @@ impl DeclaredBody {
         let lengths = BodyLength::parse(headers)?;
         let length = lengths.of_content(framing.is_some())?;
         let checksum = DeclaredChecksum::parse(headers)?;
-        let declared = Self::with_length(headers, payload, checksum, length, lengths.wire)?;
-        let stores = checksum.algorithm().unwrap_or(ChecksumAlgorithm::DEFAULT);
-        Ok(declared.storing(stores))
+        Ok(Self::read(headers, payload, checksum, length, lengths.wire)?.storing_any())
     }
 
     /// Reads the head of a request whose body is a document; a missing length means that there is none.
@@ -72,6 +70,12 @@ impl DeclaredBody {
     /// The same for CompleteMultipartUpload, whose checksum headers speak of the object and not of the document.
     pub fn of_part_list(headers: &Headers<'_>, payload: &PayloadMode) -> Result<Self, S3Error> {
         Self::with_checksum(headers, payload, DeclaredChecksum::None)
+    }
+
+    /// Reads the headers that the fields of a form stand for. `length` in bytes, of the file and what follows it.
+    pub fn of_file(headers: &Headers<'_>, length: u64) -> Result<Self, S3Error> {
+        let checksum = DeclaredChecksum::parse(headers)?;
+        Ok(Self::read(headers, &PayloadMode::Unsigned, checksum, length, Some(length))?.storing_any())
     }
 
     fn with_checksum(
@@ -86,10 +90,10 @@ impl DeclaredBody {
             (None, false) => 0,
             (None, true) => return Err(ErrorCode::MissingContentLength.into()),
         };
-        Self::with_length(headers, payload, checksum, length, lengths.wire)
+        Self::read(headers, payload, checksum, length, lengths.wire)
     }
 
-    fn with_length(
+    fn read(
         headers: &Headers<'_>,
         payload: &PayloadMode,
         checksum: DeclaredChecksum,
@@ -113,6 +117,12 @@ impl DeclaredBody {
         Ok(Self { length, wire, framing, announced, sha256, md5, checksum, stores: None, keep_sha256: false })
     }
 
+    /// Stores a checksum in the algorithm that the client declares, or in the default one.
+    fn storing_any(self) -> Self {
+        let algorithm = self.checksum.algorithm().unwrap_or(ChecksumAlgorithm::DEFAULT);
+        self.storing(algorithm)
+    }
+
     /// Stores a checksum in this algorithm, whichever the client declares.
     #[must_use]
     pub fn storing(self, algorithm: ChecksumAlgorithm) -> Self {
@@ -123,6 +133,12 @@ impl DeclaredBody {
     #[must_use]
     pub fn keeping_sha256(self, keep: bool) -> Self {
         Self { keep_sha256: keep, ..self }
+    }
+
+    /// The same for content of another length, in bytes.
+    #[must_use]
+    pub fn with_length(self, length: u64) -> Self {
+        Self { length, ..self }
     }
 
     /// Whether a SHA-256 of the content is computed. It is computed once for all its uses.
@@ -282,6 +298,11 @@ impl Verifier {
                 result
             }
         }
+    }
+
+    /// Sets the length of the content, in bytes, once it is known.
+    pub fn set_length(&mut self, length: u64) {
+        self.declared.length = length;
     }
 
     /// Stores a checksum in this algorithm. Before the first `push`.

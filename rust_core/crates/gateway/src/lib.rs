@@ -2,7 +2,7 @@
 //!
 //! `accept` turns a head into a verified, typed `Request`. The request performs its operation and returns a `Response`,
 //! at once or through `completions`. Each operation has a file in `operations`. Request bodies arrive through `stream`
-//! or whole, and `intake` checks them. Large response bodies are read through `download`.
+//! or whole, and `intake` checks them. `form` does for the forms of browsers what `accept` does for other requests. Large response bodies are read through `download`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests damage files by hand"))]
 
@@ -19,6 +19,8 @@ mod cors;
 mod describe;
 mod documents;
 pub mod download;
+mod form;
+mod form_file;
 mod hashes;
 pub mod identities;
 mod incoming;
@@ -48,6 +50,7 @@ pub mod worker_group;
 
 pub use body_plan::BodyPlan;
 pub use describe::Description;
+pub use form::{FormHead, FormVerdict};
 pub use identities::{Identities, Principal};
 pub use lane::{Lane, LaneOptions};
 pub use reply::{Completion, Event, Reply};

@@ -6,8 +6,9 @@
 use orcas_base::error::Error;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_decide::{ChecksumRefusal, Failure, Refusal};
+use orcas_s3::form::missing_field;
 use orcas_s3::{ErrorCode, S3Error};
-use orcas_sigv4::SignatureError;
+use orcas_sigv4::{FormError, SignatureError};
 
 /// An S3 error, and what the log says about it.
 #[derive(Clone, Debug)]
@@ -39,6 +40,20 @@ impl From<ErrorCode> for Problem {
 impl From<SignatureError> for Problem {
     fn from(error: SignatureError) -> Self {
         signature_error(&error).into()
+    }
+}
+
+impl From<FormError> for Problem {
+    fn from(error: FormError) -> Self {
+        match error {
+            FormError::Missing(name) => missing_field(name).into(),
+            FormError::Field { name, value, message } => S3Error::argument(message, name, &value).into(),
+            FormError::WrongRegion { credential, given, expected } => {
+                let message = format!("the region '{given}' is wrong; expecting '{expected}'");
+                S3Error::argument(message, "X-Amz-Credential", &credential).field("Region", expected).into()
+            }
+            FormError::Signature(error) => error.into(),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::body_plan::BodyPlan;
 use super::budget::Permit;
+use super::form_file::FileFrame;
 use super::identities::Principal;
 use super::intake::{DeclaredBody, Digests};
 use super::lane::Lane;
@@ -64,6 +65,11 @@ pub trait Operation: Sized + Send + Sync + 'static {
     /// The response to the outcome of the engine's decision.
     fn answer(_call: &Call<Self>, _outcome: Outcome) -> Result<Response, Problem> {
         Err(wrong_outcome())
+    }
+
+    /// What surrounds the content in the body, if that is a form.
+    fn frame(&self) -> Option<&FileFrame> {
+        None
     }
 
     /// The operation itself, if its body becomes content of the store.
@@ -143,7 +149,11 @@ pub struct Call<O> {
 impl<O: Operation> Call<O> {
     /// Reads a request whose sender is known.
     pub fn accept(reading: &Reading<'_>) -> Result<Arc<dyn Request>, Problem> {
-        let input = O::parse(reading)?;
+        Self::of(reading, O::parse(reading)?)
+    }
+
+    /// A request whose input was read already.
+    pub fn of(reading: &Reading<'_>, input: O) -> Result<Arc<dyn Request>, Problem> {
         let body = input.body(reading)?;
         Ok(Arc::new(Self {
             lane: Arc::clone(reading.lane),
@@ -198,7 +208,13 @@ impl<O: Operation> Call<O> {
     }
 
     fn take(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
-        let (content, digests) = declared.verify(body, &self.lane.buffers)?;
+        let (content, digests) = match self.input.frame() {
+            None => declared.verify(body, &self.lane.buffers)?,
+            Some(frame) => {
+                let content = frame.content(&body)?;
+                declared.clone().with_length(content.len() as u64).verify(content, &self.lane.buffers)?
+            }
+        };
         O::take(self, content, &digests, slot)
     }
 
@@ -252,7 +268,8 @@ impl<O: Operation> Request for Call<O> {
         let (BodyPlan::Stream(declared), Some(upload)) = (&self.body, self.input.upload()) else { return None };
         let Lane { engine, intake, intake_sha256, budget, buffers, prefixes, .. } = &*self.lane;
         let (bucket, part) = (Arc::clone(upload.bucket()), upload.part_of());
-        let consumer = StoreBody::new(engine.clone(), bucket, declared, part, Arc::clone(prefixes));
+        let (prefixes, frame) = (Arc::clone(prefixes), self.input.frame());
+        let consumer = StoreBody::new(engine.clone(), bucket, declared, part, prefixes, frame);
         let group = Arc::clone(if declared.hashes_sha256() { intake_sha256 } else { intake });
         Some(BodyStream::new(group, budget.client(host), Arc::clone(buffers), declared.wire, consumer))
     }

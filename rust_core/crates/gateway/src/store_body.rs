@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::body_md5::BodyMd5;
+use super::form_file::{FileBody, FileFrame};
 use super::hashes::Md5Hashing;
 use super::intake::{DeclaredBody, Verifier};
 use super::part_checksums::PartOf;
@@ -12,8 +13,8 @@ use super::prefixes::Prefixes;
 use super::problem::Problem;
 use super::reply::Reply;
 use super::stream::{BodyStream, Consumer};
-use orcas_decide::Intent;
-use orcas_engine::{BodyWriter, Handle};
+use orcas_decide::{Body, Intent};
+use orcas_engine::{BodyObserver, BodyWriter, Handle};
 use orcas_record::Bucket;
 
 /// Verifies and writes one body. Dropped before `finish`, it leaves nothing stored.
@@ -21,26 +22,31 @@ pub struct StoreBody {
     engine: Handle,
     bucket: Arc<Bucket>,
     verifier: Verifier,
+    /// Bytes that `writer` gets.
     size: u64,
     /// The upload that the body is a part of.
     part: Option<PartOf>,
     /// Opened with the first bytes, on a worker: it may have to create a pack.
     writer: Option<BodyWriter>,
+    /// If the body is a form. Its file goes to `writer` as far as its length is known.
+    file: Option<Box<FileBody>>,
 }
 
 pub type UploadStream = BodyStream<StoreBody>;
 
 impl StoreBody {
-    /// Stores the body that the request declared.
+    /// Stores the body that the request declared, or the file in it.
     pub fn new(
         engine: Handle,
         bucket: Arc<Bucket>,
         declared: &DeclaredBody,
         part: Option<PartOf>,
         prefixes: Arc<Prefixes>,
+        frame: Option<&FileFrame>,
     ) -> Self {
-        let (verifier, size) = (declared.verifier(prefixes), declared.length);
-        Self { engine, bucket, verifier, size, part, writer: None }
+        let size = frame.map_or(declared.length, FileFrame::sure);
+        let file = frame.map(|frame| Box::new(frame.open()));
+        Self { engine, bucket, verifier: declared.verifier(prefixes), size, part, writer: None, file }
     }
 
     /// Prepares for the first bytes.
@@ -51,11 +57,44 @@ impl StoreBody {
         Ok(self.engine.body_writer(&self.bucket, self.size))
     }
 
-    fn stored(self, reply: &Reply) -> Result<Intent, Problem> {
+    fn write(&mut self, piece: &Bytes, md5: Md5Hashing) -> Result<(), Problem> {
+        if self.writer.is_none() {
+            self.writer = Some(self.open()?);
+        }
+        let Some(writer) = &mut self.writer else { return Err(Problem::internal("a body has no writer")) };
+        self.verifier.push(piece, md5, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
+    }
+
+    fn stored(mut self, reply: &Reply) -> Result<Intent, Problem> {
+        if let Some(file) = self.file.take() {
+            return self.stored_file(*file, reply);
+        }
         let digests = self.verifier.finish()?;
         let writer = self.writer.ok_or_else(|| Problem::internal("a streamed body was empty"))?;
         let body = writer.finish()?;
         reply.request().stored(self.size, &digests, body)
+    }
+
+    /// Writes the end of a file, whose length is known now.
+    fn stored_file(mut self, file: FileBody, reply: &Reply) -> Result<Intent, Problem> {
+        let (size, rest) = file.finish()?;
+        self.verifier.set_length(size);
+        let continues = self.writer.is_some() && !rest.is_empty();
+        let mut last = continues.then(|| self.engine.body_writer(&self.bucket, rest.len() as u64));
+        self.verifier.push(&rest, Md5Hashing::Immediate, &mut |content, hashes| match &mut last {
+            Some(writer) => writer.write(content, hashes).map_err(Problem::from),
+            None => {
+                hashes.bytes(content);
+                Ok(())
+            }
+        })?;
+        let digests = self.verifier.finish()?;
+        let body = match (self.writer, last) {
+            (None, _) => self.engine.small_body(&self.bucket, rest),
+            (Some(writer), None) => writer.finish()?,
+            (Some(writer), Some(last)) => joined(writer.finish()?, last.finish()?)?,
+        };
+        reply.request().stored(size, &digests, body)
     }
 }
 
@@ -64,12 +103,11 @@ impl Consumer for StoreBody {
     type Reply = Reply;
 
     fn consume(&mut self, piece: &Bytes, batched: bool) -> Result<(), Problem> {
-        if self.writer.is_none() {
-            self.writer = Some(self.open()?);
-        }
-        let Some(writer) = &mut self.writer else { return Err(Problem::internal("a body has no writer")) };
         let md5 = if batched { Md5Hashing::Deferred } else { Md5Hashing::Immediate };
-        self.verifier.push(piece, md5, &mut |content, hashes| writer.write(content, hashes).map_err(Problem::from))
+        let Some(mut file) = self.file.take() else { return self.write(piece, md5) };
+        let taken = file.push(piece, &mut |content| self.write(content, md5));
+        self.file = Some(file);
+        taken
     }
 
     fn settle(bodies: &mut [&mut Self]) {
@@ -85,5 +123,16 @@ impl Consumer for StoreBody {
 
     fn refuse(problem: Problem, reply: Reply) {
         reply.result(Err(problem));
+    }
+}
+
+/// Two bodies in chunks as one.
+fn joined(first: Body, last: Body) -> Result<Body, Problem> {
+    match (first, last) {
+        (Body::Chunks(mut chunks), Body::Chunks(more)) => {
+            chunks.extend(more);
+            Ok(Body::Chunks(chunks))
+        }
+        _ => Err(Problem::internal("a written body is not in chunks")),
     }
 }

@@ -3,6 +3,7 @@
 
 mod concurrent;
 mod cors;
+mod forms;
 mod identities;
 mod instant;
 mod pooling;

@@ -54,6 +54,7 @@ catalogue! {
     IllegalLocationConstraintException 400 "The specified location constraint is incompatible for the region specific endpoint this request was sent to.";
     IllegalVersioningConfigurationException 400 "The Versioning element must be specified";
     IncompleteBody 400 "You did not provide the number of bytes specified by the Content-Length HTTP header";
+    IncorrectNumberOfFilesInPostRequest 400 "POST requires exactly one file upload per request.";
     InternalError 500 "We encountered an internal error. Please try again.";
     InvalidAccessKeyId 403 "The AWS Access Key Id you provided does not exist in our records.";
     InvalidArgument 400 "Invalid Argument";
@@ -78,6 +79,7 @@ catalogue! {
     MalformedTrailerError 400 "The request contained trailing data that was not well-formed or did not conform to our published schema.";
     MalformedXML 400 "The XML you provided was not well-formed or did not validate against our published schema";
     MaxMessageLengthExceeded 400 "Your request was too big.";
+    MaxPostPreDataLengthExceededError 400 "Your POST request fields preceding the upload file were too large.";
     MetadataConfigurationNotFound 404 "The metadata configuration does not exist for this bucket.";
     MetadataTooLarge 400 "Your metadata headers exceed the maximum allowed metadata size";
     MethodNotAllowed 405 "The specified method is not allowed against this resource.";

@@ -12,6 +12,7 @@ pub mod cors;
 pub mod documents;
 pub mod errors;
 pub mod extensions;
+pub mod form;
 pub mod format;
 pub mod header_block;
 pub mod headers;

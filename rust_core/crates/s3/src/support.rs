@@ -35,7 +35,7 @@ fn is_implemented(name: &[u8]) -> bool {
 /// These are headers with which clients and proxies describe themselves and number their requests; `te`, which offers to
 /// read a body followed by its MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because
 /// no object is archived; and `client-token`, with which S3 answers a repeated rename as it answered the first.
-fn has_no_effect(name: &[u8]) -> bool {
+pub(crate) fn has_no_effect(name: &[u8]) -> bool {
     matches!(
         name,
         b"user-agent"

@@ -10,7 +10,7 @@ use super::date::Timestamp;
 use super::error::SignatureError;
 use orcas_http::{Headers, percent_decode};
 
-const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const ASYMMETRIC_ALGORITHM: &str = "AWS4-ECDSA-P256-SHA256";
 
 /// Bounds of what is compared, cached and searched later, against quadratic work on hostile heads.
@@ -186,14 +186,14 @@ impl<'a> AuthorizationHeader<'a> {
 }
 
 /// `<access key>/<yyyymmdd>/<region>/s3/aws4_request`.
-struct Scope<'a> {
-    access_key: &'a str,
-    day: [u8; 8],
-    region: &'a str,
+pub(super) struct Scope<'a> {
+    pub(super) access_key: &'a str,
+    pub(super) day: [u8; 8],
+    pub(super) region: &'a str,
 }
 
 impl<'a> Scope<'a> {
-    fn parse(credential: &'a str) -> Result<Self, &'static str> {
+    pub(super) fn parse(credential: &'a str) -> Result<Self, &'static str> {
         let mut parts = credential.split('/');
         let mut part = || {
             parts

@@ -1,5 +1,5 @@
-//! AWS Signature Version 4 as S3 verifies it: in headers, in presigned URLs, and in `aws-chunked` bodies; the signer for
-//! clients; and Version 2 of presigned URLs. Pure: no I/O, no clock, no knowledge of operations or access rules.
+//! AWS Signature Version 4 as S3 verifies it: in headers, in presigned URLs, in forms, and in `aws-chunked` bodies; the
+//! signer for clients; and Version 2 of presigned URLs and forms. Pure: no I/O, no clock, no knowledge of operations or access rules.
 //!
 //! Invariants: the signature covers every `x-amz-*` header, and `host` or the bucket that it names; a signed name means
 //! the same object however it was spelled; an expected signature never leaves this crate. The rules are those of
@@ -13,6 +13,7 @@ mod claim;
 mod date;
 mod diagnosis;
 mod error;
+mod form;
 mod keys;
 mod payload;
 mod sign;
@@ -25,6 +26,7 @@ pub use authentication::{Authenticated, Authentication, Requirements, Stamp, Ver
 pub use chunked::{ChunkMode, ChunkedDecoder, Trailers, decoded_length};
 pub use diagnosis::{Diagnosis, Explanation, Place, claimed_access_key, diagnose, explain};
 pub use error::SignatureError;
+pub use form::{AuthenticatedForm, FormError, SignedForm, authenticate_form};
 pub use keys::{ChunkContext, Credential, SigningKeys};
 pub use payload::{PayloadMode, verify_payload_hash};
 pub use sign::{ChunkSigner, Signer, sha256_hex};

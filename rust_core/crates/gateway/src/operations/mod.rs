@@ -26,6 +26,7 @@ mod list_objects;
 mod list_parts;
 mod move_object;
 mod object_lock_configuration;
+mod post_object;
 mod put_bucket_settings;
 mod put_configuration;
 mod put_object;
@@ -42,6 +43,8 @@ use super::reading::Reading;
 use super::request::{Call, Operation, Request};
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
+
+pub use post_object::PostObject;
 
 /// What is needed to parse the requests of an operation.
 #[derive(Clone, Copy)]
@@ -119,6 +122,7 @@ const ROWS: &[Row] = &[
     row::<list_objects::ListObjectsV2>(Name::ListObjectsV2),
     row::<list_parts::ListParts>(Name::ListParts),
     row::<move_object::MoveObject>(Name::MoveObject),
+    row::<PostObject>(Name::PostObject),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAbac),
     row::<put_configuration::PutConfiguration>(Name::PutBucketAccelerateConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAcl),
@@ -170,7 +174,7 @@ mod tests {
             let expected = ROWS.iter().any(|row| row.name == *name);
             assert_eq!(implemented(*name).map(|row| row.name), expected.then_some(*name));
         }
-        assert!(implemented(Name::PutObject).is_some() && implemented(Name::PostObject).is_none());
+        assert!(implemented(Name::PutObject).is_some() && implemented(Name::RestoreObject).is_none());
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::*;
+use orcas_s3::Operation;
 
 type HeaderList = &'static [(&'static str, &'static str)];
 
@@ -82,7 +83,7 @@ fn a_change_of_a_secret_takes_effect_while_requests_run() {
 }
 
 /// Status, headers and document, without what identifies the request.
-fn shown(answer: &Response) -> String {
+pub(super) fn shown(answer: &Response) -> String {
     let headers: Vec<_> = answer
         .headers
         .iter()
@@ -163,10 +164,16 @@ fn a_refusal_names_the_action_and_the_resource() {
     }
 }
 
-/// The log has the bytes of a cause one after the other, so they can be found in its files.
+/// The bytes that the log has of the request that `answer` answers and that root has sent. They stand one after the other,
+/// so they can be found in its files.
+pub(super) fn cause(operation: Operation, answer: &Response) -> Vec<u8> {
+    let request = u64::from_str_radix(header(answer, "x-amz-request-id").unwrap(), 16).unwrap();
+    let owner: [u8; 32] = orcas_http::parse_hex(OWNER.as_bytes()).unwrap();
+    [&[operation.code().get()][..], &request.to_le_bytes(), &owner].concat()
+}
+
 #[test]
 fn the_log_says_which_request_caused_a_change() {
-    use orcas_s3::Operation;
     let fixture = Fixture::new();
     let copy = [("x-amz-copy-source", "bucket/a")];
     let shift = [("x-amz-move-source", "bucket/b")];
@@ -185,9 +192,7 @@ fn the_log_says_which_request_caused_a_change() {
     ] {
         let answer = fixture.call(method, target, headers, body);
         assert!(answer.status < 300, "{method} {target}: {}", code(&answer));
-        let request = u64::from_str_radix(header(&answer, "x-amz-request-id").unwrap(), 16).unwrap();
-        let owner: [u8; 32] = orcas_http::parse_hex(OWNER.as_bytes()).unwrap();
-        causes.push([&[operation.code().get()][..], &request.to_le_bytes(), &owner].concat());
+        causes.push(cause(operation, &answer));
     }
     fixture.reopened(|data| {
         let files = std::fs::read_dir(data.join("log")).unwrap();

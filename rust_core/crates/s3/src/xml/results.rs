@@ -46,6 +46,18 @@ pub fn complete_multipart_upload(
     xml.finish()
 }
 
+/// PostResponse, which has no namespace. `location` is the address of the object.
+pub fn post_response(location: &str, bucket: &str, key: &[u8], etag: &Etag) -> Vec<u8> {
+    let mut xml = XmlWriter::document(256 + location.len() + key.len());
+    xml.open("PostResponse");
+    xml.text("Location", location.as_bytes());
+    xml.text("Bucket", bucket.as_bytes());
+    xml.text("Key", key);
+    xml.etag(etag);
+    xml.close("PostResponse");
+    xml.finish()
+}
+
 /// InstantUpload: the client has to send the content.
 pub fn instant_send() -> Vec<u8> {
     let mut xml = XmlWriter::document(96);

@@ -2,6 +2,7 @@
 
 mod chunks;
 mod diagnosis;
+mod forms;
 mod presigned;
 mod requests;
 mod vectors;

@@ -1,0 +1,169 @@
+//! From a form that arrives to an authenticated, typed request.
+//!
+//! The head of the request says only that a form follows, and for which bucket. The fields before the file are read into
+//! memory. Their signature is verified and the upload authorized first, then the policy is judged; only after that is the
+//! store looked at.
+
+use std::sync::Arc;
+
+use super::accept::{Refused, below};
+use super::authorize::{Asked, authorize};
+use super::form_file::FileFrame;
+use super::identities::{Identities, Principal};
+use super::lane::{Lane, now_ms};
+use super::operations::PostObject;
+use super::problem::Problem;
+use super::reading::Reading;
+use super::request::{Call, Request};
+use super::response::Envelope;
+use orcas_http::{Headers, Query, RequestHead};
+use orcas_s3::form::{Boundary, FORM_DATA_LEN_MAX, FieldsReader, FileLimits, Form, Policy, check_form_head};
+use orcas_s3::metadata::{BodyLength, UPLOAD_LEN_MAX};
+use orcas_s3::resolve::{is_form, resolve};
+use orcas_s3::support::check_supported;
+use orcas_s3::{ErrorCode, Operation, S3Error, Target};
+use orcas_sigv4::{PayloadMode, SignedForm, authenticate_form, claims_nobody};
+
+/// A form whose file has not begun.
+pub struct FormHead {
+    fields: FieldsReader,
+    address: Address,
+}
+
+/// Where a form is sent to, and its length.
+struct Address {
+    path: Vec<u8>,
+    host: Vec<u8>,
+    bucket: String,
+    /// Bytes of the body.
+    length: u64,
+    envelope: Envelope,
+}
+
+/// What follows from the fields of a form.
+pub struct FormVerdict {
+    pub request: Result<Arc<dyn Request>, Refused>,
+    /// Bytes of the piece that came last that are no part of the file.
+    pub taken: usize,
+}
+
+impl Lane {
+    /// The form that follows `head`, whose signature is in the form. `None` for any other request. `root` as of
+    /// `accept_below`.
+    pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Option<Result<Box<FormHead>, Refused>> {
+        if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
+            return None;
+        }
+        let host = head.headers.get("host").unwrap_or_default();
+        let target = Target::parse(below(head.path, root), host, &self.options.domains).ok()?;
+        let query = Query::parse(head.query)?;
+        let (Target::Bucket(bucket), Ok(Operation::PostObject)) =
+            (&target, resolve(head.method, &target, &query, &head.headers))
+        else {
+            return None;
+        };
+        let envelope = self.envelope(head.method, head.path).with_cors(self.cors_lines(head, root));
+        let read = || -> Result<(FieldsReader, u64), S3Error> {
+            check_form_head(&head.headers)?;
+            let boundary = Boundary::parse(head.headers.get("content-type").unwrap_or_default())?;
+            let length = BodyLength::parse(&head.headers)?.wire.ok_or(ErrorCode::MissingContentLength)?;
+            if length > UPLOAD_LEN_MAX + FORM_DATA_LEN_MAX as u64 {
+                let max = UPLOAD_LEN_MAX.to_string();
+                let error = S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", length.to_string());
+                return Err(error.field("MaxSizeAllowed", max));
+            }
+            Ok((FieldsReader::new(boundary), length))
+        };
+        Some(match read() {
+            Err(error) => Err(Box::new(envelope.problem(error.into()).closing())),
+            Ok((fields, length)) => {
+                let (path, host) = (head.path.to_vec(), host.to_vec());
+                let address = Address { path, host, bucket: bucket.clone(), length, envelope };
+                Ok(Box::new(FormHead { fields, address }))
+            }
+        })
+    }
+}
+
+impl FormHead {
+    /// Takes the next bytes of the body; `last`: no more follow. Returns the verdict, or the same to be called again.
+    pub fn push(mut self: Box<Self>, lane: &Arc<Lane>, piece: &[u8], last: bool) -> Result<FormVerdict, Box<Self>> {
+        let problem = match self.fields.push(piece) {
+            Ok(Some(taken)) => {
+                let Self { fields, address } = *self;
+                let accepted = fields.finish().map_err(Problem::from).and_then(|form| address.accept(lane, &form));
+                let request = accepted.map_err(|problem| address.refused(problem, last));
+                return Ok(FormVerdict { request, taken });
+            }
+            Ok(None) if !last => return Err(self),
+            Ok(None) => ErrorCode::MalformedPOSTRequest.into(),
+            Err(error) => error.into(),
+        };
+        Ok(FormVerdict { request: Err(self.address.refused(problem, last)), taken: 0 })
+    }
+}
+
+impl Address {
+    /// The refusal. If it leaves a part of the body unread, it ends the connection.
+    fn refused(&self, problem: Problem, last: bool) -> Refused {
+        let answer = self.envelope.problem(problem);
+        Box::new(if last { answer } else { answer.closing() })
+    }
+
+    fn accept(&self, lane: &Arc<Lane>, form: &Form) -> Result<Arc<dyn Request>, Problem> {
+        let key = form.key()?;
+        let identities = lane.identities();
+        let (principal, policy) = lane.authenticate_form(&identities, form)?;
+        let (query, target) = (Query::default(), Target::Object { bucket: self.bucket.clone(), key });
+        let operation = Operation::PostObject;
+        let asked = Asked { operation, target: &target, query: &query, headers: &Headers::new(&[]) };
+        let source = authorize(&identities, &principal, &asked)?;
+        let size = Policy::parse(policy)?.judge(form, &self.bucket, now_ms())?;
+        lane.check_not_salvage(operation)?;
+        let length = self.length.saturating_sub(form.length as u64);
+        let after_max = (FORM_DATA_LEN_MAX - form.length) as u64;
+        let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
+        let list = form.headers(&self.bucket)?;
+        let headers = Headers::new(&list);
+        check_supported(&PostObject::FIELDS, &query, &headers)?;
+        let reading = Reading {
+            lane,
+            operation,
+            head: &RequestHead { method: b"POST", path: &self.path, query: b"", headers },
+            target: &target,
+            query,
+            principal,
+            source,
+            payload: &PayloadMode::Unsigned,
+            has_body: true,
+            cors: &self.envelope.cors,
+        };
+        let input = PostObject::read(&reading, form, frame, &self.host)?;
+        Call::of(&reading, input)
+    }
+}
+
+impl Lane {
+    /// Verifies the signature of a form. Returns whose it is, and the signed policy.
+    fn authenticate_form<'a>(
+        &self,
+        identities: &Identities,
+        form: &'a Form,
+    ) -> Result<(Arc<Principal>, &'a [u8]), Problem> {
+        let signed = SignedForm {
+            policy: form.get("policy"),
+            algorithm: form.get("x-amz-algorithm"),
+            credential: form.get("x-amz-credential"),
+            date: form.get("x-amz-date"),
+            signature: form.get("x-amz-signature"),
+            security_token: form.get("x-amz-security-token"),
+            access_key: form.get("awsaccesskeyid"),
+            signature_of_version_two: form.get("signature"),
+        };
+        let credential = |key: &str| identities.credential(key);
+        let verified = authenticate_form(&signed, &self.requirements(), &credential)?;
+        let verified = verified.ok_or(ErrorCode::AccessDenied)?;
+        let principal = identities.principal(&verified.access_key).ok_or(ErrorCode::AccessDenied)?;
+        Ok((Arc::clone(principal), verified.policy))
+    }
+}

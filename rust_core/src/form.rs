@@ -1,0 +1,48 @@
+//! Arriving forms as Python objects.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use super::answer::Response;
+use super::request::Request;
+use orcas_gateway::{FormHead, FormVerdict, Lane};
+
+/// A form whose file has not begun.
+#[pyclass(frozen, module = "orcas._core")]
+pub struct Form {
+    lane: Arc<Lane>,
+    /// None once there is a verdict. In a box of its own, because Python does not align it.
+    head: Mutex<Option<Box<FormHead>>>,
+}
+
+impl Form {
+    pub fn new(lane: Arc<Lane>, head: Box<FormHead>) -> Self {
+        Self { lane, head: Mutex::new(Some(head)) }
+    }
+}
+
+#[pymethods]
+impl Form {
+    /// Takes one received piece of the body; `last`: no more follow. Once the file begins or the form is refused:
+    /// the Request, or the Response that refuses it, and how many bytes of the piece come before the file.
+    fn push<'py>(&self, py: Python<'py>, piece: &[u8], last: bool) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
+        let mut head = self.head.lock();
+        let form = head.take().ok_or_else(|| PyRuntimeError::new_err("the fields of the form are read"))?;
+        match form.push(&self.lane, piece, last) {
+            Err(form) => {
+                *head = Some(form);
+                Ok(None)
+            }
+            Ok(FormVerdict { request: Ok(inner), taken }) => {
+                Ok(Some((Bound::new(py, Request { inner })?.into_any(), taken)))
+            }
+            Ok(FormVerdict { request: Err(answer), taken }) => {
+                let answer = Response::new(py, &self.lane, *answer)?;
+                Ok(Some((Bound::new(py, answer)?.into_any(), taken)))
+            }
+        }
+    }
+}

@@ -52,6 +52,7 @@ def test_nothing_is_configured_where_nothing_is(s3: Any, bucket: str, name: str)
         "NotificationConfiguration": {},
         "OwnershipControls": ENFORCED,
         "RequestPaymentConfiguration": {"Payer": "BucketOwner"},
+        "Tagging": {"TagSet": []},
         "PublicAccessBlockConfiguration": PUBLIC_ACCESS_BLOCK,
         "ACL": "private",
     }

@@ -171,7 +171,8 @@ pub fn reclaim(seed: u64, tally: &Arc<Tally>) -> (String, End) {
     }
     run.apply();
     run.refresh(true);
-    let nth = 1 + run.rng.below(if operation == Operation::Read { 24 } else { 2 });
+    // Reclamation reads little where most buckets keep old versions.
+    let nth = 1 + run.rng.below(if operation == Operation::Read { 8 } else { 2 });
     run.fail(operation, nth, fault, for_ever);
     for _ in 0..6 {
         run.reclaim(12);

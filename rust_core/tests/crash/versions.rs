@@ -105,7 +105,8 @@ impl Bucket {
 }
 
 /// An operation on a version of a bucket, if it has one.
-pub fn version_op(run: &mut Run, id: BucketId, bucket: &Bucket) -> Option<Op> {
+pub fn version_op(run: &mut Run, id: BucketId) -> Option<Op> {
+    let bucket = run.model().buckets.values().find(|held| held.id == Some(id))?;
     let places = |(key, of): (&Bytes, &Vec<Object>)| {
         of.iter().rev().map(|version| (key.clone(), version.stamp)).enumerate().collect::<Vec<_>>()
     };

@@ -165,7 +165,7 @@ impl Workload {
                 Op::Put { bucket: id, key, body, chunked, headers, precondition }
             }
             42..50 => Op::Delete { bucket: id, key, precondition },
-            50..54 => version_op(run, id, &bucket)?,
+            50..54 => version_op(run, id)?,
             54..59 => {
                 let count = if run.rng.below(2) == 0 { KEYS.len() as u64 + 2 } else { 3 };
                 let entry = |at: u64, rng: &mut SimRng| DeleteEntry {

@@ -1,37 +1,27 @@
 //! PostObject: a browser uploads a file with a form. Its fields stand for the headers of PutObject.
 
-use std::sync::Arc;
-
-use bytes::Bytes;
-
+use super::put_object::{PutObject, stored_headers};
 use crate::attributes::{check_vouched, sent, stored_tags};
 use crate::body_plan::BodyPlan;
-use crate::conditions::precondition;
 use crate::form_file::FileFrame;
-use crate::intake::{DeclaredBody, Digests};
+use crate::intake::DeclaredBody;
 use crate::metadata::stored;
 use crate::pages::name_of;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
 use crate::response::Response;
-use crate::versions::version_name;
-use orcas_decide::{self as decide, Body, Intent, Outcome};
+use orcas_decide::Outcome;
 use orcas_http::percent_encode_into;
-use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::S3Error;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::form::{Form, SuccessAction, redirection};
-use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::ObjectHeaders as Sent;
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::xml::results;
 
 pub struct PostObject {
-    bucket: Arc<Bucket>,
-    key: Bytes,
-    headers: ObjectHeaders,
-    attributes: Attributes,
+    put: PutObject,
     frame: FileFrame,
     action: SuccessAction,
     /// The address of the object.
@@ -67,7 +57,8 @@ impl PostObject {
         percent_encode_into(&mut address, &key, false);
         let location = String::from_utf8_lossy(&address).into_owned();
         let action = SuccessAction::of(form);
-        Ok(Self { bucket, key, headers, attributes, frame, action, location })
+        let put = PutObject { bucket, key, condition: WriteCondition::Always, headers, attributes };
+        Ok(Self { put, frame, action, location })
     }
 }
 
@@ -80,8 +71,8 @@ impl Operation for PostObject {
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
         let declared = DeclaredBody::of_file(reading.headers(), self.frame.length)?;
-        let declared = Box::new(declared.keeping_sha256(self.bucket.settings.keep_sha256));
-        check_vouched(&self.attributes, &self.bucket, &declared)?;
+        let declared = Box::new(declared.keeping_sha256(self.put.bucket.settings.keep_sha256));
+        check_vouched(&self.put.attributes, &self.put.bucket, &declared)?;
         let whole = self.frame.length <= reading.lane.options.whole_body_max;
         Ok(if whole { BodyPlan::Whole(declared) } else { BodyPlan::Stream(declared) })
     }
@@ -91,16 +82,13 @@ impl Operation for PostObject {
     }
 
     fn upload(&self) -> Option<&dyn Upload> {
-        Some(self)
+        Some(&self.put)
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let Self { bucket, key, action, location, .. } = &call.input;
-        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
-        if let Some(version) = put.version_id {
-            headers.set_version_id(&version_name(version));
-        }
+        let Self { put: PutObject { bucket, key, .. }, action, location, .. } = &call.input;
+        let mut headers = stored_headers(&put);
         match action {
             SuccessAction::Redirect(url) => {
                 let mut etag = Vec::new();
@@ -118,27 +106,5 @@ impl Operation for PostObject {
                 Ok(call.envelope.document(201, headers, document))
             }
         }
-    }
-}
-
-impl Upload for PostObject {
-    fn bucket(&self) -> &Arc<Bucket> {
-        &self.bucket
-    }
-
-    fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
-        let Digests { md5, sha256, stored: checksum, .. } = *digests;
-        Intent::PutObject(Box::new(decide::PutObject {
-            bucket: self.bucket.id,
-            key: self.key.clone(),
-            precondition: precondition(&WriteCondition::Always),
-            size,
-            md5,
-            sha256,
-            checksum,
-            headers: self.headers.clone(),
-            attributes: self.attributes.clone(),
-            body,
-        }))
     }
 }

@@ -12,7 +12,7 @@ use crate::metadata::stored;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
-use crate::response::Response;
+use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome};
 use orcas_record::{Attributes, Bucket, ObjectHeaders};
@@ -22,11 +22,20 @@ use orcas_s3::metadata::ObjectHeaders as Sent;
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
 
 pub struct PutObject {
-    bucket: Arc<Bucket>,
-    key: Bytes,
-    condition: WriteCondition,
-    headers: ObjectHeaders,
-    attributes: Attributes,
+    pub(super) bucket: Arc<Bucket>,
+    pub(super) key: Bytes,
+    pub(super) condition: WriteCondition,
+    pub(super) headers: ObjectHeaders,
+    pub(super) attributes: Attributes,
+}
+
+/// The headers that say what was stored.
+pub(super) fn stored_headers(put: &decide::Put) -> HeaderBlock {
+    let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
+    if let Some(version) = put.version_id {
+        headers.set_version_id(&version_name(version));
+    }
+    headers
 }
 
 impl Operation for PutObject {
@@ -55,11 +64,7 @@ impl Operation for PutObject {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = uploaded(&put.etag, put.checksum.as_ref(), false);
-        if let Some(version) = put.version_id {
-            headers.set_version_id(&version_name(version));
-        }
-        Ok(call.envelope.empty(200, headers))
+        Ok(call.envelope.empty(200, stored_headers(&put)))
     }
 }
 

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::buckets::BucketTable;
 use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
+use super::list::{ListObjects, ListPage};
 use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
@@ -14,8 +15,8 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
 use orcas_record::{
-    BlobLocation, Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence, Upload,
-    UploadId, VersionId,
+    BlobLocation, Bucket, BucketId, BucketRole, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence,
+    Upload, UploadId, VersionId,
 };
 
 pub(super) struct SequencerView<'a> {
@@ -38,6 +39,22 @@ impl View for SequencerView<'_> {
 
     fn bucket_count(&self) -> usize {
         self.buckets.len()
+    }
+
+    fn snapshot(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.buckets.snapshot(name).cloned()
+    }
+
+    fn snapshot_count(&self) -> usize {
+        self.buckets.snapshot_count()
+    }
+
+    fn is_named_beside(&self, layer: BucketId, by: BucketId) -> bool {
+        self.buckets.is_named_beside(layer, by)
+    }
+
+    fn has_snapshots(&self, bucket: &Bucket) -> bool {
+        self.buckets.snapshots_of(&bucket.name).next().is_some()
     }
 
     fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
@@ -70,6 +87,17 @@ impl View for SequencerView<'_> {
             empty
         })?;
         Ok(empty)
+    }
+
+    fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool> {
+        if layers.iter().any(|layer| self.pending.has_versions(*layer)) {
+            return Ok(false);
+        }
+        let (prefix, delimiter, after) = (Bytes::new(), None, None);
+        let mut page = ListPage::default();
+        let list = ListObjects { bucket: layers[0], prefix, delimiter, after, max_keys: 1 };
+        self.shared.list_layers(layers, &list, &mut page)?;
+        Ok(page.entries.is_empty())
     }
 
     fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
@@ -182,6 +210,11 @@ impl SequencerView<'_> {
         }
         // An upload that has found the blob by its fingerprint and is not decided yet holds a pin on it.
         Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)))
+    }
+
+    /// Whether `id` is a layer that is to be removed.
+    pub fn is_dropped(&self, id: BucketId) -> bool {
+        self.buckets.by_id(id).is_some_and(|bucket| bucket.role == BucketRole::Dropped)
     }
 
     /// Whether the bytes of `blob` are in `pack`.

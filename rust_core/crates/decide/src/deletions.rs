@@ -114,7 +114,7 @@ impl Deletion<'_> {
             Versioning::Unversioned | Versioning::Suspended => VersionId::Null,
         };
         if version_id == VersionId::Null
-            && let Some(replaced) = self.view.version(self.bucket.id, &entry.key, version_id)?
+            && let Some(replaced) = layers::version(self.view, self.bucket, &entry.key, version_id)?
         {
             locks::check_removal(&replaced.version, entry.bypass, self.context.now_ms)?;
         }
@@ -128,7 +128,7 @@ impl Deletion<'_> {
         if precondition.is_none() {
             return Ok(());
         }
-        let current = self.view.object(self.bucket.id, key)?;
+        let current = layers::object(self.view, self.bucket, key)?;
         Ok(evaluate(current.as_deref().filter(|current| !self.has_changed(key, current)), precondition)?)
     }
 

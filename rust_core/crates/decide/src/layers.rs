@@ -13,13 +13,13 @@ use orcas_record::{Attributes, Bucket, BucketId, Object, ObjectHeaders, Record, 
 
 /// The current version of a key; never a delete marker.
 pub(super) fn object(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<Option<Arc<Object>>> {
-    if bucket.layers.is_empty() { view.object(bucket.id, key) } else { shown_by(view, &bucket.layers, key) }
+    if bucket.layers.is_empty() { view.layer_object(bucket.id, key) } else { shown_by(view, &bucket.layers, key) }
 }
 
 /// The version of a key with this id. In a bucket without layers also a delete marker.
 pub(super) fn version(view: &dyn View, bucket: &Bucket, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
     match id {
-        _ if bucket.layers.is_empty() => view.version(bucket.id, key, id),
+        _ if bucket.layers.is_empty() => view.layer_version(bucket.id, key, id),
         VersionId::Null => shown_by(view, &bucket.layers, key),
         VersionId::Named(_) => Ok(None),
     }
@@ -32,7 +32,7 @@ pub(super) fn is_below(view: &dyn View, bucket: &Bucket, key: &[u8]) -> Result<b
 
 fn shown_by(view: &dyn View, layers: &[BucketId], key: &[u8]) -> Result<Option<Arc<Object>>> {
     for layer in layers {
-        if let Some(newest) = view.newest(*layer, key)? {
+        if let Some(newest) = view.layer_newest(*layer, key)? {
             return Ok(Some(newest).filter(|newest| !newest.version.delete_marker));
         }
     }

@@ -35,12 +35,12 @@ pub trait View {
     /// Whether none of the layers of a bucket that has some shows an object. May say no while objects that were deleted
     /// in this batch are the last.
     fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool>;
-    /// The current version under this id of a bucket or layer; `None` when there is none or it is a delete marker.
-    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    /// The current version in a layer, which is a bucket itself if it has no layers; `None` when there is none or it is a delete marker.
+    fn layer_object(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     /// The version with this id, current or not, also a delete marker.
-    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
+    fn layer_version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
     /// The newest version, also when it is a delete marker.
-    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    fn layer_newest(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
     /// known: a hint that may save a lookup.

@@ -100,19 +100,19 @@ impl View for SequencerView<'_> {
         Ok(page.entries.is_empty())
     }
 
-    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+    fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         match self.pending.key_changes(bucket, key).map(KeyChanges::current) {
             Some(Current::Object(object)) => return Ok(Some(Arc::clone(object))),
             Some(Current::None) => return Ok(None),
             Some(Current::Below) => {
-                return Ok(self.newest(bucket, key)?.filter(|object| !object.version.delete_marker));
+                return Ok(self.layer_newest(bucket, key)?.filter(|object| !object.version.delete_marker));
             }
             None => {}
         }
         Ok(self.shared.object(bucket, &Bytes::copy_from_slice(key))?.map(|found| found.object))
     }
 
-    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+    fn layer_version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
         let mut changes = NewerChanges::default();
         if let Some(recent) = self.pending.key_changes(bucket, key) {
             match changes.version_in(recent, id) {
@@ -124,7 +124,7 @@ impl View for SequencerView<'_> {
         Ok(self.shared.version_below(bucket, key, id, changes)?.map(|located| located.object))
     }
 
-    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+    fn layer_newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         let mut changes = NewerChanges::default();
         if let Some(recent) = self.pending.key_changes(bucket, key) {
             match changes.newest_in(recent) {

@@ -73,13 +73,13 @@ impl View for State {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
         Ok(!self.objects.iter().any(|((bucket, _), versions)| *bucket == id && !versions.is_empty()))
     }
-    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        Ok(self.newest(bucket, key)?.filter(|object| !object.version.delete_marker))
+    fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        Ok(self.layer_newest(bucket, key)?.filter(|object| !object.version.delete_marker))
     }
-    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+    fn layer_version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
         Ok(self.versions(bucket, key).find(|object| object.version.version_id == id).cloned())
     }
-    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+    fn layer_newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         Ok(self.versions(bucket, key).last().cloned())
     }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {

@@ -243,6 +243,15 @@ class ReclaimState(TypedDict):
     requested: bool
     failed: str | None
 
+@type_check_only
+class BucketSnapshot(TypedDict):
+    """A snapshot of a bucket."""
+
+    bucket: str
+    name: str
+    # Milliseconds since 1970.
+    created_ms: int
+
 @final
 class CheckProgress:
     """How far a check is. Any thread may look, or end it."""
@@ -733,6 +742,31 @@ class Core:
 
     def scrub_progress(self) -> ScrubState:
         """How the scrub in the background is doing."""
+
+    def create_snapshot(self, bucket: str, name: str) -> tuple[int, str, str] | None:
+        """Keep what a bucket has now under a name. Blocks.
+
+        Returns:
+            None, or status, code and message of the refusal.
+
+        Raises:
+            StoreError: the store cannot write.
+        """
+
+    def delete_snapshot(self, bucket: str, name: str) -> tuple[int, str, str] | None:
+        """Forget a snapshot. Returns and raises as `create_snapshot`."""
+
+    def fork_bucket(self, bucket: str, snapshot: str | None, name: str) -> tuple[int, str, str] | None:
+        """Create the bucket `name` with the objects of a bucket, or of its snapshot.
+
+        Returns and raises as `create_snapshot`.
+        """
+
+    def restore_bucket(self, bucket: str, snapshot: str) -> tuple[int, str, str] | None:
+        """Give a bucket the objects of its snapshot. Returns and raises as `create_snapshot`."""
+
+    def list_snapshots(self, bucket: str) -> list[BucketSnapshot] | None:
+        """The snapshots of a bucket, by name. None: there is no such bucket."""
 
     def pin_for_backup(self) -> BackupPin:
         """Make everything acknowledged durable and keep the files of this moment. Blocks.

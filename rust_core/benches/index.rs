@@ -11,8 +11,8 @@ use orcas_checksum::Etag;
 use orcas_index::{Applied, HeadRow, Index, IndexOptions, Reader, Writer};
 use orcas_record::placement::codec;
 use orcas_record::{
-    Attributes, BlobLocation, Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record, Version,
-    VersionId, Versioning, encode,
+    Attributes, BlobLocation, Bucket, BucketId, BucketRole, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record,
+    Version, VersionId, Versioning, encode,
 };
 
 const OBJECTS: u64 = 1_000_000;
@@ -116,6 +116,8 @@ impl<'i> Load<'i> {
                 versioning: Versioning::Unversioned,
                 object_lock: None,
                 settings: BucketSettings::default(),
+                role: BucketRole::Bucket,
+                layers: Vec::new(),
             };
             load.apply(&[(1, Record::CreateBucket(bucket))]);
         }

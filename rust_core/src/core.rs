@@ -13,6 +13,7 @@ use super::errors::{StoreError, store_error};
 use super::form::Form;
 use super::options::{Options, environment};
 use super::request::Request;
+use super::snapshots::{self, Refused, Snapshot};
 use super::tools::{BackupPin, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
@@ -277,6 +278,37 @@ impl Core {
     /// The progress of the scrub in the background.
     fn scrub_progress(&self) -> ScrubState {
         self.lane.engine.scrub_progress().into()
+    }
+
+    /// Names what a bucket holds now. None, or status, code and message of the refusal, as of the next three. Blocks.
+    fn create_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<Option<Refused>> {
+        py.detach(|| snapshots::create(&self.lane.engine, bucket, name))
+    }
+
+    /// Forgets a snapshot. Blocks.
+    fn delete_snapshot(&self, py: Python<'_>, bucket: &str, name: &str) -> PyResult<Option<Refused>> {
+        py.detach(|| snapshots::delete(&self.lane.engine, bucket, name))
+    }
+
+    /// Creates the bucket `name` with the objects of a bucket, or of its snapshot. Blocks.
+    fn fork_bucket(
+        &self,
+        py: Python<'_>,
+        bucket: &str,
+        snapshot: Option<&str>,
+        name: &str,
+    ) -> PyResult<Option<Refused>> {
+        py.detach(|| snapshots::fork(&self.lane.engine, bucket, snapshot, name))
+    }
+
+    /// Gives a bucket the objects of its snapshot. Blocks.
+    fn restore_bucket(&self, py: Python<'_>, bucket: &str, snapshot: &str) -> PyResult<Option<Refused>> {
+        py.detach(|| snapshots::restore(&self.lane.engine, bucket, snapshot))
+    }
+
+    /// The snapshots of a bucket, by name. None if there is no such bucket.
+    fn list_snapshots(&self, bucket: &str) -> Option<Vec<Snapshot>> {
+        snapshots::list(&self.lane.engine, bucket)
     }
 
     /// Makes everything acknowledged durable and keeps all files of this moment in place. Blocks.

@@ -21,6 +21,7 @@ mod options;
 mod piece;
 mod request;
 mod room;
+mod snapshots;
 mod tools;
 
 use pyo3::prelude::*;

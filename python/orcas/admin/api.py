@@ -19,6 +19,7 @@ from starlette.middleware import Middleware
 from orcas.admin.guard import RootOnly
 from orcas.admin.jobs import Job
 from orcas.admin.pins import TooManyPinsError
+from orcas.admin.snapshots import add_snapshots
 from orcas.admin.tools import Refusal, Tools
 from orcas.edge import StoreError
 from orcas.reports import note_cause
@@ -50,6 +51,7 @@ def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     _add_errors(app)
     _add_work(app, tools)
     _add_pins(app, tools)
+    add_snapshots(app, tools)
     return app
 
 

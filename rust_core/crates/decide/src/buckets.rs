@@ -1,4 +1,4 @@
-//! Buckets: a name is free or taken, and only an empty bucket goes.
+//! Buckets: a name is free or taken, and what their settings and documents may become.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::intent::BucketChange;
 use super::limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
-use orcas_record::{Bucket, BucketId, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
+use orcas_record::{Bucket, BucketId, BucketRole, BucketSettings, DocumentKind, ObjectLock, Record, Versioning};
 
 pub(super) struct NewBucket {
     pub name: Bytes,
@@ -20,13 +20,7 @@ pub(super) struct NewBucket {
 }
 
 pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
-    if let Some(existing) = view.bucket_by_name(&new.name) {
-        let mine = existing.owner == new.owner;
-        return Err(if mine { Refusal::BucketAlreadyOwnedByYou } else { Refusal::BucketAlreadyExists }.into());
-    }
-    if view.bucket_count() >= BUCKETS_MAX {
-        return Err(Refusal::TooManyBuckets.into());
-    }
+    check_name_is_free(view, &new.name, &new.owner)?;
     let bucket = Bucket {
         // Sequences are never reused, so neither is the id of a bucket.
         id: BucketId(context.next_sequence),
@@ -37,9 +31,20 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
         versioning: if new.object_lock { Versioning::Enabled } else { Versioning::Unversioned },
         object_lock: new.object_lock.then(ObjectLock::default),
         settings: new.settings,
+        role: BucketRole::Bucket,
+        layers: Vec::new(),
     };
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
     Ok(Decision { outcome, records: vec![Record::CreateBucket(bucket)] })
+}
+
+/// Whether `owner` may create a bucket of this name.
+pub(super) fn check_name_is_free(view: &dyn View, name: &[u8], owner: &Bytes) -> Result<(), Refusal> {
+    if let Some(existing) = view.bucket_by_name(name) {
+        let mine = existing.owner == *owner;
+        return Err(if mine { Refusal::BucketAlreadyOwnedByYou } else { Refusal::BucketAlreadyExists });
+    }
+    if view.bucket_count() >= BUCKETS_MAX { Err(Refusal::TooManyBuckets) } else { Ok(()) }
 }
 
 pub(super) fn update(view: &dyn View, bucket: BucketId, change: BucketChange) -> Result<Decision, Failure> {
@@ -87,21 +92,17 @@ fn check_versioning(bucket: &Bucket, versioning: Versioning) -> Result<(), Refus
         Versioning::Suspended if bucket.object_lock.is_some() => {
             "An Object Lock configuration is present on this bucket, so the versioning state cannot be changed."
         }
+        _ if !bucket.layers.is_empty() => {
+            "Versioning cannot be enabled on a bucket that has had snapshots or is a fork."
+        }
         Versioning::Unversioned => "Versioning can be suspended, but not removed.",
         Versioning::Enabled | Versioning::Suspended => return Ok(()),
     };
     Err(Refusal::InvalidBucketState { reason })
 }
 
-pub(super) fn delete(view: &dyn View, bucket: BucketId) -> Result<Decision, Failure> {
-    live_bucket(view, bucket)?;
-    if !view.bucket_is_empty(bucket)? {
-        return Err(Refusal::BucketNotEmpty.into());
-    }
-    Ok(Decision { outcome: Outcome::Done, records: vec![Record::DeleteBucket { bucket }] })
-}
-
 /// The bucket an intent was authorised for, unless it has gone meanwhile.
 pub(super) fn live_bucket(view: &dyn View, id: BucketId) -> Result<Arc<Bucket>, Failure> {
-    view.bucket(id).ok_or(Failure::Refused(Refusal::NoSuchBucket))
+    let bucket = view.bucket(id).filter(|bucket| bucket.role == BucketRole::Bucket);
+    bucket.ok_or(Failure::Refused(Refusal::NoSuchBucket))
 }

@@ -11,14 +11,12 @@ use bytes::Bytes;
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Precondition};
+use super::layers::{self, delete_marker};
 use super::locks;
 use super::objects::evaluate;
 use super::outcome::{Deleted, Failure, Outcome};
 use super::view::View;
-use orcas_checksum::Etag;
-use orcas_record::{
-    Attributes, Bucket, BucketId, Object, ObjectHeaders, Record, Sequence, Version, VersionId, Versioning,
-};
+use orcas_record::{Bucket, BucketId, Object, Record, Sequence, VersionId, Versioning};
 
 pub(super) fn one(
     view: &dyn View,
@@ -79,11 +77,11 @@ impl Deletion<'_> {
     /// Deleting what is not there is a success without a record, unless a precondition names it.
     fn unversioned(&mut self, entry: DeleteEntry) -> Result<Deleted, Failure> {
         let gone = !self.touched.is_empty() && self.touched.contains_key(&(entry.key.clone(), VersionId::Null));
-        let current = if gone { None } else { self.view.object(self.bucket.id, &entry.key)? };
+        let current = if gone { None } else { layers::object(self.view, self.bucket, &entry.key)? };
         evaluate(current.as_deref(), &entry.precondition)?;
         if let Some(current) = current {
             locks::check_removal(&current.version, entry.bypass, self.context.now_ms)?;
-            self.remove(entry.key, VersionId::Null);
+            self.remove(entry.key, VersionId::Null)?;
         }
         Ok(Deleted::default())
     }
@@ -94,16 +92,16 @@ impl Deletion<'_> {
             Some(Left::Marker) => {
                 // Made by an earlier entry.
                 evaluate(None, &entry.precondition)?;
-                self.remove(entry.key, id);
+                self.remove(entry.key, id)?;
                 return Ok(Deleted { version_id: Some(id), delete_marker: true });
             }
-            None => self.view.version(self.bucket.id, &entry.key, id)?,
+            None => layers::version(self.view, self.bucket, &entry.key, id)?,
         };
         let delete_marker = found.as_ref().is_some_and(|found| found.version.delete_marker);
         evaluate(found.as_deref().filter(|_| !delete_marker), &entry.precondition)?;
         if let Some(found) = found {
             locks::check_removal(&found.version, entry.bypass, self.context.now_ms)?;
-            self.remove(entry.key, id);
+            self.remove(entry.key, id)?;
         }
         Ok(Deleted { version_id: Some(id), delete_marker })
     }
@@ -116,7 +114,7 @@ impl Deletion<'_> {
             Versioning::Unversioned | Versioning::Suspended => VersionId::Null,
         };
         if version_id == VersionId::Null
-            && let Some(replaced) = self.view.version(self.bucket.id, &entry.key, version_id)?
+            && let Some(replaced) = layers::version(self.view, self.bucket, &entry.key, version_id)?
         {
             locks::check_removal(&replaced.version, entry.bypass, self.context.now_ms)?;
         }
@@ -130,7 +128,7 @@ impl Deletion<'_> {
         if precondition.is_none() {
             return Ok(());
         }
-        let current = self.view.object(self.bucket.id, key)?;
+        let current = layers::object(self.view, self.bucket, key)?;
         Ok(evaluate(current.as_deref().filter(|current| !self.has_changed(key, current)), precondition)?)
     }
 
@@ -141,30 +139,13 @@ impl Deletion<'_> {
         touched.any(|((_, id), left)| *left == Left::Marker || *id == current.version.version_id)
     }
 
-    fn remove(&mut self, key: Bytes, version_id: VersionId) {
+    fn remove(&mut self, key: Bytes, version_id: VersionId) -> Result<(), Failure> {
         self.touched.insert((key.clone(), version_id), Left::Nothing);
-        self.records.push(Record::DeleteVersion { bucket: self.bucket.id, key, version_id });
+        self.records.push(layers::removal(self.view, self.bucket, key, version_id, self.context.now_ms)?);
+        Ok(())
     }
 
     fn next_sequence(&self) -> Sequence {
         self.context.next_sequence + self.records.len() as u64
-    }
-}
-
-fn delete_marker(bucket: BucketId, key: Bytes, version_id: VersionId, now_ms: u64) -> Version {
-    Version {
-        bucket,
-        key,
-        version_id,
-        delete_marker: true,
-        modified_ms: now_ms,
-        size: 0,
-        etag: Etag { md5: [0; 16], parts: 0 },
-        sha256: None,
-        checksum: None,
-        headers: ObjectHeaders::default(),
-        attributes: Attributes::default(),
-        parts: Vec::new(),
-        manifest: Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
-use super::{buckets, deletions, objects, uploads, versions};
+use super::{buckets, deletions, objects, snapshots, uploads, versions};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -16,9 +16,13 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::CreateBucket { name, owner, location, settings, object_lock } => {
             buckets::create(view, context, buckets::NewBucket { name, owner, location, settings, object_lock })
         }
-        Intent::DeleteBucket { bucket } => buckets::delete(view, bucket),
+        Intent::DeleteBucket { bucket } => snapshots::delete_bucket(view, context, bucket),
         Intent::UpdateBucket { bucket, change } => buckets::update(view, bucket, change),
         Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
+        Intent::CreateSnapshot { bucket, name } => snapshots::create(view, context, bucket, &name),
+        Intent::DeleteSnapshot { bucket, name } => snapshots::delete(view, context, bucket, &name),
+        Intent::ForkBucket { bucket, snapshot, name } => snapshots::fork(view, context, bucket, snapshot, name),
+        Intent::RestoreBucket { bucket, snapshot } => snapshots::restore(view, context, bucket, &snapshot),
         Intent::PutObject(put) => objects::put(view, context, *put),
         Intent::DeleteObject { bucket, key, version, precondition, bypass } => {
             deletions::one(view, context, bucket, DeleteEntry { key, version, precondition, bypass })
@@ -26,7 +30,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::DeleteObjects { bucket, entries } => deletions::many(view, context, bucket, entries),
         Intent::UpdateVersion(update) => versions::update(view, context, *update),
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
-        Intent::MoveObject(moved) => objects::move_object(view, *moved),
+        Intent::MoveObject(moved) => objects::move_object(view, context, *moved),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;
             let upload =

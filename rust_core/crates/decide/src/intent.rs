@@ -34,6 +34,25 @@ pub enum Intent {
         kind: DocumentKind,
         document: Bytes,
     },
+    CreateSnapshot {
+        bucket: BucketId,
+        name: Bytes,
+    },
+    DeleteSnapshot {
+        bucket: BucketId,
+        name: Bytes,
+    },
+    /// Creates the bucket `name` with the objects of another one: as they are, or as a snapshot has them.
+    ForkBucket {
+        bucket: BucketId,
+        snapshot: Option<Bytes>,
+        name: Bytes,
+    },
+    /// Gives the bucket the objects that its snapshot has.
+    RestoreBucket {
+        bucket: BucketId,
+        snapshot: Bytes,
+    },
     PutObject(Box<PutObject>),
     DeleteObject {
         bucket: BucketId,

@@ -8,11 +8,13 @@ mod decision;
 mod deletions;
 mod dispatch;
 mod intent;
+mod layers;
 mod limits;
 mod locks;
 mod manifest;
 mod objects;
 mod outcome;
+mod snapshots;
 mod uploads;
 mod versions;
 mod view;
@@ -27,7 +29,9 @@ pub use intent::{
     CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing,
     Source, SourceConditions, UpdateVersion,
 };
-pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
+pub use layers::delete_marker;
+pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Failure, Outcome, Put, Refusal};
+pub use snapshots::snapshot_name;
 pub use view::View;

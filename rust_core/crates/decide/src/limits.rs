@@ -6,6 +6,12 @@ pub const PUT_SIZE_MAX: u64 = 5 << 30;
 pub const OBJECT_SIZE_MAX: u64 = 50 << 40;
 /// Buckets in one store; all of them are kept in memory.
 pub const BUCKETS_MAX: usize = 10_000;
+/// Snapshots in one store; all of them are kept in memory.
+pub const SNAPSHOTS_MAX: usize = 10_000;
+/// Bytes of the name of a snapshot.
+pub const SNAPSHOT_NAME_LEN_MAX: usize = 63;
+/// Layers of one bucket: a lookup may ask each of them.
+pub const LAYERS_MAX: usize = 32;
 /// Bytes that the documents of all buckets have together; all of them are kept in memory.
 pub const DOCUMENTS_LEN_MAX: usize = 64 << 20;
 /// Smallest part but the last: 5 MiB (Amazon S3 user guide, multipart upload limits).

@@ -3,22 +3,23 @@
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{Copy, EtagMatch, Move, Precondition, PutObject, Source, SourceConditions};
+use super::layers::{self, delete_marker};
 use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
 use super::outcome::{Failure, Outcome, Put, Refusal};
 use super::view::View;
 use super::{locks, versions};
 use orcas_checksum::{Etag, ObjectChecksum};
-use orcas_record::{Bucket, BucketId, Object, Record, Version, VersionId, Versioning};
+use orcas_record::{Bucket, BucketRole, Object, Record, Version, VersionId, Versioning};
 
 pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, put.bucket)?;
-    check_precondition(view, put.bucket, &put.key, &put.precondition)?;
+    check_precondition(view, &bucket, &put.key, &put.precondition)?;
     locks::check_new(&bucket, &put.attributes, context.now_ms)?;
     let mut draft = Draft::new(context.next_sequence);
     let manifest = draft.store(view, put.body)?;
     let version = Version {
-        bucket: put.bucket,
+        bucket: bucket.top(),
         key: put.key,
         version_id: VersionId::Null,
         delete_marker: false,
@@ -74,11 +75,11 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
         }
         .into());
     }
-    check_precondition(view, copy.bucket, &copy.key, &copy.precondition)?;
+    check_precondition(view, &bucket, &copy.key, &copy.precondition)?;
     let attributes = copy.attributes.apply_to(&source.version.attributes);
     locks::check_new(&bucket, &attributes, context.now_ms)?;
     let mut version = Version {
-        bucket: copy.bucket,
+        bucket: bucket.top(),
         key: copy.key,
         version_id: VersionId::Null,
         modified_ms: context.now_ms,
@@ -100,8 +101,11 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
 ///
 /// Only between buckets that never had versioning, as S3 has RenameObject only in buckets that cannot have it: a
 /// version that is moved away would leave a history without it, and one that is locked must stay.
-pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Failure> {
-    for bucket in [live_bucket(view, moved.bucket)?, live_bucket(view, moved.from_bucket)?] {
+///
+/// An object that a lower layer shows stays there: its new name is a copy, and a delete marker hides the old one.
+pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Result<Decision, Failure> {
+    let (bucket, from) = (live_bucket(view, moved.bucket)?, live_bucket(view, moved.from_bucket)?);
+    for bucket in [&bucket, &from] {
         if bucket.versioning != Versioning::Unversioned {
             let reason = "Objects can be renamed and moved only in buckets that never had versioning.";
             return Err(Refusal::InvalidBucketState { reason }.into());
@@ -111,14 +115,19 @@ pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Fail
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
         return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
     }
-    check_precondition(view, moved.bucket, &moved.key, &moved.precondition)?;
+    check_precondition(view, &bucket, &moved.key, &moved.precondition)?;
     let version =
-        Version { bucket: moved.bucket, key: moved.key, version_id: VersionId::Null, ..source.version.clone() };
+        Version { bucket: bucket.top(), key: moved.key, version_id: VersionId::Null, ..source.version.clone() };
     let mut put = answer(0, &version);
-    let record = Record::MoveVersion { from_bucket: moved.from_bucket, from_key: moved.from_key, version };
+    let records = if layers::is_below(view, &from, &moved.from_key)? {
+        let marker = delete_marker(from.top(), moved.from_key, VersionId::Null, context.now_ms);
+        vec![Record::PutVersion(version), Record::PutVersion(marker)]
+    } else {
+        vec![Record::MoveVersion { from_bucket: from.top(), from_key: moved.from_key, version }]
+    };
     // The sequence of a move is known to the sequencer alone; nobody names a moved version by it before it is found.
     put.sequence = source.sequence;
-    Ok(Decision { outcome: Outcome::Put(put), records: vec![record] })
+    Ok(Decision { outcome: Outcome::Put(put), records })
 }
 
 /// The source of a copy or move, if it exists and its conditions are met.
@@ -127,8 +136,10 @@ pub(super) fn source(
     (bucket, key, version): &Source,
     conditions: &SourceConditions,
 ) -> Result<std::sync::Arc<Object>, Failure> {
-    live_bucket(view, *bucket)?;
-    let object = versions::named(view, *bucket, key, *version)?;
+    // A layer may be the source of an instant upload: what it holds is content of its owner.
+    let bucket = view.bucket(*bucket).filter(|bucket| bucket.role != BucketRole::Snapshot);
+    let bucket = bucket.ok_or(Refusal::NoSuchBucket)?;
+    let object = versions::named(view, &bucket, key, *version)?;
     check_source(&object.version, conditions)?;
     Ok(object)
 }
@@ -183,14 +194,14 @@ pub fn check_source(version: &Version, conditions: &SourceConditions) -> Result<
 /// Looks the object up only when a precondition asks for it.
 pub(super) fn check_precondition(
     view: &dyn View,
-    bucket: BucketId,
+    bucket: &Bucket,
     key: &[u8],
     precondition: &Precondition,
 ) -> Result<(), Failure> {
     if precondition.is_none() {
         return Ok(());
     }
-    let current = view.object(bucket, key)?;
+    let current = layers::object(view, bucket, key)?;
     evaluate(current.as_deref(), precondition)?;
     Ok(())
 }

@@ -64,6 +64,8 @@ pub enum Refusal {
     BucketAlreadyExists,
     BucketNotEmpty,
     TooManyBuckets,
+    NoSuchSnapshot,
+    SnapshotAlreadyExists,
     /// The documents of all buckets would have more than `DOCUMENTS_LEN_MAX` bytes.
     TooManyDocuments,
     NoSuchKey,

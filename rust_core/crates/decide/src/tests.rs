@@ -2,6 +2,7 @@
 
 mod buckets;
 mod locks;
+mod snapshots;
 mod state;
 mod uploads;
 mod versions;

@@ -14,7 +14,7 @@ use super::outcome::{ChecksumRefusal, Completed, Failure, Outcome, Put, Refusal}
 use super::view::View;
 use super::{locks, versions};
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
-use orcas_record::{BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version};
+use orcas_record::{Bucket, BucketId, CompletedPart, Extent, Part, Record, Upload, UploadId, Version};
 
 pub(super) fn create(view: &dyn View, context: &Context, upload: Upload) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, upload.bucket)?;
@@ -120,7 +120,7 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     let request = request_digest(&complete.parts);
     let upload = match open_upload(view, complete.bucket, &complete.key, complete.upload) {
         Ok(upload) => upload,
-        Err(Failure::Refused(Refusal::NoSuchUpload)) => return repeated(view, &complete, &request),
+        Err(Failure::Refused(Refusal::NoSuchUpload)) => return repeated(view, &bucket, &complete, &request),
         Err(failure) => return Err(failure),
     };
     let stored = view.parts(complete.upload)?;
@@ -140,7 +140,7 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
         None => default_checksum(&complete, &chosen)?,
         Some((algorithm, kind)) => Some(object_checksum(algorithm, kind, &complete, &chosen)?),
     };
-    check_precondition(view, complete.bucket, &complete.key, &complete.precondition)?;
+    check_precondition(view, &bucket, &complete.key, &complete.precondition)?;
     let etag = Etag::multipart(chosen.iter().map(|part| &part.md5)).ok_or(Refusal::InvalidPartOrder)?;
     let mut draft = Draft::new(context.next_sequence);
     let manifests: Vec<&[Extent]> = chosen.iter().map(|part| &part.manifest[..]).collect();
@@ -148,7 +148,7 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
     let mut attributes = upload.attributes.clone();
     locks::apply_default(&bucket, &mut attributes, context.now_ms);
     let version = Version {
-        bucket: complete.bucket,
+        bucket: bucket.top(),
         key: complete.key,
         version_id: versions::new_id(&bucket, context, draft.next_sequence()),
         delete_marker: false,
@@ -178,11 +178,11 @@ pub(super) fn complete(view: &dyn View, context: &Context, complete: Complete) -
 }
 
 /// A client that lost the answer sends the same request again and gets the same answer.
-fn repeated(view: &dyn View, complete: &Complete, request: &[u8; 32]) -> Result<Decision, Failure> {
+fn repeated(view: &dyn View, bucket: &Bucket, complete: &Complete, request: &[u8; 32]) -> Result<Decision, Failure> {
     match view.completed(complete.upload)? {
         Some(completed)
             if completed.request == *request
-                && completed.bucket == complete.bucket
+                && bucket.stack().contains(&completed.bucket)
                 && completed.key == complete.key =>
         {
             Ok(Decision::without_records(Outcome::Completed(completed)))

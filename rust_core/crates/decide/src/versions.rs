@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{AttributeChange, UpdateVersion};
-use super::locks;
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
-use orcas_record::{Bucket, BucketId, Object, Record, Sequence, VersionId, Versioning};
+use super::{layers, locks};
+use orcas_record::{Bucket, Object, Record, Sequence, Version, VersionId, Versioning};
 
 /// The id of the version that the record with this sequence brings to `bucket`.
 pub(super) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> VersionId {
@@ -29,13 +29,13 @@ pub(super) fn shown(bucket: &Bucket, id: VersionId) -> Option<VersionId> {
 /// [`Refusal::NoSuchKey`], [`Refusal::NoSuchVersion`], [`Refusal::DeleteMarker`].
 pub(super) fn named(
     view: &dyn View,
-    bucket: BucketId,
+    bucket: &Bucket,
     key: &[u8],
     id: Option<VersionId>,
 ) -> Result<Arc<Object>, Failure> {
     let found = match id {
-        None => view.object(bucket, key)?.ok_or(Refusal::NoSuchKey)?,
-        Some(id) => view.version(bucket, key, id)?.ok_or(Refusal::NoSuchVersion)?,
+        None => layers::object(view, bucket, key)?.ok_or(Refusal::NoSuchKey)?,
+        Some(id) => layers::version(view, bucket, key, id)?.ok_or(Refusal::NoSuchVersion)?,
     };
     if found.version.delete_marker { Err(Refusal::DeleteMarker.into()) } else { Ok(found) }
 }
@@ -45,7 +45,7 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     if !matches!(update.change, AttributeChange::Tags(_)) {
         locks::check_enabled(&bucket)?;
     }
-    let found = named(view, update.bucket, &update.key, update.version)?;
+    let found = named(view, &bucket, &update.key, update.version)?;
     let mut attributes = found.version.attributes.clone();
     match update.change {
         AttributeChange::Tags(tags) => attributes.tags = tags,
@@ -60,8 +60,13 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     if attributes == found.version.attributes {
         return Ok(Decision::without_records(outcome));
     }
+    if found.version.bucket != bucket.top() {
+        // A frozen layer has it: the changed object goes to the top one.
+        let version = Version { bucket: bucket.top(), attributes, ..found.version.clone() };
+        return Ok(Decision { outcome, records: vec![Record::PutVersion(version)] });
+    }
     let record = Record::UpdateVersion {
-        bucket: update.bucket,
+        bucket: bucket.top(),
         key: update.key,
         version_id,
         version: found.sequence,

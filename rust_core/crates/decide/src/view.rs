@@ -13,21 +13,34 @@ use orcas_record::{
 
 /// The state that a decision rests on: everything sequenced so far.
 pub trait View {
+    /// Of any role.
     fn bucket(&self, id: BucketId) -> Option<Arc<Bucket>>;
+    /// Of clients.
     fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>>;
+    /// Of clients.
     fn bucket_count(&self) -> usize;
+    /// By the name that [`super::snapshot_name`] gives.
+    fn snapshot(&self, name: &[u8]) -> Option<Arc<Bucket>>;
+    /// Of all buckets.
+    fn snapshot_count(&self) -> usize;
+    /// Whether a bucket or snapshot other than `by` names the layer.
+    fn is_named_beside(&self, layer: BucketId, by: BucketId) -> bool;
+    fn has_snapshots(&self, bucket: &Bucket) -> bool;
     /// A document of a bucket; empty if it was removed, `None` if there never was one.
     fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes>;
     /// Bytes of the documents of all buckets.
     fn documents_len(&self) -> usize;
-    /// Whether no version of any kind is left in it, delete markers included.
+    /// Whether no version of any kind is left under this id, delete markers included.
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool>;
-    /// The current version; `None` when there is none or it is a delete marker.
-    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    /// Whether none of the layers of a bucket that has some shows an object. May say no while objects that were deleted
+    /// in this batch are the last.
+    fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool>;
+    /// The current version in a layer, which is a bucket itself if it has no layers; `None` when there is none or it is a delete marker.
+    fn layer_object(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     /// The version with this id, current or not, also a delete marker.
-    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
+    fn layer_version(&self, layer: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>>;
     /// The newest version, also when it is a delete marker.
-    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
+    fn layer_newest(&self, layer: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>>;
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>>;
     /// The blob that a body of `length` bytes with this fingerprint may name. `head` is that of the body, when it is
     /// known: a hint that may save a lookup.

@@ -1,18 +1,22 @@
-//! All buckets and their documents, in memory. The table is replaced as a whole when a bucket is created, changed or
-//! deleted, so readers never wait.
+//! All buckets and their documents, in memory; layers and snapshots are buckets too, which clients cannot name. The
+//! table is replaced as a whole when one is created, changed or deleted, so readers never wait.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::documents::Documents;
-use orcas_record::{Bucket, BucketId, Record};
+use orcas_decide::snapshot_name;
+use orcas_record::{Bucket, BucketId, BucketRole, Record};
 
 #[derive(Clone, Default)]
 pub(super) struct BucketTable {
     by_id: HashMap<BucketId, Arc<Bucket>>,
+    /// Those of clients.
     by_name: BTreeMap<Bytes, Arc<Bucket>>,
+    snapshots: BTreeMap<Bytes, Arc<Bucket>>,
+    dropped: BTreeSet<BucketId>,
     /// Shared by the copies of this table: few changes concern them.
     documents: Arc<Documents>,
 }
@@ -33,12 +37,8 @@ impl BucketTable {
         match record {
             Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => self.insert(Arc::new(bucket.clone())),
             Record::DeleteBucket { bucket } => {
-                if let Some(bucket) = self.by_id.remove(bucket) {
-                    self.by_name.remove(&bucket.name);
-                }
-                if self.documents.has(*bucket) {
-                    Arc::make_mut(&mut self.documents).remove(*bucket);
-                }
+                self.remove(*bucket);
+                self.forget_documents(*bucket);
             }
             Record::PutDocument { bucket, kind, document } => {
                 Arc::make_mut(&mut self.documents).put(*bucket, *kind, document.clone());
@@ -47,9 +47,35 @@ impl BucketTable {
         }
     }
 
+    /// Adds a bucket or replaces it, perhaps by one with another role.
     pub fn insert(&mut self, bucket: Arc<Bucket>) {
-        self.by_name.insert(bucket.name.clone(), Arc::clone(&bucket));
+        self.remove(bucket.id);
+        match bucket.role {
+            BucketRole::Bucket => drop(self.by_name.insert(bucket.name.clone(), Arc::clone(&bucket))),
+            BucketRole::Snapshot => drop(self.snapshots.insert(bucket.name.clone(), Arc::clone(&bucket))),
+            BucketRole::Layer => self.forget_documents(bucket.id),
+            BucketRole::Dropped => {
+                self.dropped.insert(bucket.id);
+                self.forget_documents(bucket.id);
+            }
+        }
         self.by_id.insert(bucket.id, bucket);
+    }
+
+    fn remove(&mut self, id: BucketId) {
+        let Some(bucket) = self.by_id.remove(&id) else { return };
+        match bucket.role {
+            BucketRole::Bucket => drop(self.by_name.remove(&bucket.name)),
+            BucketRole::Snapshot => drop(self.snapshots.remove(&bucket.name)),
+            BucketRole::Layer => {}
+            BucketRole::Dropped => drop(self.dropped.remove(&id)),
+        }
+    }
+
+    fn forget_documents(&mut self, bucket: BucketId) {
+        if self.documents.has(bucket) {
+            Arc::make_mut(&mut self.documents).remove(bucket);
+        }
     }
 
     pub fn documents(&self) -> &Documents {
@@ -60,16 +86,48 @@ impl BucketTable {
         self.by_id.get(&id)
     }
 
+    /// One of clients.
     pub fn by_name(&self, name: &[u8]) -> Option<&Arc<Bucket>> {
         self.by_name.get(name)
     }
 
-    /// In byte order of the names.
+    /// By the name that [`snapshot_name`] gives.
+    pub fn snapshot(&self, name: &[u8]) -> Option<&Arc<Bucket>> {
+        self.snapshots.get(name)
+    }
+
+    pub fn snapshot_count(&self) -> usize {
+        self.snapshots.len()
+    }
+
+    /// The snapshots of a bucket, in byte order of their names.
+    pub fn snapshots_of(&self, bucket: &[u8]) -> impl Iterator<Item = &Arc<Bucket>> {
+        let begin = snapshot_name(bucket, b"");
+        let from = self.snapshots.range(begin.clone()..);
+        from.take_while(move |(name, _)| name.starts_with(&begin)).map(|(_, snapshot)| snapshot)
+    }
+
+    /// Whether a bucket or snapshot other than `by` names the layer.
+    pub fn is_named_beside(&self, layer: BucketId, by: BucketId) -> bool {
+        self.by_id.values().any(|bucket| bucket.id != by && bucket.layers.contains(&layer))
+    }
+
+    /// A layer that is to be removed.
+    pub fn dropped(&self) -> Option<BucketId> {
+        self.dropped.first().copied()
+    }
+
+    pub fn of_any_role(&self) -> impl Iterator<Item = &Arc<Bucket>> {
+        self.by_id.values()
+    }
+
+    /// Those of clients, in byte order of the names.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Bucket>> {
         self.by_name.values()
     }
 
+    /// Those of clients.
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.by_name.len()
     }
 }

@@ -98,9 +98,11 @@ impl Handle {
     }
 
     fn source(&self, (bucket, key, version): &Source) -> Result<Found, Failure> {
+        // Not a bucket of clients but a layer, if it is the source of an instant upload.
+        let bucket = self.shared.buckets.read().by_id(*bucket).cloned().ok_or(Refusal::NoSuchBucket)?;
         let found = match version {
-            None => self.object(*bucket, key)?,
-            Some(id) => self.version(*bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
+            None => self.object_in(&bucket, key)?,
+            Some(id) => self.version_in(&bucket, key, *id)?.filter(|found| !found.object.version.delete_marker),
         };
         Ok(found.ok_or(Refusal::NoSuchKey)?)
     }

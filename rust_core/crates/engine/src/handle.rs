@@ -71,6 +71,11 @@ impl Handle {
         self.shared.buckets.read().all().cloned().collect()
     }
 
+    /// The snapshots of the bucket with this name, in byte order of their names, from memory.
+    pub fn snapshots(&self, bucket: &[u8]) -> Vec<Arc<Bucket>> {
+        self.shared.buckets.read().snapshots_of(bucket).cloned().collect()
+    }
+
     /// Keeps everything that can be found from now on readable while the pin lives.
     pub fn pin_epoch(&self) -> EpochPin {
         self.shared.epochs.pin()

@@ -1,5 +1,7 @@
 //! Which stored object an instant upload can be made of.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::handle::Handle;
@@ -7,7 +9,7 @@ use super::reads::Found;
 use super::state::EngineState;
 use super::stored::version_of;
 use orcas_base::error::Result;
-use orcas_record::{Bucket, BucketId, INSTANT_SIZE_MIN, RefLevel};
+use orcas_record::{Bucket, BucketId, BucketRole, INSTANT_SIZE_MIN, RefLevel};
 
 /// Versions with the same SHA-256 that are looked at: any that is current will do.
 const CANDIDATES_MAX: usize = 64;
@@ -54,15 +56,16 @@ impl EngineState {
         bucket: BucketId,
         key: &Bytes,
     ) -> Result<Option<Found>> {
-        let offers =
-            |bucket: &std::sync::Arc<Bucket>| bucket.owner == *owner && self.ref_level(bucket) != RefLevel::Off;
-        if !self.buckets.read().by_id(bucket).is_some_and(offers) {
-            return Ok(None);
-        }
+        let offers = |bucket: &&Arc<Bucket>| {
+            let holds_objects = matches!(bucket.role, BucketRole::Bucket | BucketRole::Layer);
+            holds_objects && bucket.owner == *owner && self.ref_level(bucket) != RefLevel::Off
+        };
+        let Some(bucket) = self.buckets.read().by_id(bucket).filter(offers).cloned() else { return Ok(None) };
         let wanted = |found: &Found| {
             let version = &found.object.version;
             version.sha256.as_ref() == Some(sha256) && version.size == size
         };
-        Ok(self.object(bucket, key)?.filter(wanted))
+        let found = if bucket.layers.is_empty() { self.object(bucket.id, key)? } else { self.find_in(bucket.id, key)? };
+        Ok(found.filter(wanted))
     }
 }

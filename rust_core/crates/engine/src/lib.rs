@@ -25,6 +25,8 @@ mod health;
 mod instant;
 mod key_changes;
 mod keys;
+mod layered_list;
+mod layers;
 mod leaving;
 mod list;
 mod list_versions;

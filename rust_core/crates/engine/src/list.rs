@@ -362,7 +362,7 @@ struct Merge<'l, I, O> {
 
 impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
     fn read(mut self) -> Result<Read> {
-        self.seek(self.start());
+        self.seek(start_of(self.page.list));
         loop {
             if self.overlay.fill()?.is_none() {
                 return Ok(Read::Moved);
@@ -421,21 +421,6 @@ impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
         self.overlay.seek(to);
     }
 
-    /// The first key that may be on the page.
-    fn start(&self) -> Bound<Bytes> {
-        let list = self.page.list;
-        let prefix = &list.prefix;
-        let Some(after) = list.after.as_ref().filter(|after| *after >= prefix) else {
-            return Bound::Included(prefix.clone());
-        };
-        // A page that ended with a common prefix is followed by what comes after all of its keys.
-        match common_prefix(prefix, list.delimiter.as_ref(), after).filter(|rolled| rolled == after).and_then(successor)
-        {
-            Some(beyond) => Bound::Included(beyond),
-            None => Bound::Excluded(after.clone()),
-        }
-    }
-
     /// The next key in order; where both have it, the newer record speaks.
     fn next(&mut self) -> Option<Row> {
         let order = match (self.index.fetched.front(), self.overlay.fetched.front()) {
@@ -451,6 +436,19 @@ impl<O: Rows> Merge<'_, IndexRows<'_, '_>, O> {
                 Some(if overlay.sequence > index.sequence { overlay } else { index })
             }
         }
+    }
+}
+
+/// The first key that may be on the page.
+pub(super) fn start_of(list: &ListObjects) -> Bound<Bytes> {
+    let prefix = &list.prefix;
+    let Some(after) = list.after.as_ref().filter(|after| *after >= prefix) else {
+        return Bound::Included(prefix.clone());
+    };
+    // A page that ended with a common prefix is followed by what comes after all of its keys.
+    match common_prefix(prefix, list.delimiter.as_ref(), after).filter(|rolled| rolled == after).and_then(successor) {
+        Some(beyond) => Bound::Included(beyond),
+        None => Bound::Excluded(after.clone()),
     }
 }
 

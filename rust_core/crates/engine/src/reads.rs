@@ -50,7 +50,7 @@ pub(super) fn in_overlay(overlay: &Overlay, object: &Arc<Object>) -> LocatedObje
 }
 
 impl EngineState {
-    /// From memory, or `None` when the index must be asked or a publication is under way.
+    /// Under one id, of a bucket or a layer: from memory, or `None` when the index must be asked or a publication is under way.
     pub fn try_object(&self, bucket: BucketId, key: &Bytes) -> Option<Option<Found>> {
         let pin = self.epochs.pin();
         {
@@ -71,7 +71,7 @@ impl EngineState {
         Ok(self.lookup(bucket, key)?.map(|located| Found::of(located, pin)))
     }
 
-    fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
+    pub fn lookup(&self, bucket: BucketId, key: &Bytes) -> Result<Option<LocatedObject>> {
         // Before the overlay is asked: a change that is published after that look must make the ticket void, or what
         // the index still has would stay in the cache when the change has left the overlay.
         let cached = self.cache.get(bucket, key);

@@ -49,6 +49,10 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::DeleteBucket { .. }
         | Intent::UpdateBucket { .. }
         | Intent::PutDocument { .. }
+        | Intent::CreateSnapshot { .. }
+        | Intent::DeleteSnapshot { .. }
+        | Intent::ForkBucket { .. }
+        | Intent::RestoreBucket { .. }
         | Intent::UpdateVersion(_)
         | Intent::CompleteUpload(_) => Durability::Sync,
         Intent::PutObject(put) => of_body(put.bucket, &put.body),

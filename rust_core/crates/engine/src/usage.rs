@@ -7,9 +7,10 @@ use super::handle::Handle;
 use super::health::Pools;
 use orcas_base::error::{Error, Result};
 use orcas_fs::Open;
-use orcas_index::Totals;
+use orcas_index::{Counts, Totals};
 
-/// A bucket as the index counts it. Bytes, where the name says nothing else.
+/// A bucket as the index counts it; with several layers, the sum over them, in which an object counts as often as it
+/// was replaced. Bytes, where the name says nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketUsage {
     pub name: String,
@@ -50,6 +51,14 @@ pub struct Usage {
     pub pools: Pools,
 }
 
+fn add(sum: &mut Counts, layer: &Counts) {
+    sum.objects += layer.objects;
+    sum.bytes += layer.bytes;
+    sum.history += layer.history;
+    sum.logical += layer.logical;
+    sum.stored += layer.stored;
+}
+
 impl Handle {
     /// Blocking; costs a lookup for each bucket and an `open` for each file.
     ///
@@ -60,8 +69,17 @@ impl Handle {
         let reader = shared.index.read()?;
         let mut buckets = Vec::new();
         for bucket in self.buckets() {
-            // One that the index has yet to hear of is empty so far.
-            let counts = reader.counts(bucket.id)?.unwrap_or_default();
+            let mut counts = Counts::default();
+            // Its open uploads are under its own id, also if its objects are not.
+            let own = Some(&bucket.id).filter(|id| !bucket.stack().contains(id));
+            for layer in bucket.stack().iter().chain(own) {
+                // One that the index has yet to hear of is empty so far.
+                add(&mut counts, &reader.counts(*layer)?.unwrap_or_default());
+            }
+            if !bucket.layers.is_empty() {
+                // Each delete marker in a layer hides an object below.
+                counts.objects = counts.objects.saturating_sub(std::mem::take(&mut counts.history));
+            }
             buckets.push(BucketUsage {
                 name: String::from_utf8_lossy(&bucket.name).into_owned(),
                 objects: counts.objects,

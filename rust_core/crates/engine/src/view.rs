@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::buckets::BucketTable;
 use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
+use super::list::{ListObjects, ListPage};
 use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
@@ -14,8 +15,8 @@ use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
 use orcas_record::{
-    BlobLocation, Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence, Upload,
-    UploadId, VersionId,
+    BlobLocation, Bucket, BucketId, BucketRole, DocumentKind, Extent, Fingerprint, Object, PackId, Part, Sequence,
+    Upload, UploadId, VersionId,
 };
 
 pub(super) struct SequencerView<'a> {
@@ -38,6 +39,22 @@ impl View for SequencerView<'_> {
 
     fn bucket_count(&self) -> usize {
         self.buckets.len()
+    }
+
+    fn snapshot(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.buckets.snapshot(name).cloned()
+    }
+
+    fn snapshot_count(&self) -> usize {
+        self.buckets.snapshot_count()
+    }
+
+    fn is_named_beside(&self, layer: BucketId, by: BucketId) -> bool {
+        self.buckets.is_named_beside(layer, by)
+    }
+
+    fn has_snapshots(&self, bucket: &Bucket) -> bool {
+        self.buckets.snapshots_of(&bucket.name).next().is_some()
     }
 
     fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
@@ -72,19 +89,30 @@ impl View for SequencerView<'_> {
         Ok(empty)
     }
 
-    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+    fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool> {
+        if layers.iter().any(|layer| self.pending.has_versions(*layer)) {
+            return Ok(false);
+        }
+        let (prefix, delimiter, after) = (Bytes::new(), None, None);
+        let mut page = ListPage::default();
+        let list = ListObjects { bucket: layers[0], prefix, delimiter, after, max_keys: 1 };
+        self.shared.list_layers(layers, &list, &mut page)?;
+        Ok(page.entries.is_empty())
+    }
+
+    fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         match self.pending.key_changes(bucket, key).map(KeyChanges::current) {
             Some(Current::Object(object)) => return Ok(Some(Arc::clone(object))),
             Some(Current::None) => return Ok(None),
             Some(Current::Below) => {
-                return Ok(self.newest(bucket, key)?.filter(|object| !object.version.delete_marker));
+                return Ok(self.layer_newest(bucket, key)?.filter(|object| !object.version.delete_marker));
             }
             None => {}
         }
         Ok(self.shared.object(bucket, &Bytes::copy_from_slice(key))?.map(|found| found.object))
     }
 
-    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+    fn layer_version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
         let mut changes = NewerChanges::default();
         if let Some(recent) = self.pending.key_changes(bucket, key) {
             match changes.version_in(recent, id) {
@@ -96,7 +124,7 @@ impl View for SequencerView<'_> {
         Ok(self.shared.version_below(bucket, key, id, changes)?.map(|located| located.object))
     }
 
-    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+    fn layer_newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         let mut changes = NewerChanges::default();
         if let Some(recent) = self.pending.key_changes(bucket, key) {
             match changes.newest_in(recent) {
@@ -182,6 +210,11 @@ impl SequencerView<'_> {
         }
         // An upload that has found the blob by its fingerprint and is not decided yet holds a pin on it.
         Ok(reader.blob_fingerprint(blob)?.is_none_or(|fingerprint| self.shared.pins.condemn(fingerprint, blob)))
+    }
+
+    /// Whether `id` is a layer that is to be removed.
+    pub fn is_dropped(&self, id: BucketId) -> bool {
+        self.buckets.by_id(id).is_some_and(|bucket| bucket.role == BucketRole::Dropped)
     }
 
     /// Whether the bytes of `blob` are in `pack`.

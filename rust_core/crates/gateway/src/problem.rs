@@ -149,6 +149,11 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         Refusal::BucketAlreadyExists => ErrorCode::BucketAlreadyExists.into(),
         Refusal::BucketNotEmpty => ErrorCode::BucketNotEmpty.into(),
         Refusal::TooManyBuckets => ErrorCode::TooManyBuckets.into(),
+        // No S3 operation names a snapshot.
+        Refusal::NoSuchSnapshot => S3Error::with(ErrorCode::InvalidRequest, "There is no snapshot of this name."),
+        Refusal::SnapshotAlreadyExists => {
+            S3Error::with(ErrorCode::InvalidRequest, "There is a snapshot of this name already.")
+        }
         Refusal::TooManyDocuments => {
             let limit = orcas_decide::DOCUMENTS_LEN_MAX;
             let message = format!("The configurations of all buckets together may have at most {limit} bytes");

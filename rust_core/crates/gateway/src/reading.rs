@@ -87,7 +87,7 @@ impl Reading<'_> {
         if *condition == WriteCondition::Always {
             return Ok(());
         }
-        let Some(found) = self.lane.engine.try_object(bucket.id, key) else { return Ok(()) };
+        let Some(found) = self.lane.engine.try_object_in(bucket, key) else { return Ok(()) };
         let etag = found.as_ref().map(|found| &found.object.version.etag);
         condition.judge(etag).map_err(|code| match (code, condition) {
             (ErrorCode::PreconditionFailed, WriteCondition::Absent) => S3Error::precondition("If-None-Match").into(),

@@ -57,9 +57,9 @@ impl Source {
         let bucket = self.bucket(lane)?;
         let missing = |code| S3Error::new(code).field("Key", self.name.key.clone());
         let found = match self.name.version {
-            None => lane.engine.object(bucket.id, &self.key())?.ok_or_else(|| missing(ErrorCode::NoSuchKey))?,
+            None => lane.engine.object_in(&bucket, &self.key())?.ok_or_else(|| missing(ErrorCode::NoSuchKey))?,
             Some(name) => {
-                let found = lane.engine.version(bucket.id, &self.key(), version_id(name))?;
+                let found = lane.engine.version_in(&bucket, &self.key(), version_id(name))?;
                 found.ok_or_else(|| missing(ErrorCode::NoSuchVersion).field("VersionId", name.to_string()))?
             }
         };

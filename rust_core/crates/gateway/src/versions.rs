@@ -67,8 +67,8 @@ impl VersionAddress {
         answer: impl FnOnce(Found) -> Result<Response, Problem>,
     ) -> Result<Response, Problem> {
         let found = match self.version {
-            None => lane.engine.object(self.bucket.id, &self.key)?,
-            Some(name) => lane.engine.version(self.bucket.id, &self.key, version_id(name))?,
+            None => lane.engine.object_in(&self.bucket, &self.key)?,
+            Some(name) => lane.engine.version_in(&self.bucket, &self.key, version_id(name))?,
         };
         match found {
             Some(found) if found.object.version.delete_marker => Ok(self.is_marker(&found.object.version, envelope)),

@@ -19,7 +19,7 @@ use super::uploads::NewCompletedUpload;
 use super::versions::VersionWriter;
 use super::{buckets, documents, error, packs, rebuild, reclaim, schema, uploads};
 use orcas_base::error::{Error, Result};
-use orcas_record::{BlobLocation, BucketId, Record, Version, head_of};
+use orcas_record::{BlobLocation, BucketId, BucketRole, Record, Version, head_of};
 
 /// Records in one transaction of a rebuild: enough that a page is written once for many of its rows.
 const BULK_RECORDS: usize = 400_000;
@@ -272,6 +272,9 @@ impl Apply<'_> {
         match applied.record {
             Record::CreateBucket(bucket) => buckets::create(conn, applied, bucket),
             Record::UpdateBucket(bucket) if self.is_gone(bucket.id)? => Ok(()),
+            Record::UpdateBucket(bucket) if bucket.role != BucketRole::Bucket => {
+                buckets::make_layer(conn, self.changes, applied, bucket)
+            }
             Record::UpdateBucket(bucket) if self.is_salvage() => buckets::replace(conn, applied, bucket),
             Record::UpdateBucket(bucket) => buckets::update(conn, applied, bucket),
             Record::DeleteBucket { bucket } if self.is_gone(*bucket)? => Ok(()),

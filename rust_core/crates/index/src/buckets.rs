@@ -52,13 +52,26 @@ pub(super) fn update(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) 
     }
 }
 
-/// Replaces the record and the name of a bucket, whatever they were: a salvage may have invented them.
+/// Replaces the record and the name of a bucket, whatever they were.
 pub(super) fn replace(conn: &Connection, applied: &Applied<'_>, bucket: &Bucket) -> Result<()> {
     let mut update =
         conn.prepare_cached("UPDATE buckets SET name = ?2, sequence = ?3, kind = ?4, record = ?5 WHERE id = ?1")?;
     let (id, sequence) = (stored_int(bucket.id.0)?, stored_int(applied.sequence)?);
     update.execute((id, &bucket.name[..], sequence, applied.kind, &applied.payload[..]))?;
     Ok(())
+}
+
+/// Ends a bucket of which the versions stay: its name, its documents, its uploads and their parts go.
+pub(super) fn make_layer(
+    conn: &Connection,
+    changes: &mut Changes,
+    applied: &Applied<'_>,
+    bucket: &Bucket,
+) -> Result<()> {
+    let id = stored_int(bucket.id.0)?;
+    uploads::delete_of_bucket(conn, changes, id)?;
+    documents::delete_of_bucket(conn, id)?;
+    replace(conn, applied, bucket)
 }
 
 /// Removes an empty bucket with its documents, its uploads and their parts.

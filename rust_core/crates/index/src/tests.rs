@@ -99,6 +99,8 @@ fn bucket(id: u64) -> Record {
         versioning: Versioning::Unversioned,
         object_lock: None,
         settings: BucketSettings::default(),
+        role: BucketRole::Bucket,
+        layers: Vec::new(),
     })
 }
 

@@ -125,10 +125,13 @@ fn settings() -> impl Strategy<Value = BucketSettings> {
 fn bucket() -> impl Strategy<Value = Bucket> {
     let versioning = select(vec![Versioning::Unversioned, Versioning::Enabled, Versioning::Suspended]);
     let names = (bytes(), bytes(), bytes());
-    let state = (versioning, object_lock(), settings());
-    (any::<(u64, u64)>(), names, state).prop_map(|(numbers, names, (versioning, object_lock, settings))| {
+    let role = select(vec![BucketRole::Bucket, BucketRole::Layer, BucketRole::Snapshot, BucketRole::Dropped]);
+    let layers = vec(any::<u64>().prop_map(BucketId), 0..4);
+    let state = (versioning, object_lock(), settings(), role, layers);
+    (any::<(u64, u64)>(), names, state).prop_map(|(numbers, names, state)| {
         let ((id, created_ms), (name, owner, location)) = (numbers, names);
-        Bucket { id: BucketId(id), name, owner, created_ms, location, versioning, object_lock, settings }
+        let (versioning, object_lock, settings, role, layers) = state;
+        Bucket { id: BucketId(id), name, owner, created_ms, location, versioning, object_lock, settings, role, layers }
     })
 }
 

@@ -364,6 +364,14 @@ impl Input {
             },
             object_lock: self.object_lock()?,
             settings: self.settings()?,
+            role: match self.u8()? {
+                0 => BucketRole::Bucket,
+                1 => BucketRole::Layer,
+                2 => BucketRole::Snapshot,
+                3 => BucketRole::Dropped,
+                _ => return Err(Error::Record { reason: "unknown role of a bucket" }),
+            },
+            layers: (0..self.u16()?).map(|_| Ok(BucketId(self.u64()?))).collect::<Result<_>>()?,
         })
     }
 

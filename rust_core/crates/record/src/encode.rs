@@ -328,6 +328,14 @@ fn put_bucket<T: Trace>(bucket: &Bucket, out: &mut Output<'_, T>) {
         out.code("versioning", versioning);
         put_object_lock(bucket.object_lock.as_ref(), out);
         put_settings(&bucket.settings, out);
+        let role = match bucket.role {
+            BucketRole::Bucket => 0,
+            BucketRole::Layer => 1,
+            BucketRole::Snapshot => 2,
+            BucketRole::Dropped => 3,
+        };
+        out.code("role", role);
+        out.list16("layers", "Layer", &bucket.layers, |out, layer| out.u64("bucket", layer.0));
     });
 }
 

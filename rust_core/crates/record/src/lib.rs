@@ -12,6 +12,7 @@ mod encode;
 mod kinds;
 mod output;
 pub mod placement;
+mod role;
 mod storage_class;
 
 #[cfg(test)]
@@ -33,6 +34,7 @@ pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use encode::{encode, encode_caused, encode_extents};
 pub use kinds::{UPDATE_VERSION, content_kind, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
+pub use role::BucketRole;
 pub use storage_class::StorageClass;
 
 /// Store-wide order of records; the first record of a store has sequence 1.
@@ -145,6 +147,27 @@ pub struct Bucket {
     /// `Some` when Object Lock is enabled.
     pub object_lock: Option<ObjectLock>,
     pub settings: BucketSettings,
+    pub role: BucketRole,
+    /// The buckets under whose ids its objects are, the newest first: the first takes what is written, the others never
+    /// change. Empty if its objects are under its own id alone.
+    pub layers: Vec<BucketId>,
+}
+
+impl Bucket {
+    /// The layer that takes what is written.
+    pub fn top(&self) -> BucketId {
+        self.layers.first().copied().unwrap_or(self.id)
+    }
+
+    /// All layers, the newest first. Never empty.
+    pub fn stack(&self) -> &[BucketId] {
+        if self.layers.is_empty() { std::slice::from_ref(&self.id) } else { &self.layers }
+    }
+
+    /// The layers that never change.
+    pub fn lower(&self) -> &[BucketId] {
+        self.layers.get(1..).unwrap_or_default()
+    }
 }
 
 /// Settings of a bucket. The default of the store applies to those that are not set.

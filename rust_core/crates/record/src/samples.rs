@@ -123,6 +123,8 @@ fn bucket() -> Bucket {
             chunking: Some(Chunking::ContentDefined),
             keep_sha256: true,
         },
+        role: BucketRole::Bucket,
+        layers: vec![BucketId(9), BucketId(7)],
     }
 }
 
@@ -141,6 +143,8 @@ fn buckets() -> Vec<Record> {
         Record::UpdateBucket(Bucket { versioning: Versioning::Enabled, object_lock, ..bucket() })
     };
     records.push(locked(None));
+    let roles = every!(BucketRole: Bucket, Layer, Snapshot, Dropped).into_iter();
+    records.extend(roles.map(|role| Record::CreateBucket(Bucket { role, layers: vec![], ..bucket() })));
     let modes = every!(RetentionMode: Governance, Compliance);
     for (mode, period) in modes.into_iter().zip([Period::Days(30), Period::Years(7)]) {
         records.push(locked(Some(DefaultRetention { mode, period })));

@@ -9,8 +9,8 @@ use super::{BUCKET, create_bucket};
 use crate::*;
 use orcas_base::error::{Error, Result};
 use orcas_record::{
-    Bucket, BucketId, DocumentKind, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId, Version,
-    VersionId,
+    Bucket, BucketId, BucketRole, DocumentKind, Extent, Fingerprint, Object, Part, Record, Sequence, Upload, UploadId,
+    Version, VersionId,
 };
 
 /// The time of decisions that are given none.
@@ -36,10 +36,33 @@ impl View for State {
         self.buckets.get(&id).cloned()
     }
     fn bucket_by_name(&self, name: &[u8]) -> Option<Arc<Bucket>> {
-        self.buckets.values().find(|bucket| bucket.name == name).cloned()
+        self.of_role(BucketRole::Bucket).find(|bucket| bucket.name == name).cloned()
     }
     fn bucket_count(&self) -> usize {
-        self.buckets.len()
+        self.of_role(BucketRole::Bucket).count()
+    }
+    fn snapshot(&self, name: &[u8]) -> Option<Arc<Bucket>> {
+        self.of_role(BucketRole::Snapshot).find(|bucket| bucket.name == name).cloned()
+    }
+    fn snapshot_count(&self) -> usize {
+        self.of_role(BucketRole::Snapshot).count()
+    }
+    fn has_snapshots(&self, bucket: &Bucket) -> bool {
+        let begin = snapshot_name(&bucket.name, b"");
+        self.of_role(BucketRole::Snapshot).any(|snapshot| snapshot.name.starts_with(&begin))
+    }
+    fn is_named_beside(&self, layer: BucketId, by: BucketId) -> bool {
+        self.buckets.values().any(|bucket| bucket.id != by && bucket.layers.contains(&layer))
+    }
+    fn layers_show_nothing(&self, layers: &[BucketId]) -> Result<bool> {
+        let mut shown = BTreeMap::new();
+        for layer in layers.iter().rev() {
+            let of_layer = self.objects.iter().filter(|((bucket, _), _)| bucket == layer);
+            shown.extend(
+                of_layer.filter_map(|((_, key), versions)| Some((key, versions.last()?.version.delete_marker))),
+            );
+        }
+        Ok(shown.values().all(|is_marker| *is_marker))
     }
     fn document(&self, bucket: BucketId, kind: DocumentKind) -> Option<Bytes> {
         self.documents.get(&(bucket, kind)).cloned()
@@ -50,13 +73,13 @@ impl View for State {
     fn bucket_is_empty(&self, id: BucketId) -> Result<bool> {
         Ok(!self.objects.iter().any(|((bucket, _), versions)| *bucket == id && !versions.is_empty()))
     }
-    fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
-        Ok(self.newest(bucket, key)?.filter(|object| !object.version.delete_marker))
+    fn layer_object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+        Ok(self.layer_newest(bucket, key)?.filter(|object| !object.version.delete_marker))
     }
-    fn version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
+    fn layer_version(&self, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Arc<Object>>> {
         Ok(self.versions(bucket, key).find(|object| object.version.version_id == id).cloned())
     }
-    fn newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
+    fn layer_newest(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Arc<Object>>> {
         Ok(self.versions(bucket, key).last().cloned())
     }
     fn segment(&self, segment: Sequence) -> Result<Arc<[Extent]>> {
@@ -77,6 +100,10 @@ impl View for State {
 }
 
 impl State {
+    fn of_role(&self, role: BucketRole) -> impl Iterator<Item = &Arc<Bucket>> {
+        self.buckets.values().filter(move |bucket| bucket.role == role)
+    }
+
     pub fn with_bucket() -> Self {
         let mut state = Self::default();
         state.run(create_bucket("photos")).unwrap();

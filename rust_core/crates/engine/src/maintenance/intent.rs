@@ -1,7 +1,9 @@
 //! What the engine asks of its own sequencer, and what it answers.
 
+use bytes::Bytes;
+
 use orcas_decide::Pin;
-use orcas_record::{ChunkMove, ContentMove, LogFileId, PackId, Sequence};
+use orcas_record::{BucketId, ChunkMove, ContentMove, LogFileId, PackId, Sequence};
 
 /// A mutation that no client asked for. It changes where content is and what is kept, never what clients see.
 pub(crate) enum MaintenanceIntent {
@@ -25,6 +27,11 @@ pub(crate) enum MaintenanceIntent {
         pack: PackId,
     },
     ReplaceLog(Box<ReplaceLog>),
+    /// Removes keys of a layer that was dropped, and the layer itself when none is left.
+    RemoveLayer {
+        layer: BucketId,
+        keys: Vec<Bytes>,
+    },
 }
 
 /// A compacted log file that replaces the records `first..=last`.
@@ -41,9 +48,11 @@ impl MaintenanceIntent {
     pub fn new_packs(&self) -> Vec<PackId> {
         match self {
             Self::MoveChunks { moves, .. } => moves.iter().map(|entry| entry.to.pack()).collect(),
-            Self::Barrier { .. } | Self::CondemnBlobs { .. } | Self::RetirePack { .. } | Self::ReplaceLog(_) => {
-                Vec::new()
-            }
+            Self::Barrier { .. }
+            | Self::CondemnBlobs { .. }
+            | Self::RetirePack { .. }
+            | Self::ReplaceLog(_)
+            | Self::RemoveLayer { .. } => Vec::new(),
         }
     }
 }

@@ -2,10 +2,13 @@
 //! new place. They are decided in the one order of all mutations, so a decision sees every reference that was made
 //! before it, and a reference made after it finds the blob gone.
 
+use bytes::Bytes;
+
 use super::super::view::SequencerView;
 use super::intent::{MaintenanceIntent, MaintenanceOutcome, ReplaceLog};
 use orcas_base::error::Result;
-use orcas_record::{ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence};
+use orcas_decide::View;
+use orcas_record::{BucketId, ChunkMove, ContentMove, MOVES_MAX, PackId, Record, Sequence, VersionId};
 
 impl MaintenanceIntent {
     /// The outcome, with the records that bring it about. `next` is the sequence that the first of them gets.
@@ -25,6 +28,7 @@ impl MaintenanceIntent {
             Self::RetirePack { pack } if view.pack_is_free(pack)? => (Vec::new(), vec![Record::RetirePack { pack }]),
             Self::RetirePack { .. } => (Vec::new(), Vec::new()),
             Self::ReplaceLog(replacement) => (Vec::new(), replace_log(*replacement)),
+            Self::RemoveLayer { layer, keys } => (Vec::new(), remove_layer(view, layer, keys)?),
         };
         let last = next + records.len() as u64 - 1;
         Ok((MaintenanceOutcome { blobs, changed: !records.is_empty(), last }, records))
@@ -56,6 +60,22 @@ fn move_chunks(view: &SequencerView<'_>, from: PackId, moves: Vec<ChunkMove>) ->
     let blobs = moved.iter().map(|entry| entry.blob).collect();
     let records = moved.chunks(MOVES_MAX).map(|moves| Record::MoveChunks { moves: moves.to_vec() }).collect();
     Ok((blobs, records))
+}
+
+/// The layer goes when the index has no key of it any more. Nothing names it, so nothing writes to it meanwhile.
+fn remove_layer(view: &SequencerView<'_>, layer: BucketId, keys: Vec<Bytes>) -> Result<Vec<Record>> {
+    if !view.is_dropped(layer) {
+        return Ok(Vec::new());
+    }
+    if keys.is_empty() {
+        return Ok(if view.bucket_is_empty(layer)? {
+            vec![Record::DeleteBucket { bucket: layer }]
+        } else {
+            Vec::new()
+        });
+    }
+    let removed = |key| Record::DeleteVersion { bucket: layer, key, version_id: VersionId::Null };
+    Ok(keys.into_iter().map(removed).collect())
 }
 
 /// What the file leaves out of the records `first..=last` was dead when it was written, and what is dead stays so.

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use orcas_base::error::Result;
 use orcas_index::Reader;
-use orcas_record::{BlobLocation, ChunkMove, LogFileId, Record, Sequence, UploadId, Version};
+use orcas_record::{BlobLocation, BucketRole, ChunkMove, LogFileId, Record, Sequence, UploadId, Version};
 
 pub(super) enum Verdict {
     Keep,
@@ -32,7 +32,11 @@ impl Scope<'_> {
         let keep = |counts| Ok(if counts { Verdict::Keep } else { Verdict::Drop });
         match record {
             Record::CreateBucket(bucket) => keep(self.reader.bucket_sequence(bucket.id)?.is_some()),
-            Record::UpdateBucket(bucket) => keep(self.reader.bucket_sequence(bucket.id)? == Some(sequence)),
+            // One that makes a layer of a bucket ends its name, which another bucket may have got since.
+            Record::UpdateBucket(bucket) => keep(
+                self.reader.bucket_sequence(bucket.id)? == Some(sequence)
+                    || bucket.role != BucketRole::Bucket && !self.prefix,
+            ),
             // A removal as well: the index has a row for it, which a rebuild must give again.
             Record::PutDocument { bucket, kind, .. } => {
                 keep(self.reader.document_sequence(*bucket, *kind)? == Some(sequence))

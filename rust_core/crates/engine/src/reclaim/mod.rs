@@ -11,6 +11,7 @@ mod candidates;
 mod compaction;
 mod driver;
 mod keep;
+mod layers;
 mod limits;
 mod logs;
 mod pack_space;

@@ -22,6 +22,7 @@ impl Reclaimer {
                 FollowUp::Retired(_) => "RetirePack",
                 FollowUp::Discarded(_) => "discarding a pack",
                 FollowUp::Replaced(_) => "ReplaceLog",
+                FollowUp::Emptied => "removal of a layer",
                 FollowUp::Settled(_) | FollowUp::Limited | FollowUp::Nothing => "barrier",
             },
             Activity::Rewriting(_) => "compaction of the log",
@@ -98,13 +99,14 @@ impl Reclaimer {
         Ok(true)
     }
 
-    /// Blobs, packs and log files take turns, so that none of them starves while clients keep deleting.
+    /// Layers, blobs, packs and log files take turns, so that none of them starves while clients keep deleting.
     fn choose(&mut self, limits: &ReclaimLimits) -> Result<Step> {
-        for _ in 0..3 {
-            self.turn = (self.turn + 1) % 3;
+        for _ in 0..4 {
+            self.turn = (self.turn + 1) % 4;
             let step = match self.turn {
-                0 => self.choose_blobs()?,
-                1 => self.choose_pack(limits)?,
+                0 => self.choose_layer()?,
+                1 => self.choose_blobs()?,
+                2 => self.choose_pack(limits)?,
                 _ if limits.compact => self.choose_logs(limits)?,
                 _ => None,
             };
@@ -167,7 +169,7 @@ impl Reclaimer {
             }
             FollowUp::Discarded(pack) => self.discard(pack)?,
             FollowUp::Replaced(compacted) => self.replaced(*compacted),
-            FollowUp::Limited | FollowUp::Nothing => {}
+            FollowUp::Emptied | FollowUp::Limited | FollowUp::Nothing => {}
         }
         Ok(())
     }

@@ -44,6 +44,8 @@ pub(super) enum FollowUp {
     /// A pack that no record names.
     Discarded(PackId),
     Replaced(Box<CompactedLog>),
+    /// A part of a layer was removed.
+    Emptied,
     /// The request covers everything up to the last record that was decided before it.
     Limited,
     Nothing,
@@ -99,7 +101,7 @@ impl Reclaimer {
             estimates: Estimates::default(),
             cursor: 0,
             limit: Sequence::MAX,
-            turn: 2,
+            turn: 3,
             swept: HashSet::new(),
             passed: HashSet::new(),
             passed_since: Duration::ZERO,
@@ -134,6 +136,7 @@ impl Reclaimer {
             FollowUp::Moved(_)
             | FollowUp::Retired(_)
             | FollowUp::Discarded(_)
+            | FollowUp::Emptied
             | FollowUp::Limited
             | FollowUp::Nothing => {}
         }

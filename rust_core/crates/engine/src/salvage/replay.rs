@@ -12,8 +12,8 @@ use orcas_base::planted::{self, Bug};
 use orcas_index::{Applied, Index, Writer};
 use orcas_log::{Counted, LogPosition, LogSalvage, RecoveredRecord, Salvaged};
 use orcas_record::{
-    self as record, BlobLocation, Bucket, BucketId, BucketSettings, ContentMove, LogLocation, PackId, Record, Sequence,
-    UploadId, Version, Versioning,
+    self as record, BlobLocation, Bucket, BucketId, BucketRole, BucketSettings, ContentMove, LogLocation, PackId,
+    Record, Sequence, UploadId, Version, Versioning,
 };
 
 /// Records, and bytes of them, that go into the index in one piece.
@@ -289,6 +289,8 @@ impl Replay<'_> {
             versioning: Versioning::Unversioned,
             object_lock: None,
             settings: BucketSettings::default(),
+            role: BucketRole::Bucket,
+            layers: Vec::new(),
         };
         self.names.insert(name.clone(), id);
         self.buckets.insert(id, name);

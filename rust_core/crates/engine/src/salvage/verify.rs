@@ -16,9 +16,10 @@ use super::replay::ReplayOutcome;
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
 use orcas_checksum::{Etag, Md5Hasher};
+use orcas_decide::delete_marker;
 use orcas_index::{Applied, Stored};
 use orcas_log::LogPosition;
-use orcas_record::{self as record, BucketId, Extent, Object, Record, Sequence, Version, VersionId};
+use orcas_record::{self as record, BucketId, BucketRole, Extent, Object, Record, Sequence, Version, VersionId};
 
 /// Rows taken at a time, and bytes read at a time.
 const PAGE: usize = 256;
@@ -68,10 +69,8 @@ struct Verify<'a> {
 /// # Errors
 /// When the private index cannot be read or written; damage is no error.
 pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> {
-    let names = handle.buckets().into_iter().map(|bucket| {
-        let name = String::from_utf8_lossy(&bucket.name).into_owned();
-        (bucket.id, name)
-    });
+    let buckets = Arc::clone(&handle.shared.buckets.read());
+    let names = buckets.of_any_role().map(|bucket| (bucket.id, String::from_utf8_lossy(&bucket.name).into_owned()));
     let verify = Verify {
         shared: &handle.shared,
         handle,
@@ -88,7 +87,7 @@ pub(super) fn run(handle: &Handle, outcome: &ReplayOutcome) -> Result<Verified> 
     })?;
     let Progress { mut found, losses, hidden } = verify.state.into_inner();
     found.losses = losses.into_values().collect();
-    hide(&handle.shared, &hidden)?;
+    hide(&handle.shared, &hidden, outcome.last)?;
     Ok(found)
 }
 
@@ -250,19 +249,26 @@ impl Tag {
     }
 }
 
-/// Takes versions out of the private index.
-fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)]) -> Result<()> {
+/// Takes versions out of the private index. In a layer a delete marker takes the place of one, or an older object below
+/// would pass for it. `last` is the last sequence that is in use.
+fn hide(shared: &EngineState, hidden: &[(BucketId, Bytes, VersionId)], last: Sequence) -> Result<()> {
     if hidden.is_empty() {
         return Ok(());
     }
     let mut writer = shared.index.writer()?;
     writer.begin_salvage()?;
-    for (bucket, key, version_id) in hidden {
-        let record = Record::DeleteVersion { bucket: *bucket, key: key.clone(), version_id: *version_id };
+    let buckets = Arc::clone(&shared.buckets.read());
+    for ((bucket, key, version_id), sequence) in hidden.iter().zip(last + 1..) {
+        let is_layer = buckets.by_id(*bucket).is_some_and(|bucket| bucket.role == BucketRole::Layer);
+        let record = if is_layer {
+            Record::PutVersion(delete_marker(*bucket, key.clone(), *version_id, 0))
+        } else {
+            Record::DeleteVersion { bucket: *bucket, key: key.clone(), version_id: *version_id }
+        };
         let mut payload = Vec::new();
         let kind = record::encode(&record, &mut payload);
         let payload = Bytes::from(payload);
-        let applied = Applied { sequence: 0, kind, record: &record, payload: &payload, location: None };
+        let applied = Applied { sequence, kind, record: &record, payload: &payload, location: None };
         writer.apply(&[applied], &LogPosition::ORIGIN.encode())?;
     }
     writer.end_salvage().map(drop)

@@ -60,7 +60,7 @@ impl Operation for GetObject {
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
         let address = &call.input.address;
         let at_hand = match address.version {
-            None => call.lane.engine.try_object(address.bucket.id, &address.key),
+            None => call.lane.engine.try_object_in(&address.bucket, &address.key),
             Some(_) => None,
         };
         match at_hand {

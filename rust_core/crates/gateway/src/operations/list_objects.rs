@@ -124,7 +124,7 @@ impl<L: Listing> Call<L> {
         };
         let mut buffer = self.lane.buffers.take(page_room(keys.max));
         let mut page = PageDocument { input, document: input.document(std::mem::take(&mut *buffer)) };
-        let next = self.lane.engine.list_objects_to(&list, &mut page)?;
+        let next = self.lane.engine.list_objects_in(input.bucket(), &list, &mut page)?;
         *buffer = page.document.end(next.as_deref(), keys.delimiter.is_some());
         Ok(self.envelope.document(200, HeaderBlock::new(), buffer))
     }

@@ -11,7 +11,7 @@ use orcas_base::planted::{self, Bug};
 use orcas_index::Index;
 use orcas_log::{Inspection, RecoveredRecord, Seen};
 use orcas_record::{
-    self as record, BlobLocation, Bucket, BucketId, BucketSettings, PackId, Record, Sequence, Versioning,
+    self as record, BlobLocation, Bucket, BucketId, BucketRole, BucketSettings, PackId, Record, Sequence, Versioning,
 };
 
 /// Rows read at a time.
@@ -152,7 +152,12 @@ impl<'a> Source<'a> {
         for (first, last) in self.facts.lost.clone() {
             self.restore_range(index, first, last.min(self.applied))?;
         }
+        let is_lost =
+            |facts: &Facts, sequence| facts.lost.iter().any(|(first, last)| (*first..=*last).contains(&sequence));
         for stored in index.read()?.buckets()? {
+            if is_lost(&self.facts, stored.sequence) {
+                self.inserted.insert(stored.sequence, (stored.kind, stored.record.clone()));
+            }
             if let Ok(Record::CreateBucket(bucket) | Record::UpdateBucket(bucket)) =
                 record::decode(stored.kind, &stored.record)
             {
@@ -160,7 +165,7 @@ impl<'a> Source<'a> {
             }
         }
         for stored in index.read()?.documents()? {
-            if self.facts.lost.iter().any(|(first, last)| (*first..=*last).contains(&stored.sequence)) {
+            if is_lost(&self.facts, stored.sequence) {
                 self.inserted.insert(stored.sequence, (stored.kind, stored.record));
             }
         }
@@ -244,6 +249,8 @@ impl<'a> Source<'a> {
                     versioning: Versioning::Unversioned,
                     object_lock: None,
                     settings: BucketSettings::default(),
+                    role: BucketRole::Bucket,
+                    layers: Vec::new(),
                 }
             });
             // The id of a bucket is the sequence of its record.

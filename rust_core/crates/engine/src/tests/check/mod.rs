@@ -3,7 +3,7 @@
 
 mod damage;
 mod faults;
-mod fixture;
+pub(super) mod fixture;
 mod index;
 mod online;
 mod rewrite;

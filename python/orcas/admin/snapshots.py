@@ -1,0 +1,73 @@
+"""Snapshots, forks and restores of buckets over the admin API."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from fastapi import Body, FastAPI
+from pydantic import BaseModel, ConfigDict
+
+from orcas.admin.tools import Refusal, Tools
+
+
+class NameBody(BaseModel):
+    """The name of what is to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+    name: str
+
+
+class ForkBody(NameBody):
+    """The new bucket, and the snapshot whose objects it gets; without one, those that the bucket has."""
+
+    snapshot: str | None = None
+
+
+class RestoreBody(BaseModel):
+    """The snapshot whose objects the bucket gets."""
+
+    model_config = ConfigDict(extra="forbid")
+    snapshot: str
+
+
+def add_snapshots(app: FastAPI, tools: Callable[[], Tools]) -> None:
+    """Add these paths to the application. Not coroutines: a change waits for the disk, so FastAPI does it in a thread."""
+
+    def done(refused: tuple[int, str, str] | None) -> dict[str, Any]:
+        if refused is not None:
+            raise Refusal(*refused)
+        return {}
+
+    @app.get("/buckets/{bucket}/snapshots")
+    def snapshots(bucket: str) -> dict[str, Any]:
+        """The snapshots of a bucket, in order of their names."""
+        found = tools().core.list_snapshots(bucket)
+        if found is None:
+            raise Refusal(404, "NoSuchBucket", "The specified bucket does not exist.")
+        return {"snapshots": [{"name": entry["name"], "created": _time(entry["created_ms"])} for entry in found]}
+
+    @app.post("/buckets/{bucket}/snapshots", status_code=201)
+    def create(bucket: str, order: Annotated[NameBody, Body()]) -> dict[str, Any]:
+        """Keep what the bucket has now under a name."""
+        return done(tools().core.create_snapshot(bucket, order.name))
+
+    @app.delete("/buckets/{bucket}/snapshots/{name}")
+    def delete(bucket: str, name: str) -> dict[str, Any]:
+        """Forget a snapshot; its content goes unless something else has it."""
+        return done(tools().core.delete_snapshot(bucket, name))
+
+    @app.post("/buckets/{bucket}/fork", status_code=201)
+    def fork(bucket: str, order: Annotated[ForkBody, Body()]) -> dict[str, Any]:
+        """Create a bucket with the objects of this one."""
+        return done(tools().core.fork_bucket(bucket, order.snapshot, order.name))
+
+    @app.post("/buckets/{bucket}/restore")
+    def restore(bucket: str, order: Annotated[RestoreBody, Body()]) -> dict[str, Any]:
+        """Give the bucket the objects of its snapshot. What it has now is lost, unless a snapshot has it too."""
+        return done(tools().core.restore_bucket(bucket, order.snapshot))
+
+
+def _time(created_ms: int) -> str:
+    return dt.datetime.fromtimestamp(created_ms / 1000, dt.UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,106 @@
+"""Commands for snapshots and forks of buckets: snapshot create, list, delete, restore, and fork."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, print_table
+from orcas.cli.upkeep import Endpoint, settings_of
+
+snapshot_app = typer.Typer(no_args_is_help=True, help="Keep states of a bucket, and go back to them.")
+
+Bucket = Annotated[str, typer.Argument(metavar="BUCKET")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, periods, underscores and hyphens.")]
+
+
+@snapshot_app.command()
+def create(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Keep the objects that BUCKET has now, as the snapshot NAME. Takes no longer for a bucket with many objects.
+
+    Example:
+
+        orcas snapshot create photos before-cleanup
+    """
+    _order("POST", f"{_path(bucket)}/snapshots", {"name": name}, data, endpoint)
+    _tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} created", as_json)
+
+
+@snapshot_app.command("list")
+def list_snapshots(bucket: Bucket, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """List the snapshots of BUCKET."""
+    found = _order("GET", f"{_path(bucket)}/snapshots", None, data, endpoint)
+    if as_json:
+        print_json(found)
+    else:
+        print_table(("Snapshot", "Created"), [(entry["name"], entry["created"]) for entry in found["snapshots"]])
+
+
+@snapshot_app.command()
+def delete(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Delete a snapshot. The server then frees the space of what nothing else has."""
+    _order("DELETE", f"{_path(bucket)}/snapshots/{quote(name, safe='')}", None, data, endpoint)
+    _tell({"bucket": bucket, "snapshot": name}, f"snapshot {bucket}@{name} deleted", as_json)
+
+
+@snapshot_app.command()
+def restore(bucket: Bucket, name: Name, data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Give BUCKET the objects of its snapshot NAME, at once.
+
+    Everything written since is lost, unless another snapshot has it. To keep it, create a snapshot first. To look at a
+    snapshot without changing the bucket, fork it.
+    """
+    _order("POST", f"{_path(bucket)}/restore", {"snapshot": name}, data, endpoint)
+    _tell({"bucket": bucket, "snapshot": name}, f"{bucket} is as in {bucket}@{name}", as_json)
+
+
+def fork(
+    source: Annotated[str, typer.Argument(metavar="BUCKET[@SNAPSHOT]", help="A bucket, or one of its snapshots.")],
+    name: Annotated[str, typer.Argument(metavar="NEWBUCKET", help="The bucket to create.")],
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create NEWBUCKET with the objects of a bucket or of a snapshot. Takes no longer for a bucket with many objects.
+
+    Both buckets change independently from then on, and share the space of what they have in common. The new bucket gets
+    copies of the settings and configurations that the bucket has now.
+
+    Examples:
+
+        orcas fork photos photos-test
+
+        orcas fork photos@before-cleanup photos-old
+    """
+    bucket, _, snapshot = source.partition("@")
+    _order("POST", f"{_path(bucket)}/fork", {"name": name, "snapshot": snapshot or None}, data, endpoint)
+    _tell({"bucket": name, "source": source}, f"bucket {name} created from {source}", as_json)
+
+
+def _path(bucket: str) -> str:
+    return f"buckets/{quote(bucket, safe='')}"
+
+
+def _order(
+    method: str, path: str, order: dict[str, Any] | None, data: str | None, endpoint: str | None
+) -> dict[str, Any]:
+    from orcas.tools.reach import reached
+
+    with reached(settings_of(data), endpoint) as session:
+        return session.admin(method, path, order)
+
+
+def _tell(document: dict[str, Any], sentence: str, as_json: bool) -> None:
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(sentence)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to `orcas`."""
+    app.add_typer(snapshot_app, name="snapshot")
+    app.command()(fork)

@@ -1,0 +1,212 @@
+//! Snapshots, forks and restores of buckets, and their deletion, which gives up layers. A layer is frozen by being
+//! named in a second place, so none of these costs more for a bucket with many objects.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::buckets::{check_name_is_free, live_bucket};
+use super::decision::{Context, Decision};
+use super::limits::{DOCUMENTS_LEN_MAX, LAYERS_MAX, SNAPSHOT_NAME_LEN_MAX, SNAPSHOTS_MAX};
+use super::outcome::{Failure, Outcome, Refusal};
+use super::view::View;
+use orcas_record::{Bucket, BucketId, BucketRole, DocumentKind, Record, Versioning};
+
+/// The name under which a snapshot is kept. No bucket of clients has one like it.
+pub fn snapshot_name(bucket: &[u8], snapshot: &[u8]) -> Bytes {
+    [bucket, b"@", snapshot].concat().into()
+}
+
+/// The name of a layer, for reports: that of the bucket it was made for, and its number.
+fn layer_name(bucket: &Bucket, id: BucketId) -> Bytes {
+    [&bucket.name[..], b"#", id.0.to_string().as_bytes()].concat().into()
+}
+
+/// Records of a decision, each with the sequence that it gets.
+struct Records<'a> {
+    context: &'a Context,
+    records: Vec<Record>,
+}
+
+impl Records<'_> {
+    /// The id of the bucket that the next record creates.
+    fn next_id(&self) -> BucketId {
+        BucketId(self.context.next_sequence + self.records.len() as u64)
+    }
+
+    /// Creates an empty layer above those of `bucket`.
+    fn push_layer(&mut self, bucket: &Bucket) -> BucketId {
+        let id = self.next_id();
+        self.records.push(Record::CreateBucket(Bucket {
+            id,
+            name: layer_name(bucket, id),
+            created_ms: self.context.now_ms,
+            role: BucketRole::Layer,
+            layers: Vec::new(),
+            ..bucket.clone()
+        }));
+        id
+    }
+
+    /// Gives `bucket` an empty layer above `below`.
+    fn push_stack(&mut self, bucket: &Bucket, below: &[BucketId]) -> Bucket {
+        let layer = self.push_layer(bucket);
+        let layers = std::iter::once(layer).chain(below.iter().copied()).collect();
+        let bucket = Bucket { layers, ..bucket.clone() };
+        self.records.push(Record::UpdateBucket(bucket.clone()));
+        bucket
+    }
+
+    /// Drops those of `layers` that nothing but the bucket or snapshot `by`, which gives them up, names.
+    fn push_drops(&mut self, view: &dyn View, by: BucketId, layers: &[BucketId]) {
+        for layer in layers.iter().filter(|layer| !view.is_named_beside(**layer, by)).filter_map(|id| view.bucket(*id))
+        {
+            if layer.role == BucketRole::Layer {
+                self.records.push(Record::UpdateBucket(Bucket { role: BucketRole::Dropped, ..Bucket::clone(&layer) }));
+            }
+        }
+    }
+
+    /// Freezes what `bucket` shows now, and returns the layers that show it.
+    fn push_freeze(&mut self, view: &dyn View, bucket: &Bucket) -> Result<Vec<BucketId>, Failure> {
+        if !bucket.lower().is_empty() && view.bucket_is_empty(bucket.top())? {
+            // Nothing has changed since the last time.
+            return Ok(bucket.lower().to_vec());
+        }
+        let frozen = bucket.stack().to_vec();
+        if frozen.len() >= LAYERS_MAX {
+            let reason = "The bucket has changed between too many snapshots: copy its objects into a new bucket.";
+            return Err(Refusal::InvalidBucketState { reason }.into());
+        }
+        self.push_stack(bucket, &frozen);
+        Ok(frozen)
+    }
+}
+
+pub(super) fn create(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
+    let bucket = layered_bucket(view, bucket)?;
+    check_snapshot_name(name)?;
+    let full_name = snapshot_name(&bucket.name, name);
+    if view.snapshot(&full_name).is_some() {
+        return Err(Refusal::SnapshotAlreadyExists.into());
+    }
+    if view.snapshot_count() >= SNAPSHOTS_MAX {
+        return Err(Refusal::InvalidRequest { reason: "There are as many snapshots as are allowed." }.into());
+    }
+    let mut made = Records { context, records: Vec::new() };
+    let layers = made.push_freeze(view, &bucket)?;
+    let snapshot = Bucket {
+        id: made.next_id(),
+        name: full_name,
+        created_ms: context.now_ms,
+        role: BucketRole::Snapshot,
+        layers,
+        ..Bucket::clone(&bucket)
+    };
+    made.records.push(Record::CreateBucket(snapshot.clone()));
+    Ok(Decision { outcome: Outcome::Bucket(Arc::new(snapshot)), records: made.records })
+}
+
+/// Layers that nothing else names go with it.
+pub(super) fn delete(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
+    let bucket = live_bucket(view, bucket)?;
+    let snapshot = snapshot_of(view, &bucket, name)?;
+    let mut made = Records { context, records: vec![Record::DeleteBucket { bucket: snapshot.id }] };
+    made.push_drops(view, snapshot.id, &snapshot.layers);
+    Ok(Decision { outcome: Outcome::Done, records: made.records })
+}
+
+/// Only an empty bucket goes. If it has layers, others may show what is under its own id: that stays as a layer then.
+pub(super) fn delete_bucket(view: &dyn View, context: &Context, bucket: BucketId) -> Result<Decision, Failure> {
+    let bucket = live_bucket(view, bucket)?;
+    if view.has_snapshots(&bucket) {
+        let reason = "The bucket has snapshots: delete them first.";
+        return Err(Refusal::InvalidBucketState { reason }.into());
+    }
+    let is_empty = match bucket.layers.is_empty() {
+        true => view.bucket_is_empty(bucket.id)?,
+        false => view.layers_show_nothing(&bucket.layers)?,
+    };
+    if !is_empty {
+        return Err(Refusal::BucketNotEmpty.into());
+    }
+    let mut made = Records { context, records: Vec::new() };
+    if bucket.layers.is_empty() {
+        made.records.push(Record::DeleteBucket { bucket: bucket.id });
+    } else {
+        let is_named = view.is_named_beside(bucket.id, bucket.id);
+        let role = if is_named { BucketRole::Layer } else { BucketRole::Dropped };
+        let name = layer_name(&bucket, bucket.id);
+        made.records.push(Record::UpdateBucket(Bucket { name, role, layers: Vec::new(), ..Bucket::clone(&bucket) }));
+        made.push_drops(view, bucket.id, &bucket.layers);
+    }
+    Ok(Decision { outcome: Outcome::Done, records: made.records })
+}
+
+/// The fork gets the settings and the documents that the bucket has now, also as a fork of a snapshot.
+pub(super) fn fork(
+    view: &dyn View,
+    context: &Context,
+    bucket: BucketId,
+    snapshot: Option<Bytes>,
+    name: Bytes,
+) -> Result<Decision, Failure> {
+    let bucket = layered_bucket(view, bucket)?;
+    check_name_is_free(view, &name, &bucket.owner)?;
+    let mut made = Records { context, records: Vec::new() };
+    let below = match snapshot {
+        Some(snapshot) => snapshot_of(view, &bucket, &snapshot)?.layers.clone(),
+        None => made.push_freeze(view, &bucket)?,
+    };
+    let fork = Bucket { name, created_ms: context.now_ms, ..Bucket::clone(&bucket) };
+    let layer = made.push_layer(&fork);
+    let id = made.next_id();
+    let fork = Bucket { id, layers: std::iter::once(layer).chain(below).collect(), ..fork };
+    made.records.push(Record::CreateBucket(fork.clone()));
+    let mut documents_len = view.documents_len();
+    for kind in DocumentKind::ALL {
+        if let Some(document) = view.document(bucket.id, kind) {
+            documents_len += document.len();
+            made.records.push(Record::PutDocument { bucket: id, kind, document });
+        }
+    }
+    if documents_len > DOCUMENTS_LEN_MAX {
+        return Err(Refusal::TooManyDocuments.into());
+    }
+    Ok(Decision { outcome: Outcome::Bucket(Arc::new(fork)), records: made.records })
+}
+
+/// What the bucket shows now goes, unless a snapshot or a fork shows it too.
+pub(super) fn restore(view: &dyn View, context: &Context, bucket: BucketId, name: &[u8]) -> Result<Decision, Failure> {
+    let bucket = layered_bucket(view, bucket)?;
+    let snapshot = snapshot_of(view, &bucket, name)?;
+    let mut made = Records { context, records: Vec::new() };
+    let restored = made.push_stack(&bucket, &snapshot.layers);
+    let given_up: Vec<BucketId> =
+        bucket.layers.iter().filter(|layer| !restored.layers.contains(layer)).copied().collect();
+    made.push_drops(view, bucket.id, &given_up);
+    Ok(Decision { outcome: Outcome::Bucket(Arc::new(restored)), records: made.records })
+}
+
+/// A bucket that may have layers.
+fn layered_bucket(view: &dyn View, bucket: BucketId) -> Result<Arc<Bucket>, Failure> {
+    let bucket = live_bucket(view, bucket)?;
+    if bucket.versioning != Versioning::Unversioned {
+        let reason = "Only buckets that never had versioning have snapshots and forks.";
+        return Err(Refusal::InvalidBucketState { reason }.into());
+    }
+    Ok(bucket)
+}
+
+fn snapshot_of(view: &dyn View, bucket: &Bucket, name: &[u8]) -> Result<Arc<Bucket>, Refusal> {
+    view.snapshot(&snapshot_name(&bucket.name, name)).ok_or(Refusal::NoSuchSnapshot)
+}
+
+fn check_snapshot_name(name: &[u8]) -> Result<(), Refusal> {
+    let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
+    if (1..=SNAPSHOT_NAME_LEN_MAX).contains(&name.len()) && name.iter().all(allowed) {
+        return Ok(());
+    }
+    let reason = "The name of a snapshot has 1 to 63 letters, digits, periods, underscores and hyphens.";
+    Err(Refusal::InvalidRequest { reason })
+}

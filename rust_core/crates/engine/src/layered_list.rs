@@ -1,0 +1,293 @@
+//! Pages of buckets that have several layers: all layers merged in byte order of the keys. Of each key, the newest
+//! layer that has it decides. A page costs its entries times the layers, and what they hide.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+use bytes::Bytes;
+
+use super::handle::Handle;
+use super::key_changes::{Current, KeyChanges};
+use super::list::{
+    ListObjects, Listed, PageSink, RESTARTS_MAX, applied_to, common_prefix, of_head, of_object, start_of, successor,
+};
+use super::list_versions::{ListVersions, ListedVersion, VersionMarker, VersionSink};
+use super::state::EngineState;
+use orcas_base::error::{Error, Result};
+use orcas_index::{Reader, VersionFrom};
+use orcas_record::{Bucket, BucketId, Sequence, VersionId};
+
+/// Rows of a layer that are fetched at first; more with every further fetch.
+const FETCH_FIRST: usize = 16;
+const FETCH_MAX: usize = 1_024;
+
+impl Handle {
+    /// As [`Handle::list_objects_to`], in all layers of `bucket`, which `list` names. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn list_objects_in(
+        &self,
+        bucket: &Bucket,
+        list: &ListObjects,
+        sink: &mut dyn PageSink,
+    ) -> Result<Option<Bytes>> {
+        if bucket.layers.is_empty() { self.list_objects_to(list, sink) } else { self.shared.list_present(list, sink) }
+    }
+
+    /// As [`Handle::list_versions_to`], in all layers of `bucket`, which `list` names. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn list_versions_in(
+        &self,
+        bucket: &Bucket,
+        list: &ListVersions,
+        sink: &mut dyn VersionSink,
+    ) -> Result<Option<VersionMarker>> {
+        if bucket.layers.is_empty() {
+            return self.list_versions_to(list, sink);
+        }
+        let objects = ListObjects {
+            bucket: list.bucket,
+            prefix: list.prefix.clone(),
+            delimiter: list.delimiter.clone(),
+            after: list.after.as_ref().map(|(key, _)| key.clone()),
+            max_keys: list.max_keys,
+        };
+        let mut versions = NullVersions { sink, last_is_key: false };
+        let next = self.shared.list_present(&objects, &mut versions)?;
+        let id = versions.last_is_key.then_some(VersionId::Null);
+        Ok(next.map(|key| (key, id)))
+    }
+}
+
+/// Passes objects on as the null versions that they are.
+struct NullVersions<'s> {
+    sink: &'s mut dyn VersionSink,
+    last_is_key: bool,
+}
+
+impl PageSink for NullVersions<'_> {
+    fn entry(&mut self, key: &[u8], listed: &Listed) {
+        self.last_is_key = true;
+        let (id, listed) = (VersionId::Null, *listed);
+        self.sink.version(&ListedVersion { key, id, is_latest: true, delete_marker: false, listed });
+    }
+
+    fn prefix(&mut self, prefix: &[u8]) {
+        self.last_is_key = false;
+        self.sink.prefix(prefix);
+    }
+
+    fn restart(&mut self) {
+        self.sink.restart();
+    }
+}
+
+impl EngineState {
+    /// A page of the bucket that `list` names, as it is now.
+    fn list_present(&self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Bytes>> {
+        while let Some(bucket) = self.present_bucket(list.bucket) {
+            let next = self.list_layers(bucket.stack(), list, sink)?;
+            if self.is_present(&bucket) {
+                return Ok(next);
+            }
+            sink.restart();
+        }
+        Ok(None)
+    }
+
+    /// A page of these layers. Returns the last key or common prefix when there is more after it.
+    pub fn list_layers(
+        &self,
+        layers: &[BucketId],
+        list: &ListObjects,
+        sink: &mut dyn PageSink,
+    ) -> Result<Option<Bytes>> {
+        if list.max_keys == 0 {
+            return Ok(None);
+        }
+        for _ in 0..RESTARTS_MAX {
+            let mut reader = self.index.read()?;
+            let snapshot = reader.begin()?;
+            let applied = applied_to(&snapshot)?;
+            let from = start_of(list);
+            let rows = |layer: &BucketId| LayerRows {
+                shared: self,
+                reader: &snapshot,
+                layer: *layer,
+                applied,
+                fetched: VecDeque::new(),
+                from: Some(from.clone()),
+                fetch: FETCH_FIRST,
+            };
+            let mut merge = Merge { layers: layers.iter().map(rows).collect() };
+            if let Some(next) = merge.read(list, sink)? {
+                return Ok(next);
+            }
+            sink.restart();
+        }
+        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+    }
+}
+
+/// A key of a layer, and what it shows; `None` for a delete marker.
+struct Row {
+    key: Bytes,
+    listed: Option<Listed>,
+}
+
+/// The keys of a layer in order, in the index and in the overlay, fetched a few at a time.
+struct LayerRows<'r, 'i> {
+    shared: &'r EngineState,
+    reader: &'r Reader<'i>,
+    layer: BucketId,
+    /// What the snapshot of the index has.
+    applied: Sequence,
+    fetched: VecDeque<Row>,
+    /// Where the next fetch begins; `None` when there is nothing beyond `fetched`.
+    from: Option<Bound<Bytes>>,
+    fetch: usize,
+}
+
+/// What the overlay says of a key in a layer.
+enum Recent {
+    Shown(Option<Listed>),
+    Gone,
+    /// The index knows.
+    Below,
+}
+
+impl LayerRows<'_, '_> {
+    fn seek(&mut self, to: &Bound<Bytes>) {
+        let before = |key: &Bytes| match to {
+            Bound::Included(to) => key < to,
+            Bound::Excluded(to) => key <= to,
+            Bound::Unbounded => false,
+        };
+        while self.fetched.front().is_some_and(|row| before(&row.key)) {
+            self.fetched.pop_front();
+        }
+        if self.fetched.is_empty() && self.from.is_some() {
+            self.from = Some(to.clone());
+            self.fetch = FETCH_FIRST;
+        }
+    }
+
+    /// Makes sure that the next key is fetched if there is one. `None` when the overlay has moved on.
+    fn fill(&mut self) -> Result<Option<()>> {
+        while self.fetched.is_empty()
+            && let Some(from) = self.from.take()
+        {
+            let mut rows = self.stored(&from)?;
+            let Some(recent) = self.recent(&from) else { return Ok(None) };
+            // Beyond the end of either there may be keys that were not fetched.
+            let full = |count: usize| count == self.fetch;
+            let ends = [
+                rows.last_key_value().filter(|_| full(rows.len())).map(|(key, _)| key.clone()),
+                recent.last().filter(|_| full(recent.len())).map(|(key, _)| key.clone()),
+            ];
+            for (key, change) in recent {
+                match change {
+                    Recent::Shown(listed) => drop(rows.insert(key, listed)),
+                    Recent::Gone => drop(rows.remove(&key)),
+                    Recent::Below => {}
+                }
+            }
+            let end = ends.into_iter().flatten().min();
+            let counts = |key: &Bytes| end.as_ref().is_none_or(|end| key <= end);
+            self.fetched
+                .extend(rows.into_iter().take_while(|(key, _)| counts(key)).map(|(key, listed)| Row { key, listed }));
+            self.from = end.map(Bound::Excluded);
+            self.fetch = (self.fetch * 4).min(FETCH_MAX);
+        }
+        Ok(Some(()))
+    }
+
+    fn stored(&self, from: &Bound<Bytes>) -> Result<BTreeMap<Bytes, Option<Listed>>> {
+        let from = match from {
+            Bound::Included(key) => VersionFrom::Key(key),
+            Bound::Excluded(key) => VersionFrom::AfterKey(key),
+            Bound::Unbounded => VersionFrom::Key(b""),
+        };
+        let mut rows = BTreeMap::new();
+        self.reader.scan_versions(self.layer, from, self.fetch, &mut |row| {
+            let listed = (!row.delete_marker).then(|| of_head(&row.head));
+            rows.insert(Bytes::copy_from_slice(&row.head.key), listed);
+            true
+        })?;
+        Ok(rows)
+    }
+
+    /// A key has one version in a layer, so the newest change of it is all that counts.
+    fn recent(&self, from: &Bound<Bytes>) -> Option<Vec<(Bytes, Recent)>> {
+        let overlay = self.shared.overlay.read();
+        if overlay.trimmed() > self.applied {
+            return None;
+        }
+        let rows = overlay.range(self.layer, from.as_ref().map(|key| key.as_ref())).take(self.fetch);
+        let of = |(key, recent): (&Bytes, &KeyChanges)| {
+            let change = match recent.current() {
+                Current::Object(object) => Recent::Shown(Some(of_object(object))),
+                Current::None if recent.live().next().is_some() => Recent::Shown(None),
+                Current::None => Recent::Gone,
+                Current::Below => Recent::Below,
+            };
+            (key.clone(), change)
+        };
+        Some(rows.map(of).collect())
+    }
+}
+
+struct Merge<'r, 'i> {
+    /// The newest first.
+    layers: Vec<LayerRows<'r, 'i>>,
+}
+
+impl Merge<'_, '_> {
+    /// The last key or prefix when there is more; `None` when the overlay has moved on.
+    fn read(&mut self, list: &ListObjects, sink: &mut dyn PageSink) -> Result<Option<Option<Bytes>>> {
+        let (mut count, mut last) = (0, None);
+        loop {
+            let Some(next) = self.next()? else { return Ok(None) };
+            let Some(Row { key, listed }) = next.filter(|row| row.key.starts_with(&list.prefix)) else {
+                return Ok(Some(None));
+            };
+            let Some(listed) = listed else { continue };
+            if count == list.max_keys {
+                return Ok(Some(last));
+            }
+            count += 1;
+            let Some(prefix) = common_prefix(&list.prefix, list.delimiter.as_ref(), &key) else {
+                sink.entry(&key, &listed);
+                last = Some(key);
+                continue;
+            };
+            sink.prefix(prefix);
+            last = Some(Bytes::copy_from_slice(prefix));
+            match successor(prefix) {
+                Some(beyond) => self.layers.iter_mut().for_each(|layer| layer.seek(&Bound::Included(beyond.clone()))),
+                None => return Ok(Some(None)),
+            }
+        }
+    }
+
+    /// The next key, as the newest layer that has it shows it: `Some(None)` at the end.
+    fn next(&mut self) -> Result<Option<Option<Row>>> {
+        for layer in &mut self.layers {
+            if layer.fill()?.is_none() {
+                return Ok(None);
+            }
+        }
+        let first = self.layers.iter().filter_map(|layer| layer.fetched.front()).map(|row| &row.key).min();
+        let Some(key) = first.cloned() else { return Ok(Some(None)) };
+        let mut rows = self.layers.iter_mut().filter_map(|layer| {
+            let has = layer.fetched.front().is_some_and(|row| row.key == key);
+            if has { layer.fetched.pop_front() } else { None }
+        });
+        let newest = rows.next();
+        rows.for_each(drop);
+        Ok(Some(newest))
+    }
+}

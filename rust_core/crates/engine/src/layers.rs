@@ -1,0 +1,83 @@
+//! Lookups in buckets that have several layers: the newest layer that has a key decides. A bucket without layers is
+//! read as ever.
+//!
+//! A layer is emptied only after the change that took the last name from it was published. So a reader that finds the
+//! stack as it was before it read has seen no gap.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::cache::LocatedObject;
+use super::handle::Handle;
+use super::key_changes::NewerChanges;
+use super::reads::Found;
+use super::state::EngineState;
+use orcas_base::error::Result;
+use orcas_record::{Bucket, BucketId, BucketRole, VersionId};
+
+impl Handle {
+    /// The object of a bucket as memory knows it; `None` when only [`Handle::object_in`] can tell.
+    pub fn try_object_in(&self, bucket: &Bucket, key: &Bytes) -> Option<Option<Found>> {
+        let found = self.shared.try_object(bucket.top(), key);
+        // What the top layer lacks, one below may have.
+        if bucket.layers.is_empty() { found } else { found.filter(Option::is_some) }
+    }
+
+    /// The object of a bucket. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn object_in(&self, bucket: &Bucket, key: &Bytes) -> Result<Option<Found>> {
+        if bucket.layers.is_empty() { self.shared.object(bucket.id, key) } else { self.shared.find_in(bucket.id, key) }
+    }
+
+    /// As [`Handle::version`], in all layers of a bucket. Blocking.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    pub fn version_in(&self, bucket: &Bucket, key: &Bytes, id: VersionId) -> Result<Option<Found>> {
+        match id {
+            _ if bucket.layers.is_empty() => self.version(bucket.id, key, id),
+            VersionId::Null => self.shared.find_in(bucket.id, key),
+            VersionId::Named(_) => Ok(None),
+        }
+    }
+}
+
+impl EngineState {
+    /// The bucket of clients with this id, as it is now.
+    pub fn present_bucket(&self, id: BucketId) -> Option<Arc<Bucket>> {
+        self.buckets.read().by_id(id).filter(|bucket| bucket.role == BucketRole::Bucket).cloned()
+    }
+
+    /// Whether the bucket still has the layers that `bucket` says.
+    pub fn is_present(&self, bucket: &Bucket) -> bool {
+        self.present_bucket(bucket.id).is_some_and(|present| present.layers == bucket.layers)
+    }
+
+    /// The object of a bucket that has layers.
+    pub fn find_in(&self, id: BucketId, key: &Bytes) -> Result<Option<Found>> {
+        let pin = self.epochs.pin();
+        while let Some(bucket) = self.present_bucket(id) {
+            let located = self.lookup_in(bucket.stack(), key)?;
+            if self.is_present(&bucket) {
+                return Ok(located.map(|located| Found::of(located, pin)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn lookup_in(&self, layers: &[BucketId], key: &Bytes) -> Result<Option<LocatedObject>> {
+        for layer in layers {
+            if let Some(located) = self.lookup(*layer, key)? {
+                return Ok(Some(located));
+            }
+            // A delete marker, which hides the key in the layers below.
+            if self.newest_below(*layer, key, NewerChanges::default())?.is_some() {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+}

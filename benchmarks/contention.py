@@ -153,7 +153,7 @@ def _stall(address: load.Address, signer: Signer, count: int, hold: Callable[[],
     for number in range(count):
         announced, sent = _STALLS[number % len(_STALLS)]
         connection = load.connect(address)
-        connection.setblocking(False)
+        connection.sock.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             connection.send(signer.put_head(f"/small/stalled/{number}", announced) + bytes(sent))
         held.append(connection)
@@ -164,5 +164,5 @@ def _leave_unread(address: load.Address, signer: Signer, count: int, hold: Calla
     held = [load.connect(address) for _ in range(count)]
     request = signer.get("/small/large")
     for connection in held:
-        connection.sendall(request)
+        connection.send(request)
     hold()

@@ -25,12 +25,12 @@ _PIECE_BYTES = 1 << 20
 
 
 class UnexpectedResponseError(Exception):
-    """The server answered with something that must not be counted as success, or not at all."""
+    """The server did not answer, or its answer must not count as success."""
 
 
 @dataclass
 class _Exchange:
-    """The request that a connection waits for."""
+    """A connection and the request that it waits for."""
 
     connection: Connection
     method: str = ""
@@ -76,7 +76,7 @@ def run(address: Address, requests: Iterable[bytes], connections: int = 16) -> l
 
 
 def connect(address: Address) -> Connection:
-    """A connection that sends at once what it is given."""
+    """A connection that sends small pieces immediately (TCP_NODELAY)."""
     connection = wire.connect(*address, timeout=_TIMEOUT_SECONDS)
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
@@ -144,7 +144,7 @@ def download(connection: Connection, request: bytes, buffer: bytearray) -> int:
 
 
 def upload(address: Address, head: bytes, length: int) -> None:
-    """Send one body of `length` bytes that nobody sent before, as fast as the server takes it.
+    """Send one body of `length` new bytes as fast as the server accepts it.
 
     Raises:
         UnexpectedResponseError: the answer was no success.

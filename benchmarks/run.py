@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def circumstances(plan: Plan, cargo_profile: str) -> dict[str, Any]:
-    """What somebody must know to compare two files."""
+    """The circumstances that matter when two files are compared."""
 
     def said(*command: str) -> str:
         return subprocess.run(

@@ -74,7 +74,7 @@ class Signer:
         return self.request("PUT", path, None, headers, hashlib.sha256(body).hexdigest()) + body
 
     def put_head(self, path: str, length: int, sha256: bytes | None = None) -> bytes:
-        """The head of a PUT whose body follows unsigned, but vouched for by its `sha256` if that is given."""
+        """The head of a PUT whose body follows unsigned, with a checksum header if `sha256` is given."""
         vouched = {} if sha256 is None else {"x-amz-checksum-sha256": base64.b64encode(sha256).decode()}
         return self.request("PUT", path, None, {"content-length": str(length), **vouched}, UNSIGNED)
 

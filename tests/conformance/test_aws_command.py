@@ -1,4 +1,4 @@
-"""The aws command, pointed at a server by the lines that `orcas env` prints."""
+"""The aws command, configured by the lines that `orcas env` prints."""
 
 from __future__ import annotations
 

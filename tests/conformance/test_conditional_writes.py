@@ -19,7 +19,7 @@ RACERS = 16
 
 
 def race(attempt: Callable[[int], tuple[int, str] | None]) -> list[tuple[int, str] | None]:
-    """What each of the racers got, all of them started at once: None for success, else status and code."""
+    """The result of each racer, all started at once: None for success, else status and code."""
     start = threading.Barrier(RACERS)
 
     def run(number: int) -> tuple[int, str] | None:

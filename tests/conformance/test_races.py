@@ -96,7 +96,7 @@ class Puts:
         return self._requests
 
     def won(self, client: int) -> None:
-        """A PUT uses nothing up."""
+        """Nothing to replace: a PUT uses nothing up."""
 
 
 class Copies(Puts):

@@ -83,7 +83,7 @@ def connect(address: Address) -> Connection:
 
 
 def _method(request: bytes) -> str:
-    return request[: request.index(b" ")].decode()
+    return "HEAD" if request.startswith(b"HEAD ") else "GET"
 
 
 def _success(connection: Connection, method: str) -> tuple[bytes, bytes]:

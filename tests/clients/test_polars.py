@@ -20,7 +20,7 @@ def options(target: Target) -> dict[str, str]:
     server = target.server
     return {
         "aws_endpoint_url": server.endpoint, "aws_access_key_id": server.access_key, "aws_region": server.region,
-        "aws_secret_access_key": server.secret_key, "aws_allow_http": "true", "max_retries": "0",
+        "aws_secret_access_key": server.secret_key, "aws_allow_http": "true",
     }  # fmt: skip
 
 

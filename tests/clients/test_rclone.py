@@ -111,6 +111,6 @@ def test_presigned_addresses(rclone: Command, bucket: str) -> None:
 
 def test_errors(rclone: Command, bucket: str) -> None:
     assert "directory not found" in rclone.failure("lsf", f"o:{bucket}-none")
-    assert "not found" in rclone.failure("copyto", f"o:{bucket}/none", "out")
+    assert "not found" in rclone.failure("deletefile", f"o:{bucket}/none")
     wrong = rclone.using(RCLONE_CONFIG_O_SECRET_ACCESS_KEY=WRONG_SECRET)
     assert "SignatureDoesNotMatch" in wrong.failure("lsf", f"o:{bucket}")

@@ -50,4 +50,4 @@ def test_many_small_files(restic: Command) -> None:
 
 def test_errors(restic: Command) -> None:
     assert "Is there a repository" in restic.failure("snapshots")
-    assert "does not match" in restic.using(AWS_SECRET_ACCESS_KEY=WRONG_SECRET).failure("init")
+    assert "Access Denied" in restic.using(AWS_SECRET_ACCESS_KEY=WRONG_SECRET).failure("init")

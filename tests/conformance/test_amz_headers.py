@@ -67,7 +67,15 @@ VALUES: Final = {
 # Operations that answer encryption headers like S3 if nothing is encrypted with a key of the client.
 ENCRYPTION_400: Final = {"GetObject", "GetObjectAttributes", "HeadObject", "ListParts"}
 # Headers of clients and proxies, which are in no model.
-HARMLESS: Final = ("x-amz-user-agent", "x-amz-te", "x-amz-cf-id", "x-amz-id-2", "x-amz-request-id", "x-amz-sdk-request")
+HARMLESS: Final = (
+    "x-amz-user-agent",
+    "x-amz-api-version",
+    "x-amz-te",
+    "x-amz-cf-id",
+    "x-amz-id-2",
+    "x-amz-request-id",
+    "x-amz-sdk-request",
+)
 UNKNOWN: Final = ("x-amz-unheard-of", "x-amz-mfa-2", "x-amz-meta", "x-amz-checksum-crc33")
 MODELLED: Final = [name for name in IMPLEMENTED if name not in EXTENSIONS]
 

@@ -24,7 +24,7 @@ def options(target: Target) -> dict[str, str]:
     server = target.server
     return {
         "AWS_ENDPOINT_URL": server.endpoint, "AWS_ACCESS_KEY_ID": server.access_key, "AWS_REGION": server.region,
-        "AWS_SECRET_ACCESS_KEY": server.secret_key, "AWS_ALLOW_HTTP": "true", "AWS_CONDITIONAL_PUT": "etag",
+        "AWS_SECRET_ACCESS_KEY": server.secret_key, "AWS_ALLOW_HTTP": "true",
     }  # fmt: skip
 
 

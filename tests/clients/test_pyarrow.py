@@ -47,7 +47,8 @@ def test_streams(fs: Any, s3: Any, bucket: str, key: str) -> None:
         assert stream.read() == data
     fs.copy_file(f"{bucket}/{key}", f"{bucket}/{key}.copy")
     fs.move(f"{bucket}/{key}", f"{bucket}/moved")
-    assert keys_of(s3, bucket) == sorted([f"{key}.copy", "moved"], key=str.encode)
+    # pyarrow keeps the directory of a file that it has moved.
+    assert {name for name in keys_of(s3, bucket) if not name.endswith("/")} == {f"{key}.copy", "moved"}
     assert read(s3, bucket, f"{key}.copy") == data
 
 
@@ -111,7 +112,7 @@ def test_errors(target: Target, fs: Any, bucket: str) -> None:
     assert fs.get_file_info(f"{bucket}/none").type == files.FileType.NotFound
     with pytest.raises(FileNotFoundError):
         fs.open_input_file(f"{bucket}/none")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(OSError, match="NO_SUCH_BUCKET"):
         fs.get_file_info(files.FileSelector(f"{bucket}-none"))
     with pytest.raises(OSError, match=r"(?i)bucket does not exist"), fs.open_output_stream(f"{bucket}-none/k") as out:
         out.write(b"x")

@@ -260,7 +260,7 @@ def counted(sides: tuple[Side, Side]) -> list[Comparison]:
 
 
 def main() -> int:
-    """Build both, measure, print the tables, and write the JSON file if there is to be one."""
+    """Build both, measure, print the tables, and write the JSON file if one is requested."""
     parser = _parser()
     arguments = parser.parse_args()
     if arguments.installed and arguments.head:

@@ -63,7 +63,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
 
 
 def main() -> int:
-    """Measure, print the table, and write the JSON file if there is to be one."""
+    """Measure, print the table, and write the JSON file if one is requested."""
     arguments = _parser().parse_args()
     plan = Plan(arguments.quick, arguments.directory, _REPOSITORY, arguments.fsck_gib)
     figures: list[Figure] = []

@@ -1,6 +1,6 @@
 # Thin names for the sections of .ci/run, which installs what it needs into .venv.
-.PHONY: install run fmt lint test thorough fuzz fuzz-seeds crash crash-long planted flips conformance bench bench-short
-.PHONY: instructions compare compare-short notebooks docs ci clean
+.PHONY: install run fmt lint test thorough fuzz fuzz-seeds crash crash-long planted flips conformance clients bench
+.PHONY: bench-short instructions compare compare-short notebooks docs ci clean
 
 install:      ## the package with test and lint tools, in .venv
 	bash .ci/run install
@@ -28,6 +28,8 @@ flips:        ## every byte of a store flipped, one at a time: takes hours
 	ORCAS_FLIPS=all cargo test --locked --profile ci --package orcas_core --test flips -- --nocapture --test-threads=1
 conformance:  ## only the tests with other people's clients
 	bash .ci/run conformance
+clients:      ## tests with clients that the default run does not install; needs npm, restic and Node.js for some
+	bash .ci/run clients
 bench:        ## benchmarks, on a release build
 	bash .ci/run bench
 bench-short:  ## a short pass of the benchmarks; JSON in target/bench

@@ -1,7 +1,7 @@
 """What Orcas is compared with: uvicorn and the least ASGI application that returns the same bytes to the same requests.
 
-A process of its own. One line of JSON on stdin says what to answer to each method: headers and the size of the body;
-one line on stdout says where it listens.
+It runs in its own process. One line of JSON on stdin gives the answer to each method: headers and the size of the body.
+One line on stdout gives the address.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What batch writes give: PUTs a second with and without them, through the engine and through a server."""
+"""The gain from batch writes: PUTs per second with and without them, through the engine and through a server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from small import make_bucket
 _SIZES = {"1k": 1 << 10, "4k": 4 << 10, "64k": 64 << 10}
 _CONNECTIONS = (1, 10, 50, 100)
 _MODES = ("buffered", "sync")
-# What the report claims for its write buffer, by size and requests in flight: operations a second with ÷ without it.
+# The gain that the report claims for its write buffer, by size and requests in flight: throughput with ÷ without it.
 # Its clients called the server in their own process, over one connection, without signatures.
 _CLAIMED = {
     ("1k", 1): 4.3, ("1k", 10): 6.9, ("1k", 50): 9.4, ("1k", 100): 5.9,
@@ -74,7 +74,7 @@ def _cell(plan: Plan, arms: dict[str, Orcas], mode: str, size: str, length: int,
     rounds, count = plan.size(5, 1), plan.size(2000 if length < 1 << 16 else 600, 200)
     rates: dict[str, list[float]] = {"on": [], "off": []}
     for number in range(-1, rounds):
-        # The other one is first in the next round.
+        # The order alternates between rounds.
         for name in rates if number % 2 else reversed(rates):
             orcas = arms[name]
             signer = orcas.signer()

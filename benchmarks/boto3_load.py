@@ -1,7 +1,7 @@
 """The workloads of `orcas bench` through boto3: `python benchmarks/boto3_load.py [ENDPOINT] [--workload NAME|FILE]…`.
 
-What a user of boto3 gets, and which part of it is boto3's own: the processor time of the clients stands beside that of the
-server. Connections are threads, shared out among processes. Nothing is tried again.
+Shows what a user of boto3 gets, and how much of it is the cost of boto3: the CPU time of the clients stands beside that
+of the server. Connections are threads, distributed over processes. Nothing is retried.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Tally:
 
 
 class Bodies:
-    """Bodies that follow from their key: a digest of it, then a part of the same random bytes that begins elsewhere."""
+    """Bodies derived from their key: a digest of the key, then a slice of shared random bytes."""
 
     def __init__(self, case: Case) -> None:
         self._case = case
@@ -75,7 +75,7 @@ class Bodies:
 
 
 class Connection:
-    """One thread: asks, is answered, asks again."""
+    """One thread, which sends one request after the other."""
 
     def __init__(self, client: Any, bucket: str, case: Case, number: int) -> None:
         self._client, self._bucket, self._case = client, bucket, case
@@ -83,7 +83,7 @@ class Connection:
         self._name = f"{number:04x}"
         self._random = random.Random(f"{case.seed}/{number}")
         self._made = 0
-        # Only this thread's own objects are deleted, so that nobody misses one.
+        # A thread deletes only its own objects, so that no other thread misses one.
         self._own: list[str] = []
         self._operations: dict[str, Callable[[], int]] = {
             "put": self._put, "get": self._get, "head": self._head, "list": self._list, "delete": self._delete,
@@ -91,7 +91,7 @@ class Connection:
         }  # fmt: skip
 
     def run(self, ends: Callable[[], bool], tally: Tally, lock: threading.Lock) -> None:
-        """Until `ends` says so."""
+        """Run until `ends`."""
         names, weights = list(self._case.mix), list(self._case.mix.values())
         while not ends():
             name = self._random.choices(names, weights)[0]
@@ -118,7 +118,7 @@ class Connection:
                 tally.errors[f"{name}: {told}"] += told != "wrong"
 
     def fill(self, numbers: range) -> None:
-        """Write objects that are there before the clock starts."""
+        """Write the objects that must exist before the measurement."""
         for number in numbers:
             key = prepared(number)
             body = self._bodies.body(key, self._bodies.size_of(key))
@@ -179,11 +179,11 @@ class Connection:
 
 
 class WrongError(Exception):
-    """An answer that is not what was put."""
+    """An answer differs from what was stored."""
 
 
 def prepared(number: int) -> str:
-    """The key of an object that is there before the clock starts."""
+    """The key of an object that exists before the measurement."""
     return f"o/{hashlib.sha256(str(number).encode()).hexdigest()[:8]}-{number:08x}"
 
 
@@ -197,7 +197,7 @@ def _client(server: Reached, case: Case, connections: int) -> Any:
 
 
 def _process(server: Reached, bucket: str, case: Case, numbers: range, together: Any, told: Any) -> None:
-    """A process of its own: its share of the connections; tells what they counted."""
+    """The main function of a child process: runs its share of the connections and reports their counts."""
     client = _client(server, case, len(numbers))
     connections = [Connection(client, bucket, case, number) for number in numbers]
     try:

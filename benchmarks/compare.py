@@ -1,7 +1,7 @@
-"""Two commits on this machine, in turn in every round: `python benchmarks/compare.py [BASE [HEAD]]`.
+"""Compares two commits on this machine, alternating in every round: `python benchmarks/compare.py [BASE [HEAD]]`.
 
-Needs Orcas with the extra `bench`, and cargo. Without HEAD it is the working tree as it stands, without BASE that is
-`trees.earlier`. Ends with 3, and says why, when nothing was compared because BASE is not there, is not built or fails.
+Needs Orcas with the extra `bench`, and cargo. HEAD defaults to the working tree, BASE to `trees.earlier`. Exits with 3
+and the reason if nothing was compared because BASE does not exist, cannot be built or fails.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SideError(Exception):
 
 @contextmanager
 def _answerable(side: Side) -> Iterator[None]:
-    """Whatever goes wrong is said of this side."""
+    """Attribute every failure to this side."""
     try:
         yield
     except (subprocess.CalledProcessError, RuntimeError, OSError, load.UnexpectedResponseError) as error:
@@ -62,11 +62,11 @@ class Side:
     name: str
     tree: Path
     profile: str
-    # What this Python has installed was built from the checkout already.
+    # The installed package was already built from this checkout.
     installed: bool = False
 
     def package(self) -> Path | None:
-        """Where the Python package is, without what it depends on; None if it is installed."""
+        """The directory of the Python package without its dependencies; None if it is installed."""
         if self.installed:
             return None
         target = trees.REPOSITORY / "target" / "compare" / f"{self.name}-package"
@@ -80,7 +80,7 @@ class Side:
         return trees.benches(self.tree, names, self.profile)
 
     def has_paths(self) -> bool:
-        """Whether it has the benchmark whose instructions are counted."""
+        """Whether the commit has the benchmark whose instructions are counted."""
         return (self.tree / "rust_core" / "benches" / f"{instructions.BENCH}.rs").exists()
 
     def paths(self) -> Path:
@@ -89,10 +89,10 @@ class Side:
 
 
 class Subject:
-    """A server of one side, and what is asked of it. Costs are those of one request."""
+    """A server of one side, and the requests that measure it. Costs are per request."""
 
     def __init__(self, package: Path | None, data: Path, count: int) -> None:
-        # The package of the side stands before the one that is installed; both use what else is installed.
+        # The side's package takes precedence over the installed one; both sides use the same dependencies.
         self._orcas = Orcas(data, settings=UNSCRUBBED | ({"PYTHONPATH": str(package)} if package else {}))
         self._count, self._written = count, 0
         self._buffer = bytearray(_BUFFER_BYTES)
@@ -167,12 +167,12 @@ _ASKED: dict[str, Callable[[Subject], float]] = {
 
 
 def _in_turn(sides: tuple[Side, Side], round_number: int) -> tuple[Side, ...]:
-    """Who comes first in one round comes last in the next."""
+    """The order of both sides alternates between rounds."""
     return sides if round_number % 2 == 0 else sides[::-1]
 
 
 def _of_each(sides: tuple[Side, Side], make: Callable[[Side], _Made]) -> dict[str, _Made]:
-    """By the side's name. HEAD comes first: what both lack is said of it, and its dependencies are there for BASE."""
+    """By the name of the side. HEAD is built first: failures of both count for it, and BASE reuses its dependencies."""
     made: dict[str, _Made] = {}
     for side in reversed(sides):
         with _answerable(side):
@@ -215,7 +215,7 @@ def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compari
     for round_number in range(rounds):
         for name in names:
             for side in _in_turn(sides, round_number):
-                # Both save and neither compares: a comparison ends at the first figure that the other one lacks.
+                # Criterion's own comparison would end at the first figure that one side lacks, so both are only saved.
                 command = [str(suites[side.name][name]), *options, "--save-baseline", side.name]
                 with _answerable(side):
                     _suite(command, side.tree, home / name)
@@ -226,7 +226,7 @@ def criterion(sides: tuple[Side, Side], plan: Plan, rounds: int) -> list[Compari
 
 
 def _suite(command: list[str], tree: Path, home: Path) -> None:
-    """Runs a suite and shows nothing of it: Criterion says what it does next in a line of its own, three for each figure."""
+    """Runs a suite and hides its output: Criterion prints three lines of progress for each figure."""
     environment = os.environ | {"CRITERION_HOME": str(home)}
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
@@ -234,7 +234,7 @@ def _suite(command: list[str], tree: Path, home: Path) -> None:
 
 
 def _medians(home: Path, baseline: str) -> dict[str, float]:
-    """Nanoseconds of each figure that a suite saved under this name."""
+    """The nanoseconds of each figure that a suite saved under this name."""
     medians = {}
     for found in sorted(home.glob(f"**/{baseline}/estimates.json")):
         named = json.loads((found.parent / "benchmark.json").read_text())
@@ -243,7 +243,7 @@ def _medians(home: Path, baseline: str) -> dict[str, float]:
 
 
 def counted(sides: tuple[Side, Side]) -> list[Comparison]:
-    """Instructions of the paths that both sides have: nearly the same in every run, so one is enough."""
+    """Instructions of the paths that both sides have. They hardly vary, so one run is enough."""
     if not all(side.has_paths() for side in sides):
         print("Instructions are not compared: one of the commits has no benchmark for them.", file=sys.stderr)
         return []
@@ -260,7 +260,7 @@ def counted(sides: tuple[Side, Side]) -> list[Comparison]:
 
 
 def main() -> int:
-    """Build both, measure, print the tables, and write the JSON file if there is to be one."""
+    """Build both, measure, print the tables, and write the JSON file if one is requested."""
     parser = _parser()
     arguments = parser.parse_args()
     if arguments.installed and arguments.head:
@@ -285,7 +285,7 @@ def main() -> int:
 
 
 def _measured(sides: tuple[Side, Side], arguments: argparse.Namespace) -> dict[str, Any]:
-    """Everything that is asked for, for the JSON file; prints the tables."""
+    """All requested measurements for the JSON file; prints the tables."""
     plan = Plan(arguments.quick, trees.REPOSITORY / "target" / "benchmarks", trees.REPOSITORY)
     commits = {side.name: trees.describe(side.tree) for side in sides}
     print(f"base {trees.git('log', '-1', '--format=%h %s', tree=sides[0].tree)}\nhead {commits['head']}", flush=True)

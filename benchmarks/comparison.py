@@ -1,4 +1,4 @@
-"""Two commits measured in turn: what each figure's rounds say, as a row of a table and as JSON. Pure."""
+"""Two commits measured in turn: the result of each figure as a row of a table and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _COUNT_JITTER: Final = 0.005
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cost of both commits, one number a round; the first ones of both were measured next to each other."""
+    """A cost of both commits, one number per round. Numbers at the same index were measured one after the other."""
 
     name: str
     unit: str
     base: list[float]
     head: list[float]
-    # A count: nearly the same whenever it is taken, so that one round says all.
+    # A count, which hardly varies, so one round is enough.
     counted: bool = False
 
     @property
@@ -37,7 +37,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What the interval allows to say."""
+        """The verdict that the interval allows."""
         found = self.ratio
         if self.counted and abs(found.ratio - 1) <= _COUNT_JITTER:
             return "the same"

@@ -1,6 +1,6 @@
-"""Whether short passes measured everything: `python benchmarks/complete.py PROFILE FILE…`. No figure is judged.
+"""Checks that short passes measured everything: `python benchmarks/complete.py PROFILE FILE…`. Judges no figure.
 
-Knows files by their names: `figures.json` of run.py, `micro.json` of pytest-benchmark, `compare.json` of compare.py.
+Files by name: `figures.json` of run.py, `micro.json` of pytest-benchmark, `compare.json` of compare.py.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-# What is in a short pass of each, as docs/benchmarks.md names it.
+# The contents of a short pass of each, as docs/benchmarks.md names them.
 FIGURES: Final = ("get-cpu", "put-cpu", "get-10mib", "get-10mib-cpu", "ready")
 COMPARED: Final = ("get-1kib-cpu", "put-1kib-cpu", "list-1000-cpu", "get-10mib-cpu", "put-10mib-cpu")
 _GROUP: Final = re.compile(r'@pytest\.mark\.benchmark\(group="([^"]+)"')
 
 
 def figure_problems(document: dict[str, Any], profile: str) -> list[str]:
-    """What is missing or is no number, each as a sentence; empty when the document of run.py is complete."""
+    """A sentence for each figure of run.py that is missing or not a number; empty if the document is complete."""
     values = {figure["name"]: figure["values"] for figure in document.get("figures", [])}
     missing = [f"{name} is missing" for name in FIGURES if not values.get(name)]
     missing += [f"{name} has a value that is none" for name, rounds in values.items() if not _positive(rounds)]
@@ -28,7 +28,7 @@ def figure_problems(document: dict[str, Any], profile: str) -> list[str]:
 
 
 def micro_problems(document: dict[str, Any], profile: str, groups: set[str]) -> list[str]:
-    """The same of pytest-benchmark, where each of `groups` has been measured."""
+    """The same for pytest-benchmark, which must have measured each of `groups`."""
     benchmarks = document.get("benchmarks", [])
     measured = {benchmark["group"] for benchmark in benchmarks}
     missing = [f"nothing of the group {group} was measured" for group in sorted(groups - measured)]
@@ -41,7 +41,7 @@ def micro_problems(document: dict[str, Any], profile: str, groups: set[str]) -> 
 
 
 def comparison_problems(document: dict[str, Any], profile: str) -> list[str]:
-    """The same of the servers of two commits, with as many rounds of one as of the other."""
+    """The same for the servers of two commits, which must have the same number of rounds."""
     figures = {figure["name"]: figure for figure in document.get("servers", [])}
     sides = ("base", "head")
     missing = [
@@ -71,7 +71,7 @@ def _micro_groups() -> set[str]:
 
 
 def main() -> int:
-    """Say what is missing."""
+    """Print what is missing."""
     profile, files = sys.argv[1], [Path(name) for name in sys.argv[2:]]
     checks: dict[str, Callable[[dict[str, Any]], list[str]]] = {
         "figures.json": lambda document: figure_problems(document, profile),

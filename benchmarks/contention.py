@@ -1,4 +1,4 @@
-"""Clients that hold on to what they were given: stalled uploads and unread downloads, and what others notice of them."""
+"""Stalled uploads and unread downloads, and how they affect other clients."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from signing import Signer
 from small import make_bucket
 
 _STALLED = 1_000
-# What a stalled upload announces, and what it sends of it.
+# The bytes that a stalled upload declares, and those that it sends.
 _STALLS = ((64 << 10, (64 << 10) - 1), (16 << 20, 400_000))
 _UNREAD = 300
 _UNREAD_BYTES = 64 << 20
-# A probe is begun whether or not the one before has been answered.
+# A probe starts whether or not the previous one has been answered.
 _PROBE_SECONDS = 0.02
 _KIB, _MIB = 1 << 10, 1 << 20
-# More than one in a hundred requests, so that a percentile shows it when all of them once wait for something.
+# More than one per cent of the requests, so that the 99th percentile shows it when all connections wait once.
 _CONNECTIONS = {_KIB: 16, _MIB: 4}
 
 
@@ -48,7 +48,7 @@ def stalled_uploads(plan: Plan) -> list[Figure]:
             for size in names:
                 alone[size].append(p99(_puts(orcas, size, requests[size])))
             with _elsewhere(_stall, orcas, count):
-                # What they sent is taken in; from here on they stall.
+                # The server has read what they sent; from now on they stall.
                 orcas.settle()
                 for size in names:
                     beside[size].append(p99(_puts(orcas, size, requests[size])))
@@ -62,7 +62,7 @@ def stalled_uploads(plan: Plan) -> list[Figure]:
 
 
 def unread_downloads(plan: Plan) -> list[Figure]:
-    """Figure connect-unread: from a new connection to its first byte, while many large downloads begin that nobody reads."""
+    """Figure connect-unread: from a new connection to its first byte, while many unread large downloads begin."""
     rounds, count, seconds = plan.size(5, 1), plan.size(_UNREAD, 30), plan.size(6, 2)
     alone: list[float] = []
     beside: list[float] = []
@@ -129,7 +129,7 @@ def _begin(address: load.Address) -> socket.socket:
 def _elsewhere(
     work: Callable[[load.Address, Signer, int, Callable[[], None]], None], orcas: Orcas, count: int
 ) -> Iterator[None]:
-    """Let another process hold connections meanwhile: it has begun when this does, and ends afterwards."""
+    """Let another process hold connections meanwhile. It holds them on entry, and ends on exit."""
     context = multiprocessing.get_context("fork")
     begun, end = context.Event(), context.Event()
 
@@ -153,7 +153,7 @@ def _stall(address: load.Address, signer: Signer, count: int, hold: Callable[[],
     for number in range(count):
         announced, sent = _STALLS[number % len(_STALLS)]
         connection = load.connect(address)
-        connection.setblocking(False)
+        connection.sock.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             connection.send(signer.put_head(f"/small/stalled/{number}", announced) + bytes(sent))
         held.append(connection)
@@ -164,5 +164,5 @@ def _leave_unread(address: load.Address, signer: Signer, count: int, hold: Calla
     held = [load.connect(address) for _ in range(count)]
     request = signer.get("/small/large")
     for connection in held:
-        connection.sendall(request)
+        connection.send(request)
     hold()

@@ -1,4 +1,4 @@
-"""Figures that the engine's own benchmark measures, without a server."""
+"""Figures of the engine's own benchmark, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a measurement returns: one number a round, with its goal; and how it becomes a row of the table."""
+"""The result of a measurement: one number per round, its goal, and its row in the table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Figure:
     goal: float | None = None
     at_least: bool = False
     unit: str = ""
-    # Absolute numbers behind the ratio, for whoever asks where it comes from.
+    # The absolute numbers behind the ratio.
     detail: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -29,9 +29,9 @@ class Figure:
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """What holds the true median in 95 of 100 runs, whatever the distribution; None with fewer than six rounds."""
+        """The 95 % confidence interval of the median, for any distribution; None with fewer than six rounds."""
         values, rounds = sorted(self.values), len(self.values)
-        # Each value lies below the true median as often as a coin shows heads.
+        # Each value lies below the true median with probability 1/2.
         outside, cut = 2 / 2**rounds, 0
         while outside <= 0.05:
             cut += 1

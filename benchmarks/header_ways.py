@@ -1,8 +1,8 @@
 """Orcas with two ways to format the headers of responses: its own in Rust, and plain Python. For `headers.py` only.
 
-A process of its own. One line of JSON on stdin names the data directory, one line on stdout says where it listens.
-`POST /_orcas/benchmark/WAY` chooses who formats from now on: `rust`, `python`, or `python-fields`, where plain Python
-also formats LastModified and ETag of each entry of a list.
+It runs in its own process. One line of JSON on stdin names the data directory, one line on stdout gives the address.
+`POST /_orcas/benchmark/WAY` chooses the formatter from then on: `rust`, `python`, or `python-fields`, with which
+Python also formats LastModified and ETag of each entry of a list.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Known(Protocol):
     """The values of a response."""
 
     def headers(self) -> Headers:
-        """Those of the operation, in the product's order."""
+        """The headers of the operation, in the order of the product."""
 
     def body(self) -> bytes:
         """The body."""
@@ -52,7 +52,7 @@ class Known(Protocol):
 
 @dataclass(slots=True)
 class Read:
-    """Of a GET or HEAD."""
+    """The values of a GET or HEAD."""
 
     md5: bytes
     modified_ms: int
@@ -72,7 +72,7 @@ class Read:
 
 @dataclass(slots=True)
 class Uploaded:
-    """Of a PUT."""
+    """The values of a PUT."""
 
     md5: bytes
     checksum: Checksum
@@ -90,7 +90,7 @@ class Uploaded:
 
 @dataclass(slots=True)
 class Document:
-    """Of a list."""
+    """The values of a list."""
 
     content: bytes
 
@@ -103,7 +103,7 @@ class Document:
 
 @dataclass(slots=True)
 class Entries(Document):
-    """Of a list whose entries are formatted anew: time and MD5 of each, and what stands around them."""
+    """The values of a list whose entries are formatted again: the time and MD5 of each, and the text between them."""
 
     fields: list[tuple[int, bytes]]
     around: list[str]
@@ -120,7 +120,7 @@ class Entries(Document):
 
 
 def learned(rest: bytes, *, fields: bool) -> Known:
-    """The values behind what Rust made of them."""
+    """Parse the values from what Rust formatted."""
     head, _, body = rest.partition(b"\r\n\r\n")
     said = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
     if "etag" not in said:
@@ -138,9 +138,9 @@ def learned(rest: bytes, *, fields: bool) -> Known:
 
 
 class PlainDispatcher:
-    """Answers as `Dispatcher` does, with headers made in Python from values that it learned at a target's first answer.
+    """Answers like `Dispatcher`, with headers made in Python from values that it learned from a target's first answer.
 
-    What Rust has formatted is thrown away: what that costs is in this way as well.
+    It discards what Rust has formatted, but still pays for it.
     """
 
     def __init__(self, dispatcher: Dispatcher, *, fields: bool) -> None:
@@ -192,7 +192,7 @@ def main() -> None:
             ways["python-fields"] = PlainDispatcher(dispatcher, fields=True)
         app.store = dataclasses.replace(store, dispatch=ways[way])
 
-    # Under `/_orcas/`, which the application tells apart before it comes to S3: no request pays for the choice.
+    # Under `/_orcas/`, which the application separates from S3 first, so no request pays for the choice.
     app.add_api_route("/_orcas/benchmark/{way}", choose, methods=["POST"])
 
     def announce(url: str, _: OpenStore) -> None:

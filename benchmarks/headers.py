@@ -1,4 +1,4 @@
-"""Header formatting: single values in Rust and in Python, and what a whole request costs with either."""
+"""Header formatting: single values in Rust and in Python, and the cost of a whole request with each."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from small import cpu_per_request, make_bucket, unique
 
 _CONTENT_TYPE = "application/octet-stream"
 _LISTED = 100
-# What two answers to one request differ in.
+# The headers in which two answers to one request differ.
 _UNLIKE = re.compile(rb"(\r\n(?:date|x-amz-request-id): )[^\r]*")
 _FIVE = "five headers of a GET"
-# What the suite says of each value and each way before it measures it.
+# The line that the suite prints for each value and each way before it measures it.
 _ALLOCATED = re.compile(r"^(.+)/(\w+): (\d+) allocations a call$", re.MULTILINE)
 # Criterion's group, figure, goal in nanoseconds.
 _VALUES = (
@@ -71,24 +71,24 @@ def values(plan: Plan) -> list[Figure]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of a call: median time, and allocations."""
+    """Median time and allocations of a call."""
 
     nanoseconds: float
     allocations: int
 
 
 def in_rust(plan: Plan, directory: Path, way: str) -> dict[str, Cost]:
-    """Every group of the Criterion suite by its name, one way only; `directory` takes what Criterion keeps.
+    """Every group of the Criterion suite by name, for one way; Criterion's files go to `directory`.
 
     Raises:
-        RuntimeError: it could not be compiled, or the way of the product has allocated.
+        RuntimeError: it could not be compiled, or the product's way allocated memory.
     """
     seconds = ("0.1", "0.2") if plan.quick else ("0.5", "1")
     command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "headers", "--", f"/{way}$"]
     command += ["--warm-up-time", seconds[0], "--measurement-time", seconds[1], "--sample-size", "50"]
-    # These make intervals, which nobody reads here, and take longer than the measurement.
+    # Resampling makes intervals, which are not used here, and takes longer than the measurement.
     command += ["--nresamples", "2000"]
-    # The suite's own directory keeps the baselines of whoever works on it.
+    # The suite's own directory has the baselines of developers.
     environment = os.environ | {"CRITERION_HOME": str(directory)}
     done = subprocess.run(command, cwd=plan.repository, check=False, capture_output=True, text=True, env=environment)
     if done.returncode:
@@ -103,7 +103,7 @@ def in_rust(plan: Plan, directory: Path, way: str) -> dict[str, Cost]:
 
 
 def _nanoseconds(call: Callable[..., object], content_type: object) -> float:
-    """A call, each for another object."""
+    """The time of a call, each for another object."""
     objects = [(n.to_bytes(4, "big") * 4, 0, 7 ** (n % 9), (20_000 - n) * 86_400_000, content_type) for n in range(256)]
     started = time.perf_counter_ns()
     for _ in range(20):
@@ -120,7 +120,7 @@ class Ways(Orcas):
         Process.__init__(self, [sys.executable, str(module)], "ways ready", {"data": str(data)}, KEYS | UNSCRUBBED)
 
     def choose(self, way: str) -> None:
-        """Who formats from now on."""
+        """Choose the formatter from now on."""
         load.exchange(
             self.address, f"POST /_orcas/benchmark/{way} HTTP/1.1\r\nhost: a\r\ncontent-length: 0\r\n\r\n".encode()
         )
@@ -142,19 +142,19 @@ def requests(plan: Plan) -> list[Figure]:
     rounds, count = plan.size(15, 3), plan.size(4000, 400)
     microseconds: dict[tuple[str, str], list[float]] = {}
     with scratch(plan.directory) as directory, Ways(directory / "data") as server:
-        # Every PUT brings its content, though it is the same in every round.
+        # Every PUT stores its content, although it is the same in every round.
         make_bucket(server, "read")
         make_bucket(server, "written", ref_level="off")
         signer = server.signer()
         load.run(server.address, [signer.put(f"/read/{n:016x}", unique(n)) for n in range(count)])
         for way in _WAYS:
-            # Here plain Python learns what there is to say.
+            # Here plain Python learns the values.
             server.choose(way)
             for made in _requests(server.signer(), count).values():
                 load.run(server.address, made)
         _check_same(server, count)
         for round_number in range(rounds):
-            # Who comes first in one round comes last in the next.
+            # The order is reversed in every other round.
             for way in _WAYS[:: 1 if round_number % 2 else -1]:
                 server.choose(way)
                 made = _requests(server.signer(), count)
@@ -173,7 +173,7 @@ def requests(plan: Plan) -> list[Figure]:
 
 
 def _requests(signer: Signer, count: int) -> dict[str, list[bytes]]:
-    """As many requests of each operation, but fewer lists, each of which is as much work as some others."""
+    """`count` requests of each operation, but fewer lists, because each of those is more work."""
     listing = {"list-type": "2", "max-keys": str(_LISTED)}
     checked = {"x-amz-checksum-mode": "ENABLED"}
     return {
@@ -184,18 +184,22 @@ def _requests(signer: Signer, count: int) -> dict[str, list[bytes]]:
     }
 
 
+def _comparable(head: bytes, body: bytes) -> tuple[bytes, bytes]:
+    return _UNLIKE.sub(rb"\1", head), body
+
+
 def _check_same(server: Ways, count: int) -> None:
-    """Every way answers the same bytes. Only the moment and the name of the request may differ.
+    """Check that every way answers the same bytes, except the date and the request id.
 
     Raises:
-        RuntimeError: it does not.
+        RuntimeError: one does not.
     """
     answers = []
     for way in _WAYS:
         server.choose(way)
         made = _requests(server.signer(), count)
         sent = [request for requests_made in made.values() for request in requests_made[:: max(1, count // 20)]]
-        answers.append([_UNLIKE.sub(rb"\1", load.answer(server.address, request)) for request in sent])
+        answers.append([_comparable(*load.answer(server.address, request)) for request in sent])
     for others in answers[1:]:
         for one, other in zip(answers[0], others, strict=True):
             if one != other:

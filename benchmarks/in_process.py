@@ -1,7 +1,6 @@
-"""Requests to the application in this very process: no socket, no HTTP parser, no other process to wait for.
+"""Requests to the application in this process: no socket, no HTTP parser, no other process to wait for.
 
-Only to show what a figure that was taken like this leaves out. Signatures are checked all the same: they cannot be turned
-off.
+Only to show what figures measured this way leave out. Signatures are checked nevertheless: this cannot be disabled.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ HOST = "localhost:9000"
 def seconds_each(
     data: Path, durability: str, batches: Sequence[Sequence[bytes]], **settings: object
 ) -> list[list[float]]:
-    """Time of each request, one after the other, to a store in a directory.
+    """The seconds of each request, sent one after the other to a store in a directory.
 
     Args:
         data: the directory.
@@ -38,7 +37,7 @@ def seconds_each(
     Raises:
         RuntimeError: an answer was no success.
     """
-    # On a thread, for a notebook has a loop of its own on its first one.
+    # On another thread, because a notebook runs its own loop on the main one.
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, _measure(data, durability, batches, settings)).result()
 
@@ -77,7 +76,7 @@ async def _seconds(dispatcher: Dispatcher, scope: dict[str, Any], incoming: dict
 
 
 def _parsed(request: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The ASGI scope of a request, and the one message that brings its body."""
+    """The ASGI scope of a request, and the one message with its body."""
     head, _, body = request.partition(b"\r\n\r\n")
     first, *lines = head.split(b"\r\n")
     method, target, _ = first.split(b" ")

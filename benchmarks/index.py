@@ -26,7 +26,7 @@ class Filler:
         self._command = [str(plan.repository / "target/release/examples/fill"), "--data", str(data)]
 
     def run(self, bucket: str, objects: int, *options: str, dies: bool = False) -> str:
-        """Fill and return what the tool said; `dies` expects it to kill itself."""
+        """Fill, and return what the tool printed; `dies`: it is expected to kill itself."""
         command = [*self._command, "--bucket", bucket, "--objects", str(objects), *options]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != (-signal.SIGKILL if dies else 0):
@@ -35,7 +35,7 @@ class Filler:
 
 
 def _page_seconds(orcas: Orcas, bucket: str, query: dict[str, str], elements: tuple[bytes, int]) -> float:
-    """The median of some pages that begin at random places of the first part of the bucket."""
+    """The median of some pages that start at random places in the first part of the bucket."""
     signer = orcas.signer()
     requests = []
     for _ in range(_PAGES_A_ROUND):
@@ -115,7 +115,7 @@ def _list_cpu(plan: Plan, orcas: Orcas) -> Figure:
 
 
 def _at_rest(plan: Plan, data: Path) -> Figure:
-    """Resident memory after some of everything was asked of a server over a million objects."""
+    """Resident memory of a server with a million objects, after requests of every kind."""
     memory = []
     for _ in range(plan.size(3, 1)):
         with Orcas(data) as orcas:
@@ -134,7 +134,7 @@ def _starts(plan: Plan, filler: Filler, data: Path) -> list[Figure]:
     behind, rebuilt, said = [], [], []
     first = 0
     for _ in range(plan.size(3, 1)):
-        # Tiny objects: the most records for the bytes that the index may be behind.
+        # Tiny objects: the most records within the bytes that the index may be behind.
         said.append(filler.run("tiny", 10_000_000, "--size", "16", "--first", str(first), "--die-at-lag", dies=True))
         first += 1_000_000
         with Orcas(data) as orcas:
@@ -152,7 +152,7 @@ def _starts(plan: Plan, filler: Filler, data: Path) -> list[Figure]:
 
 
 def _deleted(plan: Plan, filler: Filler, data: Path, objects: int) -> list[Figure]:
-    """What is left stands behind all that was deleted, and the page begins before it."""
+    """The page starts before many deleted objects; those that are left come after them."""
     filler.run("large", _SMALL, "--prefix", "later/")
     said = filler.run("large", objects, "--delete")
     with Orcas(data) as orcas:

@@ -22,16 +22,15 @@ from limits import Counts, Limits
 
 _LIMITS = Path(__file__).with_name("instructions.toml")
 _TOLERANCE_PERCENT = 2.0
-# The dependencies as the tests build them, so that CI has them already. Our crates as a release has them, without the
-# assertions of the tests, and each in one unit: how code falls into several changes with code that has nothing to do
-# with it.
+# The dependencies as the tests build them, so that CI has them already. Our crates as in a release, without the
+# assertions of the tests, and each in one codegen unit: the division into several changes with unrelated code.
 _PROFILE = "ci"
 _CRATE = {"opt-level": "3", "codegen-units": "1", "debug-assertions": "false", "overflow-checks": "false"}
 BENCH = "instructions"
 
 
 def main() -> int:
-    """Count, compare, and say what is to be done."""
+    """Count, compare, and print what to do."""
     arguments = _parser().parse_args()
     if shutil.which("valgrind") is None:
         print("Instructions cannot be counted: valgrind is not installed.", file=sys.stderr)
@@ -66,13 +65,13 @@ def count(executable: Path, tree: Path) -> Counts:
     with tempfile.TemporaryDirectory() as name:
         out = Path(name) / "counts"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]
-        # Of two options with the same pattern callgrind keeps one.
+        # If two options have the same pattern, callgrind keeps only one.
         command += ["--toggle-collect=instructions::measured", "--dump-after=*::measured", str(executable)]
         done = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{executable.name} under callgrind ended with {done.returncode}: {done.stderr}")
         features, paths = limits.parse_paths(done.stdout)
-        # One file for each time that `measured` returned, and a last one without a number for what followed.
+        # One file for each return of `measured`, and a last one without a number for the rest.
         files = sorted(Path(name).glob("counts.*"), key=lambda file: int(file.suffix[1:]))
         totals = [
             int(found) for file in files for found in re.findall(r"^totals: (\d+)", file.read_text(), re.MULTILINE)

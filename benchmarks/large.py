@@ -1,4 +1,4 @@
-"""Large objects: throughput of a download, what an upload costs, and the memory that 1 GiB up and down take."""
+"""Large objects: throughput of a download, cost of an upload, and memory for 1 GiB up and down."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from small import make_bucket
 
 _DOWNLOAD_BYTES = 10 << 20
 _UPLOAD_BYTES = 10 << 20
-# Name, connections, PUTs a round in a full and in a quick pass, goal.
+# Name, connections, PUTs per round in a full and in a quick pass, goal.
 _UPLOADS = (("put-10mib-cpu", 1, 16, 4, 1.8), ("put-10mib-lanes-cpu", 8, 64, 16, 1.1))
 _HASHED_TIMES = 8
 _GIB = 1 << 30
@@ -37,7 +37,7 @@ def throughput(plan: Plan) -> list[Figure]:
         make_bucket(orcas, "large")
         load.upload(orcas.address, orcas.signer().put_head("/large/ten", _DOWNLOAD_BYTES), _DOWNLOAD_BYTES)
         probe = load.exchange(orcas.address, orcas.signer().get("/large/ten"))
-        headers = [(name.decode(), value.decode()) for name, value in probe.headers if name != b"date"]
+        headers = [(name, value) for name, value in probe.headers.items() if name != "date"]
         with Bare({"GET": {"headers": headers, "size": _DOWNLOAD_BYTES}}) as bare:
             for warm in [True] + [False] * rounds:
                 for name, process in (("orcas", orcas), ("bare", bare)):
@@ -60,7 +60,7 @@ def throughput(plan: Plan) -> list[Figure]:
 
 
 def upload_cost(plan: Plan) -> list[Figure]:
-    """Figures put-10mib-cpu and put-10mib-lanes-cpu: new bytes, whose SHA-256 nobody asks for."""
+    """Figures put-10mib-cpu and put-10mib-lanes-cpu: new bytes, without a SHA-256."""
     rounds = plan.size(9, 3)
     cpu_ms: dict[str, list[float]] = {name: [] for name, *_ in _UPLOADS}
     mib_a_second: dict[str, list[float]] = {name: [] for name, *_ in _UPLOADS}
@@ -106,7 +106,7 @@ def _hashing_ms(digest: Callable[[bytes], object], body: bytes) -> float:
 
 
 def memory(plan: Plan) -> list[Figure]:
-    """Figures upload-memory and download-memory; each round is a new server."""
+    """Figures upload-memory and download-memory; each round has a new server."""
     rounds, length = plan.size(3, 1), plan.size(_GIB, _GIB // 8)
     up: list[float] = []
     down: list[float] = []

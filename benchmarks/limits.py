@@ -1,7 +1,7 @@
-"""Instruction counts of hot paths and the limits that they are held to: read, judged, written. Pure.
+"""Instruction counts of hot paths, and their limits: reads, judges and writes them. Pure.
 
-A count depends on the compiler, the C library and what valgrind shows of the processor, so a file of limits says with what
-it was taken, and counts that were taken with something else are not judged.
+A count depends on the compiler, the C library and the processor features that valgrind emulates. A file of limits names
+them, and counts taken with others are not judged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import Final
 
-# A value of a few instructions may cost one more before a share of it means anything.
+# A share of a few instructions is less than one, so one more is always allowed.
 _INSTRUCTIONS_ALLOWED: Final = 1.0
 ACCEPT: Final = "python benchmarks/instructions.py --accept"
 _TITLE: Final = f"""\
@@ -23,7 +23,7 @@ _TITLE: Final = f"""\
 
 @dataclass(frozen=True)
 class Counts:
-    """Instructions of one call by path, and with what they were counted."""
+    """Instructions of one call by path, and the circumstances in which they were counted."""
 
     circumstances: dict[str, str]
     instructions: dict[str, float]
@@ -31,7 +31,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the counts should be, and by how much of it a path may be dearer."""
+    """The expected counts, and the share by which a path may exceed its own."""
 
     tolerance_percent: float
     expected: Counts
@@ -56,7 +56,7 @@ class Verdict:
 
 
 def parse_paths(said: str) -> tuple[str, list[tuple[str, int]]]:
-    """What the benchmark says: the features of the processor, and name and calls of each path in order."""
+    """The output of the benchmark: the features of the processor, and the name and calls of each path in order."""
     features = re.search(r"^features ?(.*)$", said, re.MULTILINE)
     paths = [(name, int(calls)) for calls, name in re.findall(r"^path (\d+) (\S+)$", said, re.MULTILINE)]
     if features is None or not paths:
@@ -105,7 +105,7 @@ def write(limits: Limits) -> str:
 
 
 def unlike(one: Counts, other: Counts) -> list[str]:
-    """In what the circumstances differ, each as a clause; empty when the counts may be compared."""
+    """The differences in circumstances, each as a clause; empty if the counts may be compared."""
     names = one.circumstances | other.circumstances
     return [
         f"{name} was {one.circumstances.get(name)!r} and is {other.circumstances.get(name)!r}"
@@ -115,7 +115,7 @@ def unlike(one: Counts, other: Counts) -> list[str]:
 
 
 def judge(limits: Limits, counts: Counts) -> list[Verdict]:
-    """The paths that are not as expected, in order: dearer, cheaper, or only on one side."""
+    """The paths that are not as expected, in order: more expensive, cheaper, or only on one side."""
     verdicts = []
     expected, found = limits.expected.instructions, counts.instructions
     for path in expected | found:

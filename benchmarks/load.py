@@ -1,13 +1,23 @@
-"""A bounded load over raw sockets: requests that are ready as bytes, a fixed number of keep-alive connections."""
+"""A bounded load over raw sockets: requests that are ready as bytes, on a fixed number of keep-alive connections.
+
+It sends and reads with the raw client of the tests.
+"""
 
 from __future__ import annotations
 
 import os
 import selectors
 import socket
+import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from tests.fixtures import wire
+from tests.fixtures.wire import Answer, Connection, EndOfConnectionError, content_length
 
 Address = tuple[str, int]
 _TIMEOUT_SECONDS = 120
@@ -15,27 +25,21 @@ _PIECE_BYTES = 1 << 20
 
 
 class UnexpectedResponseError(Exception):
-    """The server answered with something that must not be counted as success."""
+    """The server did not answer, or its answer must not count as success."""
 
 
 @dataclass
-class Response:
-    """Status, headers with lower-case names, body."""
+class _Exchange:
+    """A connection and the request that it waits for."""
 
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-
-
-@dataclass
-class _Connection:
-    socket: socket.socket
-    received: bytearray = field(default_factory=bytearray)
-    # Bytes of the whole response, once its head is there.
-    expected: int = 0
-    # The answer is to a HEAD: no body follows, whatever its length says.
-    headless: bool = False
+    connection: Connection
+    method: str = ""
     sent_at: int = 0
+
+    def begin(self, request: bytes) -> None:
+        self.method = _method(request)
+        self.sent_at = time.perf_counter_ns()
+        self.connection.send(request)
 
 
 def run(address: Address, requests: Iterable[bytes], connections: int = 16) -> list[int]:
@@ -47,113 +51,92 @@ def run(address: Address, requests: Iterable[bytes], connections: int = 16) -> l
     waiting = iter(requests)
     took: list[int] = []
     with selectors.DefaultSelector() as selector:
-        opened = [_Connection(connect(address)) for _ in range(connections)]
+        opened = [_Exchange(connect(address)) for _ in range(connections)]
         try:
-            open_count = 0
-            for connection in opened:
-                if _send_next(connection, waiting):
-                    selector.register(connection.socket, selectors.EVENT_READ, connection)
-                    open_count += 1
-            while open_count:
+            for exchange in opened:
+                if (request := next(waiting, None)) is not None:
+                    exchange.begin(request)
+                    selector.register(exchange.connection.sock, selectors.EVENT_READ, exchange)
+            while selector.get_map():
                 events = selector.select(_TIMEOUT_SECONDS)
                 if not events:
                     raise UnexpectedResponseError("no answer in time")
                 for key, _ in events:
-                    connection = key.data
-                    if not _receive(connection):
-                        continue
-                    took.append(time.perf_counter_ns() - connection.sent_at)
-                    if not _send_next(connection, waiting):
-                        selector.unregister(connection.socket)
-                        open_count -= 1
+                    exchange = key.data
+                    _success(exchange.connection, exchange.method)
+                    took.append(time.perf_counter_ns() - exchange.sent_at)
+                    if (request := next(waiting, None)) is None:
+                        selector.unregister(exchange.connection.sock)
+                    else:
+                        exchange.begin(request)
         finally:
-            for connection in opened:
-                connection.socket.close()
+            for exchange in opened:
+                exchange.connection.sock.close()
     return took
 
 
-def connect(address: Address) -> socket.socket:
-    """A connection that sends at once what it is given."""
-    connected = socket.create_connection(address, timeout=_TIMEOUT_SECONDS)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
+def connect(address: Address) -> Connection:
+    """A connection that sends small pieces immediately (TCP_NODELAY)."""
+    connection = wire.connect(*address, timeout=_TIMEOUT_SECONDS)
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
 
 
-def _send_next(connection: _Connection, waiting: Iterator[bytes]) -> bool:
-    request = next(waiting, None)
-    if request is None:
-        return False
-    connection.received.clear()
-    connection.expected = 0
-    connection.headless = request.startswith(b"HEAD ")
-    connection.sent_at = time.perf_counter_ns()
-    connection.socket.sendall(request)
-    return True
+def _method(request: bytes) -> str:
+    return "HEAD" if request.startswith(b"HEAD ") else "GET"
 
 
-def _receive(connection: _Connection) -> bool:
-    """Take what is there; true when the response is complete."""
-    piece = connection.socket.recv(_PIECE_BYTES)
-    if not piece:
-        raise UnexpectedResponseError(f"the connection was closed after {bytes(connection.received[:200])!r}")
-    connection.received += piece
-    if not connection.expected:
-        end = connection.received.find(b"\r\n\r\n")
-        if end < 0:
-            return False
-        head = bytes(connection.received[:end])
-        if not head.startswith(b"HTTP/1.1 2"):
-            raise UnexpectedResponseError(bytes(connection.received).decode(errors="replace"))
-        connection.expected = end + 4 + (0 if connection.headless else _content_length(head))
-    return len(connection.received) >= connection.expected
+def _success(connection: Connection, method: str) -> tuple[bytes, bytes]:
+    """Head and body of the next response."""
+    try:
+        head, body = connection.read(method)
+    except EndOfConnectionError as error:
+        raise UnexpectedResponseError(str(error)) from error
+    if not head.startswith(b"HTTP/1.1 2"):
+        raise UnexpectedResponseError((head + b"\r\n\r\n" + body).decode(errors="replace"))
+    return head, body
 
 
-def _content_length(head: bytes) -> int:
-    at = head.lower().find(b"\r\ncontent-length:")
-    return int(head[at + 17 :].split(b"\r\n", 1)[0]) if at >= 0 else 0
-
-
-def answer(address: Address, request: bytes) -> bytes:
-    """The answer to one request on its own connection, as it came.
+def answer(address: Address, request: bytes) -> tuple[bytes, bytes]:
+    """Head and body of the answer to one request on its own connection, as they came.
 
     Raises:
         UnexpectedResponseError: it was no success.
     """
-    with connect(address) as connected:
-        connection = _Connection(connected)
-        _send_next(connection, iter([request]))
-        while not _receive(connection):
-            pass
-        return bytes(connection.received)
+    with connect(address) as connection:
+        connection.send(request)
+        return _success(connection, _method(request))
 
 
-def exchange(address: Address, request: bytes) -> Response:
+def exchange(address: Address, request: bytes) -> Answer:
     """One request on its own connection.
 
     Raises:
         UnexpectedResponseError: the answer was no success.
     """
-    head, body = answer(address, request).split(b"\r\n\r\n", 1)
-    lines = head.split(b"\r\n")
-    headers = [(name.lower(), value.strip()) for name, value in (line.split(b":", 1) for line in lines[1:])]
-    return Response(int(lines[0].split()[1]), headers, body)
+    return Answer.of(*answer(address, request))
 
 
-def download(connected: socket.socket, request: bytes, buffer: bytearray) -> int:
-    """Send a GET on an open connection, read its body into nothing, and return the body's length."""
-    connected.sendall(request)
-    received = connected.recv_into(buffer)
+def download(connection: Connection, request: bytes, buffer: bytearray) -> int:
+    """Send a GET on an open connection, read its body into nothing, and return the body's length.
+
+    Raises:
+        UnexpectedResponseError: the answer was no success.
+    """
+    connection.send(request)
+    sock = connection.sock
+    received = sock.recv_into(buffer)
     head_end = buffer.find(b"\r\n\r\n", 0, received)
     while head_end < 0:
-        received += connected.recv_into(memoryview(buffer)[received:])
+        received += sock.recv_into(memoryview(buffer)[received:])
         head_end = buffer.find(b"\r\n\r\n", 0, received)
     head = bytes(buffer[:head_end])
-    if not head.startswith(b"HTTP/1.1 200"):
+    length = content_length(head)
+    if not head.startswith(b"HTTP/1.1 200") or length is None:
         raise UnexpectedResponseError(bytes(buffer[:received]).decode(errors="replace"))
-    length = _content_length(head)
     left = length - (received - head_end - 4)
     while left:
-        piece = connected.recv_into(buffer, min(left, len(buffer)))
+        piece = sock.recv_into(buffer, min(left, len(buffer)))
         if not piece:
             raise UnexpectedResponseError(f"the connection was closed {left} bytes too early")
         left -= piece
@@ -161,7 +144,7 @@ def download(connected: socket.socket, request: bytes, buffer: bytearray) -> int
 
 
 def upload(address: Address, head: bytes, length: int) -> None:
-    """Send one body of `length` bytes that nobody sent before, as fast as the server takes it.
+    """Send one body of `length` new bytes as fast as the server accepts it.
 
     Raises:
         UnexpectedResponseError: the answer was no success.
@@ -182,10 +165,8 @@ def send(address: Address, head: bytes, pieces: Iterable[bytes | memoryview]) ->
     Raises:
         UnexpectedResponseError: the answer was no success.
     """
-    with connect(address) as connected:
-        connection = _Connection(connected)
-        connected.sendall(head)
+    with connect(address) as connection:
+        connection.send(head)
         for piece in pieces:
-            connected.sendall(piece)
-        while not _receive(connection):
-            pass
+            connection.send(piece)
+        _success(connection, _method(head))

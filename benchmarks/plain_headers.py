@@ -1,6 +1,6 @@
-"""Header formatting as one writes it first in Python: f-strings, str and email.utils.
+"""Straightforward header formatting in Python: f-strings, str and email.utils.
 
-Only to be compared with what Orcas does in Rust, name by name. Sizes in bytes, times in milliseconds since 1970.
+For comparison with the Rust functions of the same names. Sizes in bytes, times in milliseconds since 1970.
 """
 
 from __future__ import annotations
@@ -64,5 +64,5 @@ def request_headers(request_id: str, host_id: str) -> Headers:
 
 
 def joined(headers: Headers) -> bytes:
-    """As lines, each with its end."""
+    """The headers as lines with line ends."""
     return b"".join(b"%b: %b\r\n" % header for header in headers)

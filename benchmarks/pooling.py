@@ -1,4 +1,4 @@
-"""What pooling gives: memory that a request asks of the allocator, and requests a second of two servers, on and off."""
+"""The gain from pooling: bytes that a request allocates, and requests per second, with and without it."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _WHAT = {
     "put": "PUT", "get": "GET", "head": "HEAD", "list": "ListObjectsV2 page",
     "take": "buffer of the pool", "pass": "buffer of the pool",
 }  # fmt: skip
-# Bytes that a request allocates, with ÷ without.
+# Bytes that a request allocates, with ÷ without pooling.
 _BYTES_GOAL = 0.25
-# What the report claims for its pool, with ÷ without: bytes allocated, requests a second, time of one operation.
+# Claims of the report for its pool, with ÷ without: bytes allocated, requests per second, time of one operation.
 _CLAIMED = {"bytes": 192 / 1024, "requests a second": 25_760 / 12_430, "operation": 18 / 125}
 
 
@@ -55,7 +55,7 @@ def allocations(plan: Plan) -> list[Figure]:
 
 
 def in_rust(plan: Plan, rounds: int) -> list[dict[str, Any]]:
-    """What the suite says of a request of each kind, `on` and `off`: `bytes`, `allocations`, `microseconds`."""
+    """The output of the suite for a request of each kind, `on` and `off`: `bytes`, `allocations`, `microseconds`."""
     command = ["cargo", "bench", "--quiet", "-p", "orcas_core", "--bench", "allocations", "--"]
     with scratch(plan.directory) as directory:
         command += ["--dir", str(directory.resolve()), "--rounds", str(rounds), "--json"]
@@ -123,7 +123,7 @@ def _cell(
         name: {"requests a second": [], "cpu µs": [], "page faults": [], "p99 ms": []} for name in arms
     }
     for number in range(rounds + 1):
-        # The other one is first in the next round; the first round fills caches.
+        # The order alternates between rounds; the first round fills caches.
         for name in arms if number % 2 else reversed(arms):
             orcas = arms[name]
             measured = _measured(orcas, make(orcas, size, number), _CONNECTIONS[size])

@@ -20,20 +20,20 @@ from signing import Signer
 
 ACCESS_KEY = "ORCASBENCHMARK000001"
 SECRET_KEY = "orcas/benchmark/secret/key/of/no/value00"
-# In the environment of a server: its root key.
+# The root key, in the environment of a server.
 KEYS = {"ORCAS_ROOT_ACCESS_KEY": ACCESS_KEY, "ORCAS_ROOT_SECRET_KEY": SECRET_KEY}
-# Nothing is read in the background, for figures that a few per cent of a CPU would disturb.
+# Disables the scrub, for figures that a few per cent of a CPU would disturb.
 UNSCRUBBED = {"ORCAS_SCRUB_BYTES_PER_SEC": "0"}
 _HERE = Path(__file__).parent
 _MIB = 1 << 20
-# A process is at rest when it used less than this share of a CPU for that long.
+# A process is idle when it uses less than this share of a CPU for this long.
 _REST_SHARE = 0.03
 _REST_SECONDS = 0.4
 _REST_SECONDS_MAX = 60
 
 
 class Process:
-    """A server that has said it is ready."""
+    """A server that has reported that it is ready."""
 
     def __init__(
         self, command: list[str], ready: str, order: object = None, environment: dict[str, str] | None = None
@@ -84,7 +84,7 @@ class Process:
         return time.clock_gettime_ns((~self.pid << 3) | 2)
 
     def threads_ns(self) -> dict[str, int]:
-        """CPU time of each thread that lives, those of a pool as one, by name: exact when the process is at rest."""
+        """CPU time of each live thread by name, those of a pool together; exact while the process is idle."""
         used: dict[str, int] = {}
         for thread in Path(f"/proc/{self.pid}/task").iterdir():
             name = (thread / "comm").read_text().strip().rstrip("0123456789").rstrip("-")
@@ -92,7 +92,7 @@ class Process:
         return used
 
     def settle(self, rest_seconds: float = _REST_SECONDS) -> None:
-        """Wait until the process is at rest, so that work it does after its answers is counted where it belongs."""
+        """Wait until the process is idle, so that work after its answers is attributed to them."""
         deadline = time.monotonic() + _REST_SECONDS_MAX
         before = self.cpu_ns()
         while time.monotonic() < deadline:
@@ -111,11 +111,11 @@ class Process:
         return self._status("VmHWM")
 
     def forget_peak(self) -> None:
-        """Begin a new peak at the present memory (proc(5): 5 in clear_refs)."""
+        """Reset the peak to the present memory (proc(5): 5 in clear_refs)."""
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def page_faults(self) -> int:
-        """Pages that were given to the process without reading a file, so far (proc(5): minflt in stat)."""
+        """Minor page faults of the process so far (proc(5): minflt in stat)."""
         behind_name = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2]
         return int(behind_name.split()[7])
 
@@ -143,15 +143,15 @@ class Orcas(Process):
         return said
 
     def signer(self) -> Signer:
-        """Requests of the root key, from now on for 15 minutes."""
+        """Signs requests with the root key; they are valid for the next 15 minutes."""
         return Signer(ACCESS_KEY, SECRET_KEY, f"{self.address[0]}:{self.address[1]}", dt.datetime.now(dt.UTC))
 
 
 def tool(data: Path, *command: str) -> dict[str, Any]:
-    """What `orcas COMMAND… --json` says about the store in `data`, running or not.
+    """The output of `orcas COMMAND… --json` for the store in `data`, whether a server runs or not.
 
     Raises:
-        RuntimeError: it failed; of `fsck`, also that it found damage.
+        RuntimeError: it failed, or `fsck` found damage.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ORCAS_", "AWS_"))}
     words = [sys.executable, "-m", "orcas", *command, "--data", str(data), "--json"]
@@ -187,7 +187,7 @@ class Bare(Process):
 
 @contextlib.contextmanager
 def scratch(parent: Path) -> Iterator[Path]:
-    """A directory on the disk that is measured, empty, and gone afterwards."""
+    """An empty temporary directory on the measured disk."""
     parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=parent, prefix="orcas-bench-") as name:
         yield Path(name)

@@ -63,7 +63,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
 
 
 def main() -> int:
-    """Measure, print the table, and write the JSON file if there is to be one."""
+    """Measure, print the table, and write the JSON file if one is requested."""
     arguments = _parser().parse_args()
     plan = Plan(arguments.quick, arguments.directory, _REPOSITORY, arguments.fsck_gib)
     figures: list[Figure] = []
@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def circumstances(plan: Plan, cargo_profile: str) -> dict[str, Any]:
-    """What somebody must know to compare two files."""
+    """The circumstances that matter when two files are compared."""
 
     def said(*command: str) -> str:
         return subprocess.run(

@@ -1,4 +1,4 @@
-"""What sharing costs where there is nothing to share, and what it saves where there is."""
+"""The cost of sharing when nothing can be shared, and what it saves otherwise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from small import cpu_per_request, make_bucket
 _MIB = 1 << 20
 _GIB = 1 << 30
 _CONNECTIONS = 16
-# Sizes, and PUTs a round of each in a full and in a quick pass.
+# Sizes, and PUTs of each per round in a full and in a quick pass.
 _OVERHEAD = (
     ("1k", 1 << 10, 4000, 300),
     ("10k", 10 << 10, 2000, 200),
@@ -34,13 +34,13 @@ _INSERTED_BYTES = _MIB
 
 @dataclass(frozen=True)
 class Body:
-    """Random bytes that can be had again, without holding them: `length` of them, made from `seed`."""
+    """`length` random bytes, generated again from `seed` instead of kept in memory."""
 
     seed: int
     length: int
 
     def pieces(self) -> Iterator[bytes]:
-        """All of them, a MiB at a time."""
+        """All bytes, 1 MiB at a time."""
         source = random.Random(self.seed)
         for offset in range(0, self.length, _MIB):
             yield source.randbytes(_MIB)[: self.length - offset]
@@ -64,7 +64,7 @@ class Body:
 
 
 def overhead(plan: Plan) -> list[Figure]:
-    """Figures share-1k to share-1m: nothing of what is stored was stored before."""
+    """Figures share-1k to share-1m: all content is new."""
     rounds = plan.size(9, 3)
     levels = ("full", "off")
     microseconds: dict[tuple[str, str], list[float]] = {}
@@ -75,7 +75,7 @@ def overhead(plan: Plan) -> list[Figure]:
         for number in range(-1, rounds):
             for name, length, full, quick in _OVERHEAD:
                 count = plan.size(full, quick)
-                # The other one is first in the next round.
+                # The order alternates between rounds.
                 for level in levels if number % 2 else reversed(levels):
                     signer = orcas.signer()
                     keys = range(written, written + count)
@@ -95,7 +95,7 @@ def overhead(plan: Plan) -> list[Figure]:
 
 
 def repeated(plan: Plan) -> list[Figure]:
-    """Figure repeat-10mib: PUTs of new bytes and of bytes that are stored, in turn, on one connection."""
+    """Figure repeat-10mib: PUTs of new and of already stored bytes, alternating on one connection."""
     rounds, count = plan.size(9, 3), plan.size(8, 2)
     took_ms: dict[str, list[float]] = {name: [] for name in ("new", "stored", "new unsigned", "stored unsigned")}
     same = os.urandom(_REPEATED_BYTES)
@@ -116,7 +116,7 @@ def repeated(plan: Plan) -> list[Figure]:
                 for name, samples in once.items():
                     took_ms[name].append(statistics.median(samples))
         orcas.settle()
-        # Two arms of new bytes, and what the other two repeat.
+        # The bytes of the two variants with new content, and the content that the other two repeat.
         expected = (2 * count * (rounds + 1) + 1) * _REPEATED_BYTES
         stored = stored_bytes(directory / "data", "full")
         if stored != expected:
@@ -134,7 +134,7 @@ def _timed(orcas: Orcas, request: bytes) -> tuple[bytes, float]:
 
 
 def _instant_seconds(orcas: Orcas, path: str, body: Body) -> float:
-    """Both requests of an instant upload; the client's own work between them is not the server's time."""
+    """The seconds of both requests of an instant upload, without the client's work between them."""
     named = {
         "content-length": "0",
         "x-amz-orcas-instant-size": str(body.length),
@@ -155,7 +155,7 @@ def _instant_seconds(orcas: Orcas, path: str, body: Body) -> float:
 
 
 def without_bytes(plan: Plan) -> list[Figure]:
-    """Figures instant-1gib and copy-1gib: what makes a large object without its bytes, beside an upload of as many."""
+    """Figures instant-1gib and copy-1gib: creating a large object without sending it, beside an upload."""
     rounds, length, copies = plan.size(5, 1), plan.size(_GIB, 32 * _MIB), plan.size(20, 5)
     body = Body(1, length)
     seconds: dict[str, list[float]] = {"ordinary": [], "instant": []}
@@ -165,7 +165,7 @@ def without_bytes(plan: Plan) -> list[Figure]:
         load.send(orcas.address, orcas.signer().put_head("/large/source", length, body.sha256), body.pieces())
         for number in range(rounds):
             orcas.settle()
-            # The least that an ordinary upload can be: other bytes each time, and nobody's SHA-256 to be compared.
+            # The cheapest ordinary upload: new bytes each time, and no SHA-256 to verify.
             started = time.perf_counter()
             load.upload(orcas.address, orcas.signer().put_head(f"/large/ordinary-{number}", length), length)
             seconds["ordinary"].append(time.perf_counter() - started)
@@ -188,7 +188,7 @@ def without_bytes(plan: Plan) -> list[Figure]:
 
 
 def edited(plan: Plan) -> list[Figure]:
-    """Figure cdc-insert: a file that was stored before, with some bytes in front of it."""
+    """Figure cdc-insert: a file that is already stored, with some bytes inserted at its start."""
     rounds, length = plan.size(3, 1), plan.size(_GIB, 64 * _MIB)
     added: dict[str, list[float]] = {"content-defined": [], "fixed": []}
     for number in range(rounds):
@@ -203,7 +203,7 @@ def edited(plan: Plan) -> list[Figure]:
 def _inserted_mib(data: Path, orcas: Orcas, chunking: str, number: int, length: int) -> float:
     """How much a bucket grows by the edited file."""
     make_bucket(orcas, chunking, chunking=chunking)
-    # Bytes of its own for each bucket: content is shared among buckets too.
+    # Different bytes for each bucket, because buckets share content too.
     seed = 2 * number + (chunking == "fixed")
     file, inserted = Body(seed, length), Body(1_000 + seed, _INSERTED_BYTES)
     load.send(orcas.address, orcas.signer().put_head(f"/{chunking}/before", length), file.pieces())

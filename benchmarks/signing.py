@@ -1,4 +1,4 @@
-"""Signed requests as raw bytes, made before anything is measured. The headers are the ones that boto3 sends."""
+"""Signed requests as bytes, made before anything is measured. They have the headers that boto3 sends."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote, urlencode
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from tests.fixtures.signing import UNSIGNED, Identity, signed_headers
+from tests.fixtures.signing import UNSIGNED, Identity, signed_pairs
+from tests.fixtures.wire import Signed, request_target
 
 REGION = "us-east-1"
 _EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
+_COVERED = ("x-amz-", "content-type")
 _AGENT = "Boto3/1.40.0 md/Botocore#1.40.0 ua/2.1 os/linux lang/python#3.11 cfg/retry-mode#legacy Botocore/1.40.0"
+_UNSIGNED_HEADERS = (
+    ("accept-encoding", "identity"),
+    ("user-agent", _AGENT),
+    ("amz-sdk-invocation-id", "6b9d2f4e-53a5-4f2b-9d0e-0c3f7f1f5a11"),
+    ("amz-sdk-request", "attempt=1"),
+)
 
 
 @dataclass(frozen=True)
 class Signer:
-    """Signature V4 in the header, for one host and one moment: requests are good for 15 minutes."""
+    """Requests of one identity to one host, signed at one moment and valid for 15 minutes."""
 
     access_key: str
     secret_key: str
@@ -42,25 +49,15 @@ class Signer:
         payload_hash: str = _EMPTY_SHA256,
     ) -> bytes:
         """The head of a request; `path` and `query` are not yet encoded."""
-        path = quote(path, safe="/-_.~")
-        target = f"{path}?{urlencode(sorted(query.items()), safe='-_.~', quote_via=quote)}" if query else path
-        covered = {name: value for name, value in (headers or {}).items() if name.startswith(("x-amz-", "content-type"))}
-        signed = signed_headers(
-            self._identity, method, f"http://{self.host}{target}", {"host": self.host, **covered}, payload=payload_hash
+        target = request_target(path, sorted((query or {}).items()))
+        named = list((headers or {}).items())
+        covered = [(name, value) for name, value in named if name.startswith(_COVERED)]
+        others = [(name, value) for name, value in named if not name.startswith(_COVERED)]
+        pairs = signed_pairs(
+            self._identity, method, f"http://{self.host}{target}", [("host", self.host), *covered], payload=payload_hash
         )
-        signed = {name.lower(): value for name, value in signed.items()}
-        authorization = signed.pop("authorization")
-        sent = {
-            **signed,
-            **(headers or {}),
-            "accept-encoding": "identity",
-            "user-agent": _AGENT,
-            "amz-sdk-invocation-id": "6b9d2f4e-53a5-4f2b-9d0e-0c3f7f1f5a11",
-            "amz-sdk-request": "attempt=1",
-            "authorization": authorization,
-        }
-        head = f"{method} {target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        return head.encode() + b"\r\n"
+        signed = Signed(method, target, [(name.lower(), value) for name, value in pairs], self._identity)
+        return signed.head([*others, *_UNSIGNED_HEADERS])
 
     def get(self, path: str, query: dict[str, str] | None = None) -> bytes:
         """A GET, of an object or of a list."""
@@ -77,7 +74,7 @@ class Signer:
         return self.request("PUT", path, None, headers, hashlib.sha256(body).hexdigest()) + body
 
     def put_head(self, path: str, length: int, sha256: bytes | None = None) -> bytes:
-        """The head of a PUT whose body follows unsigned, but vouched for by its `sha256` if that is given."""
+        """The head of a PUT whose body follows unsigned, with a checksum header if `sha256` is given."""
         vouched = {} if sha256 is None else {"x-amz-checksum-sha256": base64.b64encode(sha256).decode()}
         return self.request("PUT", path, None, {"content-length": str(length), **vouched}, UNSIGNED)
 

@@ -33,14 +33,14 @@ def make_bucket(orcas: Orcas, name: str, **settings: str) -> None:
 
 
 def answer_like(orcas: Orcas, request: bytes) -> dict[str, Any]:
-    """What the bare application must answer to be byte for byte as long as Orcas; uvicorn adds the date to both."""
+    """An answer of the bare application that has the length of that of Orcas; uvicorn adds the date to both."""
     answer = load.exchange(orcas.address, request)
-    headers = [(name.decode(), value.decode()) for name, value in answer.headers if name != b"date"]
+    headers = [(name, value) for name, value in answer.headers.items() if name != "date"]
     return {"headers": headers, "size": len(answer.body)}
 
 
 def cpu_per_request(process: Process, requests: list[bytes]) -> float:
-    """Microseconds of the server's CPU time, with the work it does after its answers."""
+    """Microseconds of the server's CPU time, including work after its answers."""
     process.settle()
     before = process.cpu_ns()
     load.run(process.address, requests, _CONNECTIONS)
@@ -90,7 +90,7 @@ def _p99_ms(took_ns: list[int]) -> float:
 
 
 class _SmallPuts:
-    """PUTs of new keys, one after the other, for as long as asked."""
+    """PUTs of new keys, one after the other."""
 
     def __init__(self, orcas: Orcas) -> None:
         self._orcas = orcas

@@ -1,4 +1,4 @@
-"""What deletes give back, what that costs whoever writes meanwhile, and what a check of the whole store costs."""
+"""The space that deletions return, what that costs concurrent writers, and the cost of checking the whole store."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MIB = 1 << 20
 _GIB = 1 << 30
 _BODY_BYTES = 16 << 10
 _CONNECTIONS = 16
-# Requests that are signed and in memory at a time.
+# How many signed requests are in memory at a time.
 _BATCH = 1000
-# Reclamation by itself leaves files alone that are more than half alive, so this waits until somebody asks for it.
+# Background reclamation leaves alone files that are more than half live; these wait for an explicit compaction.
 _DEAD_SHARE = 0.45
 _POLL_SECONDS = 0.1
 _BESIDE_SECONDS_MAX = 20.0
@@ -44,7 +44,7 @@ def _fill(orcas: Orcas, bucket: str, numbers: range) -> None:
 
 
 def _delete(orcas: Orcas, bucket: str, numbers: list[int]) -> None:
-    """In an order that has nothing to do with where they are."""
+    """The keys in an order that is unrelated to their location."""
     random.Random(len(numbers)).shuffle(numbers)
     for first in range(0, len(numbers), _BATCH):
         keys = [_key(number) for number in numbers[first : first + _BATCH]]
@@ -52,7 +52,7 @@ def _delete(orcas: Orcas, bucket: str, numbers: list[int]) -> None:
 
 
 def freed(plan: Plan) -> list[Figure]:
-    """Figures space-served and space-stopped: what a store takes of which little is left."""
+    """Figures space-served and space-stopped: the size of a store after most of it was deleted."""
     rounds, objects = plan.size(3, 1), plan.size(200_000, 5_000)
     ratio: dict[str, list[float]] = {"served": [], "stopped": []}
     detail: dict[str, list[Any]] = {"live_mib": [], "before_mib": [], "compacted": [], "files": []}
@@ -86,7 +86,7 @@ def _live_bytes(data: Path, objects: int) -> int:
 
 
 def beside_compaction(plan: Plan) -> list[Figure]:
-    """Figures compact-puts and compact-rate: each round with a compaction over dead bytes of its own."""
+    """Figures compact-puts and compact-rate: each round compacts new dead bytes."""
     rounds, objects, puts = plan.size(3, 1), plan.size(120_000, 20_000), plan.size(60_000, 4_000)
     rates: dict[str, list[float]] = {"alone": [], "beside": []}
     reclaimed: list[float] = []
@@ -100,10 +100,10 @@ def beside_compaction(plan: Plan) -> list[Figure]:
             _fill(orcas, bucket, range(objects))
             _delete(orcas, bucket, [n for n in range(objects) if int(n * _DEAD_SHARE) != int((n + 1) * _DEAD_SHARE)])
             orcas.settle()
-            # What is ready to be sent takes as much memory beside the compaction as alone.
+            # Prepared requests take the same memory with and without the compaction.
             ready = _puts(orcas, bucket, range(objects + written, objects + written + puts))
             written += puts
-            # Fewer alone: beside the compaction they shall last about as long as it does.
+            # Fewer alone; those beside the compaction should last about as long as it does.
             some = len(ready) // 4
             rates["alone"].append(_rate(orcas, ready[:some], None)[0])
             orcas.settle()
@@ -126,7 +126,7 @@ def beside_compaction(plan: Plan) -> list[Figure]:
 
 
 class _Compaction:
-    """One that the server does, watched over the admin API."""
+    """A compaction by the server, watched over the admin API."""
 
     def __init__(self, orcas: Orcas) -> None:
         self._orcas = orcas
@@ -134,14 +134,14 @@ class _Compaction:
         self._job = self._ask("POST", "compact")
 
     def runs(self) -> bool:
-        """Whether it does, as of a moment ago."""
+        """Whether it was still running a moment ago."""
         if self._job["state"] == "running" and time.monotonic() - self._looked > _POLL_SECONDS:
             self._looked = time.monotonic()
             self._job = self._ask("GET", f"jobs/{self._job['id']}")
         return bool(self._job["state"] == "running")
 
     def await_rewriting(self) -> None:
-        """Return when bytes move, after the dead have been found and condemned."""
+        """Return when it moves bytes, after it has found and condemned the dead ones."""
         already = self._moved()
         while self.runs() and self._moved() == already:
             time.sleep(_POLL_SECONDS / 10)
@@ -152,7 +152,7 @@ class _Compaction:
         return int(self._job["progress"]["total"]["moved_bytes"])
 
     def wait(self) -> dict[str, Any]:
-        """The job when it has ended."""
+        """Wait for the end of the job, and return it."""
         while self.runs():
             time.sleep(_POLL_SECONDS)
         if self._job["state"] != "done":
@@ -166,7 +166,7 @@ class _Compaction:
 
 
 def _rate(orcas: Orcas, ready: list[bytes], compaction: _Compaction | None) -> tuple[float, int]:
-    """Requests a second, for as long as there are some and the compaction runs; and how many there were."""
+    """Requests per second while there are requests and the compaction runs, and their number."""
     sent = 0
     started = time.perf_counter()
 
@@ -183,7 +183,7 @@ def _rate(orcas: Orcas, ready: list[bytes], compaction: _Compaction | None) -> t
 
 
 def check(plan: Plan) -> list[Figure]:
-    """Figure fsck: a whole store is read and verified, and read by cat; from the disk, both of them."""
+    """Figure fsck: a whole store is verified, and read by cat, both from the disk."""
     rounds, length = plan.size(3, 1), 256 * _MIB if plan.quick else plan.check_gib * _GIB
     seconds: dict[str, list[float]] = {"fsck": [], "cat": []}
     with scratch(plan.directory) as directory:
@@ -191,7 +191,7 @@ def check(plan: Plan) -> list[Figure]:
         with Orcas(data) as orcas:
             make_bucket(orcas, "large")
             make_bucket(orcas, "small")
-            # A tenth in small objects.
+            # A tenth of the bytes is in small objects.
             _fill(orcas, "small", range(length // 10 // _BODY_BYTES))
             left = length - length // 10
             while left > 0:
@@ -200,7 +200,7 @@ def check(plan: Plan) -> list[Figure]:
                 left -= size
         files = sorted(path for path in data.rglob("*") if path.is_file())
         for number in range(rounds):
-            # The other one is first in the next round.
+            # The order alternates between rounds.
             for name in seconds if number % 2 else reversed(seconds):
                 _forget(files)
                 started = time.perf_counter()
@@ -222,7 +222,7 @@ def _checked(data: Path) -> None:
 
 
 def _forget(files: list[Path]) -> None:
-    """The page cache of these files, and of no others, is dropped."""
+    """Drop the page cache of these files, and of no others."""
     for path in files:
         descriptor = os.open(path, os.O_RDONLY)
         try:

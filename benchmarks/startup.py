@@ -1,4 +1,4 @@
-"""How long a server takes until it says that it is ready."""
+"""The time until a server reports that it is ready."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from small import make_bucket
 
 
 def ready(plan: Plan) -> list[Figure]:
-    """Figure ready: a new process each time, over a store that was closed in order."""
+    """Figure ready: a new process each time, with a store that was shut down cleanly."""
     seconds: list[float] = []
     with scratch(plan.directory) as directory:
         with Orcas(directory / "data") as orcas:

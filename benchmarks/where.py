@@ -1,8 +1,8 @@
 """Where a request's CPU time goes: `python benchmarks/where.py [REQUEST]… [--json FILE]`.
 
-Samples the server with perf while it answers, and shares the CPU time that the kernel counted for its process out over
-threads and parts by their samples. Linux with perf, and a release build of Orcas. A part is named by the library or, in
-the extension, by the module of the function that was running; what the compiler inlined counts for its caller.
+Samples the server with perf while it answers, and distributes the CPU time of its process over threads and parts by
+their samples. Needs Linux with perf, and a release build of Orcas. A part is named after the library or, in the
+extension, after the module of the running function; inlined code counts for its caller.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _PERF = shutil.which("perf")
 _CONNECTIONS = 16
 _OBJECTS = 1000
 _LARGE = 10 << 20
-# Above the timer's frequency, so that the samples do not fall into step with it.
+# Above the timer's frequency, so that samples do not coincide with it.
 _SAMPLES_A_SECOND = "4999"
-# The first whose pattern is found names the part: in that of the function, of those in the extension; else in the library's.
+# The first matching pattern names the part: of the function in the extension, else of the library.
 _FUNCTIONS = (
     ("SQLite", r"^sqlite3|^(wal|vdbe|pcache|btree|balance|cell|page|pager)[A-Z0-9_]|rusqlite|orcas_index"),
     ("MD5", r"orcas_checksum::md5|^md5"),
@@ -65,14 +65,14 @@ _THREADS = (
 
 
 class Load(NamedTuple):
-    """Requests of one kind: what each round of the server's work is."""
+    """Requests of one kind, and how to send a round of them."""
 
     count: int
     run: Callable[[], None]
 
 
 class Part(NamedTuple):
-    """CPU time of one part of one thread, in microseconds a request."""
+    """CPU time of one part of one thread, in microseconds per request."""
 
     thread: str
     part: str
@@ -138,7 +138,7 @@ def _sampled(process: Process, work: Load) -> list[Part]:
     for line in report.splitlines():
         if line and not line.startswith("#"):
             number, comm, library, function = (field.strip() for field in line.split("|", 3))
-            # perf says of a function whether it is the kernel's ([k]) or not ([.]).
+            # perf marks functions of the kernel with [k], others with [.].
             place = _first(_THREADS, comm), _part(library, function[4:])
             counted[place] = counted.get(place, 0) + int(number)
     total = sum(counted.values())

@@ -41,7 +41,7 @@ def s3(target: Target) -> Any:
 
 @pytest.fixture
 def wire(target: Target) -> Wire:
-    """Signed requests byte by byte."""
+    """The raw client with the root key."""
     return target.wire
 
 

@@ -1,4 +1,4 @@
-"""The programs in examples/, each run as somebody would who copied it: alone, in an empty directory, without settings."""
+"""The programs in examples/, each run as after copying it: alone, in an empty directory, without settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from orcas.config import child_environment
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PROGRAMS = sorted(path.name for path in EXAMPLES.glob("*.py"))
-# Enough on a machine that runs other tests as well; alone none takes five.
+# Enough while other tests run; alone, none takes five seconds.
 SECONDS_MAX = 60
 
-# What each prints, line by line, as regular expressions.
+# The output of each, as a regular expression per line.
 PRINTED = {
     "backup_and_restore.py": [
         r"first backup: (\d{7,}) of \1 bytes copied",
@@ -63,17 +63,17 @@ PRINTED = {
         r"deleted: 3 objects",
     ],
 }
-# What pytest says around its last line depends on its plugins.
+# The rest of the output of pytest depends on its plugins.
 TESTS_PASSED = {"test_with_server.py": 3}
 
 
 def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a copy of `program` in `directory`; nothing may be left there, nor in the directory of temporary files."""
+    """Run a copy of `program` in `directory`. It must leave nothing there, nor in the directory of temporary files."""
     work, temporary = directory / "work", directory / "tmp"
     for path in (work, temporary):
         path.mkdir()
     shutil.copy(EXAMPLES / program, work)
-    # Of this test run, which has options of its own.
+    # It belongs to this test run, which has its own options.
     variables = {name: value for name, value in child_environment().items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, program], cwd=work, env={**variables, "TMPDIR": str(temporary)},
@@ -81,7 +81,7 @@ def run(program: str, directory: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    # pytest and its plugins leave directories of their own.
+    # pytest and its plugins leave directories there.
     assert [path.name for path in work.iterdir() if not path.name.startswith((".", "__pycache__"))] == [program]
     assert list(temporary.iterdir()) == []
     return done

@@ -1,4 +1,4 @@
-"""The guides for operators: every command in them exists as it stands there, and every exit code is explained."""
+"""The guides for operators: every command in them exists as written, and every exit code is explained."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def text(guide: str) -> str:
 
 
 def commands(guide: str) -> list[str]:
-    """`orcas …` in blocks of a shell, behind the prompt, and between backquotes."""
+    """The commands `orcas …` in shell blocks, after the prompt, and between backquotes."""
     typed = [line.strip().removeprefix("$ ") for block in BLOCK.findall(text(guide)) for line in block.splitlines()]
     prose = re.sub(r"```.*?```", "", text(guide), flags=re.DOTALL)
     quoted = [" ".join(found.split()) for found in re.findall(r"`(orcas [^`]+)`", prose)]
     # A line that the server prints.
     found = [line for line in typed + quoted if line.startswith("orcas ") and not line.startswith("orcas ready ")]
-    # Without what comes behind a pipe.
+    # Without what follows a pipe.
     return [re.split(r"\\?\|", line.replace("[", "").replace("]", ""))[0] for line in found]
 
 
 def understood(line: str) -> None:
-    """Fails with what `orcas` would say against its arguments; runs nothing."""
+    """Fails with the objection of `orcas` to its arguments; runs nothing."""
     command: Any = typer.main.get_command(app)
     words = shlex.split(line)[1:]
     while hasattr(command, "commands"):

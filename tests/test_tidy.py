@@ -1,4 +1,4 @@
-"""Style rules that run as tests: who may know whom, how long things may be, and what must be documented."""
+"""Style rules that run as tests: what may import what, how long files may be, and what must be documented."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from orcas.config import PREFIX, SETTINGS, Settings, variable_name
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "orcas"
-# The extension first, then what it is made of.
+# The extension first, then its crates.
 CRATES = [ROOT / "rust_core", *sorted(path.parent for path in (ROOT / "rust_core" / "crates").glob("*/Cargo.toml"))]
 
 PYTHON = sorted(PACKAGE.rglob("*.py"))
@@ -27,10 +27,10 @@ LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 MODULE_DOC_LINES_MAX = 8
 
-# A ratchet: files that are longer, at the length they have. Numbers go down, and new names need a reason.
+# A ratchet: longer files with their present lengths. Numbers go down, and new names need a reason.
 LONGER: dict[str, int] = {}
 
-# What only test suites read.
+# Variables that only test suites read.
 SUITE_VARIABLES = {
     "ORCAS_CRASH_SEED", "ORCAS_CRASH_STOP", "ORCAS_FLIPS", "ORCAS_PLANTED", "ORCAS_RACES_SEED", "ORCAS_SALVAGE",
     "ORCAS_SALVAGE_SEED", "ORCAS_SHARE",
@@ -50,7 +50,7 @@ def manifest(crate: Path) -> dict[str, Any]:
 
 
 def documented_arrows() -> dict[str, set[str]]:
-    """Which crate may name which, as docs/architecture.md says it."""
+    """The dependencies of each crate, from docs/architecture.md."""
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     arrows: dict[str, set[str]] = {}
     for names, targets in re.findall(r"^([a-z0-9, ]+?) +->(.*)$", text, re.MULTILINE):
@@ -122,7 +122,7 @@ def python_module(path: Path) -> str:
 
 
 def imported(path: Path, modules: set[str]) -> set[str]:
-    """Which of `modules` a file imports, wherever in it and for whatever: also in functions and for types alone."""
+    """Which of `modules` a file imports, anywhere in it: also in functions, and for types alone."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -136,7 +136,7 @@ def imported(path: Path, modules: set[str]) -> set[str]:
 
 
 def circle(arrows: dict[str, set[str]]) -> list[str]:
-    """Names along a cycle, the first one again at the end; empty where there is none."""
+    """The names along a cycle, with the first one repeated at the end; empty if there is none."""
     done: set[str] = set()
 
     def follow(name: str, way: list[str]) -> list[str]:
@@ -172,7 +172,7 @@ Module = tuple[str, ...]
 
 
 def rust_module(path: Path) -> Module:
-    """The names that lead to a file below the `src` of its crate; none for `lib.rs`."""
+    """The path of the module of a file below the `src` of its crate; empty for `lib.rs`."""
     parts = path.with_suffix("").parts
     return parts[:-1] if parts[-1] in {"lib", "mod"} else parts
 
@@ -184,7 +184,7 @@ def without_tests(source: str) -> str:
 
 
 def paths_of_use(tree: str) -> list[str]:
-    """The paths that a `use` names, its braces taken apart; what stands behind `as` is left out."""
+    """The paths that a `use` names, with braces expanded and without `as` and the new name."""
     while found := re.search(r"([\w:]*)\{([^{}]*)\}", tree):
         inside = ", ".join(found[1] + path.strip() for path in found[2].split(",") if path.strip())
         tree = tree[: found.start()] + inside + tree[found.end() :]
@@ -192,7 +192,7 @@ def paths_of_use(tree: str) -> list[str]:
 
 
 def rust_names(path: str, module: Module, modules: set[Module]) -> Module | None:
-    """What `path` means in `module`, from the root of the crate; None for what is of another crate."""
+    """The path from the root of the crate that `path` means in `module`; None for other crates."""
     first, *rest = path.split("::")
     if first in {"crate", "$crate"}:
         return tuple(rest)
@@ -206,8 +206,8 @@ def rust_names(path: str, module: Module, modules: set[Module]) -> Module | None
 
 
 def rust_arrows(crate: Path) -> dict[Module, set[Module]]:
-    """Which files of a crate import which, outside of tests. Declaring a module and passing on its names is no import:
-    who takes a name that was passed on imports the file that has it."""
+    """Which files of a crate import which, outside tests. Declaring a module or re-exporting its names is no import:
+    the user of a re-exported name imports the file that defines it."""
     sources = {rust_module(path.relative_to(crate / "src")): path for path in (crate / "src").rglob("*.rs")}
     sources = {module: path for module, path in sources.items() if not any(part.startswith("test") for part in module)}
     modules, passed_on, taken = set(sources), {}, {module: list[Module]() for module in sources}
@@ -361,7 +361,7 @@ def test_no_other_setting_is_documented() -> None:
 
 
 def logged_messages() -> dict[str, str]:
-    """What the server logs at INFO and above, and where: the formats of all calls on a logger named `log`."""
+    """The messages that the server logs at INFO and above, and where: the formats of all calls on a logger `log`."""
     found: dict[str, str] = {}
     for path in PYTHON:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -383,7 +383,7 @@ def logged_messages() -> dict[str, str]:
 
 def test_every_line_of_the_log_is_documented() -> None:
     def shape(text: str) -> str:
-        """What is filled in stands in capitals in the document."""
+        """In the document, placeholders are in capitals."""
         return re.sub(r"%[a-z]|\b[A-Z]{2,}\b", "%", text)
 
     document = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -396,7 +396,7 @@ def test_every_line_of_the_log_is_documented() -> None:
 
 def test_links_between_documented_pages_hold() -> None:
     for path in [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]:
-        # What stands in code is no link.
+        # Code has no links.
         text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
         for target in re.findall(r"\]\(([^)#:\s]+)[^)]*\)", text):
             assert (path.parent / target).exists(), f"{relative(path)} links to {target}"
@@ -415,7 +415,7 @@ def test_every_lock_is_documented() -> None:
     found = set()
     for crate in (ROOT / "rust_core" / "crates" / name for name in ("engine", "gateway", "log", "chunks", "index")):
         for path in (crate / "src").rglob("*.rs"):
-            # Checks and salvage have locks of their own, which no request meets.
+            # The locks of checks and salvage are not taken by requests.
             others = {"tests", "check", "salvage"} & set(path.relative_to(ROOT).parts)
             if not others and not path.stem.endswith("tests"):
                 code = path.read_text(encoding="utf-8").split("\nmod tests {")[0]

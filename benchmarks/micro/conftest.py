@@ -30,6 +30,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_benchmark_update_machine_info(config: pytest.Config, machine_info: dict[str, Any]) -> None:
-    """Where the numbers come from, beside what pytest-benchmark notes."""
+    """Add how the numbers were measured to what pytest-benchmark records."""
     profile = config.getoption("--cargo-profile")
     machine_info["orcas"] = {"durability": "sync", "memory": True, "connections": 1, "cargo_profile": profile}

@@ -1,4 +1,4 @@
-"""Header formatting in Rust, called through PyO3, beside plain Python. Times are those of one call for each object."""
+"""Header formatting in Rust, called through PyO3, beside plain Python. One call for each object."""
 
 from __future__ import annotations
 

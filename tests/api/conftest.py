@@ -24,7 +24,7 @@ KEYS = Identity("root", "root-secret", "us-east-1")
 
 @dataclass
 class Exchange:
-    """One ASGI exchange: what the client sends, in order, and what it got."""
+    """One ASGI exchange: what the client sends, in order, and what it received."""
 
     scope: dict[str, Any]
     incoming: list[dict[str, Any]]
@@ -37,7 +37,7 @@ class Exchange:
     on_send: Callable[[dict[str, Any]], Any] | None = None
 
     async def receive(self) -> dict[str, Any]:
-        """The next message; after the last one the client only waits."""
+        """The next message; after the last one, the client only waits."""
         await asyncio.sleep(0)
         if self.received == len(self.incoming):
             await asyncio.Event().wait()

@@ -1,4 +1,4 @@
-"""The admin API: who may ask, what is answered, and that nobody else reaches the store."""
+"""The admin API: who may use it, its answers, and that nobody else reaches the store."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Signed = tuple[str, str, dict[str, str], bytes]
 
 
 class Client:
-    """Requests into the application, signed or not."""
+    """Sends requests to the application, signed or not."""
 
     def __init__(self, app: Orcas) -> None:
         self.app = app
@@ -103,7 +103,7 @@ ROUTES = [
 
 
 class Untouched:
-    """A core whose store may not be asked, only whose keys."""
+    """A core whose keys may be used, but not its store."""
 
     def __init__(self, core: Core) -> None:
         self.authenticate_root = core.authenticate_root
@@ -140,11 +140,11 @@ async def test_nobody_but_root_gets_past_the_door(client: Client, method: str, p
         status, answer = await client.send(method, target, headers, b"{}")
         assert status == 403, headers
         assert set(answer["error"]) == {"code", "message"}
-        # Nothing of the body was taken.
+        # Nothing of the body was read.
         assert client.received == 0
     presigned = presigned_url(ROOT, method, url).removeprefix(URL)
     assert (await client.send(method, presigned, {}))[0] == 403
-    # The head is right, the body is another.
+    # The head is right, but the body is a different one.
     assert (await client.send(method, target, good, b"{}"))[0] == 403
     store.tools.core = core
 
@@ -210,7 +210,7 @@ async def test_a_captured_order_does_not_take_effect_again(client: Client) -> No
     for _ in range(2):
         status, answer = await client.send(*captured)
         assert (status, answer["error"]["code"]) == (409, "RequestReplayed")
-    # Nor in another spelling of the same signature, nor after its body was spoiled.
+    # Nor with the same signature spelled differently, nor after its body was changed.
     method, target, headers, body = captured
     spaced = {name: value.replace(", ", ",   ") for name, value in headers.items()}
     assert (await client.send(method, target, spaced, body))[0] == 409
@@ -219,7 +219,7 @@ async def test_a_captured_order_does_not_take_effect_again(client: Client) -> No
     assert [(await client.send(*renewal))[0] for _ in range(2)] == [200, 409]
     release = client.signed("DELETE", f"backup-pins/{pin['id']}")
     assert [(await client.send(*release))[0] for _ in range(2)] == [200, 409]
-    # Looking changes nothing, and pollers sign the same request within a second.
+    # Reads may be repeated: they change nothing, and pollers sign the same request within a second.
     look = client.signed("GET", "stats")
     assert [(await client.send(*look))[0] for _ in range(3)] == [200] * 3
 

@@ -1,4 +1,4 @@
-"""Any input to the admin API, signed by root: an answer in JSON, and no work that was not ordered within its limits."""
+"""Any input to the admin API, signed by root, gets an answer in JSON, and starts only work within the limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from orcas.admin.tools import MOUNT
 from orcas.app import Orcas
 from orcas.config import resolve
 
-# Values near the limits of the fields, and of every type.
+# Values of every type, and near the limits of the fields.
 VALUES = st.one_of(
     st.none(), st.booleans(), st.integers(-2, 66), st.integers(), st.floats(), st.text(max_size=5), st.just(1 << 40),
     st.just([]),
@@ -33,13 +33,13 @@ ORDERS = st.dictionaries(NAMES, VALUES, max_size=4)
 BODIES = st.one_of(
     ORDERS.map(json.dumps).map(str.encode), VALUES.map(json.dumps).map(str.encode), st.binary(max_size=40)
 )
-# A line end leads to no route of the API, but to the answer for unknown paths outside of it.
+# A path with a line end matches no route of the API, and is answered as an unknown path outside it.
 SEGMENTS = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=12)
 PLACES = st.sampled_from([("GET", "jobs"), ("DELETE", "jobs"), ("PUT", "backup-pins"), ("DELETE", "backup-pins")])
 
 
 class Site:
-    """An application with one event loop, and the checks that were ordered of it, none of which runs."""
+    """An application with one event loop, and the checks that it was told to run; none of them runs."""
 
     def __init__(self, data: Path) -> None:
         keys = {"root_access_key": ROOT.access_key, "root_secret_key": ROOT.secret_key}

@@ -82,7 +82,7 @@ async def test_a_download_stops_when_the_client_goes_away(app: App) -> None:
             waiting.set()
         await asyncio.sleep(0)
 
-    # The client's `receive` sleeps for good once its messages are used up, so it is woken by this event instead.
+    # The client's `receive` waits forever after its last message, so this event wakes it.
     waiting = asyncio.Event()
     receive = exchange.receive
 

@@ -19,7 +19,7 @@ def snapshot(*credentials: Credential) -> Snapshot:
 
 
 async def test_a_changed_secret_takes_effect_at_once(app: App) -> None:
-    """Signed requests run all the time; those that were accepted before the change are carried out."""
+    """Signed requests run throughout; those accepted before the change are carried out."""
     for old, new in [(KEYS, CHANGED), (CHANGED, KEYS)] * 3:
         running = [asyncio.create_task(app.call("PUT", f"/bucket/{n}", b"x" * 100_000, keys=old)) for n in range(4)]
         await asyncio.sleep(0)

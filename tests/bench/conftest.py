@@ -1,4 +1,4 @@
-"""A small server that can be told to lie, and keeps a record of what it was asked."""
+"""A small server that can be told to give wrong answers, and that records its requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "access", "AWS_SECRET_ACCESS_KEY": "secret"}
 
 @dataclass
 class Fake:
-    """Buckets and objects in memory. `twist` changes status and body of what is answered to a request."""
+    """Buckets and objects in memory. `twist` changes the status and body of an answer."""
 
     twist: Callable[[str, str, int, bytes], tuple[int, bytes]] = lambda _method, _path, status, body: (status, body)
     buckets: set[str] = field(default_factory=set)
@@ -112,6 +112,6 @@ def serving(fake: Fake) -> Iterator[Fake]:
 
 @pytest.fixture
 def fake() -> Iterator[Fake]:
-    """An honest one; a test may set its `twist`."""
+    """A correct server; a test may set its `twist`."""
     with serving(Fake()) as started:
         yield started

@@ -1,4 +1,4 @@
-"""`orcas bench` as users run it: right counts on a real server, and nothing wrong unseen on a false one."""
+"""`orcas bench` as users run it: right counts on a real server, and every error of a wrong one noticed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def environment(target: Target) -> dict[str, str]:
 
 
 def only(shown: dict[str, Any]) -> dict[str, Any]:
-    """What came of the one case on the one server."""
+    """The result of the only case on the only server."""
     (case,) = shown["cases"]
     (result,) = case["servers"]
     return dict(result)
@@ -118,19 +118,19 @@ PUTS = 'mix = { put = 1 }\nconnections = 3\ncount = 60\nsize = "10000"\n'
 
 
 def flip(method: str, path: str, status: int, body: bytes) -> tuple[int, bytes]:
-    """Another byte at 7777."""
+    """Change the byte at 7777."""
     if method == "GET" and "/o/" in path and body:
         body = body[:7777] + bytes([body[7777] ^ 4]) + body[7778:]
     return status, body
 
 
 def another(method: str, path: str, status: int, body: bytes) -> tuple[int, bytes]:
-    """An object of the same length, but not this one."""
+    """Replace the object with another one of the same length."""
     return status, bytes(len(body)) if method == "GET" and "/o/" in path else body
 
 
 def shorten(method: str, path: str, status: int, body: bytes) -> tuple[int, bytes]:
-    """The last byte is missing."""
+    """Leave out the last byte."""
     return status, body[:-1] if method == "GET" and "/o/" in path else body
 
 
@@ -162,7 +162,7 @@ def test_wrong_bytes_are_reported(
 
 
 def test_errors_are_counted_by_status_and_code_and_never_tried_again(fake: Fake, tmp_path: Path) -> None:
-    # Several threads ask: each gets a number of its own.
+    # Several threads send requests: each gets its own number.
     seen = itertools.count(1)
 
     def busy(method: str, path: str, status: int, body: bytes) -> tuple[int, bytes]:
@@ -273,7 +273,7 @@ def started(*arguments: str, stderr: int = subprocess.PIPE, **variables: str) ->
     process = subprocess.Popen(
         [sys.executable, "-m", "orcas", "bench", *arguments],
         env=child_environment() | variables, stdout=subprocess.PIPE, stderr=stderr, text=True,
-        # Who runs the tests in the background may have SIGINT ignored.
+        # SIGINT may be ignored if the tests run in the background.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
     try:
@@ -309,7 +309,7 @@ def test_a_bar_on_a_terminal_and_lines_in_a_pipe(tmp_path: Path) -> None:
         shown, told = process.communicate(timeout=60)
         assert process.returncode == 0
         assert "reads-1mib" in shown
-        # What is over before it is looked at is not told.
+        # A case that ends before it is polled is not reported.
         steps = {f"reads-1mib{what}" for what in ("", ", preparing", ", warming up", ", reading back")}
         assert told
         assert set(told.splitlines()) <= steps
@@ -318,7 +318,7 @@ def test_a_bar_on_a_terminal_and_lines_in_a_pipe(tmp_path: Path) -> None:
 
 
 def on_a_terminal(words: list[str]) -> bytes:
-    """What a run says on stderr where that is a terminal."""
+    """What a run prints on stderr if that is a terminal."""
     ours, theirs = pty.openpty()
     text = bytearray()
 

@@ -1,4 +1,4 @@
-"""The same workloads through boto3: right counts, and what both sides cost."""
+"""The same workloads through boto3: right counts, and the cost of both sides."""
 
 from __future__ import annotations
 

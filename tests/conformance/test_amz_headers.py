@@ -1,4 +1,4 @@
-"""Every `x-amz-*` header of a request is implemented, without effect, or refused by name; none is passed over.
+"""Every `x-amz-*` header of a request is implemented, without effect, or refused by name; none is ignored.
 
 The service model of botocore says which headers an operation takes. A header of the model that is not in the tables
 below must be refused, and so must one that a newer model adds, until it is implemented and listed here.
@@ -64,10 +64,18 @@ VALUES: Final = {
     "x-amz-object-annotation-directive": ("EXCLUDE", "COPY"),
     "x-amz-object-ownership": ("BucketOwnerEnforced", "ObjectWriter"),
 }
-# Operations that answer headers of encryption as S3 does where nothing is encrypted with a key of the client.
+# Operations that answer encryption headers like S3 if nothing is encrypted with a key of the client.
 ENCRYPTION_400: Final = {"GetObject", "GetObjectAttributes", "HeadObject", "ListParts"}
-# Of clients and proxies, in no model.
-HARMLESS: Final = ("x-amz-user-agent", "x-amz-te", "x-amz-cf-id", "x-amz-id-2", "x-amz-request-id", "x-amz-sdk-request")
+# Headers of clients and proxies, which are in no model.
+HARMLESS: Final = (
+    "x-amz-user-agent",
+    "x-amz-api-version",
+    "x-amz-te",
+    "x-amz-cf-id",
+    "x-amz-id-2",
+    "x-amz-request-id",
+    "x-amz-sdk-request",
+)
 UNKNOWN: Final = ("x-amz-unheard-of", "x-amz-mfa-2", "x-amz-meta", "x-amz-checksum-crc33")
 MODELLED: Final = [name for name in IMPLEMENTED if name not in EXTENSIONS]
 
@@ -85,7 +93,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 class Asker:
-    """Sends the call of an operation with further headers, into a new scene each time."""
+    """Sends the call of an operation with additional headers, into a new scene each time."""
 
     def __init__(self, wire: Wire, s3: Any) -> None:
         self.wire = wire
@@ -110,7 +118,7 @@ def ask(wire: Wire, s3: Any) -> Asker:
 
 
 def is_refused(answer: Answer, operation: str, header: str) -> bool:
-    """Whether the answer is that the header is not implemented, by its name."""
+    """Whether the answer says that the named header is not implemented."""
     if answer.status != 501:
         return False
     return IMPLEMENTED[operation].method == "HEAD" or header in answer.error["Message"]

@@ -1,9 +1,8 @@
-"""The aws command, pointed at a server by the lines that `orcas env` prints."""
+"""The aws command, configured by the lines that `orcas env` prints."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.fixtures.clients import Command
 from tests.fixtures.targets import MIB, Target, content, running
 
 pytestmark = [pytest.mark.conformance, pytest.mark.timeout(180)]
@@ -44,24 +44,18 @@ def variables(store: tuple[Path, Target]) -> dict[str, str]:
 
 
 @pytest.fixture
-def aws(variables: dict[str, str], tmp_path: Path) -> Aws:
-    """Runs `aws` with nothing of the caller's own AWS settings; its standard output."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "ORCAS_"))}
-    environment = {
-        **kept,
-        **variables,
-        "HOME": str(tmp_path),
-        "AWS_EC2_METADATA_DISABLED": "true",
-        "AWS_MAX_ATTEMPTS": "1",
-    }
+def command(variables: dict[str, str], tmp_path: Path) -> Command:
+    """`aws` with these variables, and no AWS settings of the caller."""
+    attempts = {"AWS_EC2_METADATA_DISABLED": "true", "AWS_MAX_ATTEMPTS": "1"}
+    return Command((sys.executable, "-m", "awscli"), tmp_path, {**variables, **attempts})
+
+
+@pytest.fixture
+def aws(command: Command) -> Aws:
+    """Runs `aws`; returns its standard output."""
 
     def run(*arguments: str, fails: bool = False) -> str:
-        command = [sys.executable, "-m", "awscli", *arguments]
-        done = subprocess.run(
-            command, capture_output=True, check=False, text=True, timeout=_SECONDS, env=environment, cwd=tmp_path
-        )
-        assert (done.returncode != 0) == fails, (arguments, done.stdout, done.stderr)
-        return done.stdout
+        return command.failure(*arguments) if fails else command.text(*arguments)
 
     return run
 
@@ -156,10 +150,6 @@ def test_presigned_addresses(aws: Aws, url: str, tmp_path: Path) -> None:
         assert response.read() == b"content"
 
 
-def test_standard_input_and_output(aws: Aws, url: str, variables: dict[str, str], tmp_path: Path) -> None:
-    environment = {**os.environ, **variables, "HOME": str(tmp_path)}
-    command = [sys.executable, "-m", "awscli", "s3", "cp", "-", f"{url}/stream"]
-    subprocess.run(command, input=content(9 * MIB), check=True, timeout=_SECONDS, env=environment, capture_output=True)
-    command = [sys.executable, "-m", "awscli", "s3", "cp", f"{url}/stream", "-"]
-    back = subprocess.run(command, check=True, timeout=_SECONDS, env=environment, capture_output=True)
-    assert back.stdout == content(9 * MIB)
+def test_standard_input_and_output(command: Command, url: str) -> None:
+    command.output("s3", "cp", "-", f"{url}/stream", stdin=content(9 * MIB))
+    assert command.output("s3", "cp", f"{url}/stream", "-") == content(9 * MIB)

@@ -1,4 +1,4 @@
-"""What a bucket has for itself: extensions of CreateBucket and HeadBucket, and PutBucketSettings."""
+"""Settings of a single bucket: extensions of CreateBucket and HeadBucket, and PutBucketSettings."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_changes_that_cannot_be_meant(wire: Wire, bucket: str) -> None:
     for method in ("GET", "DELETE", "POST"):
         assert wire(method, f"/{bucket}", "orcas-settings").status == 405
     assert wire("PUT", f"/{bucket}/k", "orcas-settings", headers={KEEP_SHA256: "true"}).status == 400
-    # Settings of buckets mean nothing elsewhere, and are not ignored there.
+    # Elsewhere, settings of buckets mean nothing, and are refused.
     assert wire("PUT", f"/{bucket}/k", headers={DURABILITY: "sync"}, body=b"x").code == "NotImplemented"
     assert shown(wire, bucket) == {}
 

@@ -1,4 +1,4 @@
-"""The ten checksums: in a header, in a trailer, wrong, given back, over parts."""
+"""The ten checksums: in a header, in a trailer, wrong, in answers, over parts."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def test_composite_of_parts(s3: Any, bucket: str, algorithm: str) -> None:
     entry = s3.list_objects_v2(Bucket=bucket)["Contents"][0]
     assert (entry["ChecksumAlgorithm"], entry["ChecksumType"]) == ([algorithm], "COMPOSITE")
     attributes = s3.get_object_attributes(Bucket=bucket, Key="k", ObjectAttributes=["Checksum", "ObjectParts"])
-    # As S3, without the number of parts.
+    # As on S3, without the number of parts.
     value = composite(algorithm, bodies).rpartition("-")[0]
     assert attributes["Checksum"] == {name: value, "ChecksumType": "COMPOSITE"}
     assert [part[name] for part in attributes["ObjectParts"]["Parts"]] == [checksum(algorithm, body) for body in bodies]

@@ -1,4 +1,4 @@
-"""Large uploads at the same time: each has the digests of its own bytes, whatever becomes of the others."""
+"""Concurrent large uploads: each gets the digests of its own bytes, whatever happens to the others."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Piecewise:
 
 
 def body_of(number: int) -> bytes:
-    """Half of the bodies begin alike for more than a chunk."""
+    """The body of an upload. Half of them begin with the same bytes, more than a chunk."""
     common = content(4 * MIB + 1, seed=99) if number % 2 else b""
     return common + content(MIB + 200_001 * number, seed=number)
 

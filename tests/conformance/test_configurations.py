@@ -1,4 +1,4 @@
-"""Configurations of a new bucket: reads answer as S3; writes of those that are not stored succeed if they change nothing."""
+"""Configurations of a new bucket: reads answer as on S3; writes that are not stored succeed if they change nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fixtures.targets import refusal
 
 pytestmark = pytest.mark.conformance
 
-# Members that an operation requires beside bucket and key.
+# Members that an operation requires besides bucket and key.
 IDS = {"Id": "x"}
 PUBLIC_ACCESS_BLOCK = {
     "BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True,
@@ -21,7 +21,7 @@ ENFORCED = {"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
 
 
 def call(client: Any, name: str, bucket: str, **arguments: Any) -> dict[str, Any]:
-    """Calls an operation of the service model on the bucket, or on its object `k`; gives the answer without its metadata."""
+    """Calls an operation of the service model on the bucket, or on its object `k`; the answer without its metadata."""
     shape = client.meta.service_model.operation_model(name).input_shape
     known = {"Bucket": bucket, "Key": "k"} | IDS | arguments
     method = getattr(client, botocore.xform_name(name))

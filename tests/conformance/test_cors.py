@@ -123,7 +123,7 @@ def test_every_answer_names_an_allowed_origin(wire: Wire, ruled: str) -> None:
 
 def test_answers_to_others_name_no_origin(wire: Wire, ruled: str) -> None:
     assert cors_of(wire("GET", f"/{ruled}/k")) == {}
-    # No rule applies, and a cache must not give this answer to an origin that is allowed.
+    # No rule applies, and a cache must not return this answer to an allowed origin.
     assert cors_of(wire("GET", f"/{ruled}/k", headers={"Origin": "http://other"})) == {"vary": VARY}
     assert cors_of(wire("DELETE", f"/{ruled}/none", headers={"Origin": ORIGIN})) == {"vary": VARY}
     assert cors_of(wire("GET", f"/{ruled}-none/k", headers={"Origin": ORIGIN})) == {}

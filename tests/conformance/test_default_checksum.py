@@ -18,7 +18,7 @@ HEADER = "x-amz-checksum-crc64nvme"
 
 @pytest.fixture
 def plain(target: Target) -> Any:
-    """A client that sends no checksums of its own accord."""
+    """A client that adds no checksums by itself."""
     return target.client(request_checksum_calculation="when_required", response_checksum_validation="when_required")
 
 
@@ -47,7 +47,7 @@ def test_of_an_object_and_its_copy(plain: Any, bucket: str, size: int) -> None:
 def test_of_an_object_made_of_parts(s3: Any, plain: Any, bucket: str) -> None:
     bodies = [content(5 * MIB), content(5 * MIB + 1), content(100)]
     upload = begin(plain, bucket, "k")
-    # What the client declares of a part is compared and answered, whatever is stored.
+    # The checksum that a client declares for a part is compared and answered, whatever is stored.
     declared = {"ChecksumXXHASH3": checksum("XXHASH3", bodies[0])}
     part = plain.upload_part(**upload.arguments, PartNumber=1, Body=bodies[0], **declared)
     upload.tags[1] = part["ETag"]

@@ -1,4 +1,4 @@
-"""Configuration documents of buckets that are stored: they come back as S3 shows them, and with the limits of S3."""
+"""Stored configuration documents of buckets: they come back as S3 shows them, with the limits of S3."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def check_all(s3: Any, bucket: str) -> None:
 def test_what_is_put_comes_back(s3: Any, bucket: str) -> None:
     put_all(s3, bucket)
     check_all(s3, bucket)
-    # Each is replaced as a whole.
+    # Each write replaces the whole document.
     s3.put_bucket_tagging(Bucket=bucket, Tagging={"TagSet": [{"Key": "a", "Value": "b"}]})
     assert s3.get_bucket_tagging(Bucket=bucket)["TagSet"] == [{"Key": "a", "Value": "b"}]
     s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration={"BlockPublicAcls": True})
@@ -150,7 +150,7 @@ def test_nothing_promises_what_nothing_enforces(s3: Any, bucket: str) -> None:
     rules = [{"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}]
     encryption = {"Bucket": bucket, "ServerSideEncryptionConfiguration": {"Rules": rules}}
     assert refusal(s3.put_bucket_encryption, **encryption) == (501, "NotImplemented")
-    # With ownership controls that allow ACLs, it is this server that has none.
+    # The ownership controls allow ACLs, but this server has none.
     s3.put_bucket_ownership_controls(Bucket=bucket, OwnershipControls=OWNERSHIP)
     owner = s3.list_buckets()["Owner"]
     grant = {"Grantee": {"Type": "CanonicalUser", "ID": "0" * 64}, "Permission": "READ"}

@@ -1,4 +1,4 @@
-"""Instant uploads on the wire: who has the bytes need not send them, and nobody else gets an object."""
+"""Instant uploads on the wire: clients that have the bytes need not send them, and no others get an object."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_objects_made_of_parts_have_none(wire: Wire, s3: Any, bucket: str, tmp_p
     s3.upload_file(str(path), bucket, "source")
     assert s3.head_object(Bucket=bucket, Key="source")["ETag"].endswith('-2"')
     assert offer(wire, f"/{bucket}/k", data) is None
-    # Nor has a copy of one; a copy of another keeps it.
+    # Neither does a copy of it, but a copy of an object with a SHA-256 keeps that.
     s3.put_object(Bucket=bucket, Key="whole", Body=data)
     s3.copy_object(Bucket=bucket, Key="copy", CopySource=f"{bucket}/whole")
     s3.delete_object(Bucket=bucket, Key="whole")

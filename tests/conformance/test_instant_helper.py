@@ -1,4 +1,4 @@
-"""`orcas.instant.upload` through boto3: what it sends, and what it does where nothing can be instant."""
+"""`orcas.instant.upload` through boto3: what it sends, and what it does if an instant upload is impossible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.conformance
 
 @pytest.fixture
 def sent(s3: Any) -> Iterator[list[str]]:
-    """The names of the ordinary uploads that the client makes meanwhile."""
+    """Record the operations of ordinary uploads that the client sends meanwhile."""
     calls: list[str] = []
 
     def note(model: Any, **_: Any) -> None:
@@ -116,7 +116,7 @@ def test_wrong_keys_are_told_by_boto3(target: Target, bucket: str) -> None:
 
 
 class _Other(http.server.BaseHTTPRequestHandler):
-    """A server that stores nothing and knows no instant uploads."""
+    """A server that stores nothing and does not know instant uploads."""
 
     reply: tuple[int, bytes] = (405, b"")
     puts: list[bytes]

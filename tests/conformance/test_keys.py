@@ -1,4 +1,4 @@
-"""Keys are bytes: none is a path, none is decoded twice, each is its own object."""
+"""Keys are bytes: none is treated as a path or decoded twice, and each is a different object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fixtures.wire import Wire, quote_key
 
 pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "memory"], indirect=True)]
 
-# Sendable by boto3, and legal in XML 1.0.
+# boto3 can send these, and XML 1.0 allows them.
 KEYS = [
     "plain",
     "dir/file",
@@ -69,7 +69,7 @@ KEYS = [
     "x" * 1024,
     "é" * 512,
 ]
-# XML 1.0 cannot hold these: listed with encoding-type=url only.
+# XML 1.0 cannot represent these; they are listed only with encoding-type=url.
 CONTROL_KEYS = ["nul\x00byte", "\x01", "bell\x07", "esc\x1b[31m", "\x0bvt", "\x1funit", "nonchar\ufffe", "\uffff"]
 
 
@@ -103,7 +103,7 @@ def test_control_characters_with_encoding_type_url(wire: Wire, s3: Any, bucket: 
 
 
 def test_a_listing_holds_no_raw_control_characters(wire: Wire, bucket: str) -> None:
-    # Without encoding-type=url S3 writes references, which an XML 1.0 parser refuses: loudly, not as another key.
+    # Without encoding-type=url, S3 writes references. An XML 1.0 parser reports an error, not a different key.
     wire("PUT", f"/{bucket}/a%01b", body=b"x")
     for query in ("", "list-type=2", "prefix=a%01", "list-type=2&prefix=a%01"):
         answer = wire("GET", f"/{bucket}", query)

@@ -1,4 +1,4 @@
-"""ListObjects and ListObjectsV2 against a listing computed here."""
+"""ListObjects and ListObjectsV2, compared with a listing computed here."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def expected(keys: list[str], prefix: str, delimiter: str, after: str, limit: in
         rest = key[len(prefix) :]
         cut = rest.find(delimiter) if delimiter else -1
         entry, grouped = (prefix + rest[: cut + len(delimiter)], True) if cut >= 0 else (key, False)
-        # A prefix stands after the marker unless it was itself the last entry of the page before.
+        # A prefix comes after the marker unless it was itself the last entry of the previous page.
         if entry.encode() > after.encode() and not (grouped and after.startswith(entry)):
             found[entry] = grouped
     ordered = sorted(found, key=str.encode)

@@ -79,7 +79,7 @@ def test_completions_that_are_refused(s3: Any, wire: Wire, bucket: str) -> None:
             (400, "InvalidRequest"),
         }, body
     assert keys_of(s3, bucket) == []
-    # None of the refusals harmed the upload.
+    # The refusals did not change the upload.
     upload.complete()
     assert read(s3, bucket, "k") == content(5 * MIB) + b"end"
 
@@ -228,7 +228,7 @@ def test_a_bucket_with_uploads_only(s3: Any, bucket: str) -> None:
     upload: Upload = begin(s3, bucket, "k")
     upload.put(1, b"x")
     assert keys_of(s3, bucket) == []
-    # As in S3, an upload under way does not keep its bucket.
+    # As on S3, an open upload does not prevent the deletion of its bucket.
     s3.delete_bucket(Bucket=bucket)
     assert refusal(upload.complete) == (404, "NoSuchBucket")
     s3.create_bucket(Bucket=bucket)

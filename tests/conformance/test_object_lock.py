@@ -108,7 +108,7 @@ def test_a_locked_version_is_not_deleted(s3: Any, locking: str, mode: str) -> No
         "AccessDenied",
         "Access Denied because object protected by object lock.",
     )
-    # What stands in front of it does not touch it.
+    # Newer versions and markers do not affect it.
     marker = s3.delete_object(Bucket=locking, Key="k")
     s3.delete_object(Bucket=locking, Key="k", VersionId=marker["VersionId"])
     s3.put_object(Bucket=locking, Key="k", Body=b"new")

@@ -27,7 +27,7 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "s3-compatibility.md"
 
 
 def submit(form: dict[str, Any], data: bytes, filename: str = "f.txt") -> httpx.Response:
-    """Send a form of boto3's as a program does."""
+    """Send a form made by boto3 as a program does."""
     return httpx.post(form["url"], data=form["fields"], files={"file": (filename, data)}, trust_env=False, timeout=60)
 
 
@@ -50,7 +50,7 @@ def test_boto3_forms_of_every_size(target: Target, s3: Any, bucket: str, version
     assert answer.headers["etag"] == etag(data)
     assert keys_of(s3, bucket) == ["dir/ünï.bin"]
     assert read(s3, bucket, "dir/ünï.bin") == data
-    # The same content again, which the store knows.
+    # The same content again, which is already stored.
     assert submit(form, data, "again").status_code == 204
     assert read(s3, bucket, "dir/again") == data
 
@@ -419,7 +419,7 @@ def test_a_bucket_in_the_host(wire: Wire, s3: Any, bucket: str) -> None:
 
 
 class Page(html.parser.HTMLParser):
-    """The form of a page: where it is sent to, and its inputs."""
+    """The form of a page: its action and its inputs."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -435,7 +435,7 @@ class Page(html.parser.HTMLParser):
 
 
 def test_the_form_of_the_document_uploads(target: Target, s3: Any) -> None:
-    """As a browser does it: inputs in their order, the button behind the file."""
+    """Send the form as a browser does: inputs in order, the button after the file."""
     programs = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
     program = next(text for text in programs if "<form" in text)
     server, names = target.server, dict[str, Any]()

@@ -1,4 +1,4 @@
-"""Presigned requests, as boto3 makes them and as anybody sends them."""
+"""Presigned requests, as boto3 makes them and as anyone may send them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.conformance
 
 @pytest.fixture
 def signer(target: Target) -> Any:
-    """boto3 still presigns with an older version of signatures unless told otherwise."""
+    """boto3 still presigns with Signature Version 2 by default."""
     return target.client(signature_version="s3v4")
 
 

@@ -11,12 +11,12 @@ from tests.fixtures.wire import Wire
 
 pytestmark = [pytest.mark.conformance, pytest.mark.parametrize("target", ["disk", "chunked"], indirect=True)]
 
-# In the version record; in a content record; in two chunks, around a block's and a chunk's end.
+# In the version record; in a content record; in two chunks, near the ends of a block and a chunk.
 SIZES = [200, 60_000, 5_000_000]
 
 
 def spans(size: int) -> list[tuple[str, int, int]]:
-    """Ranges of all three forms, and the first and last byte that each stands for."""
+    """Ranges of all three forms, with the first and last byte of each."""
     middle = size // 2
     return [
         ("bytes=0-0", 0, 0),

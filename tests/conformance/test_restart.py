@@ -1,4 +1,4 @@
-"""What was acknowledged is there after the server was stopped, and after it was killed."""
+"""What was acknowledged exists after the server was stopped, and after it was killed."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_an_upload_goes_on(tmp_path: Path, end: Callable[[orcas.Server], None]) 
         got = s3.get_object(Bucket="bkt", Key="k")
         assert (got["Body"].read(), got["Metadata"]) == (b"".join(bodies), {"m": "1"})
         assert refusal(s3.list_parts, **gone.arguments) == (404, "NoSuchUpload")
-        # The answer to a completion outlives the server, for a client that did not get to see it.
+        # The answer to a completion survives the server, for a client that did not receive it.
         retried = Upload(s3, "bkt", "done", done.id, done.tags).complete()
         assert retried["ETag"] == answer["ETag"]
         assert keys_of(s3, "bkt") == ["done", "k"]

@@ -23,7 +23,7 @@ REFUSED = {400, 403}
 
 @dataclass(frozen=True)
 class Signed:
-    """A signed request, ready to be sent or spoiled."""
+    """A signed request that can be sent or changed."""
 
     method: str
     path: str
@@ -36,7 +36,7 @@ class Signed:
         return wire.send(self.method, target, self.headers, self.body)
 
     def header(self, name: str, value: str | None) -> Signed:
-        """With another value of a header, or without it."""
+        """The request with another value of a header, or without the header."""
         kept = {known: old for known, old in self.headers.items() if known.lower() != name.lower()}
         return replace(self, headers=kept if value is None else {**kept, name: value})
 
@@ -126,7 +126,7 @@ def test_one_field_changed(wire: Wire, s3: Any, bucket: str, name: str) -> None:
         assert answer.status in REFUSED, (what, answer.status, answer.body)
         if spoiled.method != "HEAD":
             assert answer.code, what
-            # The answer must not help to forge: no signature but the client's own in it.
+            # The answer must not help to forge a signature: it has only the client's own.
             assert request.headers["Authorization"].rsplit("=", 1)[1].encode() not in answer.body, what
         assert scene.state() == before, what
     # The request itself was right.
@@ -145,7 +145,7 @@ ATTACKERS: dict[str, tuple[Callable[[Wire], Wire], set[str]]] = {
 
 
 def check_version_two(wire: Wire, scene: Scene, call: Call) -> None:
-    """What is presigned as version 2, but not as it should be."""
+    """Wrong URLs presigned with Version 2."""
     filled = scene.fill(call)
     method, path, query, headers = (filled[part] for part in ("method", "path", "query", "headers"))
 
@@ -193,7 +193,7 @@ def test_presigned_as_version_two(wire: Wire, s3: Any, bucket: str, name: str) -
 
 @pytest.mark.parametrize("name", IMPLEMENTED)
 def test_strangers(wire: Wire, s3: Any, bucket: str, name: str) -> None:
-    """The live matrix: every operation against everybody who may not perform it."""
+    """Every operation, tried by everyone who may not perform it."""
     scene = make_scene(s3, bucket)
     before = scene.state()
     filled = scene.fill(IMPLEMENTED[name])
@@ -235,7 +235,7 @@ def test_both_ways_of_signing_at_once_are_refused(wire: Wire, bucket: str) -> No
     "query", ["prefix=a&prefix=b", "list-type=2&prefix=&prefix=", "uploads=&uploads=", "prefix=a&pre%66ix=b", "x=1&x=1"]
 )
 def test_a_parameter_that_stands_twice_is_refused(wire: Wire, bucket: str, query: str) -> None:
-    """One signature would cover two readings of it."""
+    """One signature would cover two interpretations of the request."""
     for sign in (wire, wire.presign_version_two):
         answer = sign("GET", f"/{bucket}", query)
         if isinstance(answer, str):
@@ -302,7 +302,7 @@ def test_signed_chunks_changed(wire: Wire, s3: Any, bucket: str, payload: str) -
 
 
 def test_signed_paths_as_clients_spell_them(wire: Wire, s3: Any, bucket: str) -> None:
-    """Some sign the encoded form of what they send raw: both spellings name the same object."""
+    """Some clients sign the encoded form of a path that they send raw: both name the same object."""
     key = "year=2024/a:b@c,d+e"
     encoded = urllib.parse.quote(key, safe="/~")
     headers = signed_headers(wire.identity, "PUT", f"{wire.endpoint}/{bucket}/{encoded}", {"Host": wire.netloc}, b"x")

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.conformance
 
 @pytest.fixture
 def hosted(target: Target, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A boto3 client that puts the bucket into the host."""
+    """A boto3 client that puts the bucket into the host name."""
     # Not every resolver knows that names under localhost are this machine (RFC 6761, section 6.3).
     resolve, asked = socket.getaddrinfo, []
 

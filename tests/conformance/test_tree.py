@@ -1,4 +1,4 @@
-"""A real directory tree, this Python's standard library and some of its packages, before and after a restart."""
+"""A real directory tree (Python's standard library and some packages), before and after a restart."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ pytestmark = [pytest.mark.conformance, pytest.mark.timeout(900)]
 
 MULTIPART_BYTES: Final = 8 * MIB
 THREADS: Final = 6
-# Of the files of packages one in so many: there are tens of thousands.
+# There are tens of thousands of files in packages, so one in this many is taken.
 SHARE: Final = 12
 
 
 def files_below(top: Path, prefix: str) -> Iterator[tuple[str, Path]]:
     for directory, folders, names in os.walk(top):
-        # Compiled files come and go while Python runs. The library's own site-packages may be another installation's.
+        # Compiled files appear and vanish meanwhile. The library's site-packages may belong to another installation.
         folders[:] = sorted(set(folders) - {"__pycache__", *(["site-packages"] if prefix == "lib" else [])})
         for name in sorted(names):
             path = Path(directory, name)
@@ -37,7 +37,7 @@ def files_below(top: Path, prefix: str) -> Iterator[tuple[str, Path]]:
 
 @pytest.fixture(scope="module")
 def tree() -> dict[str, Path]:
-    """Keys and files."""
+    """The files, by key."""
     paths = sysconfig.get_paths()
     packages = itertools.islice(files_below(Path(paths["purelib"]), "site-packages"), 0, None, SHARE)
     return dict(itertools.chain(files_below(Path(paths["stdlib"]), "lib"), packages))
@@ -65,7 +65,7 @@ def upload(target: Target, bucket: str, tree: dict[str, Path]) -> dict[str, byte
 
 
 def check(client: Any, bucket: str, digests: dict[str, bytes], read: Callable[[str], bytes]) -> None:
-    """Every key is listed, in order, and every body is what it was."""
+    """Check that every key is listed, in order, and that every body is unchanged."""
     assert keys_of(client, bucket) == sorted(digests, key=str.encode)
     with ThreadPoolExecutor(THREADS) as pool:
         found = dict(zip(digests, pool.map(lambda key: digest(read(key)), digests), strict=True))
@@ -80,7 +80,7 @@ def reader(target: Target, bucket: str) -> Callable[[str], bytes]:
 
 @contextlib.contextmanager
 def link_reader(target: Target, bucket: str) -> Iterator[Callable[[str], bytes]]:
-    """Reads by presigned links, each thread on one connection: a quarter of boto3's time."""
+    """Reads by presigned URLs, with one connection per thread, in a quarter of boto3's time."""
     wire, local = target.wire, threading.local()
     with contextlib.ExitStack() as connections:
 

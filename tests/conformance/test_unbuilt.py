@@ -1,4 +1,4 @@
-"""What is not built says so, and does nothing."""
+"""Operations that are not implemented say so, and do nothing."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ def test_what_is_not_built_is_refused_by_name(wire: Wire, s3: Any, bucket: str, 
     answer = send(wire, scene, call)
     assert (answer.status, answer.code) == (501, "NotImplemented"), answer.body
     assert answer.error["RequestId"] == answer.headers["x-amz-request-id"]
-    # Nor may the request fall through to the bucket or object when another method takes its sub-resource.
+    # Nor may the request reach the bucket or object if the sub-resource is used with another method.
     for method in ("PUT", "DELETE", "POST"):
         answer = send(wire, scene, Call(method, call.path, call.query or "acl", body=b"<Any/>"))
-        # 204: what is not there can be removed.
+        # 204: deleting what does not exist succeeds.
         assert answer.status in {400, 405, 501} or (method, answer.status) == ("DELETE", 204), (method, call.query)
     assert scene.state() == before
 

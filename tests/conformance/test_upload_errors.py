@@ -1,4 +1,4 @@
-"""What goes wrong with uploads, and the codes of AWS for it: the table in docs/s3-compatibility.md, row by row."""
+"""Errors of uploads, with the codes of AWS: the table in docs/s3-compatibility.md, row by row."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def put(wire: Wire, bucket: str, body: bytes = DATA, **options: Any) -> Answer:
 def framed(
     wire: Wire, bucket: str, mode: str, spoil: Callable[[bytes], bytes], declared: int = len(DATA), crc: str = ""
 ) -> Answer:
-    """An aws-chunked upload, spoiled after it was signed."""
+    """An aws-chunked upload, changed after it was signed."""
     trailers = {"x-amz-checksum-crc32": crc or checksum("CRC32", DATA)} if mode != STREAMING else {}
     headers = {"Host": wire.netloc, "x-amz-decoded-content-length": str(declared)}
     headers |= {"x-amz-trailer": "x-amz-checksum-crc32"} if trailers else {}

@@ -1,4 +1,4 @@
-"""Presigned URLs of Signature Version 2, which boto3 and the AWS command line make for us-east-1 unless told otherwise."""
+"""Presigned URLs of Signature Version 2, the default of boto3 and the AWS command line in us-east-1."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_buckets_in_the_host(target: Target, wire: Wire, s3: Any, bucket: str, d
     assert (got.status, got.body) == (200, b"x")
     listed = fetch(wire, "GET", client.generate_presigned_url("list_objects_v2", Params={"Bucket": bucket}))
     assert listed.document().findtext("Contents/Key") == "_orcas/a%20b"
-    # The bucket of the host is signed.
+    # The bucket in the host name is signed.
     s3.create_bucket(Bucket=f"{bucket}-other")
     spoiled = fetch(wire, "PUT", put.replace(bucket, f"{bucket}-other"), b"x")
     assert (spoiled.status, spoiled.code) == (403, "SignatureDoesNotMatch")
@@ -130,7 +130,7 @@ def test_an_upload_in_presigned_parts(signer: Any, s3: Any, wire: Wire, bucket: 
 
 
 def parts_of(url: str) -> dict[str, tuple[str, str]]:
-    """Every field of a presigned URL, spoiled: its method and target."""
+    """Every field of a presigned URL, changed: its method and target."""
     target = url[url.index("/", len("http://")) :]
     path, _, query = target.partition("?")
     spoiled = {"method": ("DELETE", target), "path": ("PUT", f"{path}x?{query}")}

@@ -1,4 +1,4 @@
-"""Versions of objects: what makes one, what names it, what deletes it, and how they are listed."""
+"""Versions of objects: how they are created, named, deleted and listed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def versioned(s3: Any, bucket: str) -> str:
 
 
 def put(s3: Any, bucket: str, *bodies: bytes, key: str = "k") -> list[str]:
-    """The ids of the versions that these bodies make."""
+    """Store these bodies; the ids of their versions."""
     return [s3.put_object(Bucket=bucket, Key=key, Body=body)["VersionId"] for body in bodies]
 
 
@@ -99,7 +99,7 @@ def test_versions_that_do_not_exist(s3: Any, versioned: str) -> None:
         assert refusal(call, Bucket=versioned, Key="k", VersionId="null") == (404, "NoSuchVersion")
         assert refusal(call, Bucket=versioned, Key="k", VersionId="bad") == (400, "InvalidArgument")
     assert refusal(s3.head_object, Bucket=versioned, Key="k", VersionId=UNKNOWN) == (404, "404")
-    # Deleting them is a success, as deleting a key that does not exist.
+    # Deleting them succeeds, like deleting a key that does not exist.
     assert s3.delete_object(Bucket=versioned, Key="k", VersionId=UNKNOWN)["VersionId"] == UNKNOWN
     assert refusal(s3.delete_object, Bucket=versioned, Key="k", VersionId="bad") == (400, "InvalidArgument")
     assert refusal(s3.put_object_acl, Bucket=versioned, Key="k", VersionId=UNKNOWN, ACL="private")[0] == 404
@@ -206,7 +206,7 @@ def test_copies_of_versions(s3: Any, versioned: str) -> None:
     assert copied["CopySourceVersionId"] == old
     assert read(s3, versioned, "copy", VersionId=copied["VersionId"]) == b"old"
     assert s3.copy_object(Bucket=versioned, Key="copy", CopySource=source)["CopySourceVersionId"] == new
-    # A version is restored by a copy onto its own key.
+    # Copying a version onto its own key restores it.
     assert refusal(s3.copy_object, Bucket=versioned, Key="k", CopySource=source) == (400, "InvalidRequest")
     restored = s3.copy_object(Bucket=versioned, Key="k", CopySource=source | {"VersionId": old})["VersionId"]
     assert read(s3, versioned, "k") == b"old"

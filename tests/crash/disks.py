@@ -42,13 +42,13 @@ def _run(*command: str | Path) -> None:
 
 
 def free(place: Path) -> int:
-    """Bytes that anybody may still take."""
+    """The bytes that are free for everybody."""
     status = os.statvfs(place)
     return status.f_bavail * status.f_frsize
 
 
 def eat(place: Path, left: int = 0) -> Path:
-    """Somebody else's file takes room until `left` bytes are free, also what the server was about to take."""
+    """Fill the disk with another file until `left` bytes are free, whatever the server frees or takes."""
     path = place / "filler"
     with path.open("ab") as file:
         while (excess := free(place) - left) > 0:

@@ -1,7 +1,7 @@
-"""Concurrent clients that change a small set of keys in every way the API has, and write each change into the ledger.
+"""Concurrent clients change a small set of keys with every operation, and record each change in the ledger.
 
-A worker stops at the first sign of the server's death; what it was asking for then stays unanswered in the ledger. It
-reads too, and holds every answer against the ledger at once.
+A worker stops as soon as the server dies; the request that it was waiting for stays unanswered in the ledger. Workers
+also read, and check every answer against the ledger immediately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.fixtures.wire import Answer, Connection, EndOfConnectionError, Signer
 from .ledger import ABSENT, Change, Ledger, Value
 
 BUCKET = "crash"
-# Small enough that workers meet on keys, large enough that a listing has pages.
+# Few enough that workers use the same keys, and enough that a listing has several pages.
 SHARED_KEYS = 40
 PART_SIZE = 5 << 20
 # Kept small, so that chunked objects of several chunks are cheap.
@@ -30,12 +30,12 @@ CHUNK_SIZE = 256 << 10
 
 
 class WrongAnswerError(Exception):
-    """The server said something that no history explains."""
+    """An answer that no possible history explains."""
 
 
 @dataclass
 class Move:
-    """An unanswered rename of a worker's own key to a shared one: `gone` and `came` happen together or not at all."""
+    """An unanswered rename from a worker's own key to a shared one: `gone` and `came` both happened, or neither."""
 
     gone: Change
     came: Change
@@ -49,7 +49,7 @@ class Upload:
     upload_id: str
     value: Value
     etags: dict[int, str] = field(default_factory=dict)
-    # Set once completion was asked for.
+    # Set when its completion is requested.
     completion: Change | None = None
 
 
@@ -70,10 +70,10 @@ class Load:
 
 
 def read_value(response: Answer) -> Value | None:
-    """What a GET answered, checked byte by byte.
+    """The object in the answer to a GET, checked byte by byte.
 
     Raises:
-        WrongAnswerError: the bytes are not what their name says, or the metadata is another object's.
+        WrongAnswerError: the bytes do not match the object's name, or the metadata belongs to another object.
     """
     if response.status == 404 and response.code == "NoSuchKey":
         return ABSENT
@@ -156,7 +156,7 @@ class Worker(threading.Thread):
         return False
 
     def shared(self) -> str:
-        # Some keys are asked for more often than others.
+        # Some keys are requested more often than others.
         return f"shared/{int(SHARED_KEYS * self.random.random() ** 2):03}"
 
     def new_value(self, size: int, parts: int = 0) -> Value:
@@ -167,7 +167,7 @@ class Worker(threading.Thread):
         durable = self.load.sync or value.size > 64 << 10
         change = self.load.ledger.begin(key, value, durable=durable)
         body = content_of(value.name, value.size)
-        # Half of the bodies are covered by the signature, as boto3 does over plain HTTP.
+        # Half of the bodies are signed, as boto3 does over plain HTTP.
         payload = None if self.serial % 2 else "UNSIGNED-PAYLOAD"
         response = self.ask("PUT", key, (), [("x-amz-meta-value", value.name), *headers], body, payload)
         return self.settle(response, change, refusals=refusals)
@@ -209,7 +209,7 @@ class Worker(threading.Thread):
         self.settle(response, *changes)
 
     def rename(self) -> None:
-        # From a key of its own, so that it is known what moves.
+        # From the worker's own key, so that it is known what is renamed.
         source, value = f"own/{self.number}", self.new_value(self.random.choice((10, 2000, 100_000)))
         self.write(source, value)
         key = self.shared()

@@ -1,4 +1,4 @@
-"""Bytes of a stopped store are changed: the server never passes them on, and never says that nothing was there."""
+"""Bytes of a stopped store are changed: the server never returns them, and never says that there is no object."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ pytestmark = pytest.mark.crash
 BUCKET = "damage"
 CHUNK = 256 << 10
 BLOCK = 64 << 10
-# By name: bytes. From a log record to many chunks.
+# Sizes in bytes by name, from one log record to many chunks.
 OBJECTS = {"tiny": 300, "small": 60_000, "chunk": 200_000, "chunks": 5 * CHUNK + 17, "other": 400_000, "last": 1000}
 
 
 @pytest.fixture(scope="session")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that was stopped in order, and holds OBJECTS; to be copied."""
+    """A store that holds OBJECTS and was shut down cleanly; tests copy it."""
     data = tmp_path_factory.mktemp("sound") / "store"
     with orcas.Server(data, chunk_size=CHUNK) as server:
         signer = Signer.of(server)
         assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}")).status == 200
         for name in OBJECTS.keys() - {"last"}:
             put(signer, name)
-    # Every start begins a new log file, so that what stands above is in one that is replayed no more.
+    # Every start begins a new log file. The objects above are in an older one, which is no longer replayed.
     with orcas.Server(data, chunk_size=CHUNK) as server:
         put(Signer.of(server), "last")
     return data
 
 
 def put(signer: Signer, name: str) -> None:
-    """Store an object with the bytes that it should have."""
+    """Store an object with its expected bytes."""
     assert (
         signer.roundtrip(signer.request("PUT", f"/{BUCKET}/{name}", body=content_of(name, OBJECTS[name]))).status == 200
     )
@@ -52,13 +52,13 @@ def put(signer: Signer, name: str) -> None:
 
 @pytest.fixture
 def store(sound: Path, tmp_path: Path) -> Path:
-    """A copy of the store, for damage."""
+    """A copy of the store that a test may damage."""
     return Path(shutil.copytree(sound, tmp_path / "store"))
 
 
 def flip(store: Path, name: str, offset: int) -> Path:
     """Flip a bit in the stored byte `offset` of an object; the file that holds it."""
-    # Found by the bytes around it, of the same chunk.
+    # Search for the surrounding bytes of the same chunk.
     size = OBJECTS[name]
     start = min(offset, (offset // CHUNK + 1) * CHUNK - 16, size - 16)
     needle = content_of(name, size)[start : start + 16]
@@ -74,9 +74,9 @@ def flip(store: Path, name: str, offset: int) -> Path:
 
 
 def get(signer: Signer, name: str, first: int | None = None, last: int | None = None) -> bytes | None:
-    """An object's bytes, or a range of them; None if the server said that it cannot, or broke off in the middle.
+    """An object's bytes, or a range of them; None if the server reported an error or broke off in the middle.
 
-    What came before a break is checked too.
+    Bytes that were sent before it broke off are checked too.
     """
     whole = content_of(name, OBJECTS[name])
     headers = [] if first is None else [("range", f"bytes={first}-{last}")]
@@ -102,7 +102,7 @@ def get(signer: Signer, name: str, first: int | None = None, last: int | None = 
 
 
 def others_are_sound(signer: Signer, *damaged: str) -> None:
-    """All other objects are whole; all are listed."""
+    """Check that all other objects are intact, and that all objects are listed."""
     for name in OBJECTS.keys() - set(damaged):
         assert get(signer, name) is not None, name
     listing = signer.roundtrip(signer.request("GET", f"/{BUCKET}")).body.decode()
@@ -125,14 +125,14 @@ def test_a_flipped_bit_is_never_served(store: Path, name: str, offset: int) -> N
         assert signer.roundtrip(signer.request("HEAD", f"/{BUCKET}/{name}"), "HEAD").status == 200
         others_are_sound(signer, name)
         if name == "chunks":
-            # A read verifies what it touches, so that what is sound can be saved.
+            # A read verifies only what it touches, so intact ranges can be rescued.
             block = offset // BLOCK * BLOCK
             assert get(signer, name, offset, offset) is None
             if block:
                 assert get(signer, name, 0, block - 1) is not None
             if block + BLOCK < OBJECTS[name]:
                 assert get(signer, name, block + BLOCK, OBJECTS[name] - 1) is not None
-        # The damage is no reason not to be able to write anew.
+        # The damage does not prevent new writes.
         put(signer, name)
         assert get(signer, name) is not None
         others_are_sound(signer)
@@ -140,7 +140,7 @@ def test_a_flipped_bit_is_never_served(store: Path, name: str, offset: int) -> N
 
 @pytest.mark.parametrize(("name", "offset"), [("tiny", 150), ("small", 59_999), ("chunk", 70_000), ("last", 10)])
 def test_damage_while_it_runs(store: Path, name: str, offset: int) -> None:
-    """Found at the next read, whatever is cached."""
+    """The next read finds the damage, whatever is cached."""
     with orcas.Server(store, chunk_size=CHUNK) as server:
         signer = Signer.of(server)
         assert get(signer, name) is not None
@@ -150,7 +150,7 @@ def test_damage_while_it_runs(store: Path, name: str, offset: int) -> None:
 
 
 def test_damage_in_the_last_log_file_costs_what_it_hits(store: Path) -> None:
-    """A clean stop leaves nothing to be guessed: the index has everything, and only content that was hit is lost."""
+    """After a clean stop, the index has everything, so only the damaged content is lost."""
     flip(store, "last", 500)
     with orcas.Server(store, chunk_size=CHUNK) as server:
         signer = Signer.of(server)
@@ -207,7 +207,7 @@ def test_a_file_cut_short_is_damage_from_the_start(store: Path, pattern: str) ->
 
 @pytest.mark.parametrize("offset", [CHUNK + 1, 3 * CHUNK + 1], ids=["in the first piece", "later"])
 def test_a_copy_of_damage_is_no_cure(store: Path, offset: int) -> None:
-    """What is found before anything was sent is an error; what is found later breaks the answer off."""
+    """Damage found before anything was sent is an error; damage found later breaks off the answer."""
     flip(store, "chunks", offset)
     with orcas.Server(store, chunk_size=CHUNK) as server:
         signer = Signer.of(server)
@@ -224,7 +224,7 @@ def test_a_copy_of_damage_is_no_cure(store: Path, offset: int) -> None:
 
 
 def test_damage_in_the_log_is_not_skipped_by_a_rebuild(store: Path) -> None:
-    """Records behind a broken one were acknowledged: to forget them would be worse than not to start."""
+    """Records after a broken one were acknowledged: dropping them would be worse than not starting."""
     flip(store, "tiny", 150)
     for path in store.glob("index.db*"):
         path.unlink()
@@ -254,10 +254,10 @@ BLOWS: dict[str, Callable[[Path], None]] = {"missing": Path.unlink, "cut": cut, 
 @pytest.mark.parametrize("rebuild", [False, True], ids=["index kept", "index lost"])
 @pytest.mark.parametrize("pattern", ["log/*.log", "chunks/*.pack"])
 def test_a_file_that_is_not_what_it_was(store: Path, pattern: str, rebuild: bool, blow: Callable[[Path], None]) -> None:
-    """Refuse to start, or serve what is sound and say of the rest that it is damaged: never 404, never wrong bytes."""
+    """Refuse to start, or serve what is intact and report the rest as damaged: never 404, never wrong bytes."""
     victim = min(store.glob(pattern))
     if pattern.startswith("log"):
-        # The log file that has the objects, not a spare one.
+        # The log file with the objects, not the spare.
         victim = next(path for path in sorted(store.glob(pattern)) if content_of("tiny", 300) in path.read_bytes())
     blow(victim)
     if rebuild:
@@ -278,7 +278,7 @@ def test_a_file_that_is_not_what_it_was(store: Path, pattern: str, rebuild: bool
 @pytest.mark.parametrize("rebuild", [False, True], ids=["index kept", "index lost"])
 @pytest.mark.parametrize("blow", [Path.unlink, fill], ids=["missing", "zeroed"])
 def test_a_store_that_lost_its_log_is_not_a_new_one(store: Path, blow: Callable[[Path], None], rebuild: bool) -> None:
-    """To begin anew would be to delete every chunk as one that nobody names."""
+    """Starting with an empty log would delete every chunk as unreferenced."""
     for path in store.glob("log/*.log"):
         blow(path)
     if rebuild:

@@ -1,5 +1,5 @@
-"""A file system that fills up: what was acknowledged stays readable, deletions and reclamation make room, and writes
-go on in it, over several rounds and kills. A ledger outside of the store knows everything that was acknowledged.
+"""A file system fills up: what was acknowledged stays readable, deletions and reclamation make room, and writes
+continue, over several rounds and kills. A ledger outside the store records everything that was acknowledged.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .disks import MIB, eat, mounted
 pytestmark = pytest.mark.crash
 
 BUCKET = "full"
-# Twice the default reserve: log files take a quarter, content the rest.
+# Twice the default reserve: a quarter for log files, the rest for content.
 SIZE = 512 * MIB
 # Free bytes under which content is refused; the default.
 RESERVE = 256 * MIB
 CLIENTS = 4
-# Refusals after which a client believes that the disk is full: room is looked at now and then.
+# Refusals after which a client considers the disk full: the server checks the free space only now and then.
 REFUSALS = 3
 SMALL = (200, 30_000, 60_000, 65_536)
 LARGE = (1_000_000, 3 * MIB, 9 * MIB)
@@ -88,7 +88,7 @@ class Clients:
         return response.status
 
     def fill(self, sizes: tuple[int, ...]) -> int:
-        """Put objects until they are refused; how many were taken."""
+        """Put objects until they are refused; how many were stored."""
         before = len(self.ledger.held)
 
         def run(_: int) -> None:
@@ -107,11 +107,11 @@ class Clients:
             return self.put(connection, self.ledger.name(), size)
 
     def takes(self, size: int, seconds: float = 30) -> None:
-        """Writes continue, though not at once: the free space is looked at now and then."""
+        """Wait until writes are accepted again: the server checks the free space only now and then."""
         self._until(200, size, seconds)
 
     def refuses(self, size: int, seconds: float = 30) -> None:
-        """Writes are refused, though not at once."""
+        """Wait until writes are refused."""
         self._until(503, size, seconds)
 
     def _until(self, status: int, size: int, seconds: float) -> None:
@@ -193,14 +193,14 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
         for turn in range(2):
             clients = Clients(server, ledger, seed + turn)
             taken.append(clients.fill(sizes))
-            # Room comes back in the background.
+            # Space is reclaimed in the background.
             deadline = time.monotonic() + 60
             while taken[-1] < taken[0] / 2 and time.monotonic() < deadline:
                 time.sleep(0.5)
                 taken[-1] += clients.fill(sizes)
             clients.verify(0.2)
             if turn == 0:
-                # Twice, so that every start finds what the one before took.
+                # Twice, so that the second start meets what the first one used.
                 for _ in range(2):
                     server.kill()
                     server = orcas.Server(data)
@@ -215,7 +215,7 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
             server.kill()
             server = orcas.Server(data)
         Clients(server, ledger, seed).verify()
-        # What was deleted is room again, each time.
+        # The space of deleted objects is usable again each time.
         assert min(taken) > max(taken) / 3, taken
     finally:
         server.kill()
@@ -223,7 +223,7 @@ def test_a_disk_fills_and_empties_again(small: Path, sizes: tuple[int, ...], see
 
 
 def test_somebody_else_eats_the_reserve(small: Path) -> None:
-    """Clear refusals, no crash and no loss while there is no room at all; service without a restart once there is."""
+    """Without any free space: clear refusals, no crash and no loss. Once there is space: service without a restart."""
     data = small / "store"
     ledger = Ledger()
     with orcas.Server(data) as server:
@@ -239,11 +239,11 @@ def test_somebody_else_eats_the_reserve(small: Path) -> None:
             assert clients.put_once(3 * MIB) == 503
             assert clients.put_once(200) == 503
             clients.verify(0.3)
-            # Small enough for the log file that there is, more than the index has room for.
+            # Little enough for the present log file, but more than the index has room for.
             clients.delete(clients.some(0.4), may_refuse=True)
             clients.verify(0.3)
             if turn == 1:
-                # The store kept some room for this.
+                # The store has reserved space for this.
                 document("gc", "--data", data)
                 clients.verify(0.3)
             filler.unlink()

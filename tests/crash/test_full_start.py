@@ -1,5 +1,5 @@
-"""Starts on a disk without a free byte: the server comes up, reads, lists, deletes and reclaims, and takes writes again
-once deletions have made room. Nobody else gives any room back meanwhile.
+"""Starts on a disk without a free byte: the server starts, reads, lists, deletes and reclaims, and accepts writes again
+once deletions have made room. Nothing else frees space meanwhile.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from .disks import KINDS, MIB, eat, free, mounted
 pytestmark = pytest.mark.crash
 
 BUCKET = "full"
-# More than what the store keeps for itself: the disk stays full when that is given up.
+# More than the ballast, so that the disk stays full when the store gives that up.
 RESERVE = 16 * MIB
-# Two log files, content, and what the store keeps for this case.
+# Two log files, content, and the ballast.
 SIZE = 128 * MIB
 SMALL = MIB // 2
 LARGE = 3 * MIB
-# Each takes some seconds, so that half of them is for FULL_DISKS=all.
+# Each takes some seconds, so half of them run only with FULL_DISKS=all.
 WAYS = [("tmpfs", "kill"), ("ext4", "stop")]
 if os.environ.get("FULL_DISKS") == "all":
     WAYS = list(itertools.product(KINDS, ("stop", "kill")))
-# The small ones stand in the log and all but fill its file: the next one is needed soon.
+# The small ones are in the log and almost fill its file, so the next file is needed soon.
 OBJECTS = {f"small-{n}": SMALL for n in range(31)} | {f"large-{n}": LARGE for n in range(9)}
 
 
 class Client:
-    """A server on the disk, and what is asked of it."""
+    """A server on the full disk, and requests to it."""
 
     def __init__(self, data: Path) -> None:
         self.server = orcas.Server(data, disk_reserve=RESERVE, max_batch_write_file_size=SMALL)
@@ -85,12 +85,12 @@ class Client:
 
 
 def filled(data: Path) -> Client:
-    """A server whose store has everything that a start reads, and a log file that is all but full."""
+    """A server whose store has everything that a start reads, and a log file that is almost full."""
     client = Client(data)
     client.ask("PUT", "")
     for name, size in OBJECTS.items():
         assert client.put(name, size).status == 200
-    # The spare log file and the ballast are made in the background, late on a busy machine; what follows relies on both.
+    # The spare log file and the ballast are made in the background; the tests rely on both.
     deadline = time.monotonic() + 60
     while len(list((data / "log").iterdir())) < 2 or not (data / "ballast").exists():
         assert time.monotonic() < deadline, sorted(data.rglob("*"))
@@ -99,7 +99,7 @@ def filled(data: Path) -> Client:
 
 
 def end(client: Client, kind: str, small: Path) -> None:
-    """The server ends, and whatever it gives back is gone."""
+    """Stop the server and fill whatever space it frees."""
     if kind == "kill":
         client.server.kill()
     else:
@@ -125,7 +125,7 @@ def test_a_full_disk_is_started_on_and_emptied(tmp_path: Path, kind: str, ending
             assert client.ask("DELETE", f"/{name}").status == 204
             del left[name]
         client.has(left)
-        # What that made room for is taken as well.
+        # Fill the space that this freed as well.
         end(client, ending, small)
         client = Client(data)
         client.has(left)
@@ -141,7 +141,7 @@ def test_a_full_disk_is_started_on_and_emptied(tmp_path: Path, kind: str, ending
 
 
 def test_somebody_takes_every_byte_that_becomes_free(tmp_path: Path) -> None:
-    """The store gives up what it keeps for itself and does not get it back: it still starts, again and again."""
+    """The store gives up its ballast and cannot restore it: it still starts, again and again."""
     with mounted(tmp_path, SIZE) as small, contextlib.ExitStack() as stack:
         data = small / "store"
         left = dict(OBJECTS)

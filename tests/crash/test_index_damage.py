@@ -1,4 +1,4 @@
-"""`index.db` is garbled, under a server and between two: no wrong answer, no 500, and soon an index that is whole again."""
+"""`index.db` is damaged while a server runs or is stopped: no wrong answer, no 500, and soon an intact index again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def put(signer: Signer, number: int) -> int:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that was stopped in order, whose index has many pages; to be copied."""
+    """A store whose index has many pages, shut down cleanly; tests copy it."""
     data = tmp_path_factory.mktemp("sound") / "store"
     with orcas.Server(data) as server:
         signer = Signer.of(server)
@@ -54,7 +54,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(sound: Path, tmp_path: Path) -> Path:
-    """A copy of the store, for damage."""
+    """A copy of the store that a test may damage."""
     return Path(shutil.copytree(sound, tmp_path / "store"))
 
 
@@ -75,7 +75,7 @@ def every_page(store: Path) -> None:
 
 
 def one_page(store: Path) -> None:
-    """The one in which the first keys of the listing stand."""
+    """The page with the first keys of the listing."""
     path = store / "index.db"
     whole = path.read_bytes()
     garble(path, [whole.index(key(3).encode()) // PAGE * PAGE])
@@ -110,7 +110,7 @@ def ready(server: orcas.Server) -> str:
 
 
 def listed(signer: Signer) -> list[str] | None:
-    """All keys; None while the index is being built."""
+    """All keys; None while the index is being rebuilt."""
     keys: list[str] = []
     after = ""
     while True:
@@ -128,7 +128,7 @@ def listed(signer: Signer) -> list[str] | None:
 
 
 def wait_until_whole(server: orcas.Server, signer: Signer) -> set[str]:
-    """What `ready` said meanwhile."""
+    """What `ready` reported meanwhile."""
     said = set()
     deadline = time.monotonic() + PATIENCE_SECONDS
     while True:
@@ -154,7 +154,7 @@ def test_a_running_server_replaces_it(store: Path, blow: Callable[[Path], None])
         acknowledged = set()
         if blow is write_ahead_log:
             acknowledged = {number for number in range(OBJECTS, 2 * OBJECTS) if put(signer, number) == 200}
-            # Objects stand in the log of the index soon after they were acknowledged.
+            # Objects are in the index's own write-ahead log soon after they were acknowledged.
             time.sleep(0.5)
         blow(store)
         for number in range(2 * OBJECTS, 2 * OBJECTS + 60):
@@ -170,7 +170,7 @@ def test_a_running_server_replaces_it(store: Path, blow: Callable[[Path], None])
         inode = (store / "index.db").stat().st_ino
     assert server._process.returncode == 0
     assert not {path.name for path in store.glob("index.db.*")}
-    # It is the new one that was closed, and it says what the log says.
+    # The rebuilt index was the one closed, and it agrees with the log.
     assert (store / "index.db").stat().st_ino == inode
     assert document("fsck", "--data", store)["index"]["state"] == "equal"
 

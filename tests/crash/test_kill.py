@@ -1,6 +1,6 @@
-"""kill -9 of a server under concurrent load, again and again on the same store, with the ledger outside of it.
+"""kill -9 of a server under concurrent load, again and again on the same store, with the ledger outside it.
 
-Set CRASH_SEED to the seed of a report to repeat its schedule; threads make the interleaving a new one each time.
+CRASH_SEED repeats the schedule of a reported seed, but not the interleaving of its threads.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ READY_SECONDS_MAX = 20
 
 
 class History:
-    """One store, and all that ever happened to it."""
+    """One store and its history."""
 
     def __init__(self, data: Path, name: str, durability: str) -> None:
         self.data = data
@@ -56,7 +56,7 @@ class History:
         return server
 
     def load_and_kill(self, number: int) -> Load:
-        """Let clients work for a while, and kill the server in the midst of it."""
+        """Let clients work for a while, and kill the server meanwhile."""
         load = Load(Signer.of(self.server), self.ledger, self.durability != "buffered", f"{self.seed}/{number}")
         workers = [Worker(load, client, f"{self.seed}/{number}") for client in range(CLIENTS)]
         for worker in workers:
@@ -91,7 +91,7 @@ class History:
         return choice
 
     def round(self, number: int, judge: Callable[[Verifier, Load, dict[str, Value | None]], None]) -> None:
-        """Load, kill, start, and judge."""
+        """Load, kill, start, and check."""
         load = self.load_and_kill(number)
         acknowledged = self.ledger.acknowledged()
         disturbance = self.disturb()
@@ -108,7 +108,7 @@ class History:
             verifier.settle(verifier.read_all())
 
     def rounds(self, count: int, judge: Callable[[Verifier, Load, dict[str, Value | None]], None]) -> None:
-        """Rounds, then an orderly end that must lose nothing and leave nothing to replay."""
+        """All rounds, then a clean stop that must lose nothing and leave nothing to replay."""
         try:
             for number in range(count):
                 self.round(number, judge)
@@ -127,17 +127,17 @@ class History:
 
 
 def strict(verifier: Verifier, load: Load, found: dict[str, Value | None]) -> None:
-    """Judge a mode in which kill -9 loses nothing."""
+    """Check a mode in which kill -9 loses nothing."""
     before = {id(upload.completion) for upload in load.uploads if upload.completion is not None}
     verifier.check_strict(load, found)
     verifier.check_uploads(load)
-    # What an unanswered completion turned out to be must agree with the object it would have made.
+    # Whether an unanswered completion happened must agree with the object that it would have created.
     if before:
         verifier.check_strict(load, verifier.read_all())
 
 
 def prefix(verifier: Verifier, load: Load, found: dict[str, Value | None]) -> None:
-    """Judge a mode that may lose the last of what it acknowledged."""
+    """Check a mode that may lose its latest acknowledged changes."""
     verifier.check_prefix(found)
     load.uploads.clear()
 
@@ -151,7 +151,7 @@ def test_everything_acknowledged_survives(tmp_path: Path, history: int) -> None:
 
 
 def test_interval_mode_survives_the_death_of_the_process(tmp_path: Path) -> None:
-    """Its acknowledgements are in the page cache, which outlives a process."""
+    """What this mode acknowledges is in the page cache, which survives a killed process."""
     History(tmp_path / "store", "interval", "interval").rounds(3, strict)
 
 

@@ -1,4 +1,4 @@
-"""The judge is judged: histories that a ledger must accept, and histories that it must not."""
+"""The ledger itself: histories that it must accept, and histories that it must reject."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_changes_at_the_same_time_may_have_come_in_any_order() -> None:
 
 def test_an_unanswered_change_may_or_may_not_have_happened() -> None:
     assert reads(ledger((A, 1, 2), (B, 3, NEVER))) == {A, B}
-    # It may even have been overtaken.
+    # A later change may even have replaced it already.
     assert reads(ledger((A, 1, NEVER), (B, 3, 4))) == {A, B}
     assert reads(ledger((A, 1, NEVER))) == {A, ABSENT}
 

@@ -1,4 +1,4 @@
-"""What is left of a damaged store is served and exported, and nothing in its directory changes."""
+"""The intact part of a damaged store is served and exported, and nothing in its directory changes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ IN_LOG = {"tiny", "small", "last"}
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store that was stopped in order, and holds OBJECTS; to be copied."""
+    """A store that holds OBJECTS and was shut down cleanly; tests copy it."""
     data = tmp_path_factory.mktemp("salvage") / "store"
     with orcas.Server(data, chunk_size=CHUNK) as server:
         signer = Signer.of(server)
@@ -43,7 +43,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(sound: Path, tmp_path: Path) -> Path:
-    """A copy of the store, for damage."""
+    """A copy of the store that a test may damage."""
     return Path(shutil.copytree(sound, tmp_path / "store"))
 
 
@@ -78,7 +78,7 @@ def no_packs(store: Path) -> None:
 
 
 def last_log_cut(store: Path) -> None:
-    # The last file that was written to, in the middle of the one record that is in it.
+    # In the middle of the only record of the last file that was written.
     path = flip(store, "last", 500)
     data = path.read_bytes()
     os.truncate(path, data.find(content_of("last", OBJECTS["last"])[16:32]) + 100)
@@ -86,7 +86,7 @@ def last_log_cut(store: Path) -> None:
 
 Damage = Callable[[Path], object]
 
-# What is done, and what cannot be served then.
+# The damage, and the keys that then cannot be served.
 CASES: dict[str, tuple[list[Damage], set[str]]] = {
     "a record of the last file": ([lambda store: flip(store, "last", 500)], {"last"}),
     "the last file is cut, and the index is gone": ([last_log_cut, no_index], {"last"}),
@@ -164,7 +164,7 @@ def test_what_is_whole_is_served_and_exported(case: str, store: Path, tmp_path: 
         assert (target / BUCKET / name).read_bytes() == content_of(name, OBJECTS[name])
     assert {path.name for path in (target / BUCKET).iterdir()} == OBJECTS.keys() - lost
     listed = {json.loads(line)["key"] for line in (target / "lost.jsonl").read_text().splitlines()}
-    # What only a record brought that is gone, nobody can name.
+    # Nothing else names what was only in the lost record.
     assert listed <= lost
     assert listed or found["losses_total"] == 0
     assert state(store) == before, "something was written"
@@ -191,7 +191,7 @@ def test_a_store_in_use_is_left_alone(store: Path, tmp_path: Path) -> None:
     with orcas.Server(store):
         with pytest.raises(orcas.UnavailableError, match="in use by another process"):
             orcas.Server(store, salvage=True).stop()
-        # An export goes through whoever has the store.
+        # An export goes through the server that has the store open.
         done = document("export", tmp_path / "exported", "--data", store, "--skip-lost")
         assert done["objects"] == len(OBJECTS)
 

@@ -1,4 +1,4 @@
-"""SIGTERM: what is under way is finished, what was acknowledged is there, and the exit is 0 within the drain time."""
+"""SIGTERM: requests in flight finish, acknowledged changes are kept, and the exit is 0 within the drain time."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = pytest.mark.crash
 
 MIB = 1 << 20
 DRAIN_SECONDS = 5
-# Beyond the drain time: cancelling, flushing, closing, on a machine that others use as well.
+# Beyond the drain time: cancelling, flushing and closing on a busy machine.
 END_SECONDS = 30
 
 
 def refuses(signer: Signer) -> bool:
-    """Whether nobody listens any more."""
+    """Whether nothing listens on the port any more."""
     try:
         signer.connect().sock.close()
     except OSError:
@@ -64,7 +64,7 @@ def exit_code(server: orcas.Server, seconds: float) -> int:
 
 @pytest.mark.parametrize("durability", ["sync", "interval", "buffered"])
 def test_under_load_everything_acknowledged_is_kept(tmp_path: Path, durability: str) -> None:
-    """In every mode: an orderly end flushes."""
+    """In every mode, a clean stop flushes."""
     server = start(tmp_path, durability=durability, write_buffer_window_sec=30)
     ledger = Ledger()
     for number in range(2):
@@ -91,7 +91,7 @@ def test_under_load_everything_acknowledged_is_kept(tmp_path: Path, durability: 
 
 
 def test_with_commits_pending(tmp_path: Path) -> None:
-    """Many writes on the way at the moment of the signal: each is answered and kept, or cleanly not answered."""
+    """Many writes in flight at the moment of the signal: each is answered and kept, or not answered at all."""
     server = start(tmp_path)
     signer = Signer.of(server)
     answered: set[str] = set()

@@ -1,4 +1,4 @@
-"""What must hold of a store that was killed and started again, judged from outside, through its API alone."""
+"""What must hold for a store that was killed and started again, checked through its API alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .load import BUCKET, Load, Upload, WrongAnswerError, completion_document, e
 
 
 class Verifier:
-    """Reads everything that a ledger knows of, on one connection."""
+    """Reads everything that a ledger knows, on one connection."""
 
     def __init__(self, signer: Signer, ledger: Ledger) -> None:
         self.signer = signer
@@ -31,7 +31,7 @@ class Verifier:
         return self.connection.response(method)
 
     def read_all(self) -> dict[str, Value | None]:
-        """Every key's object: whole, with the metadata it was put with, or absent."""
+        """Check every key: its object is intact, with its metadata, or absent."""
         found = {}
         for key in self.ledger.known():
             try:
@@ -41,7 +41,7 @@ class Verifier:
         return found
 
     def check_list(self, found: dict[str, Value | None]) -> None:
-        """A listing in small pages names exactly what GET finds, in order, with its size and ETag."""
+        """Check that a listing in small pages names exactly what GET finds, in order, with size and ETag."""
         listed: list[tuple[str, int, str]] = []
         token: list[tuple[str, str]] = []
         while True:
@@ -59,7 +59,7 @@ class Verifier:
         assert listed == expected
 
     def check_strict(self, load: Load, found: dict[str, Value | None]) -> None:
-        """Every acknowledged change holds, and no unanswered one happened by half."""
+        """Check that every acknowledged change holds, and that no unanswered one happened partly."""
         for move in load.moves:
             if found[move.gone.key] == ABSENT:
                 self.ledger.acknowledge(move.gone, move.came)
@@ -72,9 +72,9 @@ class Verifier:
             )
 
     def check_prefix(self, found: dict[str, Value | None]) -> None:
-        """What survived is a prefix of what happened, and holds all that was promised to be durable.
+        """Check that what survived is a prefix of what happened, and includes all that was promised to be durable.
 
-        Whatever is seen to have survived must not be without what was acknowledged before it was asked for.
+        If a change survived, so did every change that was acknowledged before it was requested.
         """
         now = time.monotonic()
         survivors: list[Change] = []
@@ -91,12 +91,12 @@ class Verifier:
             )
 
     def check_uploads(self, load: Load) -> None:
-        """Open uploads have every acknowledged part, and can be completed; what was completed is no longer open."""
+        """Check that open uploads have every acknowledged part and can be completed, and completed ones are closed."""
         for upload in load.uploads:
             parts = self.ask("GET", upload.key, [("uploadId", upload.upload_id)])
             if upload.completion is not None:
                 assert parts.status in (200, 404), parts.body
-                # Completed and open at once, or neither, would be half a completion.
+                # Both completed and open, or neither, would be a partial completion.
                 if parts.status == 404:
                     self.ledger.acknowledge(upload.completion)
                 else:
@@ -127,6 +127,6 @@ class Verifier:
         assert read_value(self.ask("GET", upload.key)) == upload.value
 
     def settle(self, found: dict[str, Value | None]) -> None:
-        """Take what was found for what is."""
+        """Accept what was found as the present state."""
         for key, value in found.items():
             self.ledger.settle(key, value)

@@ -1,4 +1,4 @@
-"""One server for the tests of the HTTP edge, with short patience, and the proof after each test that it still serves."""
+"""One server with short timeouts for the tests of the HTTP edge, and a check after each test that it still serves."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.fixtures.wire import Signer
 
 import orcas
 
-# Seconds; the server's defaults make tests wait.
+# Seconds; the server's defaults would make tests wait.
 HEAD_TIMEOUT = 2
 BODY_TIMEOUT = 2
 BUCKET = "edge"
@@ -37,7 +37,7 @@ def key() -> str:
 
 @pytest.fixture
 def signer(server: orcas.Server) -> Iterator[Signer]:
-    """Root's signer. Afterwards the server must be alive, with `kept` untouched."""
+    """Root's signer. After the test, the server must be alive, with `kept` unchanged."""
     root = Signer.of(server)
     yield root
     alive = root.roundtrip(root.request("GET", f"/{BUCKET}/kept"))
@@ -45,7 +45,7 @@ def signer(server: orcas.Server) -> Iterator[Signer]:
 
 
 def stored(signer: Signer, path: str) -> bool:
-    """Whether an object is there."""
+    """Whether an object exists."""
     status = signer.roundtrip(signer.request("HEAD", path), "HEAD").status
     assert status in (200, 404)
     return status == 200

@@ -13,7 +13,7 @@ from tests.fixtures.wire import Answer, EndOfConnectionError, Signed, Signer
 
 from .conftest import stored
 
-# The least size of a signed chunk but the last is 8 KiB.
+# The minimum size of a signed chunk, except the last one, is 8 KiB.
 PIECE = 8192
 Attack = Callable[[list[bytes]], Sequence[bytes]]
 
@@ -23,7 +23,7 @@ def head_of(signed: Signed, body: bytes) -> bytes:
 
 
 def send(signer: Signer, signed: Signed, body: bytes) -> Answer:
-    """Send a request in pieces that fit no boundary, and read its one answer."""
+    """Send a request in pieces that match no boundary, and read its one answer."""
     with signer.connect() as connection:
         whole = head_of(signed, body) + body
         for at in range(0, len(whole), 5_000):
@@ -39,7 +39,7 @@ def signed_put(signer: Signer, path: str, length: int, payload: str = STREAMING,
 
 @pytest.mark.parametrize("count", [0, 1, 2, 40])
 def test_the_good_case(signer: Signer, key: str, count: int) -> None:
-    """Without it the refusals below would prove nothing."""
+    """Without this, the refusals below would prove nothing."""
     pieces = [content_of((key, n), PIECE) for n in range(count)]
     signed = signed_put(signer, key, PIECE * count)
     assert send(signer, signed, b"".join(signed.chunks(pieces))).status == 200
@@ -111,7 +111,7 @@ def test_a_decoded_length_that_is_none(signer: Signer, key: str, lengths: list[s
 
 
 def test_chunks_of_another_request_are_refused(signer: Signer, key: str) -> None:
-    """The chain begins with the signature of the head."""
+    """The chain starts with the signature of the head."""
     pieces = [content_of(n, PIECE) for n in range(2)]
     recorded = signed_put(signer, f"{key}-recorded", 2 * PIECE).chunks(pieces)
     response = send(signer, signed_put(signer, key, 2 * PIECE), b"".join(recorded))
@@ -158,7 +158,7 @@ def test_attacks_on_trailers(signer: Signer, key: str, trailer: bytes) -> None:
 
 
 def test_good_trailers(signer: Signer, key: str) -> None:
-    """Unsigned, and signed as the chunks are."""
+    """A trailer, unsigned or signed like the chunks."""
     trailer = ("x-amz-trailer", NAME.decode())
     signed = signed_put(signer, key, len(BODY), UNSIGNED_TRAILER, trailer)
     response = send(signer, signed, unsigned(BODY) + b"0\r\n" + NAME + b":" + CRC32 + b"\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Bodies that are late, short, long, or of a length that nobody may claim; and what the connection is good for after."""
+"""Bodies that are late, too short, too long, or of an impossible length, and whether the connection stays usable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MIB = 1 << 20
 @pytest.mark.parametrize("trickle", [b"", b"x" * 100], ids=["stalled", "trickling"])
 @pytest.mark.parametrize("size", [1000, 20 * MIB], ids=["small", "large"])
 def test_a_slow_body_is_cut_off(signer: Signer, key: str, size: int, trickle: bytes) -> None:
-    """A body must bring a KiB per second, after some patience."""
+    """After a grace period, a body must deliver 1 KiB per second."""
     with signer.connect() as connection:
         began = time.monotonic()
         connection.send(signer.put(key, size) + b"x" * 500)
@@ -32,7 +32,7 @@ def test_a_slow_body_is_cut_off(signer: Signer, key: str, size: int, trickle: by
         took = time.monotonic() - began
         response = connection.response()
         assert (response.status, response.code, response.closes) == (400, "RequestTimeout", True)
-        # What was saved up by a fast start buys no more than the timeout; then the server drains for a while.
+        # A fast start earns no more than one timeout; then the server drains for a while.
         assert took < 2 * BODY_TIMEOUT + 8
     assert not stored(signer, key)
 
@@ -83,7 +83,7 @@ def test_a_length_is_required(signer: Signer, method: str) -> None:
     if method == "PUT":
         assert (response.status, response.code) == (411, "MissingContentLength")
     else:
-        # RFC 9112, section 6.3: no length and no coding is no body, which is all that this operation takes.
+        # RFC 9112, section 6.3: without length and coding there is no body, and this operation takes none.
         assert response.status == 200
     assert not stored(signer, path)
 
@@ -159,7 +159,7 @@ def test_a_pipeline_behind_a_large_upload_waits(signer: Signer, key: str) -> Non
         assert connection.response().body == body
 
 
-# What is asked, and what must be answered: each leaves the connection as it was.
+# Requests and their answers; each leaves the connection usable.
 ORDERLY = {
     "no such key": ("GET", f"/{BUCKET}/none", [], [], 404),
     "no such key, HEAD": ("HEAD", f"/{BUCKET}/none", [], [], 404),
@@ -180,7 +180,7 @@ ORDERLY = {
 
 
 def test_a_connection_survives_every_orderly_answer(signer: Signer) -> None:
-    """No answer is followed by a byte that belongs to none; HEAD and 304 have no body."""
+    """No stray byte follows an answer; HEAD and 304 have no body."""
     with signer.connect() as connection:
         for name, (method, path, query, headers, status) in list(ORDERLY.items()) * 2:
             connection.send(signer.request(method, path, query, headers))

@@ -1,4 +1,4 @@
-"""What the operator reads in the log about the engine: damage that it found, what it did about it, and no secrets."""
+"""What the log says about the engine: damage that it found and what it did about it, without secrets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCRUB = {"ORCAS_SCRUB_BYTES_PER_SEC": "1000000000"}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """A store that was stopped in order, in which `bucket/a key` holds CONTENT and `bucket/large` LARGE."""
+    """A store that was shut down cleanly, in which `bucket/a key` holds CONTENT and `bucket/large` LARGE."""
     with serving(tmp_path, level="info", form="json") as running:
         assert running.wire("PUT", "/bucket").status == 200
         assert running.wire("PUT", "/bucket/a%20key", body=CONTENT).status == 200
@@ -46,7 +46,7 @@ def damage(store: Path, content: bytes) -> Path:
 
 
 def garble_index(store: Path, begin: int = 0) -> None:
-    """Overwrite the index, from this byte on."""
+    """Overwrite the index from this byte on."""
     path = store / "index.db"
     with path.open("r+b") as file:
         file.seek(begin)
@@ -54,7 +54,7 @@ def garble_index(store: Path, begin: int = 0) -> None:
 
 
 def awaited(lines: Callable[[], list[Any]]) -> list[Any]:
-    """`lines()`, as soon as there are any."""
+    """Wait until `lines()` returns some."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not (found := lines()) and time.monotonic() < deadline:
         time.sleep(0.05)

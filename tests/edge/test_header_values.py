@@ -47,7 +47,7 @@ VARIANTS: dict[str, Variant] = {
     "tab": lambda name: [(name, "a\tb")],
     "negative": lambda name: [(name, "-1")],
 }
-# Framing that the connection refuses before S3 sees it; see test_heads.py.
+# The connection refuses these before S3 sees them; see test_heads.py.
 OWN = {"content-length", "transfer-encoding", "expect", "connection", "upgrade"}
 REQUESTS: tuple[tuple[str, str, list[Header], bytes], ...] = (
     ("PUT", f"/{BUCKET}/swept", [], b"swept"),
@@ -62,7 +62,7 @@ REQUESTS: tuple[tuple[str, str, list[Header], bytes], ...] = (
 
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_no_value_is_a_failure(server: orcas.Server, signer: Signer, variant: Variant) -> None:
-    """Signed, so that the value is looked at; 501 is said of what is known and not built."""
+    """Signed, so that the value is examined; 501 means known but not implemented."""
     for name in NAMES:
         for method, path, query, body in REQUESTS:
             extra = variant(name)
@@ -70,7 +70,7 @@ def test_no_value_is_a_failure(server: orcas.Server, signer: Signer, variant: Va
             request = signer.sign(method, path, query, [h for h in extra if h[0] not in OWN and not replaced], body)
             head = request.head([("content-length", str(len(body)))] if name != "content-length" else [])
             if replaced or name in OWN:
-                # What the signer sets itself, or may not sign, is replaced behind its back.
+                # Headers that the signer sets itself, or may not sign, are replaced after signing.
                 head = re.sub(rb"\r\n%b: [^\r]*" % name.encode(), b"", head)[:-2]
                 head += b"".join(f"{key}: {value}\r\n".encode("latin-1") for key, value in extra) + b"\r\n"
             with signer.connect() as connection:
@@ -99,11 +99,11 @@ def test_authorizations_that_are_none(signer: Signer, value: str) -> None:
     head = signer.sign("GET", f"/{BUCKET}/kept").head().decode("latin-1")
     spoiled = re.sub(r"authorization: [^\r]*", lambda _: f"authorization: {value}", head)
     answer = signer.roundtrip(spoiled.encode("latin-1"))
-    # 501: a signature of version 4A is known and not built.
+    # 501: Signature Version 4A is known but not implemented.
     assert answer.status in (400, 403, 501)
     good = signer.sign("GET", f"/{BUCKET}/kept").headers[-1]
     for extra in ([good], [("authorization", value)]):
-        # Twice: whichever counts, somebody could mean the other.
+        # Twice: client and server could mean different ones.
         twice = signer.sign("GET", f"/{BUCKET}/kept").head(extra)
         assert signer.roundtrip(twice).status in (400, 403)
 
@@ -130,7 +130,7 @@ def test_overrides_inject_nothing(signer: Signer, name: str, value: str) -> None
 
 @pytest.mark.parametrize("value", INJECTIONS, ids=repr)
 def test_reflected_names_inject_nothing(signer: Signer, value: str) -> None:
-    """Keys, buckets, prefixes, markers and upload ids come back in documents and headers."""
+    """Answers repeat keys, buckets, prefixes, markers and upload ids in documents and headers."""
     key = f"/{BUCKET}/{value}"
     put = signer.roundtrip(signer.request("PUT", key, body=b"x"))
     assert put.status in (200, 400)
@@ -153,8 +153,8 @@ def test_reflected_names_inject_nothing(signer: Signer, value: str) -> None:
 
 
 def test_secrets_are_nowhere(tmp_path: Path) -> None:
-    """Not in the log at its most talkative, not in argv or the environment, not in files of others."""
-    secret = "the-secret-that-nobody-may-see"  # long enough to be found, and known
+    """Secrets are not in the most verbose log, in argv, in the environment, or in files that others can read."""
+    secret = "the-secret-that-nobody-may-see"  # long enough to be searched for
     with orcas.Server(
         tmp_path / "store", log_level="debug", root_access_key="operator", root_secret_key=secret
     ) as server:
@@ -189,7 +189,7 @@ def test_a_generated_secret_is_in_one_private_file(tmp_path: Path) -> None:
 
 
 def test_a_metadata_value_comes_back_as_it_was(signer: Signer, key: str) -> None:
-    """What was accepted is reflected byte by byte."""
+    """Accepted values come back byte for byte."""
     value = "a\tb  c;=,\"'<>&"
     put = signer.roundtrip(signer.request("PUT", key, headers=[("x-amz-meta-odd", value)], body=b"x"))
     if put.status == 200:

@@ -71,13 +71,13 @@ def test_a_head_without_end_is_refused_before_it_fills_memory(signer: Signer) ->
         while connection.push(b"x-a: " + b"a" * 10_000 + b"\r\n") and sent < 200_000_000:
             sent += 10_000
         assert connection.response().status == 431
-        # What the kernel holds for both ends is most of it.
+        # Most of it is held by the kernel for both ends.
         assert sent < 100_000_000
 
 
 @pytest.mark.parametrize("start", [b"", b"GET /", b"GET / HTTP/1.1\r\nHost: a\r\n"], ids=["nothing", "target", "half"])
 def test_a_slow_head_is_cut_off(signer: Signer, start: bytes) -> None:
-    """A head that trickles is held to the same time as one that stalls."""
+    """A head that arrives byte by byte has the same time limit as one that stalls."""
     with signer.connect() as connection:
         began = time.monotonic()
         connection.sock.settimeout(0.3)
@@ -169,7 +169,7 @@ def test_request_lines_that_are_none(signer: Signer, request_line: str) -> None:
         try:
             response = connection.response()
         except EndOfConnectionError as error:
-            assert error.received == b""  # nothing was said at all, which is as good
+            assert error.received == b""  # no answer at all, which is fine too
         else:
             assert 400 <= response.status < 600
             assert response.closes
@@ -217,7 +217,7 @@ def test_broken_chunked_coding_stores_nothing(signer: Signer, key: str, body: by
 
 
 def test_connections_are_judged_one_by_one(signer: Signer) -> None:
-    """A good client beside bad ones is served."""
+    """A well-behaved client is served beside bad ones."""
     bad: list[Connection] = [signer.connect() for _ in range(50)]
     try:
         for number, connection in enumerate(bad):
@@ -227,7 +227,7 @@ def test_connections_are_judged_one_by_one(signer: Signer) -> None:
             began = time.monotonic()
             assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/kept")).body == b"kept"
             took.append(time.monotonic() - began)
-        # One of them may meet a machine that is busy otherwise.
+        # A busy machine may delay one of them.
         assert min(took) < 1
     finally:
         for connection in bad:

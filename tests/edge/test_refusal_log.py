@@ -1,4 +1,4 @@
-"""What the operator of a live server reads in its log about requests that were refused, and about its start and end."""
+"""What the log of a live server says about refused requests, and about its start and end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         assert running.wire("PUT", "/bucket").status == 200
         assert running.wire("PUT", "/bucket/k", body=b"content").status == 200
         yield running
-        # Nothing that any of these tests did may have shown a secret.
+        # No test of this module may have revealed a secret.
         assert SECRET_KEY not in running.text()
 
 
@@ -47,7 +47,7 @@ def cause_of(running: Running, answer: Answer) -> str:
 
 
 def signed_as(running: Running, target: str, sent: str, host: str | None = None, **extra: str) -> Answer:
-    """A GET that was signed for `target` at `host`, sent for `sent` to the server's own name."""
+    """A GET signed for `target` at `host`, but sent for `sent` to the server's own name."""
     wire = running.wire
     host = host or wire.netloc
     headers = signed_headers(wire.identity, "GET", f"http://{host}{target}", {"Host": host})
@@ -139,12 +139,12 @@ def test_a_presigned_signature_is_never_logged(logged: Running) -> None:
     signature = url.rpartition("Signature=")[2]
     assert len(signature) == 64
     target = url.removeprefix(wire.endpoint)
-    # Right for another host: whoever reads it in a log could still use it there.
+    # It is valid for another host: whoever reads it in a log could still use it there.
     assert cause_of(logged, wire.send("GET", target, {"Host": f"elsewhere:{wire.netloc.split(':')[1]}"})).startswith(
         "Host"
     )
     assert cause_of(logged, wire.send("GET", target.replace("/k?", "/other?"), {"Host": wire.netloc}))
-    # Nor from a place where nobody looks for one: here it is part of a key.
+    # Nor from an unexpected place: here it is part of a key.
     hidden = wire.using(secret_key="wrong")("GET", f"/bucket/k%3FX-Amz-Signature={signature}")
     assert line_of(logged, hidden)["key"] == "k?X-Amz-Signature=***"
     assert signature not in logged.text()
@@ -158,7 +158,7 @@ def test_keys_cannot_forge_lines(logged: Running, tmp_path: Path) -> None:
     line = line_of(logged, answer)
     assert line["key"] == "a\n12:00:00 INFO orcas: Ready\r\x1b[2J\x9b31m\u202e\u2028", "JSON keeps what was sent"
     assert logged.text().replace("\n", "").isprintable()
-    # The longest key is shown whole, more is not.
+    # The longest key is shown in full, anything longer is cut.
     long = logged.wire.using(secret_key="wrong")("GET", "/bucket/" + "x" * 1024)
     assert line_of(logged, long)["key"] == "x" * 1024
     longer = logged.wire("GET", "/bucket/" + "y" * 20_000)

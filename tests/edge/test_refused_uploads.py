@@ -1,4 +1,4 @@
-"""Uploads refused from their head alone: the client sees why, whatever it is doing, and its next request works."""
+"""Uploads refused because of their head: the client learns why, even while it sends, and its next request works."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL, LARGE = 1000, 20_000_000
 
 
 def wrong_signature(request: Any, **_: Any) -> None:
-    """Spoil what botocore signed."""
+    """Invalidate the signature that botocore made."""
     good = request.headers["Authorization"].decode()
     request.headers["Authorization"] = good[:-4] + ("0000" if good[-4:] != "0000" else "1111")
 
@@ -48,7 +48,7 @@ def test_boto3_goes_on_after_a_refusal(
 
 
 def refused(signer: Signer, status: int, size: int, *extra: tuple[str, str]) -> bytes:
-    """The head of an upload of `size` bytes to `kept` that must be answered with `status`."""
+    """The head of an upload of `size` bytes to `kept`, which must be answered with `status`."""
     if status == 403:
         stranger = Signer(signer.host, signer.port, signer.access_key, "not-the-secret-key")
         return stranger.put(f"/{BUCKET}/kept", size, extra)
@@ -58,7 +58,7 @@ def refused(signer: Signer, status: int, size: int, *extra: tuple[str, str]) -> 
 @pytest.mark.parametrize("status", [403, 412])
 @pytest.mark.parametrize("size", [SMALL, 8_000_000, LARGE])
 def test_a_client_that_sends_first_sees_the_refusal(signer: Signer, status: int, size: int) -> None:
-    """Closing at once would reset the client before it reads."""
+    """If the server closed at once, the client would be reset before it reads the answer."""
     for _ in range(20):
         with signer.connect() as connection:
             whole = connection.push(refused(signer, status, size) + bytes(size))
@@ -66,7 +66,7 @@ def test_a_client_that_sends_first_sees_the_refusal(signer: Signer, status: int,
             assert response.status == status
             assert response.code in ("SignatureDoesNotMatch", "PreconditionFailed")
             if not response.closes:
-                # An object that is not in memory is judged only once the whole body has come.
+                # A condition on an object that is not in memory is decided only after the whole body has arrived.
                 assert whole
                 assert status == 412
                 continue
@@ -83,7 +83,7 @@ def test_a_refusal_comes_instead_of_100(signer: Signer, status: int) -> None:
         assert raw.startswith(b"HTTP/1.1 %d " % status)
         connection.buffer = raw
         assert connection.response().closes
-        # What a client that did not listen sends is not taken for requests.
+        # If a client goes on sending, the server does not take it for requests.
         connection.push(signer.request("PUT", f"/{BUCKET}/smuggled", body=b"x"))
         assert connection.ended()
     assert not stored(signer, f"/{BUCKET}/smuggled")

@@ -1,4 +1,4 @@
-"""Uploads that begin and do not go on, more than memory has room for: nobody else waits for them."""
+"""Uploads that begin and then stall, more than memory has room for: nobody else waits for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import orcas
 BUCKET = "stalls"
 KIB = 1 << 10
 MIB = 1 << 20
-# The least that a server can have. Small bodies that have not come whole may hold half of it.
+# The minimum for a server. Incomplete small bodies may hold half of it.
 BUDGET = 8 * MIB
 SMALL = 60 * KIB
 LARGE = 2 * MIB
@@ -24,7 +24,7 @@ LARGE = 2 * MIB
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[orcas.Server]:
-    """A server that lets a body stall for longer than these tests take."""
+    """A server whose body timeout is longer than these tests take."""
     with orcas.Server(memory=True, body_budget=BUDGET, body_timeout_sec=300) as running:
         signer = Signer.of(running)
         assert signer.roundtrip(signer.request("PUT", f"/{BUCKET}")).status == 200
@@ -40,7 +40,7 @@ def check_others(signer: Signer) -> None:
 
 
 def silent(connection: Connection) -> bool:
-    """Whether the server has said nothing, and not ended the connection."""
+    """Whether the server has neither answered nor ended the connection."""
     connection.sock.setblocking(False)
     try:
         return connection.sock.recv(1, socket.MSG_PEEK) is None
@@ -61,7 +61,7 @@ def begin(
     return connection
 
 
-# The last one fills its reads exactly, so that the transport asks for memory for another one.
+# The last one fills its reads exactly, so that the transport requests memory for another read.
 STAGES = {
     "a byte": [1],
     "a piece": [100_000],
@@ -78,7 +78,7 @@ def test_stalled_large_uploads_hold_up_nobody(server: orcas.Server, stages: list
         stalled = [begin(stack, signer, number, LARGE, stages[0]) for number in range(60)]
         sent = stages[0]
         for stage in stages[1:]:
-            # Time for what was sent to be read.
+            # Time for the server to read what was sent.
             time.sleep(0.3)
             for number, connection in enumerate(stalled):
                 connection.send(content_of(number, sent + stage)[sent:])
@@ -96,7 +96,7 @@ def test_stalled_large_uploads_hold_up_nobody(server: orcas.Server, stages: list
 def test_stalled_small_uploads_hold_up_nobody_and_the_oldest_are_ended(server: orcas.Server) -> None:
     signer = Signer.of(server)
     with contextlib.ExitStack() as stack:
-        # Older than all the others, but of a client that holds little.
+        # Older than all the others, but its client holds little.
         other = begin(stack, signer, "other", SMALL, SMALL - 1, source="127.0.0.2")
         stalled = [begin(stack, signer, f"small-{number}", SMALL, SMALL - 1) for number in range(150)]
         check_others(signer)

@@ -1,4 +1,4 @@
-"""Clients that go away at the worst moment, by the hundred: nothing leaks, nothing half is stored, others are served."""
+"""Hundreds of clients disconnect at the worst moment: nothing leaks, nothing is stored partly, others are served."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import orcas
 BUCKET = "storm"
 MIB = 1 << 20
 LARGE = 6 * MIB
-# The least budget that a server can have: a leak of a few pieces would stop it.
+# The minimum budget of a server: a leak of a few pieces would stop it.
 BUDGET = 8 * MIB
 STORMS = 5
 CLIENTS = 100
@@ -42,16 +42,16 @@ def server() -> Iterator[orcas.Server]:
 
 
 def resident(pid: int) -> int:
-    """Bytes of anonymous memory: what the process has, beside files in the cache."""
+    """Bytes of anonymous memory: that of the process without cached files."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("RssAnon"))) * 1024
 
 
 def sockets(pid: int) -> int:
-    """Open sockets of a process. Its other descriptors are pools with bounds of their own."""
+    """Open sockets of a process. Its other descriptors belong to bounded pools."""
     with contextlib.suppress(FileNotFoundError):
         return sum(path.readlink().name.startswith("socket:") for path in Path(f"/proc/{pid}/fd").iterdir())
-    # One was closed while we looked.
+    # One was closed meanwhile.
     return sys.maxsize
 
 
@@ -64,13 +64,13 @@ def settled(measure: Callable[[], int], at_most: int, seconds: float = 15) -> in
 
 
 def reset(connection: Connection) -> None:
-    """Close so that the server gets a reset and not an orderly end."""
+    """Close so that the server gets a reset instead of a clean end."""
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.sock.close()
 
 
 def vanish(signer: Signer, draw: random.Random, name: str) -> tuple[Connection, str, int]:
-    """Begin something on a new connection. Returns it, the path that may come to exist, and the size then; -1: never."""
+    """Begin a request on a new connection. Returns it, the path that it may create, and its size; -1 if it must not."""
     connection = signer.connect()
     path = f"/{BUCKET}/{name}"
     kind = draw.randrange(9)
@@ -124,13 +124,13 @@ def test_a_storm_of_disconnects(server: orcas.Server) -> None:
         assert answer.body == content_of("small", 1000)
     assert settled(lambda: sockets(server.pid), open_sockets) <= open_sockets
     check_outcomes(signer, outcomes)
-    # More than the whole budget at once: a piece that a dead client still holds would be missed here.
+    # More than the whole budget at once: this fails if a dead client still holds a piece.
     load_at_full_budget(signer)
     assert settled(lambda: resident(server.pid), memory + 64 * MIB) <= memory + 64 * MIB
 
 
 def check_outcomes(signer: Signer, outcomes: dict[str, tuple[str, int]]) -> None:
-    """Whole or not at all; and not at all if the body never came whole."""
+    """The object is complete or absent, and absent if its body was never complete."""
     whole = 0
     with signer.connect() as connection:
         for path, (name, size) in outcomes.items():
@@ -145,7 +145,7 @@ def check_outcomes(signer: Signer, outcomes: dict[str, tuple[str, int]]) -> None
 
 
 def load_at_full_budget(signer: Signer) -> None:
-    """Uploads and downloads at once, together several times the budget; all must come through."""
+    """Concurrent uploads and downloads, together several times the budget; all must succeed."""
     failures: list[str] = []
 
     def upload(number: int) -> None:
@@ -165,7 +165,7 @@ def load_at_full_budget(signer: Signer) -> None:
 
 
 def test_stalled_uploads_do_not_starve_others(server: orcas.Server) -> None:
-    """More uploads than the budget has room for, all of them stalled, and a small request beside them."""
+    """More stalled uploads than the budget has room for, and a small request beside them."""
     signer = Signer.of(server)
     stalled = [signer.connect() for _ in range(40)]
     try:
@@ -178,7 +178,7 @@ def test_stalled_uploads_do_not_starve_others(server: orcas.Server) -> None:
         began = time.monotonic()
         assert signer.roundtrip(signer.request("GET", f"/{BUCKET}/small")).body == content_of("small", 1000)
         assert time.monotonic() - began < 4
-        # An upload waits for room at most until the stalled ones are cut off.
+        # An upload waits for room at most until the stalled ones time out.
         with signer.connect(30) as connection:
             connection.push(signer.request("PUT", f"/{BUCKET}/patient", body=b"x" * 1000))
             assert connection.response().status == 200
@@ -225,7 +225,7 @@ def test_stalled_downloads_do_not_starve_others(server: orcas.Server) -> None:
         with signer.connect(30) as connection:
             connection.push(signer.request("GET", f"/{BUCKET}/large"))
             assert connection.response().body == content_of("large", LARGE)
-        # And those that waited get every byte once they read.
+        # Readers that stopped get every byte once they continue.
         assert stalled[0].response().body == content_of("large", LARGE)
     finally:
         for connection in stalled:

@@ -1,4 +1,4 @@
-"""Every operation, asked for by everybody who must not: refused before the store is touched."""
+"""Every operation, requested by those who must not perform it: refused before the store is touched."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CORS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """One request of an operation. In `query`, UPLOAD stands for the id of the upload that exists."""
+    """A request for an operation. In `query`, UPLOAD stands for the id of the existing upload."""
 
     method: str
     path: str
@@ -166,7 +166,7 @@ class Place:
     upload_id: str
 
     def state(self) -> list[bytes]:
-        """All that can be seen of it, without what differs from answer to answer."""
+        """Everything visible of it, except what differs from answer to answer."""
         asks = [
             ("/", ()),
             (f"/{BUCKET}", ()),
@@ -208,7 +208,7 @@ def test_no_operation_is_open(place: Place, forge: Forge) -> None:
         answer = place.signer.roundtrip(request, sample.method)
         assert answer.status in (400, 403), f"{name}: {answer}"
         assert place.signer.secret_key.encode() not in answer.body
-        # What the server computed would be a valid signature.
+        # The signature that the server computed would be valid.
         given = re.findall(rb"[0-9a-f]{64}", request)
         for digest in re.findall(rb"[0-9a-f]{64}", answer.body):
             assert digest in given, f"{name} tells a digest that the client does not have"
@@ -216,14 +216,14 @@ def test_no_operation_is_open(place: Place, forge: Forge) -> None:
 
 
 def test_the_samples_are_good(place: Place) -> None:
-    """With the right key each would have got through: the refusals above are about the key."""
+    """With the right key each is accepted: the refusals above are about the key."""
     for name, sample in SAMPLES.items():
         if sample.method not in ("GET", "HEAD"):
             continue
         query = tuple((key, place.upload_id if value == "UPLOAD" else value) for key, value in sample.query)
         good = dataclasses.replace(sample, query=query)
         assert place.signer.roundtrip(signed(place.signer, good), sample.method).status == 200, name
-        # A presigned address has the `x-amz-` headers in its query.
+        # A presigned URL has the `x-amz-` headers in its query.
         hoisted = dataclasses.replace(good, query=(*good.query, *good.headers), headers=())
         assert place.signer.roundtrip(presigned(place.signer, hoisted), sample.method).status == 200, name
 

@@ -1,7 +1,7 @@
-"""A reader of stores made of docs/format.md alone: payloads are taken apart by the tables of the document.
+"""A reader of stores that is built from docs/format.md alone: it parses payloads by the tables of the document.
 
-It shares nothing with the server but the document, so what the document leaves out or has wrong does not read. It is for
-whole stores, and keyed BLAKE3 is not in Python's library: MACs, chain values and identities are not verified.
+It shares only the document with the server, so it fails if the document omits something or is wrong. It reads intact
+stores. Python's library has no keyed BLAKE3, so MACs, chain values and identities are not verified.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ROW: Final = re.compile(r"\| `(\w+)` \| `([^`]+)`(?: if `(\w+)` (=|≠|has bit)
 
 @dataclass
 class Row:
-    """A field of a record or structure, and when it is there."""
+    """A field of a record or structure, and when it is present."""
 
     name: str
     type: str
@@ -52,7 +52,7 @@ def sections() -> dict[str, str]:
 
 @cache
 def tables() -> dict[str, list[Row]]:
-    """The tables of fields: of each kind by its number, of each structure by its name."""
+    """The tables of fields: those of record kinds by number, those of structures by name."""
     found = {}
     for title, text in sections().items():
         if "| Field | Type | Meaning |" in text:
@@ -66,7 +66,7 @@ def tables() -> dict[str, list[Row]]:
 
 
 class Payload:
-    """Bytes that are taken from the front."""
+    """A cursor over bytes."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -77,7 +77,7 @@ class Payload:
         return self.data[self.at - length : self.at]
 
     def value(self, kind: str) -> Any:
-        """A value of a type, as the document writes types."""
+        """Read a value of a type, as the document names types."""
         if kind in INTEGERS:
             (number,) = struct.unpack(INTEGERS[kind], self.take(struct.calcsize(INTEGERS[kind])))
             assert kind != "flag" or number < 2
@@ -103,7 +103,7 @@ class Payload:
 
 
 def crc(data: bytes, salt: bytes = bytes(4)) -> int:
-    """The CRC of the document, salted by the beginning of a file's salt."""
+    """The CRC as the document defines it, salted with the beginning of the file's salt."""
     return int.from_bytes(DIGESTS["CRC32C"](data), "big") ^ int.from_bytes(salt[:4], "little")
 
 
@@ -124,7 +124,7 @@ class Record:
 
 @dataclass
 class LogFile:
-    """A log file and the records of its batches. `chained`: the file, end and sequence that it goes on from."""
+    """A log file and the records of its batches. `chained`: the file, end and sequence that it continues."""
 
     number: int
     compacted: bool
@@ -135,7 +135,7 @@ class LogFile:
 
 
 def headed(data: bytes, magics: tuple[bytes, ...], version: int, store: bytes, number: int) -> bytes:
-    """The salt of a file, after its header was looked at."""
+    """Check the header of a file, and return its salt."""
     magic, found, frames, owner, own = struct.unpack_from("<8sII16sQ", data)
     assert magic in magics
     assert (found, frames, owner, own) == (version, FRAMES_AT, store, number)
@@ -147,7 +147,7 @@ def headed(data: bytes, magics: tuple[bytes, ...], version: int, store: bytes, n
 
 
 def frames(data: bytes, salt: bytes) -> Iterator[tuple[int, int, int, int, bytes]]:
-    """Offset, kind, class, sequence and payload of each frame, up to the first bytes that are none."""
+    """Offset, kind, class, sequence and payload of each frame, up to the first bytes that are not a frame."""
     at = FRAMES_AT
     while at + 24 <= len(data):
         found, kind, of_class, zeros, length, more, sequence = struct.unpack_from("<IBBHIIQ", data, at)
@@ -205,7 +205,7 @@ def read_keys(data: Path) -> bytes:
 
 
 def look_at_chunk(pack: bytes, salt: bytes, offset: int, chunk: dict[str, Any]) -> None:
-    """The frame of a chunk is what the record says."""
+    """Check that the frame of a chunk agrees with its record."""
     found, magic, length, table_crc, fingerprint, zeros = struct.unpack_from("<I4sII32s16s", pack, offset)
     assert offset % 4_096 == 0
     assert found == crc(pack[offset + 4 : offset + 64] + offset.to_bytes(8, "little"), salt)

@@ -1,8 +1,8 @@
-"""What must be found in a store, as its manifest says it, and the proof that it is.
+"""The expected contents of a store, given by its manifest, and the checks of them.
 
-A manifest is JSON: `buckets` by name, each with `settings`, `location`, `objects` by key and open `uploads`; `completed`
-multipart uploads, whose completion must be answered again; `unanswered`, keys whose writes a crash cut short; and
-`versions`, what `versions_of` finds in the buckets that have versioning.
+A manifest is JSON: `buckets` by name, each with `settings`, `location`, `objects` by key, open `uploads`; `completed`
+multipart uploads, whose completion must be answered again; `unanswered`, the keys whose writes a crash interrupted; and
+`versions`, the result of `versions_of` for the buckets with versioning.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.fixtures.targets import Target, read
 # Shorter objects have one block, which every read verifies.
 RANGE_MIN: Final = 65_536
 SETTINGS: Final = "x-amz-orcas-"
-# What GetObject says of an object beside its length and its age.
+# Fields of GetObject besides the length and the time.
 FIELDS: Final = (
     "ETag", "ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl", "ExpiresString",
     "Metadata", *(f"Checksum{name}" for name in ALGORITHMS), "ChecksumType",
@@ -32,12 +32,12 @@ def settings_of(target: Target, bucket: str) -> dict[str, str]:
 
 
 def modified(answer: dict[str, Any]) -> str:
-    """When an object was modified, to the second."""
+    """The modification time of an object, in seconds."""
     return str(answer["LastModified"].isoformat())
 
 
 def verify(target: Target, manifest: dict[str, Any]) -> None:
-    """The store that `target` serves holds exactly what `manifest` says."""
+    """Check that the store of `target` holds exactly what `manifest` says."""
     client = target.client()
     assert [bucket["Name"] for bucket in client.list_buckets()["Buckets"]] == sorted(manifest["buckets"])
     for name, bucket in manifest["buckets"].items():
@@ -48,7 +48,7 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
         assert client.get_bucket_location(Bucket=name)["LocationConstraint"] == bucket["location"], name
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=name)
         listed = {one["Key"]: (one["Size"], one["ETag"]) for page in pages for one in page.get("Contents", [])}
-        # Writes that nobody was told about may have happened, whole.
+        # Unacknowledged writes may have happened, but only completely.
         found = {key: said for key, said in listed.items() if key not in manifest["unanswered"]}
         expected = {key: (one["size"], one["fields"]["ETag"]) for key, one in bucket["objects"].items()}
         assert found == expected, name
@@ -62,7 +62,7 @@ def verify(target: Target, manifest: dict[str, Any]) -> None:
 
 
 def versions_of(client: Any, bucket: str) -> list[dict[str, Any]]:
-    """Every version and delete marker of a bucket, with what may change of it."""
+    """Every version and delete marker of a bucket, with its attributes that can change."""
     found: list[dict[str, Any]] = []
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket, PaginationConfig={"PageSize": 2}):
         markers = page.get("DeleteMarkers", [])
@@ -84,7 +84,7 @@ def versions_of(client: Any, bucket: str) -> list[dict[str, Any]]:
 
 
 def verify_object(client: Any, bucket: str, key: str, expected: dict[str, Any]) -> None:
-    """Everything that GET says of an object, whole, in part and by part number."""
+    """Everything that GET returns for an object: whole, a range, and by part number."""
     answer = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     body = answer["Body"].read()
     found = {field: answer[field] for field in FIELDS if answer.get(field)}
@@ -112,10 +112,10 @@ def verify_uploads(client: Any, bucket: str, expected: list[dict[str, Any]]) -> 
 
 
 def complete(client: Any, upload: dict[str, Any]) -> Any:
-    """Completes an upload with the parts that stand in `upload`."""
+    """Completes an upload with the parts in `upload`."""
     place = {"Bucket": upload["bucket"], "Key": upload["key"], "UploadId": upload["id"]}
     checksums: dict[int, dict[str, str]] = {}
-    # An upload that was completed before has no parts.
+    # An upload that is already completed has no parts.
     with contextlib.suppress(client.exceptions.NoSuchUpload):
         for part in client.list_parts(**place).get("Parts", []):
             checksums[part["PartNumber"]] = {name: part[name] for name in part if name.startswith("Checksum")}
@@ -127,7 +127,7 @@ def complete(client: Any, upload: dict[str, Any]) -> Any:
 
 
 def change(target: Target, manifest: dict[str, Any]) -> None:
-    """Writes to the store, and to `manifest` what is different now."""
+    """Writes to the store, and updates `manifest`."""
     client = target.client()
     for name, bucket in manifest["buckets"].items():
         if name in manifest["versions"]:
@@ -148,7 +148,7 @@ def change(target: Target, manifest: dict[str, Any]) -> None:
         for key, expected in list(bucket["objects"].items())[::2]:
             client.copy_object(Bucket=name, Key=f"{key}.copy", CopySource={"Bucket": name, "Key": key})
             age = modified(client.head_object(Bucket=name, Key=f"{key}.copy"))
-            # A copy is an object of one piece, so what speaks of parts is different.
+            # A copy was not uploaded in parts, so fields about parts differ.
             if not expected["parts"]:
                 bucket["objects"][f"{key}.copy"] = {**expected, "modified": age}
             else:

@@ -1,8 +1,8 @@
-"""Make the golden stores of the code that is installed: `python -m tests.golden.make NAME`, NAME being its version.
+"""Make the golden stores of the installed code: `python -m tests.golden.make NAME`, where NAME is its version.
 
-Each is a data directory as a server left it, packed, beside a manifest of everything that must be found in it: one closed
-in order after a compaction, one killed while it wrote. Content is the same in every run; keys, salts, ids and times are
-not. A store of a released version is kept as it is: a later format gets another name.
+Each is a packed data directory as a server left it, beside a manifest of its expected contents: one shut down cleanly
+after a compaction, one killed while it wrote. Content is the same in every run; keys, salts, ids and times are not. The
+stores of a released version never change: a later format gets another name.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEADERS: Final[dict[str, Any]] = {
 
 
 def content(size: int, seed: str) -> bytes:
-    """Bytes that hardly take space when they are packed, and are others in each 70,000 bytes."""
+    """Bytes that compress well, and differ in each 70,000 bytes."""
     pieces = range(0, size, 70_000)
     return b"".join(
         (hashlib.sha512(f"{seed} {at}".encode()).digest() * 1100)[: min(70_000, size - at)] for at in pieces
@@ -51,13 +51,13 @@ def content(size: int, seed: str) -> bytes:
 
 
 def uniform(size: int, seed: str) -> bytes:
-    """As `content`, the same all over: chunks of 64 KiB of it are one."""
+    """As `content`, but repeating, so that all chunks of 64 KiB are the same."""
     return (hashlib.sha512(seed.encode()).digest() * (size // 64 + 1))[:size]
 
 
 @dataclass
 class Store:
-    """A store under construction, and what should be in it."""
+    """A store under construction, and its expected contents."""
 
     target: Target
     manifest: dict[str, Any] = field(
@@ -176,7 +176,7 @@ class Store:
 
 
 def fill(store: Store, *, large: bool) -> None:
-    """Everything that the API does to objects, on every way that content is kept; `large` chunks only where asked for."""
+    """Every operation on objects, for each way in which content is stored; `large` chunks only on request."""
     store.make_bucket("plain")
     store.make_bucket("tuned", "eu-west-1", chunk_size="65536", keep_sha256="true", ref_level="fast")
     store.make_bucket("cut", chunking="content-defined", chunk_size="65536", durability="interval", ref_level="off")
@@ -268,7 +268,7 @@ def fill_versions(store: Store) -> None:
 
 
 def waste(store: Store, count: int) -> list[str]:
-    """Fills a pack and some of the log with what nobody will want."""
+    """Fills a pack and some of the log with content that is then deleted."""
     store.make_bucket("waste")
     keys = [f"{size}/{number}" for size in (2_000, 80_000) for number in range(count)]
     for key in keys:
@@ -279,7 +279,7 @@ def waste(store: Store, count: int) -> list[str]:
 
 @contextlib.contextmanager
 def serving(data: Path, store: Store | None = None) -> Iterator[Store]:
-    """A server on `data`; what the last one's store should hold is expected of it."""
+    """A server on `data`, with the expectations of the previous server's store."""
     with running(data) as target:
         yield Store(target, store.manifest) if store else Store(target)
 
@@ -336,7 +336,7 @@ def make_killed(data: Path) -> dict[str, Any]:
     target.close()
     packed = data.with_name("before")
     shutil.copytree(data, packed)
-    # Times are the server's to say: asked of a copy, so that the store stays as the kill left it.
+    # Only the server knows the times. It is asked on a copy, so that the store stays as the kill left it.
     with serving(packed, store) as asked_again:
         asked_again.manifest["unanswered"] = [key for key, _ in asked if key not in answered]
         for key, body in sorted(answered.items()):
@@ -348,7 +348,7 @@ def make_killed(data: Path) -> dict[str, Any]:
 
 
 def last_sequence(data: Path) -> int:
-    """The last sequence in the log of a store that was not closed: that of the last commit in its newest file."""
+    """The last sequence in the log of a store that was not shut down: that of the last commit in its newest file."""
     for path in sorted((data / "log").iterdir(), reverse=True):
         log, at, last = path.read_bytes(), 4096, 0
         while at + 24 <= len(log) and log[at + 5]:
@@ -361,7 +361,7 @@ def last_sequence(data: Path) -> int:
 
 
 def applied_sequence(data: Path) -> int:
-    """The sequence up to which the index of a store has applied the log; looking at it changes it."""
+    """The sequence up to which the index of a store has applied the log. Reading it changes the index."""
     with contextlib.closing(sqlite3.connect(data / "index.db")) as index:
         (position,) = index.execute("SELECT value FROM meta WHERE name = 'position'").fetchone()
     sequence: int = struct.unpack_from("<Q", position, 16)[0]
@@ -369,16 +369,16 @@ def applied_sequence(data: Path) -> int:
 
 
 def lags(data: Path) -> bool:
-    """Whether the index lacks what is in the log."""
+    """Whether the index is behind the log."""
     with tempfile.TemporaryDirectory() as scratch:
         shutil.copytree(data, scratch, dirs_exist_ok=True)
         return applied_sequence(Path(scratch)) < last_sequence(data)
 
 
 def pack(data: Path, name: str, manifest: dict[str, Any]) -> None:
-    """Writes the archive and the manifest; the ballast is only space, and is made again."""
+    """Writes the archive and the manifest, without the ballast, which is only space and is made again."""
     archive = HERE / f"{name}.tar.gz"
-    # Of a log file that was being written almost everything is zeros: as holes they take no space.
+    # Most of a log file that was being written is zeros, which take no space as holes.
     holes = data.with_name(f"{data.name}-packed")
     subprocess.run(["cp", "-a", "--sparse=always", data, holes], check=True)
     options = ["--format=gnu", "--sparse", "--sort=name", "--mtime=@0", "--owner=0", "--group=0", "--numeric-owner"]

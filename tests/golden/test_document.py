@@ -1,4 +1,4 @@
-"""docs/format.md is enough to read a store: the golden ones are read by nothing else, and say what their manifests say."""
+"""docs/format.md is enough to read a store: the golden stores, read by it alone, agree with their manifests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def logs_of(data: Path) -> list[LogFile]:
-    """The files with a header, in the order of what they hold."""
+    """The files with a header, in the order of their records."""
     found = [read_log(path, read_keys(data)) for path in sorted((data / "log").iterdir())]
     return sorted((log for log in found if log), key=lambda log: (log.sequence, log.number))
 
@@ -37,7 +37,7 @@ def test_the_files_of_the_log_name_each_other(store: tuple[Path, dict[str, Any]]
         if file in logs and not log.compacted:
             assert (end, sequence) == (logs[file].end, logs[file].sequence)
         else:
-            # The first of the log, or what it goes on from was replaced.
+            # It is the first of the log, or the file before it was replaced.
             assert file == 0 or any(sequence <= fields["last"] for fields in replaced)
     assert store[1]["end"] != "closed" or any(log.compacted for log in logs.values())
 
@@ -45,7 +45,7 @@ def test_the_files_of_the_log_name_each_other(store: tuple[Path, dict[str, Any]]
 def test_the_records_say_which_objects_there_are(store: tuple[Path, dict[str, Any]]) -> None:
     data, manifest = store
     names: dict[int, str] = {}
-    # Of each key the newest version comes last.
+    # The newest version of each key comes last.
     versions: dict[tuple[int, bytes, bytes | None], dict[str, Any]] = {}
     updates: dict[int, dict[str, Any]] = {}
     for record in records_of(data):
@@ -144,7 +144,7 @@ def test_the_index_has_the_documented_tables(store: tuple[Path, dict[str, Any]])
         for title, text in sections().items()
         if "| Column | Meaning |" in text
     }
-    # Behind the columns of `meta` stand the names of its rows.
+    # The columns of `meta` are followed by the names of its rows.
     documented["meta"] = {"name", "value"}
     assert documented == columns
     assert versions == (0x4F524349, 4)

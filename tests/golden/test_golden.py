@@ -1,4 +1,4 @@
-"""Golden stores: what servers of earlier versions, and of this one, have left is served whole, and can be written to."""
+"""Golden stores: stores of earlier versions, and of this one, are served completely and can be written to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STORES = sorted(path.name.removesuffix(".tar.gz") for path in HERE.glob("*.tar.g
 
 
 def unpack(name: str, to: Path) -> dict[str, Any]:
-    """Puts a store into an empty directory. Returns its manifest."""
+    """Unpacks a store into an empty directory. Returns its manifest."""
     with tarfile.open(HERE / f"{name}.tar.gz") as archive:
         archive.extractall(to, filter="data")
     manifest: dict[str, Any] = json.loads((HERE / f"{name}.json").read_text(encoding="utf-8"))

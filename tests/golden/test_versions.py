@@ -1,4 +1,4 @@
-"""Files of another format version: a store is refused and left as it is, an index is built anew."""
+"""Files of another format version: a store is refused and left unchanged, an index is rebuilt."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import orcas
 from orcas.errors import UnavailableError
 
 CLOSED = next(name for name in STORES if name.endswith("-closed"))
-# Of a page of the index, what its checksum covers; where the schema number stands in the first one.
+# The part of a page of the index that its checksum covers; the offset of the schema number in the first page.
 PAGE_CONTENT = 4_088
 SCHEMA_AT = 60
 
 
 def set_version(path: Path, version: int) -> None:
-    """Gives both copies of a header another version, and the checksum that goes with it."""
+    """Gives both copies of a header another version, with the matching checksum."""
     data = bytearray(path.read_bytes())
     crc_at = {b"ORCASLOG": 160, b"ORCASCMP": 256, b"ORCASPAK": 56}[bytes(data[:8])]
     for at in (0, SECOND_AT):
@@ -63,7 +63,7 @@ def test_an_index_of_another_schema_is_built_anew(tmp_path: Path) -> None:
     assert schema_of(index) == 4
     data = bytearray(index.read_bytes())
     struct.pack_into(">I", data, SCHEMA_AT, 5)
-    # The first page stands at offset 0, so its checksum is that of its content.
+    # The first page is at offset 0, so its checksum is that of its content.
     data[PAGE_CONTENT : PAGE_CONTENT + 8] = DIGESTS["CRC64NVME"](bytes(data[:PAGE_CONTENT]))
     index.write_bytes(data)
     with running(tmp_path) as target:

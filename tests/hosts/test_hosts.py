@@ -1,4 +1,4 @@
-"""S3 through other people's ASGI servers and clients: the same requests, whoever carries them."""
+"""S3 through other ASGI servers and clients: the same requests over each of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fixtures.targets import MIB, content
 
 PART = 5 * MIB
 LARGE = 10 * MIB
-# Bodies on their way in or out at once would not fit the budget of the application if each left this much behind.
+# As many bodies at once would exceed the budget of the application if each leaked this much.
 LEFT = MIB
 LEAVERS = 24
 
@@ -74,7 +74,7 @@ def test_a_range_is_what_was_asked_for(host: Host, bucket: str, first: int, last
 
 
 def test_pages_of_a_list(host: Host, bucket: str) -> None:
-    # A page is longer than a piece of the body that hosts are given at once.
+    # A page is longer than the pieces in which hosts get a body.
     names = [f"{n:04}-{'x' * 900}" for n in range(400)]
     for name in names:
         assert host.wire("PUT", f"/{bucket}/{name}", body=b"1").status == 200
@@ -105,7 +105,7 @@ def test_parts_of_five_mebibytes(host: Host, bucket: str) -> None:
 
 @pytest.mark.parametrize("size", [1000, LARGE])
 def test_a_wrong_signature_is_refused_in_words(host: Host, bucket: str, size: int) -> None:
-    # A client that sends everything before it looks for an answer still finds one.
+    # A client that sends everything before it reads still gets an answer.
     refused = host.wire.using(secret_key="wrong")("PUT", f"/{bucket}/k", body=content(size))
     assert (refused.status, refused.code) == (403, "SignatureDoesNotMatch")
     assert refused.error["RequestId"] == refused.headers["x-amz-request-id"]
@@ -177,14 +177,14 @@ def test_clients_that_go_away_while_they_receive_leave_nothing_behind(host: Host
 
 
 def still_serves(host: Host, bucket: str) -> None:
-    """Bodies that take a good part of the budget go in and out."""
+    """Upload and download bodies that take a large part of the budget."""
     body = content(LARGE, 7)
     assert host.wire("PUT", f"/{bucket}/other", body=body).status == 200
     assert host.wire("GET", f"/{bucket}/other").body == body
 
 
 def leave(host: Host, method: str, target: str, body: bytes = b"", length: int = 0) -> None:
-    """Send a request's head and the beginning of its body, receive a little of an answer, and reset the connection."""
+    """Send the head and the beginning of the body, receive the start of an answer, and reset the connection."""
     wire = host.wire
     headers = {"Host": wire.netloc}
     signed = signed_headers(wire.identity, method, wire.endpoint + target, headers, payload="UNSIGNED-PAYLOAD")
@@ -202,7 +202,7 @@ def leave(host: Host, method: str, target: str, body: bytes = b"", length: int =
 
 
 def answers(host: Host, method: str, target: str, body: bytes = b"", length: int = 0) -> list[Any]:
-    """What the application sends to a client that goes away behind `body`, or once an answer has begun."""
+    """What the application sends to a client that disconnects after `body`, or once an answer has begun."""
     wire = host.wire
     signed = signed_headers(
         wire.identity, method, wire.endpoint + target, {"Host": wire.netloc}, payload="UNSIGNED-PAYLOAD"
@@ -270,7 +270,7 @@ def test_an_application_of_ones_own_mounts_it(root: str) -> None:
 
     mine.mount(root or "/", s3)
     with TestClient(mine, base_url="http://127.0.0.1") as client:
-        # A client signs all of the path that it sends; the bucket comes behind the root.
+        # A client signs the whole path that it sends; the bucket comes after the root path.
         below = root.replace(" ", "%20")
         wire = InProcess("http://127.0.0.1", IDENTITY, client.request)
         assert wire("PUT", f"{below}/bucket").status == 200

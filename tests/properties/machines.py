@@ -15,7 +15,7 @@ import orcas
 
 
 class Machines:
-    """The server of all sequences; each has buckets of its own."""
+    """The server of all sequences; each sequence has its own buckets."""
 
     def __init__(self) -> None:
         self.data = Path(tempfile.mkdtemp(prefix="orcas-model-"))

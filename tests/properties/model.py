@@ -1,6 +1,6 @@
-"""What S3 says that a store is: dictionaries, and the rules of the API Reference for what each call does to them.
+"""A model of S3: dictionaries, and the rules of the API Reference for the effect of each call on them.
 
-Errors are `S3Error` with the code that clients see. Knows no HTTP and nothing of Orcas.
+Errors are `S3Error` with the code that clients see. Must not know HTTP or Orcas.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ PART_SIZE_MIN = 5 << 20
 
 
 class S3Error(Exception):
-    """An answer that is an error, with one of these codes: where several things are wrong, S3 does not say which wins."""
+    """An error with one of these codes: if a request has several errors, S3 does not document which one it reports."""
 
     def __init__(self, *codes: str) -> None:
         super().__init__(*codes)
@@ -36,7 +36,7 @@ class Object:
 
 @dataclass
 class Upload:
-    """A multipart upload under way."""
+    """An open multipart upload."""
 
     key: str
     metadata: tuple[tuple[str, str], ...]
@@ -54,13 +54,13 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Condition:
-    """A precondition on what stands under the key of a write. ETags are without quotes."""
+    """A precondition on the present object of a key. ETags are without quotes."""
 
     if_match: str | None = None
     if_none_match: bool = False
 
     def check(self, current: Object | None) -> None:
-        """Raise what S3 answers when the condition does not hold."""
+        """Raise the error of S3 if the condition does not hold."""
         if self.if_match is not None and current is None:
             raise S3Error("NoSuchKey")
         if self.if_match is not None and current is not None and self.if_match not in ("*", current.etag):
@@ -73,7 +73,7 @@ ALWAYS = Condition()
 
 
 class Model:
-    """A store. Methods are named and answer like the calls of boto3 that they stand for."""
+    """A store. Methods have the names and answers of the corresponding calls of boto3."""
 
     def __init__(self) -> None:
         self.buckets: dict[str, Bucket] = {}
@@ -101,7 +101,7 @@ class Model:
         self.buckets[name] = Bucket()
 
     def delete_bucket(self, name: str) -> None:
-        # Uploads under way end with their bucket.
+        # Open uploads end with their bucket.
         if self.bucket(name).objects:
             raise S3Error("BucketNotEmpty")
         del self.buckets[name]
@@ -122,7 +122,7 @@ class Model:
         found = self.object(*source)
         if replacement is None and source == (bucket, key):
             raise S3Error("InvalidRequest")
-        # A copy refers to its source's content and keeps its ETag, that of a multipart upload too.
+        # A copy shares the content of its source and keeps its ETag, also that of a multipart upload.
         new = found if replacement is None else Object(found.body, found.etag, replacement)
         return self.put_object(bucket, key, new)
 
@@ -158,7 +158,7 @@ class Model:
         return self.put_object(bucket, key, new)
 
     def list_entries(self, bucket: str, prefix: str, delimiter: str, after: str) -> list[tuple[str, Object | None]]:
-        """All keys and common prefixes (those with None) behind `after`, in the order of their UTF-8 bytes."""
+        """All keys and common prefixes (those with None) after `after`, in the order of their UTF-8 bytes."""
         entries: dict[str, Object | None] = {}
         for key, found in self.bucket(bucket).objects.items():
             if not key.startswith(prefix):

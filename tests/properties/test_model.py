@@ -1,6 +1,6 @@
-"""Random sequences of calls through boto3, against the model; the server is restarted and killed in between.
+"""Random sequences of calls through boto3, compared with the model. The server is restarted and killed between calls.
 
-Deterministic: the same sequences each run. A failure prints the shortest sequence that shows it, and a blob that repeats it.
+Every run has the same sequences. A failure prints the shortest failing sequence, and a blob that repeats it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SIZES = (0, 1, 257, 4096, 65_536, 65_537, 300_000)
 
 keys = st.sampled_from(KEYS)
 buckets = st.sampled_from((*BUCKETS[:1] * 3, *BUCKETS))
-# Which of the keys that have an object, in order and round again; beyond LUCK any key.
+# The index, modulo their number, of a key that has an object; beyond LUCK, any key.
 LUCK = 60
 picks = st.integers(0, LUCK + 10)
 bodies = st.builds(content_of, st.integers(0, 5), st.sampled_from(SIZES))
@@ -54,7 +54,7 @@ metadata = st.sampled_from(((), (("color", "red"),), (("color", "blue"), ("empty
 
 
 class S3Machine(RuleBasedStateMachine):
-    """Each rule makes one call of the server and of the model, and compares."""
+    """Each rule makes the same call to the server and the model, and compares the answers."""
 
     place: Machines
 
@@ -80,13 +80,13 @@ class S3Machine(RuleBasedStateMachine):
             with pytest.raises(ClientError) as refused:
                 real()
             code = refused.value.response["Error"]["Code"]
-            # HEAD has no document.
+            # The answer to a HEAD has no error document.
             assert code in error.codes or (code == "404" and error.codes[0].startswith("NoSuch")), (code, error.codes)
             return None, None
         return real(), expected
 
     def pick(self, bucket: str, pick: int) -> str:
-        """A key that most often has an object."""
+        """A key, usually one that has an object."""
         there = sorted(self.model.buckets.get(bucket, Bucket()).objects)
         return there[pick % len(there)] if there and pick <= LUCK else KEYS[pick % len(KEYS)]
 
@@ -116,7 +116,7 @@ class S3Machine(RuleBasedStateMachine):
     # Objects.
 
     def condition(self, bucket: str, key: str, choice: int) -> tuple[dict[str, str], Condition]:
-        """By chance none, that nothing is there, that what is there is there, or that something else is."""
+        """A random condition: none, no object, the present object, or a different one."""
         found = self.model.buckets.get(bucket, Bucket()).objects.get(key)
         if choice == 1:
             return {"IfNoneMatch": "*"}, Condition(if_none_match=True)
@@ -308,7 +308,7 @@ class S3Machine(RuleBasedStateMachine):
                 return
             last = entries[size - 1][0]
             if version == 1:
-                # Without a delimiter S3 leaves it to the client to take the last key.
+                # Without a delimiter, S3 returns no marker: the client takes the last key.
                 assert page.get("NextMarker", last) == last
                 arguments["Marker"] = last
             else:
@@ -427,7 +427,7 @@ class S3Machine(RuleBasedStateMachine):
             listed = sorted((entry["Key"], entry["UploadId"]) for entry in answer.get("Uploads", []))
             assert listed == sorted((upload.key, upload_id) for upload_id, upload in found.uploads.items())
 
-    # Restarts, after which everything is compared.
+    # Restarts. Afterwards, everything is compared.
 
     @precondition(lambda self: self.calls >= CALLS_PER_RESTART)
     @rule(kill=st.booleans())

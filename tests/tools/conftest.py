@@ -1,4 +1,4 @@
-"""Stores of a test's own, and what is asked of them."""
+"""A store for each test, and helpers for it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import pytest
 from tests.fixtures.targets import Target, content, running
 
 BUCKET = "tools"
-# Inline, in the log, in the log, in packs.
+# Inline, twice in the log, in packs.
 SIZES = (10, 300, 5_000, 70_000, 700_000)
 
 
 def fill(target: Target, names: range, bucket: str = BUCKET) -> dict[str, bytes]:
-    """Put objects of all sizes, no two alike; what was acknowledged."""
+    """Put objects of all sizes, no two alike; their bodies by key."""
     bodies = {f"k/{at:04}": content(SIZES[at % len(SIZES)], at) for at in names}
     for key, body in bodies.items():
         target.client().put_object(Bucket=bucket, Key=key, Body=body)
@@ -24,7 +24,7 @@ def fill(target: Target, names: range, bucket: str = BUCKET) -> dict[str, bytes]
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """Where the store of the test is."""
+    """The directory of the store of the test."""
     return tmp_path / "data"
 
 

@@ -1,4 +1,4 @@
-"""Backups of stores at work and at rest, what is copied again, and what a restore brings back or refuses."""
+"""Backups of running and stopped stores, what is copied again, and what a restore restores or refuses."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_backup_under_load_holds_what_was_acknowledged_before_it(serve: Serve,
     checked = document("fsck", "--data", restored)
     assert checked["clean"], checked
     with serve(restored) as copy:
-        # The keys came with it.
+        # The backup includes the keys.
         assert copy.server.access_key == key
         assert_holds(copy, {key: body for key, body in (before | after).items() if key not in deleted})
         listed = [entry["Key"] for entry in copy.client().list_objects_v2(Bucket=BUCKET, Prefix="k/")["Contents"]]
@@ -89,7 +89,7 @@ def test_only_what_is_new_is_copied(serve: Serve, data: Path, tmp_path: Path) ->
         assert stored_bytes(place) == grown["bytes"] == again["bytes"] + grown["copied_bytes"]
         manifest = json.loads((place / "manifest.json").read_text())
         assert {entry["stored"].rpartition(".")[2] for entry in manifest["files"]} == {"1"}
-    # What is gone from the store goes from the target, once the new manifest is there.
+    # What was deleted from the store is deleted from the target after the new manifest was written.
     with serve() as target:
         for entry in target.client().list_objects_v2(Bucket=BUCKET)["Contents"]:
             target.client().delete_object(Bucket=BUCKET, Key=entry["Key"])
@@ -205,7 +205,7 @@ def test_backups_of_two_stores_do_not_mix(backed_up: Path, serve: Serve, tmp_pat
 
 
 def test_a_lost_hold_gives_the_backup_up(serve: Serve, data: Path, tmp_path: Path, monkeypatch: Any) -> None:
-    """The server forgets the pin while files are copied: whatever was read since may not belong together."""
+    """The server loses the pin while files are copied: files read after that may not be consistent."""
     from orcas.config import resolve
     from orcas.errors import UnavailableError
     from orcas.tools import backup

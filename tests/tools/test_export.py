@@ -1,4 +1,4 @@
-"""Exports of stores at work and at rest: every object a file, whatever its key, and an index that says which."""
+"""Exports of running and stopped stores: a file for every object, whatever its key, and an index of the files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NASTY = (
 
 @pytest.fixture
 def bodies(serve: Serve) -> dict[str, bytes]:
-    """What the store of the test holds."""
+    """The contents of the store of the test."""
     with serve() as target:
         made = {key: key.encode() * 7 for key in NASTY} | {"big": content(5 << 20)} | {"empty": b""}
         for key, body in made.items():
@@ -72,7 +72,7 @@ def test_every_key_becomes_a_file(serve: Serve, data: Path, tmp_path: Path, bodi
     assert_exported(tmp_path / "rest", bodies)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "rest"]
     with serve() as target:
-        # Through the server of the directory, and through one at a URL, it is the same.
+        # The result is the same through the server of the directory and through one at a URL.
         document("export", tmp_path / "work", "--data", data)
         keys = {"ORCAS_ROOT_ACCESS_KEY": target.server.access_key, "ORCAS_ROOT_SECRET_KEY": target.server.secret_key}
         document("export", tmp_path / "far", "--endpoint", target.server.endpoint, "--bucket", BUCKET, **keys)

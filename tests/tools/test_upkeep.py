@@ -1,4 +1,4 @@
-"""stats, gc, compact, fsck and scrub as an operator runs them, on stores at work and at rest."""
+"""stats, gc, compact, fsck and scrub as an operator runs them, on running and stopped stores."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_idle_memory_goes_back_to_the_system(serve: Serve, data: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.5)
         kept = resident(target.server.pid) - before
-    # By itself glibc keeps nearly all of it. How much it can give back depends on what lies behind it on its heap.
+    # By default, glibc keeps nearly all of it. How much it can return depends on what follows on its heap.
     assert kept < grown * 0.8, f"{kept} of {grown} bytes"
 
 
@@ -153,7 +153,7 @@ def test_fsck_finds_damage_and_what_it_costs(serve: Serve, data: Path) -> None:
     assert found["findings_total"] == 1
     assert [(loss["bucket"], loss["bytes"]) for loss in found["losses"]] == [(BUCKET, 700_000)]
     assert "lost: tools/k/" in command("fsck", "--data", data, code=1)
-    # What is not read is not found.
+    # It cannot find damage in what it does not read.
     assert document("fsck", "--data", data, "--no-content")["clean"]
     with serve():
         beside = document("fsck", "--data", data, code=1)
@@ -166,7 +166,7 @@ def test_what_was_reclaimed_in_the_background_is_told(serve: Serve, data: Path) 
         fill(target, range(10))
         for at in range(10):
             target.client().delete_object(Bucket=BUCKET, Key=f"k/{at:04}")
-        # All but the two that are inside the log; whoever was quicker, the server's own thread or the command.
+        # All but the two inside the log, whether the server's own thread or the command was faster.
         deadline = time.monotonic() + 20
         while shown(data)["reclaim"]["total"]["blobs"] < 8:
             assert time.monotonic() < deadline
@@ -192,7 +192,7 @@ def test_a_store_opened_for_the_command_is_reclaimed_by_it(
     with serve():
         pass
     nothing = dict.fromkeys(RECLAIMED, 0)
-    # The background thread of that store was quicker.
+    # The background thread of that store was faster.
     monkeypatch.setattr("orcas.tools.work.run_job", lambda *_: {**nothing, "since_start": {**nothing, "blobs": 5}})
     done = ran(child_environment(), str(data), "gc", "--data", str(data), "--json")
     assert json.loads(done.stdout)["blobs"] == 5
@@ -227,7 +227,7 @@ def test_a_server_says_where_it_is_for_as_long_as_it_runs(serve: Serve, data: Pa
     assert not address.exists()
     with serve() as target:
         target.server.kill()
-    # What a crash leaves is no server.
+    # After a crash, the file remains, but there is no server.
     assert address.exists()
     shown(data)
 

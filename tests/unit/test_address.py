@@ -1,4 +1,4 @@
-"""The file that says where a store's server is."""
+"""The file with the address of a store's server."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def test_on_a_full_disk_the_file_of_before_is_written_over_or_removed(
     remove_address(tmp_path)
     with pytest.raises(UnavailableError, match="No space"):
         write_address(tmp_path, "http://127.0.0.1:9000", "us-east-1")
-    # Not the address of another server.
+    # It does not remove the address of another server.
     assert read_address(tmp_path) is None

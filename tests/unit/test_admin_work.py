@@ -1,4 +1,4 @@
-"""Jobs and backup pins by themselves: their bounds, their ends, and what is known of them."""
+"""Jobs and backup pins: their limits, how they end, and what is reported about them."""
 
 from __future__ import annotations
 

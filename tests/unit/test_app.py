@@ -1,4 +1,4 @@
-"""Where the application sends a request: to the S3 dispatcher, or to the routes under `/_orcas/`."""
+"""How the application routes a request: to the S3 dispatcher, or to the routes under `/_orcas/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard ASGI messages in place of the extensions: what a server may leave out, overdo or raise."""
+"""Standard ASGI messages instead of the extensions: what a server may omit, repeat or raise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Ready:
-    """A response as Rust makes them."""
+    """A response as Rust formats it."""
 
     rest: bytes
     status: int = 200
@@ -33,7 +33,7 @@ class Ready:
 
 @dataclass
 class Server:
-    """A server with one request: what comes in, in order, and what went out."""
+    """A server with one request: the messages to receive, in order, and those sent."""
 
     incoming: list[dict[str, Any]] = field(default_factory=list)
     scope: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Server:
 
     @property
     def body(self) -> bytes:
-        """What went out behind the head, which must have come once."""
+        """The body that was sent after the head, which must have been sent once."""
         assert [message["type"] for message in self.sent] == [
             "http.response.start", *["http.response.body"] * (len(self.sent) - 1),
         ]  # fmt: skip
@@ -79,7 +79,7 @@ async def refuse(_scope: Any, _receive: Any, send: Any) -> None:
 
 
 async def seen(scope: dict[str, Any]) -> Any:
-    """The scope as the application gets it."""
+    """The scope that the application gets."""
     found = []
 
     async def application(scope: Any, _receive: Any, _send: Any) -> None:
@@ -191,7 +191,7 @@ async def test_a_refused_client_may_finish_within_bounds() -> None:
     endless = Server([piece] * 100)
     await endless.run(refuse)
     assert 100 - len(endless.incoming) == DRAIN_BYTES_MAX // len(BODY)
-    # One that waits for consent will not send, and one that is silent is not waited for long.
+    # A client that waits for 100 Continue sends nothing, and a silent client is not waited for long.
     patient = Server([piece], {"headers": [(b"expect", b"100-continue")]})
     await patient.run(refuse)
     assert patient.incoming == [piece]

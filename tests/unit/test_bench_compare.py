@@ -19,7 +19,7 @@ def test_a_constant_ratio_is_certain() -> None:
 
 
 def test_a_known_interval() -> None:
-    # Logarithms 0 and 2: mean 1, standard error 1, and 12.706 times that with one degree of freedom.
+    # Logarithms 0 and 2: mean 1, standard error 1, times 12.706 with one degree of freedom.
     found = ratio([1.0, math.exp(2)], [1.0, 1.0])
     assert found is not None
     assert found.low is not None

@@ -1,4 +1,4 @@
-"""Two commits beside each other: what is said about a figure, and what a short pass must have measured."""
+"""Comparison of two commits: the verdict on a figure, and what a short pass must have measured."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ def test_the_table_and_the_document_say_the_same() -> None:
 
 
 def figures_of(profile: str) -> dict[str, Any]:
-    """What a complete short pass of run.py writes."""
+    """The document of a complete short pass of run.py."""
     figures = [{"name": name, "values": [1.5, 1.6]} for name in complete.FIGURES]
     return {"circumstances": {"cargo_profile": profile}, "figures": figures}
 
 
 def micro_of(profile: str) -> dict[str, Any]:
-    """What a complete pass of benchmarks/micro writes."""
+    """The document of a complete pass of benchmarks/micro."""
     stats = {"rounds": 5, "median": 0.1}
     benchmarks = [{"name": f"test_{group}", "group": group, "stats": dict(stats)} for group in ("get", "put")]
     return {"machine_info": {"orcas": {"cargo_profile": profile}}, "benchmarks": benchmarks}
 
 
 def comparison_of(profile: str) -> dict[str, Any]:
-    """What a complete short pass of compare.py writes."""
+    """The document of a complete short pass of compare.py."""
     rounds = [Comparison(name, "µs", [1.5, 1.6], [1.4, 1.7]).document() for name in complete.COMPARED]
     circumstances = {"cargo_profile": profile}
     return {"commits": {"base": "1f", "head": "2e-dirty"}, "circumstances": circumstances, "servers": rounds}

@@ -1,4 +1,4 @@
-"""Limits on instruction counts: what a file may say, and which counts are held against it."""
+"""Limits on instruction counts: what a file may contain, and which counts it applies to."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_broken_file_is_refused(whole: str, broken: str, why: str) -> None:
 def test_what_is_within_the_tolerance_is_as_expected() -> None:
     assert limits.judge(LIMITS, counted()) == []
     assert limits.judge(LIMITS, counted(get=10_200.0, list=490_000.0)) == []
-    # One instruction of twenty is more than 2 %.
+    # One of twenty instructions is more than 2 %.
     assert limits.judge(LIMITS, counted(etag=21.0)) == []
 
 
@@ -75,7 +75,7 @@ def test_counts_of_other_tools_are_not_compared() -> None:
 def test_start_up_cancels_out() -> None:
     features, paths = limits.parse_paths("features sse4.2 avx2\npath 256 etag\npath 4 list\n")
     assert features == "sse4.2 avx2"
-    # 100 and 9 instructions that have nothing to do with the calls.
+    # 100 and 9 instructions are outside the calls.
     assert limits.per_call(paths, [100 + 256 * 20, 100 + 512 * 20, 9 + 4 * 1001, 9 + 8 * 1001]) == {
         "etag": 20.0,
         "list": 1001.0,

@@ -1,4 +1,4 @@
-"""Who listens on a port of this machine, and what time it takes."""
+"""Which process listens on a port of this machine, and its CPU time."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_busy_process_is_not_waited_for_for_ever() -> None:
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
-        # Of the processor's time: of the clock's, a process that has to wait uses less.
+        # CPU time, not elapsed time: a process that has to wait uses less.
         end = time.process_time() + seconds
         while time.process_time() < end:
             pass

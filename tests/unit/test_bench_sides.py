@@ -1,4 +1,4 @@
-"""benchmarks/compare.py as a command where it cannot compare: whose fault it is, in a sentence and in the exit code."""
+"""benchmarks/compare.py when it cannot compare: the reason, in one sentence and in the exit code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """The benchmarks in a tree of their own, with nothing that could be built and without git."""
-    # The signer of the requests is that of the tests.
+    """A tree with only the benchmarks, with nothing to build and without git."""
+    # They use the signer and the raw client of the tests.
     for folder in ("benchmarks", "tests/fixtures"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("results", "__pycache__"))
     return tmp_path

@@ -1,4 +1,4 @@
-"""Checkouts of other commits: which, in their own place, with what of this one's builds; nothing else is touched."""
+"""Checkouts of other commits: which commits, where, and with which builds; nothing else changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def commit(repository: Path, name: str) -> str:
-    """Commits everything, and a file that has the name of the commit, which is its tag too."""
+    """Commits everything, and a file named after the commit, which also gets that name as its tag."""
     (repository / "file").write_text(name)
     trees.git("add", ".", tree=repository)
     who = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
@@ -42,7 +42,7 @@ def publish(repository: Path, name: str, commit: str, day: int) -> None:
 
 
 def worktree(commit: str, repository: Path) -> str:
-    """What the file says in the checkout, after the repository is known to be as it was."""
+    """The file in the checkout, after checking that the repository is unchanged."""
     tree = trees.worktree("base", trees.git("rev-parse", commit, tree=repository))
     assert (repository / "file").read_text() == "unsaved"
     assert trees.describe(repository) == trees.git("rev-parse", "two", tree=repository) + "-dirty"
@@ -145,7 +145,7 @@ def test_a_checkout_gets_dependencies_and_not_the_crates(repository: Path) -> No
     found = {path.relative_to(tree / "target" / "ci").as_posix(): path for path in tree.rglob("*") if path.is_file()}
     assert set(found) == set(lent)
     for name, path in found.items():
-        # Cargo goes by the time to the nanosecond.
+        # Cargo compares times to the nanosecond.
         assert (path.read_text(), path.stat().st_mtime_ns) == (name, (built / name).stat().st_mtime_ns)
     assert [path.name for path in (tree / "target").iterdir()] == ["ci"]
 

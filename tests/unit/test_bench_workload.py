@@ -1,4 +1,4 @@
-"""Workload files: what they mean, and in which words they are refused."""
+"""Workload files: their meaning, and the messages when they are refused."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_cases_and_a_matrix_are_combined(tmp_path: Path) -> None:
 def test_what_is_given_by_hand_stands_above_the_file() -> None:
     one = read_workload("batch-write", {"connections": 5, "size": "2KiB", "count": 30}).cases
     assert [(case.connections, case.size.largest, case.count, case.seconds) for case in one] == [(5, 2048, 30, None)]
-    # A number of operations takes the place of a time, and the other way round.
+    # A number of operations replaces a duration, and vice versa.
     assert {case.seconds for case in read_workload("large", {"seconds": 1.5}).cases} == {1.5}
 
 

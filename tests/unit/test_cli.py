@@ -27,7 +27,7 @@ from orcas.config import DEV_ACCESS_KEY, DEV_SECRET_KEY, SETTINGS, Settings, chi
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """An environment with no settings and a home of its own."""
+    """An environment with no settings and an empty home directory."""
     return child_environment() | {
         "HOME": str(tmp_path),
         "XDG_DATA_HOME": str(tmp_path / "data"),
@@ -97,7 +97,7 @@ def test_a_generated_key_is_shown_once_on_a_terminal(environ: dict[str, str]) ->
     secret = json.loads((Path(environ["XDG_DATA_HOME"]) / "orcas" / "root.json").read_text())["secret_key"]
     assert secret in shown[0]
     assert secret not in shown[1]
-    # What it says of how to see it again is so.
+    # The command that it names shows them again.
     for text in shown:
         again = re.search(r"orcas (env --data [^\s`]+)", text)
         assert again is not None
@@ -157,7 +157,7 @@ def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Pa
         urls = [url_of(first), url_of(second)]
         shown = exported(environ, "--data", mine)
         assert (shown["AWS_ENDPOINT_URL_S3"], shown["AWS_REGION"]) == (urls[0], "eu-north-1")
-        # Of keys that only the server was given, `env` and the tools know all the same.
+        # `env` and the tools also know keys that only the server was given.
         shown = exported(environ, "--data", others, "--wait", "5")
         assert shown["AWS_ENDPOINT_URL_S3"] == urls[1]
         assert (shown["AWS_ACCESS_KEY_ID"], shown["AWS_SECRET_ACCESS_KEY"]) == ("operator", "operators-secret")
@@ -168,21 +168,21 @@ def test_env_is_that_of_the_running_server(environ: dict[str, str], tmp_path: Pa
         wrong = orcas(environ | mine_only, "stats", "--endpoint", urls[1])
         assert wrong.returncode == 1
         assert "refused the key of AWS_ACCESS_KEY_ID" in wrong.stderr
-        # Another way to it.
+        # Another path to the same directory.
         assert exported(environ, "--data", mine, "--port", "9001")["AWS_ENDPOINT_URL_S3"] == "http://127.0.0.1:9001"
-        # One that does not say where it is: as while it is being opened, and on a full disk.
+        # A server without an address file, as while the store is being opened, or on a full disk.
         (Path(mine) / "server.json").rename(tmp_path / "server.json")
         refused = orcas(environ, "env", "--data", mine)
         assert (refused.returncode, refused.stdout) == (69, "")
         assert "--wait" in refused.stderr
         first.terminate()
         assert first.wait(20) == 0
-        # Its key does not go to the server that listens where it would.
+        # Its key is not sent to another server that listens on the default port.
         port = urls[1].rpartition(":")[2]
         refused = orcas(environ | {"ORCAS_PORT": port}, "env", "--data", mine)
         assert (refused.returncode, refused.stdout) == (69, "")
         assert "another server listens" in refused.stderr
-        # Tools that open a stopped store leave its operator's keys alone.
+        # Tools that open a stopped store do not change its operator's keys.
         second.terminate()
         assert second.wait(20) == 0
     assert orcas(environ, "stats", "--data", others).returncode == 0
@@ -216,7 +216,7 @@ def test_a_directory_of_other_files_is_left_alone(environ: dict[str, str], tmp_p
     assert refused.returncode == 69
     assert "holiday.jpg" in refused.stderr
     assert [path.name for path in photos.iterdir()] == ["holiday.jpg"]
-    # Such a directory counts as empty, and a store is one whatever was put beside it.
+    # Such a directory counts as empty, and other files do not make a store unrecognisable.
     (photos / "holiday.jpg").unlink()
     (photos / "lost+found").mkdir()
     (photos / ".gitignore").touch()
@@ -303,7 +303,7 @@ def test_idle_connections_do_not_delay_the_end(environ: dict[str, str]) -> None:
             _, said = process.communicate(timeout=20)
             assert process.returncode == 0
             assert time.monotonic() - began < 15
-    # Everybody knows these keys, so they are said.
+    # These keys are public, so they are printed.
     assert DEV_ACCESS_KEY in said
     assert DEV_SECRET_KEY in said
 

@@ -1,4 +1,4 @@
-"""Settings: where they come from, what they may be, and what is said when they are wrong."""
+"""Settings: where they come from, their limits, and the messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from orcas.errors import ConfigurationError, UsageError
 
 @pytest.fixture(autouse=True)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No settings but those of the test: working directory, user's and machine's places are empty directories."""
+    """No settings but those of the test: the working directory and the user's and machine's directories are empty."""
     for name in list(config.os.environ):
         if name.startswith("ORCAS_"):
             monkeypatch.delenv(name)

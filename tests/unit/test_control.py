@@ -1,4 +1,4 @@
-"""The control store: the root identity, secrets at rest, and what happens to a directory that lost a part."""
+"""The control store: the root identity, secrets at rest, and directories with missing files."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_lost_and_damaged_parts_are_refused(tmp_path: Path, name: str, con
 
 
 async def test_a_damaged_database_can_be_done_without(tmp_path: Path) -> None:
-    """As the message says; and what is damaged while it is open is not read again."""
+    """The message says how. Damage while the store is open is not noticed, because nothing is read again."""
     path = tmp_path / "control.db"
     async with open_control(tmp_path, None, None) as control:
         before = await control.load_snapshot()
@@ -194,7 +194,7 @@ def test_a_glance_at_the_lock_keeps_nobody_out(tmp_path: Path) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     timer = threading.Timer(0.05, os.close, (descriptor,))
     timer.start()
-    # Another's glance is waited for.
+    # It waits for another reader.
     with locked(tmp_path):
         pass
     timer.join()
@@ -207,5 +207,5 @@ async def test_the_tools_know_the_pair_of_the_server(tmp_path: Path) -> None:
     assert root_pair(tmp_path, "mine", "my-own-secret") == ("mine", "my-own-secret")
     async with open_control(tmp_path, "operator", "operators-secret"):
         assert root_pair(tmp_path, None, None) == ("operator", "operators-secret")
-    # The next server would have this one.
+    # The next server would use this one.
     assert root_pair(tmp_path, None, None) == generated

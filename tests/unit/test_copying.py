@@ -1,4 +1,4 @@
-"""Copies of files with holes, and the targets that take them."""
+"""Copies of files with holes, and the targets that receive them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_file_that_grew_is_extended_and_a_changed_one_is_not(tmp_path: Path, s
     target = DirectoryTarget(tmp_path / "target")
     content = sparse.read_bytes()
     short = target.store(sparse, 10 * MIB, "f.1", quiet)
-    # An earlier attempt that was interrupted left more behind.
+    # An earlier, interrupted attempt left a longer file.
     with (tmp_path / "target/files/f.1").open("ab") as file:
         file.write(b"rubbish" * 1000)
     whole = target.extend(sparse, len(content), "f.1", (10 * MIB, short), quiet)

@@ -1,4 +1,4 @@
-"""Events of the engine become log records: where they belong, with their fields, and without secrets."""
+"""Events of the engine become log records: with the right logger and fields, and without secrets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def event(message: str = "The log file could not be sealed", level: int = loggin
 
 @pytest.fixture
 def written() -> Iterator[tuple[logging.StreamHandler[io.StringIO], io.StringIO]]:
-    """A handler of the logger `orcas.log` with the limits of a server, and what it has written."""
+    """A handler of the logger `orcas.log` with the limits of a server, and its output."""
     text = io.StringIO()
     handler = logging.StreamHandler(text)
     handler.addFilter(RateLimit(burst=3))

@@ -1,4 +1,4 @@
-"""Digests of the extension beside those of the standard library."""
+"""Digests of the extension, compared with those of the standard library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example of the documents, the help texts and the docstrings: it is run, or it says why it is not."""
+"""Every example in the documents, help texts and docstrings is run, or listed here with the reason why not."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from orcas.config import child_environment, environment
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "python" / "orcas"
-# The pages under docs/notebooks are what notebooks printed: test_notebooks runs those.
+# The pages under docs/notebooks are rendered notebooks, which test_notebooks runs.
 PAGES: Final = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "docs/adr").glob("*.md")),
 ]
 
-# What operators saw of stores that were full, damaged or read-only. `tests/test_operations_guide.py` checks the commands.
+# Output for stores that are full, damaged or read-only. `tests/test_operations_guide.py` checks the commands.
 TRANSCRIPTS: Final = {ROOT / "docs" / "operations.md", ROOT / "docs" / "releases.md"}
 
-# Lines that are not run, each with the reason; `orcas bench` and scripts at least know their options (`is_understood`).
+# Lines that are not run, each with the reason. Options of `orcas bench` and scripts are checked (`is_understood`).
 NOT_RUN: Final = {
     "make (run|test)": "installs and builds for minutes; continuous integration does the same",
     "pip install .*": "downloads",
@@ -52,15 +52,15 @@ NOT_RUN: Final = {
     r'eval "\$\(orcas env --memory .*': "sees the other servers of this user too; test_cli runs it with a port",
     "orcas backup s3://.*": "needs a second S3 server; tests/tools/test_backup.py has one",
 }
-# Indented text of docstrings that is no example.
+# Indented text in docstrings that is not an example.
 NO_CODE: Final = {"errors.py": "the tree of exceptions"}
-# What an example may name, and what stands for it here.
+# Names in examples, and what replaces them here.
 PLACES: Final = {"/mnt/backups": "$HOME/backups"}
 
 
 @dataclass
 class Example:
-    """One block: where it stands, in which language, and its text."""
+    """One block: its place, its language and its text."""
 
     place: str
     language: str
@@ -68,12 +68,12 @@ class Example:
 
     @property
     def commands(self) -> list[str]:
-        """The shell lines of a block, without what they print and without remarks."""
+        """The shell lines of a block, without output and comments."""
         lines = self.text.splitlines()
         if self.language == "console":
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         words = [re.split(r"\s{2,}", line.strip())[0] for line in lines if line.strip()]
-        # What a shell must be told to do in the background goes on by itself here.
+        # Commands that a shell would run in the background run in the background here anyway.
         return [line.removesuffix("&").rstrip() for line in words]
 
 
@@ -85,7 +85,7 @@ def fenced(path: Path) -> Iterator[Example]:
 
 
 def indented(text: str, place: str) -> Iterator[Example]:
-    """Blocks of four spaces behind an empty line, as help texts and docstrings have them."""
+    """Blocks indented by four spaces after an empty line, as in help texts and docstrings."""
     for found in re.finditer(r"(?:\A|\n)\n((?: {4}.*\n?|\n)+)", text):
         block = textwrap.dedent(found[1]).strip("\n")
         python = block.startswith(("import ", "from ", "with ", "async with "))
@@ -93,7 +93,7 @@ def indented(text: str, place: str) -> Iterator[Example]:
 
 
 def docstrings() -> Iterator[Example]:
-    """Those of the package; a command's is its help text."""
+    """The docstrings of the package; that of a command is its help text."""
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.name in NO_CODE:
             continue
@@ -105,7 +105,7 @@ def docstrings() -> Iterator[Example]:
 
 
 def helps() -> Iterator[Example]:
-    """What stands in no docstring: the help of `orcas` itself, and epilogs."""
+    """Help that is in no docstring: that of `orcas` itself, and epilogs."""
     group = typer.main.get_command(app)
     for text in (group.help, group.epilog, *(command.epilog for command in app.registered_commands)):
         yield from indented(str(text or ""), "orcas --help")
@@ -113,13 +113,13 @@ def helps() -> Iterator[Example]:
 
 def examples() -> list[Example]:
     found = [example for path in PAGES if path not in TRANSCRIPTS for example in fenced(path)]
-    # Console lines come before what needs their server: the README's first.
+    # Console lines come before programs that need their server, those of the README first.
     return [*found, *helps(), *docstrings()]
 
 
 @dataclass
 class Shell:
-    """A home directory, variables that lines hand on to each other, and servers that go on until the end."""
+    """A home directory, variables that one line passes to the next, and servers that run until the end."""
 
     home: Path
     stack: contextlib.ExitStack
@@ -128,12 +128,12 @@ class Shell:
 
     @property
     def seen(self) -> dict[str, str]:
-        """What lines see of the variables, in this process."""
+        """Set the variables of the lines in this process."""
         names = ("AWS_", "ORCAS_", "HOME", "XDG_")
         return {name: value for name, value in self.variables.items() if name.startswith(names)}
 
     def run(self, line: str, place: str) -> None:
-        """Run one line; the same line is run once. A server runs on if the store is the one that the rest uses."""
+        """Run one line, unless it was run before. A server keeps running if the other lines use its store."""
         if line in self.done:
             return
         self.done.add(line)
@@ -161,13 +161,13 @@ class Shell:
         self.variables = dict(entry.split("=", 1) for entry in handed_on if entry)
 
     def _in_this_process(self, line: str, place: str) -> None:
-        """A command of its own process takes most of its time to start; `env` and `serve` above have theirs."""
+        """Run it in this process, which saves the time to start one; `env` and `serve` above need their own."""
         words = [word.replace("$HOME", str(self.home)) for word in shlex.split(line)]
         with environment(self.seen):
             assert run(words[1:]) == 0, f"{place}: {line}"
 
     def _serve(self, line: str, place: str) -> None:
-        # Port 9000 may be taken; a line without a port of its own gets a free one.
+        # Port 9000 may be taken, so a line without a port gets a free one.
         variables = {**self.variables, "ORCAS_PORT": "0"}
         del variables["ORCAS_DATA"]
         process = self.stack.enter_context(
@@ -190,7 +190,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
     variables = {name: value for name, value in child_environment().items() if not name.startswith("AWS_")}
     variables |= {
         "HOME": str(tmp_path), "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        # Lines without --data mean the store that the README has made.
+        # Lines without --data use the store of the README.
         "ORCAS_DATA": str(tmp_path / "orcas"),
         "NO_PROXY": "127.0.0.1,localhost", "XDG_DATA_HOME": str(tmp_path / "data"), "XDG_CONFIG_HOME": str(tmp_path),
     }  # fmt: skip
@@ -201,7 +201,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def is_understood(line: str) -> None:
-    """A line that is not run: its command and options exist all the same."""
+    """Check that the command and options of a line that is not run exist."""
     words = shlex.split(line)
     if words[:2] == ["orcas", "bench"] or words[0] == "orcas":
         with typer.main.get_command(app).make_context("orcas", words[1:]) as context:

@@ -1,4 +1,4 @@
-"""Responses that come ready made, over real sockets: what the connection puts before them, and how they are framed."""
+"""Responses that Rust has formatted, over real sockets: the headers that the connection adds, and the framing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Ready:
-    """A response as Rust makes them."""
+    """A response as Rust formats it."""
 
     status: int
     rest: bytes
@@ -42,7 +42,7 @@ def start(status: bytes = b"200 OK", date: bytes = DATE) -> bytes:
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """The path says which response: `/whole/N`, `/closes`, `/pieces/N,N…/LENGTH`, `/missing`, `/twice`, `/plain/N`."""
+    """The path selects the response: `/whole/N`, `/closes`, `/pieces/N,N…/LENGTH`, `/missing`, `/twice`, `/plain/N`."""
     what, *numbers = scope["raw_path"].decode().strip("/").split("/")
     if scope["method"] == "PUT" and what != "unread":
         while (await receive())["more_body"]:
@@ -84,7 +84,7 @@ def test_both_ways_are_the_same_on_the_wire(server: Running, size: int) -> None:
     answers = []
     for way in ("whole", "plain"):
         with server.connect() as client:
-            # The second one shows that the connection goes on, and where the first one ended.
+            # The second one shows that the connection continues, and where the first one ended.
             client.sendall(get(f"/{way}/{size}") + get("/missing", more=CLOSE))
             answers.append(read_all(client))
     assert answers[0] == answers[1]
@@ -144,7 +144,7 @@ def test_pieces_of_another_length_end_the_connection(server: Running, sizes: str
 
 
 def test_an_exchange_is_over_with_its_response(server: Running) -> None:
-    """A second response is the application's mistake; a `receive` behind it hears of the end at once."""
+    """A second response is an error of the application. A `receive` after it reports the end at once."""
     for path in ("/twice/1", "/waits/1"):
         with server.connect() as client:
             client.sendall(get(path) + get("/missing", more=CLOSE))
@@ -159,7 +159,7 @@ def test_the_date_is_the_one_of_the_moment(server: Running) -> None:
         assert read_response(client)[0].startswith(start())
         try:
             server.state.default_headers = [(b"date", other)]
-            # Its status was asked for in the last second too.
+            # Its status was requested in the last second too.
             client.sendall(get("/whole/1", more=CLOSE))
             assert read_all(client).endswith(start(date=other) + CLOSING + head(1) + b"z")
         finally:

@@ -1,4 +1,4 @@
-"""Paths of exported keys: one for each key, none outside the directory, every name one that a file system takes."""
+"""Paths of exported keys: a different one for each key, none outside the directory, and all valid names of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command in every failure it can have: an exit code as documented, one sentence on stderr, nothing on stdout."""
+"""Every command in every failure it can have: a documented exit code, one sentence on stderr, nothing on stdout."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ FAILURES = [
     ("config show --no", 2, "No such option"),
 ]
 NEEDS_STORES = re.compile(r"\{(store|damaged|unreadable|url)\}")
-# Where a defect is put into each command.
+# The place in each command that raises an unexpected exception.
 INSIDE = {
     "serve": "orcas.cli.app.resolve",
     "env": "orcas.cli.env.resolve",
@@ -103,12 +103,12 @@ INSIDE = {
 
 
 class PanicError(BaseException):
-    """As a panic of Rust arrives: no Exception."""
+    """Like a panic of Rust, this is not an Exception."""
 
 
 @pytest.fixture
 def stores(tmp_path: Path) -> Iterator[dict[str, str]]:
-    """What command lines name."""
+    """The stores, servers and paths that command lines name."""
     with orcas.Server(tmp_path / "store") as server:
         client = server.client()
         client.create_bucket(Bucket="photos")
@@ -148,7 +148,7 @@ def check(line: str, code: int, words: str, places: dict[str, str], directory: P
         assert done.stdout == "", line
     if arguments and arguments[0] not in {"serve", "bench"}:
         assert done.stderr.count("\n") == 1, (line, done.stderr)
-    # What did not begin leaves nothing behind.
+    # A command that fails at its start leaves nothing behind.
     assert not new.exists() or arguments[0] == "serve", line
 
 
@@ -165,7 +165,7 @@ def test_a_failure_is_a_sentence(line: str, code: int, words: str, tmp_path: Pat
 
 
 def test_failures_over_a_store_are_sentences(stores: dict[str, str], tmp_path: Path, environ: dict[str, str]) -> None:
-    # In one test, so that its stores are made once.
+    # All in one test, so that the stores are made once.
     for line, code, words in FAILURES:
         if NEEDS_STORES.search(line):
             check(line, code, words, stores, tmp_path, environ)
@@ -229,10 +229,10 @@ def test_output_that_cannot_be_written(tmp_path: Path) -> None:
     code, said = shell("orcas version > /dev/full")
     assert (code, said.count("\n")) == (1, 1)
     assert said.startswith("orcas: version failed: No space left on device.")
-    # A stream that is closed must not be some file of a store: it leads nowhere.
+    # The descriptor of a closed stream must not be reused for a file of a store.
     assert shell("orcas version >&-") == (0, "")
     assert shell("orcas version <&- >&- 2>&-") == (0, "")
-    # Whoever reads no more wants to hear no more.
+    # A reader that has closed the pipe gets no message.
     assert shell("{ sleep 0.2; orcas config show; } | true; exit ${PIPESTATUS[0]}") == (141, "")
 
 

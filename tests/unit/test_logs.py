@@ -1,4 +1,4 @@
-"""Log lines: their two forms, and what is struck out of them."""
+"""Log lines: their two formats, and what is redacted."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_human_lines_end_with_the_records_fields() -> None:
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that the test moves, in seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -175,7 +175,7 @@ def test_fields_are_made_for_lines_that_are_written_and_no_others() -> None:
 
 def test_a_rate_keeps_no_traceback_alive() -> None:
     class Body:
-        """What a frame of the failed request holds."""
+        """An object in a frame of the failed request."""
 
     def fail(body: Body) -> None:
         raise ValueError(body.__class__)

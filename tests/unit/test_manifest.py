@@ -1,4 +1,4 @@
-"""Manifests of backups: what is written is read back, and nothing in one is trusted."""
+"""Manifests of backups: they are read back as written, and nothing in them is trusted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every notebook runs from its source, its .ipynb is that source without outputs, and its figures say what they are of."""
+"""Every notebook runs from its source, its .ipynb is that source without outputs, and its figures are labelled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("[0-9]*.py"))
-# A small pass, and plots that nobody looks at.
+# A small pass, without visible plots.
 SMALL = {"NOTEBOOK_QUICK": "1", "MPLBACKEND": "Agg"}
 
 
@@ -47,7 +47,7 @@ def test_a_notebook_is_paired_with_its_source(path: Path) -> None:
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_figure_of_a_notebook_bears_a_stamp(path: Path) -> None:
-    """`stamp` cannot be called without durability and concurrency; `bars` shows what it is given third."""
+    """`stamp` requires durability and concurrency; `bars` shows its third argument."""
     tree = ast.parse(path.read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     stamps = {
@@ -58,7 +58,7 @@ def test_every_figure_of_a_notebook_bears_a_stamp(path: Path) -> None:
     }
     figures = [call for call in calls if ast.unparse(call.func) == "bars"]
     assert {ast.unparse(call.args[2]) for call in figures} <= stamps
-    # No other way to a figure.
+    # There is no other way to make a figure.
     assert "pyplot" not in path.read_text()
     assert figures or path.stem == "00_first_steps"
 
@@ -67,7 +67,7 @@ def test_a_notebook_is_rendered_with_what_came_of_it(tmp_path: Path) -> None:
     for module in ("jupytext", "nbclient", "nbconvert", "matplotlib"):
         pytest.importorskip(module)
     command = [sys.executable, FOLDER / "render.py", "02", "--into", tmp_path]
-    # The kernel's own backend is what puts figures into a notebook.
+    # Only the kernel's own backend puts figures into a notebook.
     environment = os.environ | {"NOTEBOOK_QUICK": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False, env=environment)
     assert done.returncode == 0, done.stderr
@@ -76,7 +76,7 @@ def test_a_notebook_is_rendered_with_what_came_of_it(tmp_path: Path) -> None:
     assert title == "# What a request costs"
     assert "02_request_cost.py" in rendered
     assert "commit" in rendered
-    # What cells printed, and their figures.
+    # The text output of cells, and their figures.
     assert re.search(r"^    GET +[\d.]+ +[\d.]+ \([\d.]+", text, re.MULTILINE)
     figures = re.findall(r"!\[.*\]\((.*)\)", text)
     assert len(figures) == 4

@@ -1,4 +1,4 @@
-"""What a browser is shown, that clients of S3 are shown nothing else than before, and that no page loads anything."""
+"""The page for browsers. Clients of S3 still get the error document, and no page loads anything."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def ask(
 
 
 def loads_nothing(text: str) -> bool:
-    """No element that fetches, and no address of another host."""
+    """Check that there is no element that loads something, and no address of another host."""
     return not re.search(r"<(script|link|img|iframe|object|embed)\b|\bsrc=|@import|url\(|https?://|[\"']//", text)
 
 
 def test_a_browser_is_shown_a_page(server: orcas.Server) -> None:
     for host in ({}, {"host": f"bucket.localhost:{urlsplit(server.endpoint).port}"}):
         status, headers, text = ask(server, "/", BROWSER | host)
-        # It is still the refusal that it was.
+        # It is still the same refusal.
         assert status == 403
         assert headers["x-amz-request-id"]
         assert headers["content-type"] == "text/html; charset=utf-8"
@@ -87,7 +87,7 @@ def test_the_documentation_is_whole_and_loads_nothing(server: orcas.Server) -> N
     assert documented == routes | health
     assert {"/_orcas/admin/stats", "/_orcas/admin/jobs/{name}"} <= documented
     assert "bytes_per_sec" in text
-    # No handler is without words, and what text has is shown as text.
+    # Every route has a description, and what it contains is escaped.
     for operation in app.openapi()["paths"].values():
         assert all(facts.get("description") for facts in operation.values())
     document = app.openapi()

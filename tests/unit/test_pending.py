@@ -1,4 +1,4 @@
-"""Small bodies under way: what they hold together, and who is ended when that is too much."""
+"""Incomplete small bodies: what they hold together, and which of them are ended when that is too much."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Body:
 
     def shed(self) -> None:
         self.ended.append(self)
-        # As the request does when it notices.
+        # As the request does when it notices this.
         self.pending.forget(self)
 
 

@@ -1,4 +1,4 @@
-"""Requests that a client sends before it has read the answers, by the thousand and in every disorder."""
+"""Thousands of requests that a client sends before it reads the answers, in random order and pieces."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from orcas.http.protocol import PIPELINE_MAX, LimitedProtocol
 from .test_protocol import application
 from .test_streaming import application as streaming
 
-# Seconds of disorder for each event loop. The seed of a run that failed is in its output.
+# Seconds of random tests for each event loop. The output of a failed run has its seed.
 FUZZ_SECONDS = float(os.environ.get("ORCAS_FUZZ_SECONDS", "1"))
 
 
 @pytest.fixture(params=[(uvloop.new_event_loop, application), (asyncio.SelectorEventLoop, application)])
 def server(request: pytest.FixtureRequest) -> Iterator[Running]:
-    """Afterwards no callback of a transport has failed."""
+    """Check afterwards that no callback of a transport has failed."""
     new_loop, served = request.param
     running = Running(served, new_loop)
     yield running
@@ -64,7 +64,7 @@ def test_any_number_of_pipelined_requests_is_answered_in_order(server: Running, 
 
 
 def test_no_more_requests_wait_than_may(server: Running) -> None:
-    """However many came in one read; and what is not parsed yet is one read."""
+    """However many arrive in one read; at most one read is not parsed yet."""
     least = b"GET / HTTP/1.1\r\nHost:\r\n\r\n"
     seen: list[int] = []
     begin = LimitedProtocol.exchange_done
@@ -81,7 +81,7 @@ def test_no_more_requests_wait_than_may(server: Running) -> None:
 
 
 def test_a_read_that_ends_inside_a_head_counts_no_other(server: Running) -> None:
-    """The limit is one head's, not that of what came in the same read."""
+    """The limit is for one head, not for everything that arrived in the same read."""
     many = b"".join(get(number) for number in range(LIMITS.max_head_size // 20))
     with server.connect() as client:
         client.sendall(many + b"GET /last HTTP/1.1\r\nHo")
@@ -137,7 +137,7 @@ PARTS: list[Callable[[random.Random], bytes]] = [
 
 
 def misbehave(server: Running, draw: random.Random) -> None:
-    """One connection: anything, cut anywhere, read or not, ended in one of four ways."""
+    """One connection: random requests, cut anywhere, read or not, ended in one of four ways."""
     sent = b"".join(draw.choice(PARTS)(draw) for _ in range(draw.randrange(1, 6)))
     if draw.random() < 0.3:
         at = draw.randrange(len(sent) + 1)

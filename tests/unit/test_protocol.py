@@ -1,4 +1,4 @@
-"""A connection's limits and framing, over real sockets, with an application that stands in for the S3 dispatcher."""
+"""The limits and framing of a connection, over real sockets, with an application in place of the S3 dispatcher."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from orcas.http.protocol import DRAIN_BYTES_MAX
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """PUT answers how much it got, POST refuses unread, GET echoes what the request was, DELETE fails."""
+    """PUT answers the length of the body, POST refuses it unread, GET echoes the request, DELETE fails."""
     status, body = 200, b""
     headers = []
     if scope["method"] == "PUT":
@@ -200,7 +200,7 @@ CHUNKED = b"PUT / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
 @pytest.mark.parametrize("size", [5000, 1_000_000], ids=["in pieces", "at once"])
 @pytest.mark.parametrize("where", ["first", "between", "last", "each"])
 def test_long_chunk_extensions_are_refused(server: Running, where: str, size: int) -> None:
-    """They are bounded for the whole body, however they are cut and whatever stands between them."""
+    """Their limit is for the whole body, however they are cut and whatever is between them."""
     long = b";" + b"e" * 100_000
     chunks = {
         "first": b"3%b\r\nabc\r\n0\r\n\r\n" % long,
@@ -307,7 +307,7 @@ def test_idle_connections_are_closed(server: Running) -> None:
 
 def test_a_body_that_stalls_is_refused(server: Running) -> None:
     with server.connect() as client:
-        # A fast start must not pay for the stall.
+        # A fast start must not compensate for the stall.
         client.sendall(b"PUT / HTTP/1.1\r\n" + HOST + b"Content-Length: 3000000\r\n\r\n" + b"a" * 1_000_000)
         answer = read_all(client)
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -381,7 +381,7 @@ def test_a_refused_upload_is_not_drained_for_ever(server: Running) -> None:
             while sent < 16 * DRAIN_BYTES_MAX:
                 client.sendall(b"a" * 1_000_000)
                 sent += 1_000_000
-    # What the kernel holds for both ends comes on top.
+    # The kernel holds more for both ends.
     assert sent < 6 * DRAIN_BYTES_MAX
 
 

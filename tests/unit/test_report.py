@@ -1,4 +1,4 @@
-"""What `orcas fsck` prints: causes instead of rows, names within bounds, and the next command."""
+"""The output of `orcas fsck`: causes instead of rows, a limited number of names, and the next command."""
 
 from __future__ import annotations
 

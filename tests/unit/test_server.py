@@ -1,4 +1,4 @@
-"""`orcas.Server`: a child process that is ready, private, and gone when it should be."""
+"""`orcas.Server`: a child process that is ready, private, and ends when it should."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_proxies_are_not_asked_for_loopback(monkeypatch: pytest.MonkeyPatch) -> 
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(presigned) as answer:
                 assert answer.status == 200
             client.close()
-        # A proxy that is asked for is asked, and what a caller says of signatures counts.
+        # An explicit proxy is used, and so is the caller's signature version.
         chosen = botocore.config.Config(proxies={"http": "http://127.0.0.1:1"}, signature_version="s3")
         assert server.client(config=chosen).meta.config.signature_version == "s3"
         assert server.client(config=chosen).meta.config.proxies == {"http": "http://127.0.0.1:1"}
@@ -152,7 +152,7 @@ async def test_the_event_loop_goes_on_while_it_starts_and_stops(
         with pytest.raises(orcas.UnavailableError, match="in use by another process"):
             async with second:
                 pass
-        # Everybody who asks learns of the failure.
+        # Every caller gets the failure.
         with pytest.raises(orcas.UnavailableError, match="in use by another process"):
             second.client()
         assert repr(second) == "<orcas.Server failed with exit code 69>"
@@ -176,7 +176,7 @@ async def test_a_start_that_is_given_up_leaves_nothing() -> None:
 
 
 class SlowFile(io.BytesIO):
-    """A body that takes a while to send, and says when sending has begun."""
+    """A body that takes a while to send, and tells when sending has begun."""
 
     def __init__(self, size: int) -> None:
         super().__init__(b"a" * size)
@@ -197,7 +197,7 @@ def test_a_request_under_way_is_finished_when_it_stops(tmp_path: Path) -> None:
         options = botocore.config.Config(retries={"max_attempts": 1}, request_checksum_calculation="when_required")
         client = server.client(config=options)
         client.create_bucket(Bucket="bucket")
-        # Signing reads the body once; what is slow is sending it.
+        # Signing reads the body once; only sending it is slow.
         client.meta.events.register("before-send.s3.PutObject", lambda **_: setattr(body, "slow", True))
         answer = pool.submit(client.put_object, Bucket="bucket", Key="key", Body=body)
         assert body.begun.wait(10)

@@ -1,4 +1,4 @@
-"""Bodies that go past the parser, over real sockets, with an application that stands in for the store."""
+"""Bodies that bypass the parser, over real sockets, with an application in place of the store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LENGTH = 3_000_001
 
 
 class Sink:
-    """Collects a body; admits `reads` of at most `room` bytes before it wants to be asked again."""
+    """Collects a body; admits `reads` of at most `room` bytes before it must be asked again."""
 
     def __init__(self, room: int, reads: int) -> None:
         self.body = bytearray()
@@ -35,7 +35,7 @@ class Sink:
         return memoryview(self._lent)
 
     def rest(self) -> None:
-        """Nothing was read: the memory stays."""
+        """Nothing was read: keep the memory."""
 
     def filled(self, count: int) -> bool:
         self.body += self._lent[:count]
@@ -44,7 +44,7 @@ class Sink:
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """PUT answers with a hash; `/ROOM/READS` says how it streams, and perhaps what it does afterwards."""
+    """PUT answers with a hash; `/ROOM/READS` says how it streams, and optionally what it does afterwards."""
     room, reads, *then = scope["raw_path"].decode().strip("/").split("/")
     sink, streamed = Sink(int(room), int(reads)), 0
     message = await receive()
@@ -79,7 +79,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
 
 
 class Application:
-    """The application, and what it saw of clients that went away."""
+    """The application, and the clients whose disconnection it noticed."""
 
     def __init__(self) -> None:
         self.gone: list[int] = []
@@ -113,7 +113,7 @@ def test_a_body_arrives_whole_and_the_connection_goes_on(server: Running, room: 
     body = noise(LENGTH)
     with server.connect() as client:
         for _ in range(2):
-            # What is behind the body is the next request, though both come at once.
+            # The next request follows the body, although both arrive at once.
             head = put(f"/{room}/{reads}", LENGTH)
             client.sendall(head + body + head)
             assert read_response(client)[1] == taken(body)

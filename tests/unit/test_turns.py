@@ -1,4 +1,4 @@
-"""What a turn of the event loop may do for large bodies and for new connections."""
+"""The limits of one turn of the event loop for large bodies and for new connections."""
 
 from __future__ import annotations
 

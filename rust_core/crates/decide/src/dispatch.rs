@@ -27,6 +27,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::UpdateVersion(update) => versions::update(view, context, *update),
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
         Intent::MoveObject(moved) => objects::move_object(view, *moved),
+        Intent::MoveOnce { moved, token } => objects::move_once(view, *moved, &token),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;
             let upload =

@@ -52,6 +52,11 @@ pub enum Intent {
     CopyObject(Box<Copy>),
     UpdateVersion(Box<UpdateVersion>),
     MoveObject(Box<Move>),
+    /// A move that is carried out once, however often it is asked for.
+    MoveOnce {
+        moved: Box<Move>,
+        token: RequestToken,
+    },
     CreateUpload {
         bucket: BucketId,
         key: Bytes,
@@ -257,6 +262,15 @@ pub struct Move {
     pub precondition: Precondition,
 }
 
+/// By which a repeated request is recognised (`x-amz-client-token`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestToken {
+    /// Digest of the token, of who sent it and of the bucket.
+    pub token: [u8; 32],
+    /// Digest of everything else that the request asks for.
+    pub request: [u8; 32],
+}
+
 #[derive(Clone, Debug)]
 pub struct PutPart {
     pub bucket: BucketId,
@@ -334,20 +348,44 @@ pub struct Precondition {
     pub if_match: Option<EtagMatch>,
     /// `If-None-Match: *`
     pub if_none_match_any: bool,
+    /// Only deletions and renames have such conditions.
+    pub state: Option<Box<StateConditions>>,
 }
 
 impl Precondition {
     pub fn is_none(&self) -> bool {
-        self.if_match.is_none() && !self.if_none_match_any
+        self.if_match.is_none() && !self.if_none_match_any && self.state.is_none()
     }
+}
+
+/// Conditions on the size and the time of an object. Times are seconds since the Unix epoch, as HTTP dates carry them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StateConditions {
+    /// `x-amz-if-match-last-modified-time`
+    pub modified_s: Option<u64>,
+    /// `x-amz-if-match-size`, bytes.
+    pub size: Option<u64>,
+    pub if_modified_since_s: Option<u64>,
+    pub if_unmodified_since_s: Option<u64>,
 }
 
 /// What must hold of the source of a copy or move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceConditions {
+    pub kind: SourceKind,
     pub if_match: Option<EtagMatch>,
     pub if_none_match: Option<EtagMatch>,
     /// Milliseconds since the Unix epoch, whole seconds.
     pub if_modified_since_ms: Option<u64>,
     pub if_unmodified_since_ms: Option<u64>,
+}
+
+/// Under which headers the conditions were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceKind {
+    /// `x-amz-copy-source-if-…`, also those of the move extension.
+    #[default]
+    Copy,
+    /// `x-amz-rename-source-if-…`
+    Rename,
 }

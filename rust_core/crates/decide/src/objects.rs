@@ -2,7 +2,9 @@
 
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
-use super::intent::{Copy, EtagMatch, Move, Precondition, PutObject, Source, SourceConditions};
+use super::intent::{
+    Copy, EtagMatch, Move, Precondition, PutObject, RequestToken, Source, SourceConditions, SourceKind, StateConditions,
+};
 use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
 use super::outcome::{Failure, Outcome, Put, Refusal};
@@ -121,6 +123,15 @@ pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Fail
     Ok(Decision { outcome: Outcome::Put(put), records: vec![record] })
 }
 
+/// A move that was carried out under the same token is not repeated.
+pub(super) fn move_once(view: &dyn View, moved: Move, token: &RequestToken) -> Result<Decision, Failure> {
+    match view.request_of(&token.token) {
+        None => move_object(view, moved),
+        Some(request) if request == token.request => Ok(Decision::without_records(Outcome::Done)),
+        Some(_) => Err(Refusal::TokenReused.into()),
+    }
+}
+
 /// The source of a copy or move, if it exists and its conditions are met.
 pub(super) fn source(
     view: &dyn View,
@@ -160,23 +171,42 @@ pub fn check_copy(version: &Version, conditions: &SourceConditions) -> Result<()
 /// [`Refusal::PreconditionFailed`] with the header that failed.
 pub fn check_source(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
     let failed = |condition| Err(Refusal::PreconditionFailed { condition });
+    let [if_match, if_unmodified_since, if_none_match, if_modified_since] = names(conditions.kind);
     let modified_s = version.modified_ms / 1000;
     match &conditions.if_match {
-        Some(wanted) if !wanted.matches(&version.etag) => return failed("x-amz-copy-source-If-Match"),
+        Some(wanted) if !wanted.matches(&version.etag) => return failed(if_match),
         Some(_) => {}
         None => {
             if conditions.if_unmodified_since_ms.is_some_and(|since_ms| modified_s > since_ms / 1000) {
-                return failed("x-amz-copy-source-If-Unmodified-Since");
+                return failed(if_unmodified_since);
             }
         }
     }
     match &conditions.if_none_match {
-        Some(unwanted) if unwanted.matches(&version.etag) => failed("x-amz-copy-source-If-None-Match"),
+        Some(unwanted) if unwanted.matches(&version.etag) => failed(if_none_match),
         Some(_) => Ok(()),
         None if conditions.if_modified_since_ms.is_some_and(|since_ms| modified_s <= since_ms / 1000) => {
-            failed("x-amz-copy-source-If-Modified-Since")
+            failed(if_modified_since)
         }
         None => Ok(()),
+    }
+}
+
+/// The headers of `If-Match`, `If-Unmodified-Since`, `If-None-Match` and `If-Modified-Since` on a source.
+fn names(kind: SourceKind) -> [&'static str; 4] {
+    match kind {
+        SourceKind::Copy => [
+            "x-amz-copy-source-If-Match",
+            "x-amz-copy-source-If-Unmodified-Since",
+            "x-amz-copy-source-If-None-Match",
+            "x-amz-copy-source-If-Modified-Since",
+        ],
+        SourceKind::Rename => [
+            "x-amz-rename-source-If-Match",
+            "x-amz-rename-source-If-Unmodified-Since",
+            "x-amz-rename-source-If-None-Match",
+            "x-amz-rename-source-If-Modified-Since",
+        ],
     }
 }
 
@@ -205,6 +235,38 @@ pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) ->
     }
     if precondition.if_none_match_any && current.is_some() {
         return Err(Refusal::PreconditionFailed { condition: "If-None-Match" });
+    }
+    match &precondition.state {
+        Some(conditions) => evaluate_state(current, precondition, conditions),
+        None => Ok(()),
+    }
+}
+
+/// Of what is not there, only `If-Modified-Since` does not hold (DeleteObject and RenameObject, Amazon S3 API reference).
+fn evaluate_state(
+    current: Option<&Object>,
+    precondition: &Precondition,
+    conditions: &StateConditions,
+) -> Result<(), Refusal> {
+    let failed = |condition| Err(Refusal::PreconditionFailed { condition });
+    let StateConditions { modified_s, size, if_modified_since_s, if_unmodified_since_s } = conditions;
+    let Some(Object { version, .. }) = current else {
+        let holds = if_modified_since_s.is_none() || precondition.if_none_match_any;
+        return if holds { Ok(()) } else { failed("If-Modified-Since") };
+    };
+    let modified_at_s = version.modified_ms / 1000;
+    if modified_s.is_some_and(|wanted| wanted != modified_at_s) {
+        return failed("x-amz-if-match-last-modified-time");
+    }
+    if size.is_some_and(|wanted| wanted != version.size) {
+        return failed("x-amz-if-match-size");
+    }
+    // An entity tag wins over a time, as on a source.
+    if precondition.if_match.is_none() && if_unmodified_since_s.is_some_and(|since| modified_at_s > since) {
+        return failed("If-Unmodified-Since");
+    }
+    if if_modified_since_s.is_some_and(|since| modified_at_s <= since) {
+        return failed("If-Modified-Since");
     }
     Ok(())
 }

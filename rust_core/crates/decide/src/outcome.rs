@@ -109,6 +109,8 @@ pub enum Refusal {
     InvalidRange {
         size: u64,
     },
+    /// Another request was carried out under the same token.
+    TokenReused,
     /// The source was replaced after its digests were computed; compute and submit again.
     SourceChanged,
 }

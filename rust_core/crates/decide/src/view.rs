@@ -34,6 +34,8 @@ pub trait View {
     fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
+    /// The digest of the request that was carried out under `token`, while that is remembered.
+    fn request_of(&self, token: &[u8; 32]) -> Option<[u8; 32]>;
     /// How `id` was completed, while that is remembered.
     fn completed(&self, id: UploadId) -> Result<Option<Completed>>;
 }

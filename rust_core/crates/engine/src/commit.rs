@@ -16,6 +16,7 @@ use super::overlay::Overlay;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
 use super::requirements::{adds_content, durability, new_packs};
 use super::state::{EngineState, UpkeepTask};
+use super::tokens::RequestTokens;
 use super::view::SequencerView;
 use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
@@ -55,6 +56,7 @@ pub(super) struct Committer {
     /// Decided, not published.
     pub(super) pending: Overlay,
     pub(super) buckets: Arc<BucketTable>,
+    tokens: RequestTokens,
     /// Packs whose birth is decided but not durable.
     births: Vec<PackId>,
     /// Ids given to uploads since the store was opened.
@@ -94,6 +96,7 @@ impl Committer {
             promised: false,
             pending: Overlay::default(),
             buckets,
+            tokens: RequestTokens::default(),
             births: Vec::new(),
             upload_ids: 0,
             deadline: None,
@@ -247,19 +250,29 @@ impl Committer {
             },
             version_key: self.version_key,
         };
-        let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
-        let Decision { outcome, records } = decide(&view, &context, intent)?;
+        let token = match &intent {
+            Intent::MoveOnce { token, .. } => Some(*token),
+            _ => None,
+        };
+        let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
         self.push_all(births, records, cause);
+        if let Some(token) = token {
+            self.tokens.add(&token);
+        }
         Ok(outcome)
     }
 
     fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {
         self.check_takes()?;
         let births = self.unborn_packs(&intent.new_packs());
-        let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
-        let (outcome, records) = intent.decide(&view, self.next_sequence + births.len() as u64)?;
+        let (outcome, records) = intent.decide(&self.view(), self.next_sequence + births.len() as u64)?;
         self.push_all(births, records, &Cause::Engine);
         Ok(outcome)
+    }
+
+    pub(super) fn view(&self) -> SequencerView<'_> {
+        let Self { shared, pending, buckets, tokens, .. } = self;
+        SequencerView { shared, pending, buckets, tokens }
     }
 
     /// Those of `named` that no record has named yet.
@@ -427,6 +440,7 @@ impl Committer {
         self.shared.publish(&self.fresh, &self.buckets);
         self.fresh.clear();
         self.pending.clear();
+        self.tokens.published();
     }
 
     /// A batch that could not be written or synced fails as a whole. If others were promised what it held, or it is
@@ -449,6 +463,7 @@ impl Committer {
         self.objects = 0;
         self.deadline = None;
         self.pending.clear();
+        self.tokens.failed();
         self.buckets = Arc::clone(&self.shared.buckets.read());
         if promised {
             return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");

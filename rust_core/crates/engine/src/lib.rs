@@ -48,6 +48,7 @@ mod space;
 mod state;
 mod stepper;
 mod stored;
+mod tokens;
 mod uploads;
 mod usage;
 mod versions;

@@ -10,6 +10,7 @@ use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
 use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
+use super::tokens::RequestTokens;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
@@ -22,6 +23,7 @@ pub(super) struct SequencerView<'a> {
     pub shared: &'a EngineState,
     pub pending: &'a Overlay,
     pub buckets: &'a BucketTable,
+    pub tokens: &'a RequestTokens,
 }
 
 /// Parts asked of the index at a time.
@@ -148,6 +150,10 @@ impl View for SequencerView<'_> {
         parts.extend(recent.into_iter().map(|part| (part.number, part)));
         parts.extend(self.pending.parts(id, 0).map(|part| (part.number, Arc::clone(part))));
         Ok(parts)
+    }
+
+    fn request_of(&self, token: &[u8; 32]) -> Option<[u8; 32]> {
+        self.tokens.request_of(token)
     }
 
     fn completed(&self, id: UploadId) -> Result<Option<Completed>> {

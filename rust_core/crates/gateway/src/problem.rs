@@ -188,6 +188,7 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             ErrorCode::InvalidRequest,
             format!("The specified copy range is invalid for the source object size: {size}"),
         ),
+        Refusal::TokenReused => ErrorCode::IdempotencyParameterMismatch.into(),
         // Only after several attempts: the source changes faster than it can be read.
         Refusal::SourceChanged => ErrorCode::OperationAborted.into(),
     }

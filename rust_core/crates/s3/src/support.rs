@@ -3,6 +3,7 @@
 //! A header that S3 defines and Orcas does not implement answers `NotImplemented` with its name, and so does a header
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
+use super::conditions::{IF_MATCH_MODIFIED, IF_MATCH_SIZE};
 use super::errors::{ErrorCode, S3Error};
 use super::versions::VersionName;
 use orcas_http::{Headers, Query};
@@ -34,7 +35,7 @@ fn is_implemented(name: &[u8]) -> bool {
 ///
 /// These are headers with which clients and proxies describe themselves and number their requests; `te`, which offers to
 /// read a body followed by its MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because
-/// no object is archived; and `client-token`, with which S3 answers a repeated rename as it answered the first.
+/// no object is archived; and `client-token`, which only RenameObject reads.
 pub(crate) fn has_no_effect(name: &[u8]) -> bool {
     matches!(
         name,
@@ -71,6 +72,9 @@ pub const OF_AN_OBJECT: &[&str] = &[
 
 /// The header by which a deletion or a change of retention passes over governance mode.
 pub const OF_A_LOCK: &[&str] = &["x-amz-bypass-governance-retention"];
+
+/// The headers of DeleteObject: that one, and the conditions on time and size.
+pub const OF_A_DELETION: &[&str] = &[OF_A_LOCK[0], IF_MATCH_MODIFIED, IF_MATCH_SIZE];
 
 /// The headers and parameters that only some operations accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -28,6 +28,8 @@ pub struct State {
     pub parts: BTreeMap<(UploadId, u16), Arc<Part>>,
     pub completed: HashMap<UploadId, Completed>,
     pub shared: HashMap<Fingerprint, (Sequence, u32)>,
+    /// The digests of requests by their tokens.
+    pub requests: HashMap<[u8; 32], [u8; 32]>,
     pub sequence: Sequence,
 }
 
@@ -70,6 +72,9 @@ impl View for State {
     }
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>> {
         Ok(self.parts.range((id, 0)..=(id, u16::MAX)).map(|((_, number), part)| (*number, part.clone())).collect())
+    }
+    fn request_of(&self, token: &[u8; 32]) -> Option<[u8; 32]> {
+        self.requests.get(token).copied()
     }
     fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
         Ok(self.completed.get(&id).cloned())

@@ -4,7 +4,7 @@ use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
-use super::{buckets, deletions, objects, uploads, versions};
+use super::{appends, buckets, deletions, objects, uploads, versions};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -20,6 +20,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::UpdateBucket { bucket, change } => buckets::update(view, bucket, change),
         Intent::PutDocument { bucket, kind, document } => buckets::put_document(view, bucket, kind, document),
         Intent::PutObject(put) => objects::put(view, context, *put),
+        Intent::AppendObject(append) => appends::append(view, context, *append),
         Intent::DeleteObject { bucket, key, version, precondition, bypass } => {
             deletions::one(view, context, bucket, DeleteEntry { key, version, precondition, bypass })
         }

@@ -35,6 +35,8 @@ pub enum Intent {
         document: Bytes,
     },
     PutObject(Box<PutObject>),
+    /// Adds the body at the end of the object.
+    AppendObject(Box<Append>),
     DeleteObject {
         bucket: BucketId,
         key: Bytes,
@@ -149,6 +151,18 @@ pub struct PutObject {
     pub headers: ObjectHeaders,
     pub attributes: Attributes,
     pub body: Body,
+}
+
+/// PutObject with a write offset.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// Metadata and attributes are those of an object that does not exist yet. The checksum is in the algorithm of the
+    /// object.
+    pub put: PutObject,
+    /// Bytes: the size that the object must have.
+    pub offset: u64,
+    /// The algorithm of the checksum that the client declared.
+    pub declared: Option<ChecksumAlgorithm>,
 }
 
 #[derive(Clone, Debug)]

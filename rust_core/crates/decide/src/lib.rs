@@ -3,6 +3,7 @@
 //! overlay, so that a precondition and the write it guards are one step.
 #![forbid(unsafe_code)]
 
+mod appends;
 mod buckets;
 mod decision;
 mod deletions;
@@ -23,11 +24,11 @@ mod tests;
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
+    Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
     CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, RequestToken,
     Sharing, Source, SourceConditions, SourceKind, StateConditions, UpdateVersion,
 };
-pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
+pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Failure, Outcome, Put, Refusal};
 pub use view::View;

@@ -38,7 +38,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
 }
 
 /// Closes a draft with the record that makes `version` the object. Gives it its id and the default retention.
-fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version: Version) -> Decision {
+pub(super) fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version: Version) -> Decision {
     version.version_id = versions::new_id(bucket, context, draft.next_sequence());
     locks::apply_default(bucket, &mut version.attributes, context.now_ms);
     let mut answer = answer(0, &version);
@@ -60,7 +60,7 @@ pub(super) fn answer(sequence: u64, version: &Version) -> Put {
 }
 
 /// The blobs are shared with the source: no bytes are read or written. The copy keeps the ETag and the checksum of its
-/// source, also one that was uploaded in parts.
+/// source, also one that was uploaded in parts. One that was appended to counts as one part in its copy, as in S3.
 pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, copy.bucket)?;
     let (source_bucket, source_key, named) = &copy.source;
@@ -79,11 +79,14 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
     check_precondition(view, copy.bucket, &copy.key, &copy.precondition)?;
     let attributes = copy.attributes.apply_to(&source.version.attributes);
     locks::check_new(&bucket, &attributes, context.now_ms)?;
+    let source_etag = source.version.etag;
+    let parts = if source.version.parts.is_empty() { source_etag.parts.min(1) } else { source_etag.parts };
     let mut version = Version {
         bucket: copy.bucket,
         key: copy.key,
         version_id: VersionId::Null,
         modified_ms: context.now_ms,
+        etag: Etag { parts, ..source_etag },
         headers: copy.headers.apply_to(&source.version.headers),
         attributes,
         ..source.version.clone()

@@ -109,6 +109,12 @@ pub enum Refusal {
     InvalidRange {
         size: u64,
     },
+    /// An append at another place than the end. `size` is that of the object, in bytes.
+    InvalidWriteOffset {
+        size: u64,
+    },
+    /// The object has `OBJECT_PARTS_MAX` parts.
+    TooManyParts,
     /// Another request was carried out under the same token.
     TokenReused,
     /// The source was replaced after its digests were computed; compute and submit again.

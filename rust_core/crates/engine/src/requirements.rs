@@ -8,7 +8,11 @@ use orcas_record::{BucketId, Durability, PackId};
 pub(super) fn adds_content(intent: &Intent) -> bool {
     matches!(
         intent,
-        Intent::PutObject(_) | Intent::PutPart(_) | Intent::CreateBucket { .. } | Intent::CreateUpload { .. }
+        Intent::PutObject(_)
+            | Intent::AppendObject(_)
+            | Intent::PutPart(_)
+            | Intent::CreateBucket { .. }
+            | Intent::CreateUpload { .. }
     )
 }
 
@@ -20,6 +24,7 @@ pub(super) fn body_bytes(intent: &Intent) -> u64 {
     };
     match intent {
         Intent::PutObject(put) => of(&put.body),
+        Intent::AppendObject(append) => of(&append.put.body),
         Intent::PutPart(put) => of(&put.body),
         _ => 0,
     }
@@ -33,6 +38,7 @@ pub(super) fn new_packs(intent: &Intent) -> Vec<PackId> {
     };
     match intent {
         Intent::PutObject(put) => of(&put.body),
+        Intent::AppendObject(append) => of(&append.put.body),
         Intent::PutPart(put) => of(&put.body),
         _ => Vec::new(),
     }
@@ -52,6 +58,7 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::UpdateVersion(_)
         | Intent::CompleteUpload(_) => Durability::Sync,
         Intent::PutObject(put) => of_body(put.bucket, &put.body),
+        Intent::AppendObject(append) => of_body(append.put.bucket, &append.put.body),
         Intent::PutPart(put) => of_body(put.bucket, &put.body),
         Intent::DeleteObject { bucket, .. }
         | Intent::DeleteObjects { bucket, .. }

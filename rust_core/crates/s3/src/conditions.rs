@@ -95,8 +95,9 @@ pub const OF_A_RENAME: &[&str] = &[
 ];
 
 /// The conditions that only a deletion has.
-pub(super) const IF_MATCH_MODIFIED: &str = "x-amz-if-match-last-modified-time";
-pub(super) const IF_MATCH_SIZE: &str = "x-amz-if-match-size";
+const IF_MATCH_MODIFIED: &str = "x-amz-if-match-last-modified-time";
+const IF_MATCH_SIZE: &str = "x-amz-if-match-size";
+pub const OF_A_DELETION: &[&str] = &[IF_MATCH_MODIFIED, IF_MATCH_SIZE];
 
 /// The preconditions of a read of an existing object. Times are seconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,6 @@
 //! A header that S3 defines and Orcas does not implement answers `NotImplemented` with its name, and so does a header
 //! that nobody defines. Passing over it would store or allow something else than the client asked for.
 
-use super::conditions::{IF_MATCH_MODIFIED, IF_MATCH_SIZE};
 use super::errors::{ErrorCode, S3Error};
 use super::versions::VersionName;
 use orcas_http::{Headers, Query};
@@ -73,15 +72,12 @@ pub const OF_AN_OBJECT: &[&str] = &[
 /// The header by which a deletion or a change of retention passes over governance mode.
 pub const OF_A_LOCK: &[&str] = &["x-amz-bypass-governance-retention"];
 
-/// The headers of DeleteObject: that one, and the conditions on time and size.
-pub const OF_A_DELETION: &[&str] = &[OF_A_LOCK[0], IF_MATCH_MODIFIED, IF_MATCH_SIZE];
-
 /// The headers and parameters that only some operations accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Understood {
     /// `versionId` in the query.
     pub version_id: bool,
-    /// Headers of extensions.
+    /// Headers of extensions, and of S3 that only this operation has, also where S3 itself has them in directory buckets only.
     pub extensions: &'static [&'static str],
     /// Headers of S3 that only some operations implement: other operations refuse them, unless they ask for nothing.
     pub attributes: &'static [&'static str],
@@ -150,7 +146,9 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conditions::OF_A_DELETION;
     use crate::extensions;
+    use crate::metadata::{OF_AN_APPEND, WRITE_OFFSET};
 
     const VERSIONS: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
@@ -202,6 +200,9 @@ mod tests {
             (Understood::NOTHING, extensions::DURABILITY, false),
             (of(extensions::OF_AN_INSTANT_UPLOAD), extensions::REF_LEVEL, false),
             (of(extensions::OF_A_BUCKET), "x-amz-orcas-chunksize", false),
+            (of(OF_A_DELETION), "x-amz-if-match-size", true),
+            (of(OF_A_DELETION), WRITE_OFFSET, false),
+            (of(OF_AN_APPEND), WRITE_OFFSET, true),
         ] {
             let verdict = check(understood, "", name, "1");
             assert_eq!(verdict, if allowed { Ok(()) } else { Err(ErrorCode::NotImplemented) }, "{understood:?} {name}");

@@ -9,9 +9,9 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{Deleted, Intent, Outcome};
-use orcas_s3::conditions::DeleteCondition;
+use orcas_s3::conditions::{DeleteCondition, OF_A_DELETION};
 use orcas_s3::object_lock::bypasses_governance;
-use orcas_s3::support::{OF_A_DELETION, Understood};
+use orcas_s3::support::{OF_A_LOCK, Understood};
 
 pub struct DeleteObject {
     address: VersionAddress,
@@ -21,7 +21,7 @@ pub struct DeleteObject {
 }
 
 impl Operation for DeleteObject {
-    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_DELETION, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, extensions: OF_A_DELETION, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self {

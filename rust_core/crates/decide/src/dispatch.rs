@@ -4,7 +4,7 @@ use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
-use super::{appends, buckets, deletions, objects, uploads, versions};
+use super::{appends, buckets, deletions, moves, objects, uploads, versions};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -29,6 +29,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
         Intent::MoveObject(moved) => objects::move_object(view, *moved),
         Intent::MoveOnce { moved, token } => objects::move_once(view, *moved, &token),
+        Intent::MovePrefix(moved) => moves::move_prefix(view, *moved),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;
             let upload =

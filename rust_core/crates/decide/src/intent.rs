@@ -6,7 +6,8 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, ObjectHeaders, ObjectLock, PackId,
+    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders, ObjectLock,
+    PackId,
     Retention, Sequence, UploadId, VersionId, Versioning,
 };
 
@@ -59,6 +60,7 @@ pub enum Intent {
         moved: Box<Move>,
         token: RequestToken,
     },
+    MovePrefix(Box<MovePrefix>),
     CreateUpload {
         bucket: BucketId,
         key: Bytes,
@@ -74,6 +76,16 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
+}
+
+impl Intent {
+    /// The token under which it happens once.
+    pub fn token(&self) -> Option<RequestToken> {
+        match self {
+            Self::MoveOnce { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
 }
 
 /// What an UpdateBucket changes. Everything else of the bucket stays as it is then.
@@ -274,6 +286,24 @@ pub struct Move {
     pub bucket: BucketId,
     pub key: Bytes,
     pub precondition: Precondition,
+}
+
+/// Moves all objects whose keys begin with a prefix: metadata only, all or none.
+#[derive(Clone, Debug)]
+pub struct MovePrefix {
+    pub from_bucket: BucketId,
+    pub from_prefix: Bytes,
+    pub bucket: BucketId,
+    /// Takes the place of `from_prefix` in each key.
+    pub prefix: Bytes,
+    /// Whether keys with this prefix may exist already. An object is replaced if another one gets its key.
+    pub overwrite: bool,
+    /// Most objects.
+    pub limit: usize,
+    /// The objects, looked up before and in the order of their keys, as far as they were found. A hint that saves time.
+    pub found: Vec<Arc<Object>>,
+    /// [`View::updates`](crate::View::updates) before they were looked up.
+    pub updates: u64,
 }
 
 /// By which a repeated request is recognised (`x-amz-client-token`).

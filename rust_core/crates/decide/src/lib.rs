@@ -12,6 +12,7 @@ mod intent;
 mod limits;
 mod locks;
 mod manifest;
+mod moves;
 mod objects;
 mod outcome;
 mod uploads;
@@ -25,7 +26,7 @@ pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
     Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, RequestToken,
+    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart, RequestToken,
     Sharing, Source, SourceConditions, SourceKind, StateConditions, UpdateVersion,
 };
 pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};

@@ -1,5 +1,7 @@
 //! Objects: put, copy and move, with the preconditions of each.
 
+use std::sync::Arc;
+
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
 use super::intent::{
@@ -106,11 +108,8 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
 /// Only between buckets that never had versioning, as S3 has RenameObject only in buckets that cannot have it: a
 /// version that is moved away would leave a history without it, and one that is locked must stay.
 pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Failure> {
-    for bucket in [live_bucket(view, moved.bucket)?, live_bucket(view, moved.from_bucket)?] {
-        if bucket.versioning != Versioning::Unversioned {
-            let reason = "Objects can be renamed and moved only in buckets that never had versioning.";
-            return Err(Refusal::InvalidBucketState { reason }.into());
-        }
+    for bucket in [moved.bucket, moved.from_bucket] {
+        never_versioned(view, bucket)?;
     }
     let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
@@ -124,6 +123,16 @@ pub(super) fn move_object(view: &dyn View, moved: Move) -> Result<Decision, Fail
     // The sequence of a move is known to the sequencer alone; nobody names a moved version by it before it is found.
     put.sequence = source.sequence;
     Ok(Decision { outcome: Outcome::Put(put), records: vec![record] })
+}
+
+/// The bucket, unless it has or had versioning.
+pub(super) fn never_versioned(view: &dyn View, bucket: BucketId) -> Result<Arc<Bucket>, Failure> {
+    let bucket = live_bucket(view, bucket)?;
+    if bucket.versioning == Versioning::Unversioned {
+        return Ok(bucket);
+    }
+    let reason = "Objects can be renamed and moved only in buckets that never had versioning.";
+    Err(Refusal::InvalidBucketState { reason }.into())
 }
 
 /// A move that was carried out under the same token is not repeated.
@@ -140,7 +149,7 @@ pub(super) fn source(
     view: &dyn View,
     (bucket, key, version): &Source,
     conditions: &SourceConditions,
-) -> Result<std::sync::Arc<Object>, Failure> {
+) -> Result<Arc<Object>, Failure> {
     live_bucket(view, *bucket)?;
     let object = versions::named(view, *bucket, key, *version)?;
     check_source(&object.version, conditions)?;

@@ -200,6 +200,18 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             );
             S3Error::with(ErrorCode::TooManyParts, message)
         }
+        Refusal::TooManyObjects { limit } => {
+            let message = format!("There are more than {limit} objects, or their metadata is too much to be moved at once.");
+            S3Error::with(ErrorCode::InvalidRequest, message)
+        }
+        Refusal::DestinationNotEmpty => {
+            let message = "There are keys with the new prefix already.";
+            S3Error::with(ErrorCode::OperationAborted, message)
+        }
+        Refusal::KeyTooLong => ErrorCode::KeyTooLongError.into(),
+        Refusal::MoveUnderWay => {
+            S3Error::with(ErrorCode::OperationAborted, "Another prefix is being moved. Try again.")
+        }
         Refusal::TokenReused => ErrorCode::IdempotencyParameterMismatch.into(),
         // Only after several attempts: the source changes faster than it can be read.
         Refusal::SourceChanged => ErrorCode::OperationAborted.into(),

@@ -240,7 +240,8 @@ fn what_this_batch_condemns_is_not_found_in_it() {
         let buckets = shared.buckets.read();
         let found = |pending: &Overlay| {
             let tokens = &RequestTokens::default();
-            SequencerView { shared, pending, buckets: &buckets, tokens }.shared_blob(&fingerprint, 1_000, None).unwrap()
+            let view = SequencerView { shared, pending, buckets: &buckets, tokens, updates: 0 };
+            view.shared_blob(&fingerprint, 1_000, None).unwrap()
         };
         assert_eq!(found(&pending), Some(blob));
         pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] }, &BucketTable::default());

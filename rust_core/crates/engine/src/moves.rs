@@ -55,13 +55,7 @@ impl Handle {
     }
 
     fn attempt(&self, request: &MovePrefixRequest) -> Result<(u64, u64), Failure> {
-        let MovePrefixRequest { from_bucket, from_prefix, bucket, prefix, overwrite, limit } = request.clone();
-        // First: what is published after this is either seen by the lookup or counted.
-        let updates = self.shared.updates.load(Ordering::Acquire);
-        let found = self.shared.objects_under(from_bucket, &from_prefix, limit)?;
-        let moved =
-            MovePrefix { from_bucket, from_prefix, bucket, prefix, overwrite, limit, found, updates };
-        match self.execute(Intent::MovePrefix(Box::new(moved)))? {
+        match self.execute(self.shared.move_intent(request)?)? {
             Outcome::Moved { objects, bytes } => Ok((objects, bytes)),
             _ => Err(Error::Record { reason: "a move was answered with the outcome of another operation" }.into()),
         }
@@ -69,6 +63,16 @@ impl Handle {
 }
 
 impl EngineState {
+    /// Looks the objects up that are to be moved.
+    pub fn move_intent(&self, request: &MovePrefixRequest) -> Result<Intent> {
+        let MovePrefixRequest { from_bucket, from_prefix, bucket, prefix, overwrite, limit } = request.clone();
+        // First: what is published after this is either seen by the lookup or counted.
+        let updates = self.updates.load(Ordering::Acquire);
+        let found = self.objects_under(from_bucket, &from_prefix, limit)?;
+        let moved = MovePrefix { from_bucket, from_prefix, bucket, prefix, overwrite, limit, found, updates };
+        Ok(Intent::MovePrefix(Box::new(moved)))
+    }
+
     /// Writers do not wait until the index has the records of a move, so there may be only one.
     fn wait_for_last_move(&self) -> Result<()> {
         while self.applies.has_bulk() {

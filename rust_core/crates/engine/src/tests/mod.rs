@@ -1,5 +1,6 @@
 //! The engine through its own interface, on a real directory.
 
+mod appends;
 mod backup;
 mod causes;
 mod check;
@@ -8,6 +9,7 @@ mod full_disk;
 mod health;
 mod listing;
 mod mend;
+mod moves;
 mod reclaim;
 mod reclaim_failures;
 mod scopes;

@@ -224,9 +224,7 @@ fn precondition(rng: &mut SimRng, bucket: &Bucket, key: &Bytes) -> Precondition 
             if_match: Some(EtagMatch::List(vec![current.unwrap_or(Etag::simple([1; 16]))])),
             ..Precondition::default()
         },
-        3 => {
-            Precondition { if_match: Some(EtagMatch::List(vec![Etag::simple([2; 16])])), ..Precondition::default() }
-        }
+        3 => Precondition { if_match: Some(EtagMatch::List(vec![Etag::simple([2; 16])])), ..Precondition::default() },
         _ => Precondition::default(),
     }
 }

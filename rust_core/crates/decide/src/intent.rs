@@ -7,8 +7,7 @@ use bytes::Bytes;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
     Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders, ObjectLock,
-    PackId,
-    Retention, Sequence, UploadId, VersionId, Versioning,
+    PackId, Retention, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.

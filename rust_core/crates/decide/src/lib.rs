@@ -26,8 +26,8 @@ pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
     Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart, RequestToken,
-    Sharing, Source, SourceConditions, SourceKind, StateConditions, UpdateVersion,
+    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart,
+    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, UpdateVersion,
 };
 pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};

@@ -67,6 +67,8 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::AbortUpload { bucket, .. } => of_bucket(*bucket),
         Intent::CopyObject(copy) => of_bucket(copy.bucket),
         Intent::CopyPart(copy) => of_bucket(copy.bucket),
-        Intent::MoveObject(moved) | Intent::MoveOnce { moved, .. } => of_bucket(moved.from_bucket).max(of_bucket(moved.bucket)),
+        Intent::MoveObject(moved) | Intent::MoveOnce { moved, .. } => {
+            of_bucket(moved.from_bucket).max(of_bucket(moved.bucket))
+        }
     }
 }

@@ -198,13 +198,9 @@ impl View for SequencerView<'_> {
 }
 
 /// Notes which objects records here have brought and ended. A record of attributes alone says nothing of that.
-fn note_current(
-    overlay: &Overlay,
-    bucket: BucketId,
-    prefix: &[u8],
-    recent: &mut BTreeMap<Bytes, Option<Sequence>>,
-) {
-    for (key, changes) in overlay.range(bucket, Bound::Included(prefix)).take_while(|(key, _)| key.starts_with(prefix)) {
+fn note_current(overlay: &Overlay, bucket: BucketId, prefix: &[u8], recent: &mut BTreeMap<Bytes, Option<Sequence>>) {
+    for (key, changes) in overlay.range(bucket, Bound::Included(prefix)).take_while(|(key, _)| key.starts_with(prefix))
+    {
         let sequence = match changes.current() {
             Current::Object(object) => Some(object.sequence),
             Current::None => None,

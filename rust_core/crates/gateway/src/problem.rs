@@ -201,7 +201,8 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             S3Error::with(ErrorCode::TooManyParts, message)
         }
         Refusal::TooManyObjects { limit } => {
-            let message = format!("There are more than {limit} objects, or their metadata is too much to be moved at once.");
+            let message =
+                format!("There are more than {limit} objects, or their metadata is too much to be moved at once.");
             S3Error::with(ErrorCode::InvalidRequest, message)
         }
         Refusal::DestinationNotEmpty => {

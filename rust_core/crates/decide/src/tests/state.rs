@@ -80,9 +80,10 @@ impl View for State {
         prefix: &[u8],
         visit: &mut dyn FnMut(&[u8], Sequence) -> bool,
     ) -> Result<bool> {
-        let live = self.objects.iter().filter(|((of, key), versions)| {
-            *of == bucket && key.starts_with(prefix) && !versions.is_empty()
-        });
+        let live = self
+            .objects
+            .iter()
+            .filter(|((of, key), versions)| *of == bucket && key.starts_with(prefix) && !versions.is_empty());
         let mut live = live.filter_map(|((_, key), versions)| Some((key, versions.last()?.sequence)));
         Ok(live.all(|(key, sequence)| visit(key, sequence)))
     }

@@ -21,7 +21,8 @@ pub struct DeleteObject {
 }
 
 impl Operation for DeleteObject {
-    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, extensions: OF_A_DELETION, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { version_id: true, attributes: OF_A_LOCK, extensions: OF_A_DELETION, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self {

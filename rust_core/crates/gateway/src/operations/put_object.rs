@@ -51,7 +51,8 @@ fn check_offset(reading: &Reading<'_>, bucket: &Bucket, key: &Bytes, offset: u64
 }
 
 impl Operation for PutObject {
-    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, extensions: OF_AN_APPEND, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { attributes: OF_AN_OBJECT, extensions: OF_AN_APPEND, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;

@@ -186,7 +186,9 @@ mod tests {
     fn deletes_on_conditions() {
         let parse = |conditions: &str| {
             let body = format!("<Delete><Object><Key>k</Key>{conditions}</Object></Delete>");
-            DeleteRequest::parse(body.as_bytes()).map(|request| request.entries[0].condition).map_err(|error| error.code)
+            DeleteRequest::parse(body.as_bytes())
+                .map(|request| request.entries[0].condition)
+                .map_err(|error| error.code)
         };
         let condition = DeleteCondition { tag: WriteCondition::Present, modified: Some(1_420_070_400), size: Some(12) };
         let time = "<LastModifiedTime>Thu, 01 Jan 2015 00:00:00 GMT</LastModifiedTime>";

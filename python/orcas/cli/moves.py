@@ -18,7 +18,8 @@ def move(
     source: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help=_PLACE_HELP)],
     target: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help="Takes the place of the first.")],
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Keys with the new prefix may exist; an object with a new key is replaced.")
+        bool,
+        typer.Option("--overwrite", help="Keys with the new prefix may exist; an object with a new key is replaced."),
     ] = False,
     data: Data = None,
     endpoint: Endpoint = None,

@@ -275,7 +275,7 @@ impl Core {
         match py.detach(|| self.lane.move_prefix(from, to, overwrite, limit)) {
             Ok(MovedPrefix { objects, bytes }) => (objects, bytes).into_pyobject(py),
             Err(Problem { error, .. }) => {
-                (error.code.status(), error.code.as_str(), error.message.as_ref()).into_pyobject(py)
+                (error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py)
             }
         }
     }

@@ -723,6 +723,21 @@ class Core:
             StoreError: the index or a directory cannot be read.
         """
 
+    def move_prefix(
+        self, source: tuple[str, str], target: tuple[str, str], overwrite: bool, limit: int
+    ) -> tuple[int, int] | tuple[int, str, str]:
+        """Move all objects of a bucket whose keys begin with a prefix, or none. Blocks.
+
+        Args:
+            source: bucket and prefix.
+            target: bucket, and the prefix that takes the place of the one in `source`.
+            overwrite: whether keys with the new prefix may exist already.
+            limit: the most objects.
+
+        Returns:
+            How many objects were moved, and their bytes; or the status, code and message of the refusal.
+        """
+
     def reclaim(self, compact: bool) -> ReclaimStats:
         """Reclaim now; with `compact` files are rewritten too. Blocks until it is done or the store is closed.
 

@@ -102,7 +102,7 @@ async def _assembled(
     """Create what uses the engine. On exit, close it and then the engine."""
     try:
         dispatcher = Dispatcher(core, settings.body_budget)
-        tools = Tools(core)
+        tools = Tools(core, settings.move_objects_max)
         watch = asyncio.create_task(health.watch(core.health))
         try:
             yield OpenStore(dispatcher, core.health, root, dispatcher.below, tools, opening, report)

@@ -202,6 +202,10 @@ class Settings:
         100 * MIB, "maximum number of bytes that background reclamation moves per second; 0 means no limit", _integer,
         unit="bytes", low=0, high=16 * GIB,
     )  # fmt: skip
+    move_objects_max: int = _setting(
+        100_000, "maximum number of objects that one `orcas move` moves; other writes wait until it is done", _integer,
+        unit="objects", low=1, high=1_000_000,
+    )  # fmt: skip
     scrub_bytes_per_sec: int = _setting(
         10 * MIB,
         "number of bytes that the background scrub reads per second to find damage early; 0 turns the scrub off",

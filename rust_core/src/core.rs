@@ -18,7 +18,7 @@ use super::tools::{BackupPin, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
-use orcas_gateway::{Event, Identities, Lane};
+use orcas_gateway::{Event, Identities, Lane, MovedPrefix, Place};
 use orcas_http::{Headers, RequestHead};
 
 /// Bodies above this many bytes are processed without the GIL.
@@ -259,6 +259,24 @@ impl Core {
 
     fn reclaim_progress(&self) -> ReclaimState {
         self.lane.engine.reclaim_progress().into()
+    }
+
+    /// Moves all objects of one bucket whose keys begin with a prefix to another prefix, or to another bucket, at once.
+    /// Returns their number and bytes, or the status, code and message of the refusal. Blocks.
+    fn move_prefix<'py>(
+        &self,
+        py: Python<'py>,
+        source: (String, String),
+        target: (String, String),
+        overwrite: bool,
+        limit: usize,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        let from = Place { bucket: &source.0, prefix: &source.1 };
+        let to = Place { bucket: &target.0, prefix: &target.1 };
+        match py.detach(|| self.lane.move_prefix(from, to, overwrite, limit)) {
+            Ok(MovedPrefix { objects, bytes }) => (objects, bytes).into_pyobject(py),
+            Err(Problem { error, .. }) => (error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py),
+        }
     }
 
     /// Checks the whole open store. Blocks; `progress` shows how far it is and can cancel it.

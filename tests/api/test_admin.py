@@ -96,7 +96,8 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 ROUTES = [
-    ("GET", "stats"), ("GET", "scrub"), ("POST", "gc"), ("POST", "compact"), ("POST", "check"), ("GET", "jobs/x"),
+    ("GET", "stats"), ("GET", "scrub"), ("POST", "gc"), ("POST", "compact"), ("POST", "check"), ("POST", "move"),
+    ("GET", "jobs/x"),
     ("DELETE", "jobs/x"), ("POST", "backup-pins"), ("PUT", "backup-pins/x"), ("DELETE", "backup-pins/x"), ("GET", "nothing"),
     ("GET", ""),
 ]  # fmt: skip
@@ -187,6 +188,15 @@ async def test_orders_that_are_none_are_refused(client: Client, order: Any) -> N
     status, answer = await client.ask("POST", "check", order)
     assert status == 400
     assert answer["error"]["code"] == "InvalidRequest"
+
+
+async def test_a_move_is_answered_or_refused(client: Client) -> None:
+    place = {"bucket": "none", "prefix": "a/"}
+    status, answer = await client.ask("POST", "move", {"source": place, "target": {**place, "prefix": "b/"}})
+    assert (status, answer["error"]["code"]) == (404, "NoSuchBucket")
+    for order in ({}, {"source": place}, {"source": place, "target": {**place, "prefix": "x" * 1025}}, {"more": 1}):
+        status, answer = await client.ask("POST", "move", order)
+        assert (status, answer["error"]["code"]) == (400, "InvalidRequest")
 
 
 async def test_holds_are_taken_renewed_let_go_and_bounded(client: Client) -> None:

@@ -29,9 +29,12 @@ IMPLEMENTED_HEADERS: Final = {
     **{f"x-amz-checksum-{name.lower()}": "x" for name in ALGORITHMS},
     **{f"x-amz-copy-source-{name}": value for name, value in _CONDITIONS.items()},
     **{f"x-amz-rename-source-{name}": value for name, value in _CONDITIONS.items()},
+    "x-amz-client-token": "x y",
     "x-amz-copy-source": "x",
     "x-amz-copy-source-range": "x",
     "x-amz-expected-bucket-owner": "x",
+    "x-amz-if-match-last-modified-time": "x",
+    "x-amz-if-match-size": "x",
     "x-amz-max-parts": "x",
     "x-amz-metadata-directive": "x",
     "x-amz-mp-object-size": "1",
@@ -49,10 +52,10 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-tagging": "a=1&a=2",
     "x-amz-tagging-directive": "x",
     "x-amz-website-redirect-location": "x",
+    "x-amz-write-offset-bytes": "x",
 }
 # Headers whose every value is accepted.
 FREE: Final = {
-    "x-amz-client-token",
     "x-amz-meta-",
     "x-amz-optional-object-attributes",
     "x-amz-request-payer",

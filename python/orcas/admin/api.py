@@ -42,6 +42,23 @@ class CheckBody(BaseModel):
     bytes_per_sec: int = Field(default=0, ge=0, le=1 << 40)
 
 
+class Place(BaseModel):
+    """The keys of a bucket that begin with a prefix."""
+
+    model_config = ConfigDict(extra="forbid")
+    bucket: str
+    prefix: str = Field(max_length=1024)
+
+
+class MoveBody(BaseModel):
+    """What is moved where. Without `overwrite`, no key may begin with the new prefix."""
+
+    model_config = ConfigDict(extra="forbid")
+    source: Place
+    target: Place
+    overwrite: bool = False
+
+
 def admin_app(tools: Callable[[], Tools]) -> FastAPI:
     """The application to be mounted at `MOUNT`."""
     app = FastAPI(
@@ -106,6 +123,12 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:
         """Begin a job that reads everything and compares it with its checksums."""
         return tools().start("check", tools().check(**(order or CheckBody()).model_dump()))
+
+    @app.post("/move")
+    def move(order: Annotated[MoveBody, Body()]) -> dict[str, int]:
+        """Move all objects with a prefix, or none."""
+        source, target = ((place.bucket, place.prefix) for place in (order.source, order.target))
+        return tools().move(source, target, overwrite=order.overwrite)
 
     def found(name: str) -> Job:
         job = tools().jobs.find(name)

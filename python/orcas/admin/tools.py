@@ -28,8 +28,9 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
 class Tools:
     """The tools of one open store, and what they have under way. Made on the event loop that serves them."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, move_objects_max: int) -> None:
         self.core = core
+        self._move_objects_max = move_objects_max
         self.jobs = Jobs()
         self.pins = BackupPins()
 
@@ -61,6 +62,18 @@ class Tools:
             return {**done, "since_start": dict(self.core.reclaim_progress()["total"])}
 
         return Work(run, lambda: dict(self.core.reclaim_progress()))
+
+    def move(self, source: tuple[str, str], target: tuple[str, str], *, overwrite: bool) -> dict[str, int]:
+        """Move all objects of a bucket and prefix to another. Blocks.
+
+        Raises:
+            Refusal: nothing was moved.
+        """
+        moved = self.core.move_prefix(source, target, overwrite, self._move_objects_max)
+        if len(moved) == 2:
+            objects, size = moved
+            return {"objects": objects, "bytes": size}
+        raise Refusal(*moved)
 
     def check(self, *, read_content: bool, threads: int, bytes_per_sec: int) -> Work:
         """The work of a check; `bytes_per_sec` 0 sets no bound."""

@@ -218,13 +218,13 @@ fn settings(rng: &mut SimRng, mixed: bool) -> BucketSettings {
 fn precondition(rng: &mut SimRng, bucket: &Bucket, key: &Bytes) -> Precondition {
     let current = bucket.current(key).map(|object| object.etag);
     match rng.below(12) {
-        0 => Precondition { if_match: None, if_none_match_any: true },
-        1 => Precondition { if_match: Some(EtagMatch::Any), if_none_match_any: false },
+        0 => Precondition { if_none_match_any: true, ..Precondition::default() },
+        1 => Precondition { if_match: Some(EtagMatch::Any), ..Precondition::default() },
         2 => Precondition {
             if_match: Some(EtagMatch::List(vec![current.unwrap_or(Etag::simple([1; 16]))])),
-            if_none_match_any: false,
+            ..Precondition::default()
         },
-        3 => Precondition { if_match: Some(EtagMatch::List(vec![Etag::simple([2; 16])])), if_none_match_any: false },
+        3 => Precondition { if_match: Some(EtagMatch::List(vec![Etag::simple([2; 16])])), ..Precondition::default() },
         _ => Precondition::default(),
     }
 }

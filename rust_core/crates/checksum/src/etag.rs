@@ -4,7 +4,7 @@ use super::Md5Hasher;
 use orcas_http::{hex_pairs, hex_value};
 
 /// An entity tag. `parts` is 0 for an object stored in one request, whose tag is the MD5 of its content, or else the number
-/// of parts whose MD5s were hashed.
+/// of parts whose MD5s were hashed: together, or one after the other if they were appended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Etag {
     pub md5: [u8; 16],
@@ -25,6 +25,15 @@ impl Etag {
             count = count.checked_add(1)?;
         }
         Some(Self { md5: hasher.finish(), parts: count })
+    }
+
+    /// The tag of an object with this tag after content with the MD5 `next` was appended to it. It counts one part more.
+    #[must_use]
+    pub fn appended(&self, next: &[u8; 16]) -> Self {
+        let mut hasher = Md5Hasher::new();
+        hasher.update(&self.md5);
+        hasher.update(next);
+        Self { md5: hasher.finish(), parts: self.parts.max(1).saturating_add(1) }
     }
 
     /// The 32 hexadecimal digits of the MD5.

@@ -4,7 +4,7 @@ use super::decision::{Context, Decision};
 use super::intent::{DeleteEntry, Intent};
 use super::outcome::Failure;
 use super::view::View;
-use super::{buckets, deletions, objects, snapshots, uploads, versions};
+use super::{appends, buckets, deletions, moves, objects, snapshots, uploads, versions};
 use orcas_record::Upload;
 
 /// Turns an intent into its verdict and records.
@@ -24,6 +24,7 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::ForkBucket { bucket, snapshot, name } => snapshots::fork(view, context, bucket, snapshot, name),
         Intent::RestoreBucket { bucket, snapshot } => snapshots::restore(view, context, bucket, &snapshot),
         Intent::PutObject(put) => objects::put(view, context, *put),
+        Intent::AppendObject(append) => appends::append(view, context, *append),
         Intent::DeleteObject { bucket, key, version, precondition, bypass } => {
             deletions::one(view, context, bucket, DeleteEntry { key, version, precondition, bypass })
         }
@@ -31,6 +32,8 @@ pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Deci
         Intent::UpdateVersion(update) => versions::update(view, context, *update),
         Intent::CopyObject(copy) => objects::copy(view, context, *copy),
         Intent::MoveObject(moved) => objects::move_object(view, context, *moved),
+        Intent::MoveOnce { moved, token } => objects::move_once(view, context, *moved, &token),
+        Intent::MovePrefix(moved) => moves::move_prefix(view, *moved),
         Intent::CreateUpload { bucket, key, headers, attributes, checksum } => {
             let id = context.upload_id;
             let upload =

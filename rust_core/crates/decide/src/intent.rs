@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 use orcas_record::{
-    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, ObjectHeaders, ObjectLock, PackId,
-    Retention, Sequence, UploadId, VersionId, Versioning,
+    Attributes, BucketId, BucketSettings, ChunkLocation, DocumentKind, Fingerprint, Object, ObjectHeaders, ObjectLock,
+    PackId, Retention, Sequence, UploadId, VersionId, Versioning,
 };
 
 /// A mutation. It carries the id of the bucket it was authorised for, never its name.
@@ -54,6 +54,8 @@ pub enum Intent {
         snapshot: Bytes,
     },
     PutObject(Box<PutObject>),
+    /// Adds the body at the end of the object.
+    AppendObject(Box<Append>),
     DeleteObject {
         bucket: BucketId,
         key: Bytes,
@@ -71,6 +73,12 @@ pub enum Intent {
     CopyObject(Box<Copy>),
     UpdateVersion(Box<UpdateVersion>),
     MoveObject(Box<Move>),
+    /// A move that is carried out once, however often it is asked for.
+    MoveOnce {
+        moved: Box<Move>,
+        token: RequestToken,
+    },
+    MovePrefix(Box<MovePrefix>),
     CreateUpload {
         bucket: BucketId,
         key: Bytes,
@@ -86,6 +94,16 @@ pub enum Intent {
         upload: UploadId,
     },
     CompleteUpload(Box<Complete>),
+}
+
+impl Intent {
+    /// The token under which it happens once.
+    pub fn token(&self) -> Option<RequestToken> {
+        match self {
+            Self::MoveOnce { token, .. } => Some(*token),
+            _ => None,
+        }
+    }
 }
 
 /// What an UpdateBucket changes. Everything else of the bucket stays as it is then.
@@ -163,6 +181,18 @@ pub struct PutObject {
     pub headers: ObjectHeaders,
     pub attributes: Attributes,
     pub body: Body,
+}
+
+/// PutObject with a write offset.
+#[derive(Clone, Debug)]
+pub struct Append {
+    /// Metadata and attributes are those of an object that does not exist yet. The checksum is in the algorithm of the
+    /// object.
+    pub put: PutObject,
+    /// Bytes: the size that the object must have.
+    pub offset: u64,
+    /// The algorithm of the checksum that the client declared.
+    pub declared: Option<ChecksumAlgorithm>,
 }
 
 #[derive(Clone, Debug)]
@@ -276,6 +306,33 @@ pub struct Move {
     pub precondition: Precondition,
 }
 
+/// Moves all objects whose keys begin with a prefix: metadata only, all or none.
+#[derive(Clone, Debug)]
+pub struct MovePrefix {
+    pub from_bucket: BucketId,
+    pub from_prefix: Bytes,
+    pub bucket: BucketId,
+    /// Takes the place of `from_prefix` in each key.
+    pub prefix: Bytes,
+    /// Whether keys with this prefix may exist already. An object is replaced if another one gets its key.
+    pub overwrite: bool,
+    /// Most objects.
+    pub limit: usize,
+    /// The objects, looked up before and in the order of their keys, as far as they were found. A hint that saves time.
+    pub found: Vec<Arc<Object>>,
+    /// [`View::updates`](crate::View::updates) before they were looked up.
+    pub updates: u64,
+}
+
+/// By which a repeated request is recognised (`x-amz-client-token`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestToken {
+    /// Digest of the token, of who sent it and of the bucket.
+    pub token: [u8; 32],
+    /// Digest of everything else that the request asks for.
+    pub request: [u8; 32],
+}
+
 #[derive(Clone, Debug)]
 pub struct PutPart {
     pub bucket: BucketId,
@@ -353,20 +410,44 @@ pub struct Precondition {
     pub if_match: Option<EtagMatch>,
     /// `If-None-Match: *`
     pub if_none_match_any: bool,
+    /// Only deletions and renames have such conditions.
+    pub state: Option<Box<StateConditions>>,
 }
 
 impl Precondition {
     pub fn is_none(&self) -> bool {
-        self.if_match.is_none() && !self.if_none_match_any
+        self.if_match.is_none() && !self.if_none_match_any && self.state.is_none()
     }
+}
+
+/// Conditions on the size and the time of an object. Times are seconds since the Unix epoch, as HTTP dates carry them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StateConditions {
+    /// `x-amz-if-match-last-modified-time`
+    pub modified_s: Option<u64>,
+    /// `x-amz-if-match-size`, bytes.
+    pub size: Option<u64>,
+    pub if_modified_since_s: Option<u64>,
+    pub if_unmodified_since_s: Option<u64>,
 }
 
 /// What must hold of the source of a copy or move.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceConditions {
+    pub kind: SourceKind,
     pub if_match: Option<EtagMatch>,
     pub if_none_match: Option<EtagMatch>,
     /// Milliseconds since the Unix epoch, whole seconds.
     pub if_modified_since_ms: Option<u64>,
     pub if_unmodified_since_ms: Option<u64>,
+}
+
+/// Under which headers the conditions were sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SourceKind {
+    /// `x-amz-copy-source-if-…`, also those of the move extension.
+    #[default]
+    Copy,
+    /// `x-amz-rename-source-if-…`
+    Rename,
 }

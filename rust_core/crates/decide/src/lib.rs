@@ -3,6 +3,7 @@
 //! overlay, so that a precondition and the write it guards are one step.
 #![forbid(unsafe_code)]
 
+mod appends;
 mod buckets;
 mod decision;
 mod deletions;
@@ -12,6 +13,7 @@ mod layers;
 mod limits;
 mod locks;
 mod manifest;
+mod moves;
 mod objects;
 mod outcome;
 mod snapshots;
@@ -25,12 +27,14 @@ mod tests;
 pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
-    AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing,
-    Source, SourceConditions, UpdateVersion,
+    Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
+    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart,
+    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, UpdateVersion,
 };
 pub use layers::delete_marker;
-pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
+pub use limits::{
+    BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX,
+};
 pub use objects::{check_copy, check_source};
 pub use outcome::{ChecksumRefusal, Completed, Deleted, Failure, Outcome, Put, Refusal};
 pub use snapshots::snapshot_name;

@@ -4,6 +4,12 @@
 pub const PUT_SIZE_MAX: u64 = 5 << 30;
 /// Largest object: 50 TiB (Amazon S3 user guide, quotas).
 pub const OBJECT_SIZE_MAX: u64 = 50 << 40;
+/// Parts of an object, each of them uploaded or appended (Amazon S3 user guide, appending data).
+pub const OBJECT_PARTS_MAX: u16 = 10_000;
+/// Bytes of the longest key.
+pub const KEY_LEN_MAX: usize = 1024;
+/// Bytes of the records of one decision that moves a prefix, as they are estimated: half of what a batch may have.
+pub const MOVE_RECORDS_LEN_MAX: usize = 512 << 20;
 /// Buckets in one store; all of them are kept in memory.
 pub const BUCKETS_MAX: usize = 10_000;
 /// Snapshots in one store; all of them are kept in memory.

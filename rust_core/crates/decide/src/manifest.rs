@@ -19,6 +19,8 @@ const TOGETHER_MAX: usize = 1 << 20;
 const MANIFEST_BYTES_MAX: usize = 4 << 20;
 /// More than an extent takes beside the bytes of an inline one.
 const EXTENT_BYTES: usize = 32;
+/// Blobs at the end of a manifest that is appended to.
+const TAIL_MAX: usize = 32;
 const TOO_MANY: Refusal =
     Refusal::InvalidRequest { reason: "The parts are made of too many ranges of other objects to be put together." };
 
@@ -114,13 +116,43 @@ impl Draft {
                 out.extend_from_slice(run);
                 continue;
             }
-            out.extend(run.chunks(SEGMENT_EXTENTS_MAX).map(|extents| {
-                let length = extents.iter().map(Extent::length).sum();
-                let segment = self.push(Record::Segment { extents: extents.to_vec() });
-                Extent::Segment { segment, length }
-            }));
+            out.extend(run.chunks(SEGMENT_EXTENTS_MAX).map(|extents| self.segment(extents)));
         }
         out
+    }
+
+    /// The manifest of an object with `next` at its end. Blobs at its end become a segment when there are `TAIL_MAX`, and
+    /// that one takes in the segments before it that are not longer. So each is about twice as long as the one behind it:
+    /// the record of an object stays small however often something is appended to it, and its blobs are listed anew only
+    /// a few times.
+    ///
+    /// # Errors
+    /// When a segment cannot be read.
+    pub fn appended(&mut self, view: &dyn View, manifest: &[Extent], next: Vec<Extent>) -> Result<Vec<Extent>> {
+        let mut extents = [manifest, &next].concat();
+        let tail_at = extents.iter().rposition(|extent| !is_blob(extent)).map_or(0, |at| at + 1);
+        if extents.len() - tail_at < TAIL_MAX {
+            return Ok(extents);
+        }
+        let mut tail = extents.split_off(tail_at);
+        while let Some(Extent::Segment { segment, .. }) = extents.last() {
+            let before = view.segment(*segment)?;
+            if before.len() > tail.len() || before.len() + tail.len() > SEGMENT_EXTENTS_MAX {
+                break;
+            }
+            tail = [&before[..], &tail].concat();
+            extents.pop();
+        }
+        for run in tail.chunks(SEGMENT_EXTENTS_MAX) {
+            extents.push(self.segment(run));
+        }
+        Ok(extents)
+    }
+
+    fn segment(&mut self, extents: &[Extent]) -> Extent {
+        let length = extents.iter().map(Extent::length).sum();
+        let segment = self.push(Record::Segment { extents: extents.to_vec() });
+        Extent::Segment { segment, length }
     }
 
     /// As `segmented`, for extents that a client has put together from other objects.

@@ -1,8 +1,12 @@
 //! Objects: put, copy and move, with the preconditions of each.
 
+use std::sync::Arc;
+
 use super::buckets::live_bucket;
 use super::decision::{Context, Decision};
-use super::intent::{Copy, EtagMatch, Move, Precondition, PutObject, Source, SourceConditions};
+use super::intent::{
+    Copy, EtagMatch, Move, Precondition, PutObject, RequestToken, Source, SourceConditions, SourceKind, StateConditions,
+};
 use super::layers::{self, delete_marker};
 use super::limits::PUT_SIZE_MAX;
 use super::manifest::Draft;
@@ -10,7 +14,7 @@ use super::outcome::{Failure, Outcome, Put, Refusal};
 use super::view::View;
 use super::{locks, versions};
 use orcas_checksum::{Etag, ObjectChecksum};
-use orcas_record::{Bucket, BucketRole, Object, Record, Version, VersionId, Versioning};
+use orcas_record::{Bucket, BucketId, BucketRole, Object, Record, Version, VersionId, Versioning};
 
 pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, put.bucket)?;
@@ -37,7 +41,7 @@ pub(super) fn put(view: &dyn View, context: &Context, put: PutObject) -> Result<
 }
 
 /// Closes a draft with the record that makes `version` the object. Gives it its id and the default retention.
-fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version: Version) -> Decision {
+pub(super) fn put_version(context: &Context, bucket: &Bucket, mut draft: Draft, mut version: Version) -> Decision {
     version.version_id = versions::new_id(bucket, context, draft.next_sequence());
     locks::apply_default(bucket, &mut version.attributes, context.now_ms);
     let mut answer = answer(0, &version);
@@ -59,7 +63,7 @@ pub(super) fn answer(sequence: u64, version: &Version) -> Put {
 }
 
 /// The blobs are shared with the source: no bytes are read or written. The copy keeps the ETag and the checksum of its
-/// source, also one that was uploaded in parts.
+/// source, also one that was uploaded in parts. One that was appended to counts as one part in its copy, as in S3.
 pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Decision, Failure> {
     let bucket = live_bucket(view, copy.bucket)?;
     let (source_bucket, source_key, named) = &copy.source;
@@ -78,11 +82,14 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
     check_precondition(view, &bucket, &copy.key, &copy.precondition)?;
     let attributes = copy.attributes.apply_to(&source.version.attributes);
     locks::check_new(&bucket, &attributes, context.now_ms)?;
+    let source_etag = source.version.etag;
+    let parts = if source.version.parts.is_empty() { source_etag.parts.min(1) } else { source_etag.parts };
     let mut version = Version {
         bucket: bucket.top(),
         key: copy.key,
         version_id: VersionId::Null,
         modified_ms: context.now_ms,
+        etag: Etag { parts, ..source_etag },
         headers: copy.headers.apply_to(&source.version.headers),
         attributes,
         ..source.version.clone()
@@ -104,13 +111,7 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
 ///
 /// An object that a lower layer shows stays there: its new name is a copy, and a delete marker hides the old one.
 pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Result<Decision, Failure> {
-    let (bucket, from) = (live_bucket(view, moved.bucket)?, live_bucket(view, moved.from_bucket)?);
-    for bucket in [&bucket, &from] {
-        if bucket.versioning != Versioning::Unversioned {
-            let reason = "Objects can be renamed and moved only in buckets that never had versioning.";
-            return Err(Refusal::InvalidBucketState { reason }.into());
-        }
-    }
+    let (bucket, from) = (never_versioned(view, moved.bucket)?, never_versioned(view, moved.from_bucket)?);
     let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
         return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
@@ -130,12 +131,36 @@ pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
     Ok(Decision { outcome: Outcome::Put(put), records })
 }
 
+/// The bucket, unless it has or had versioning.
+pub(super) fn never_versioned(view: &dyn View, bucket: BucketId) -> Result<Arc<Bucket>, Failure> {
+    let bucket = live_bucket(view, bucket)?;
+    if bucket.versioning == Versioning::Unversioned {
+        return Ok(bucket);
+    }
+    let reason = "Objects can be renamed and moved only in buckets that never had versioning.";
+    Err(Refusal::InvalidBucketState { reason }.into())
+}
+
+/// A move that was carried out under the same token is not repeated.
+pub(super) fn move_once(
+    view: &dyn View,
+    context: &Context,
+    moved: Move,
+    token: &RequestToken,
+) -> Result<Decision, Failure> {
+    match view.request_of(&token.token) {
+        None => move_object(view, context, moved),
+        Some(request) if request == token.request => Ok(Decision::without_records(Outcome::Done)),
+        Some(_) => Err(Refusal::TokenReused.into()),
+    }
+}
+
 /// The source of a copy or move, if it exists and its conditions are met.
 pub(super) fn source(
     view: &dyn View,
     (bucket, key, version): &Source,
     conditions: &SourceConditions,
-) -> Result<std::sync::Arc<Object>, Failure> {
+) -> Result<Arc<Object>, Failure> {
     // A layer may be the source of an instant upload: what it holds is content of its owner.
     let bucket = view.bucket(*bucket).filter(|bucket| bucket.role != BucketRole::Snapshot);
     let bucket = bucket.ok_or(Refusal::NoSuchBucket)?;
@@ -171,23 +196,42 @@ pub fn check_copy(version: &Version, conditions: &SourceConditions) -> Result<()
 /// [`Refusal::PreconditionFailed`] with the header that failed.
 pub fn check_source(version: &Version, conditions: &SourceConditions) -> Result<(), Refusal> {
     let failed = |condition| Err(Refusal::PreconditionFailed { condition });
+    let [if_match, if_unmodified_since, if_none_match, if_modified_since] = names(conditions.kind);
     let modified_s = version.modified_ms / 1000;
     match &conditions.if_match {
-        Some(wanted) if !wanted.matches(&version.etag) => return failed("x-amz-copy-source-If-Match"),
+        Some(wanted) if !wanted.matches(&version.etag) => return failed(if_match),
         Some(_) => {}
         None => {
             if conditions.if_unmodified_since_ms.is_some_and(|since_ms| modified_s > since_ms / 1000) {
-                return failed("x-amz-copy-source-If-Unmodified-Since");
+                return failed(if_unmodified_since);
             }
         }
     }
     match &conditions.if_none_match {
-        Some(unwanted) if unwanted.matches(&version.etag) => failed("x-amz-copy-source-If-None-Match"),
+        Some(unwanted) if unwanted.matches(&version.etag) => failed(if_none_match),
         Some(_) => Ok(()),
         None if conditions.if_modified_since_ms.is_some_and(|since_ms| modified_s <= since_ms / 1000) => {
-            failed("x-amz-copy-source-If-Modified-Since")
+            failed(if_modified_since)
         }
         None => Ok(()),
+    }
+}
+
+/// The headers of `If-Match`, `If-Unmodified-Since`, `If-None-Match` and `If-Modified-Since` on a source.
+fn names(kind: SourceKind) -> [&'static str; 4] {
+    match kind {
+        SourceKind::Copy => [
+            "x-amz-copy-source-If-Match",
+            "x-amz-copy-source-If-Unmodified-Since",
+            "x-amz-copy-source-If-None-Match",
+            "x-amz-copy-source-If-Modified-Since",
+        ],
+        SourceKind::Rename => [
+            "x-amz-rename-source-If-Match",
+            "x-amz-rename-source-If-Unmodified-Since",
+            "x-amz-rename-source-If-None-Match",
+            "x-amz-rename-source-If-Modified-Since",
+        ],
     }
 }
 
@@ -216,6 +260,38 @@ pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) ->
     }
     if precondition.if_none_match_any && current.is_some() {
         return Err(Refusal::PreconditionFailed { condition: "If-None-Match" });
+    }
+    match &precondition.state {
+        Some(conditions) => evaluate_state(current, precondition, conditions),
+        None => Ok(()),
+    }
+}
+
+/// Of what is not there, only `If-Modified-Since` does not hold (DeleteObject and RenameObject, Amazon S3 API reference).
+fn evaluate_state(
+    current: Option<&Object>,
+    precondition: &Precondition,
+    conditions: &StateConditions,
+) -> Result<(), Refusal> {
+    let failed = |condition| Err(Refusal::PreconditionFailed { condition });
+    let StateConditions { modified_s, size, if_modified_since_s, if_unmodified_since_s } = conditions;
+    let Some(Object { version, .. }) = current else {
+        let holds = if_modified_since_s.is_none() || precondition.if_none_match_any;
+        return if holds { Ok(()) } else { failed("If-Modified-Since") };
+    };
+    let modified_at_s = version.modified_ms / 1000;
+    if modified_s.is_some_and(|wanted| wanted != modified_at_s) {
+        return failed("x-amz-if-match-last-modified-time");
+    }
+    if size.is_some_and(|wanted| wanted != version.size) {
+        return failed("x-amz-if-match-size");
+    }
+    // An entity tag wins over a time, as on a source.
+    if precondition.if_match.is_none() && if_unmodified_since_s.is_some_and(|since| modified_at_s > since) {
+        return failed("If-Unmodified-Since");
+    }
+    if if_modified_since_s.is_some_and(|since| modified_at_s <= since) {
+        return failed("If-Modified-Since");
     }
     Ok(())
 }

@@ -21,6 +21,11 @@ pub enum Outcome {
     Upload(UploadId),
     Part(Put),
     Completed(Completed),
+    /// How many objects were moved, and the bytes that they have together.
+    Moved {
+        objects: u64,
+        bytes: u64,
+    },
 }
 
 /// A completed upload: what its answer says, and which request it answered.
@@ -111,6 +116,24 @@ pub enum Refusal {
     InvalidRange {
         size: u64,
     },
+    /// An append at another place than the end. `size` is that of the object, in bytes.
+    InvalidWriteOffset {
+        size: u64,
+    },
+    /// The object has `OBJECT_PARTS_MAX` parts.
+    TooManyParts,
+    /// More objects than `limit` are to be moved, or their metadata is too much for one batch.
+    TooManyObjects {
+        limit: usize,
+    },
+    /// Objects are to be moved to a prefix that keys have already.
+    DestinationNotEmpty,
+    /// The key that an object would get.
+    KeyTooLong,
+    /// Another prefix is being moved.
+    MoveUnderWay,
+    /// Another request was carried out under the same token.
+    TokenReused,
     /// The source was replaced after its digests were computed; compute and submit again.
     SourceChanged,
 }

@@ -1,6 +1,8 @@
 //! The rules, over a state that is a handful of maps.
 
+mod appends;
 mod buckets;
+mod conditions;
 mod locks;
 mod snapshots;
 mod state;
@@ -64,13 +66,13 @@ fn refused(answer: Result<Outcome, Failure>) -> Refusal {
 }
 
 fn if_match(etag: Etag) -> Precondition {
-    Precondition { if_match: Some(EtagMatch::List(vec![etag])), if_none_match_any: false }
+    Precondition { if_match: Some(EtagMatch::List(vec![etag])), ..Precondition::default() }
 }
 
 #[test]
 fn preconditions_of_a_put() {
     let mut state = State::with_bucket();
-    let absent = Precondition { if_match: None, if_none_match_any: true };
+    let absent = Precondition { if_none_match_any: true, ..Precondition::default() };
     // A missing object is 404 to If-Match, not 412.
     assert_eq!(refused(state.run(put_with("k", 1, if_match(Etag::simple([1; 16]))))), Refusal::NoSuchKey);
     state.run(put_with("k", 1, absent.clone())).unwrap();
@@ -152,7 +154,7 @@ fn a_move_keeps_everything_but_the_name() {
             from_conditions: SourceConditions::default(),
             bucket: BUCKET,
             key: to.into(),
-            precondition: Precondition { if_match: None, if_none_match_any },
+            precondition: Precondition { if_none_match_any, ..Precondition::default() },
         }))
     };
     state.run(moved("a", "b", true)).unwrap();

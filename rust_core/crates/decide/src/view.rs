@@ -47,6 +47,18 @@ pub trait View {
     fn shared_blob(&self, fingerprint: &Fingerprint, length: u32, head: Option<u64>) -> Result<Option<Sequence>>;
     fn upload(&self, id: UploadId) -> Result<Option<Arc<Upload>>>;
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>>;
+    /// The current objects of a bucket that never had versioning, as far as their keys begin with `prefix`: key and sequence
+    /// of each, in order, until `visit` returns false. Whether it never did.
+    fn each_object(
+        &self,
+        bucket: BucketId,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], Sequence) -> bool,
+    ) -> Result<bool>;
+    /// How many UpdateVersion records were decided since the store was opened.
+    fn updates(&self) -> u64;
+    /// The digest of the request that was carried out under `token`, while that is remembered.
+    fn request_of(&self, token: &[u8; 32]) -> Option<[u8; 32]>;
     /// How `id` was completed, while that is remembered.
     fn completed(&self, id: UploadId) -> Result<Option<Completed>>;
 }

@@ -115,10 +115,8 @@ impl Applier {
         let Some(last) = batches.last() else { return };
         self.shared.leaving.committed(&self.shared.epochs);
         self.shared.trim(batches, TRIM_RECORDS);
-        let bytes = batches.iter().map(|batch| batch.bytes).sum();
-        let records = batches.iter().map(|batch| batch.records.len()).sum();
-        self.shared.applies.applied(bytes, records, last.position.clone());
-        self.shared.note_applied(bytes);
+        self.shared.applies.applied(batches, last.position.clone());
+        self.shared.note_applied(batches.iter().map(|batch| batch.bytes).sum());
     }
 }
 

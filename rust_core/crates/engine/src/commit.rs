@@ -16,10 +16,13 @@ use super::overlay::Overlay;
 use super::queue::{AppendedBatch, Sequenced, Submitted};
 use super::requirements::{adds_content, durability, new_packs};
 use super::state::{EngineState, UpkeepTask};
+use super::tokens::RequestTokens;
+use super::upload_ids::UploadIds;
 use super::view::SequencerView;
 use super::waiter::{CompletionSink, Waiter};
 use orcas_base::error::{Error, Result};
 use orcas_base::planted::{self, Bug};
+use orcas_base::sync::atomic::Ordering;
 use orcas_decide::{Context, Decision, Failure, Intent, Outcome, decide};
 use orcas_log::{Batch, Log, LogPosition};
 use orcas_record::{self as record, Cause, Durability, PackId, Record, Sequence, UploadId};
@@ -44,6 +47,8 @@ pub(super) struct Committer {
     batch: Batch,
     records: Vec<Arc<Sequenced>>,
     objects: usize,
+    /// Among `records` are those of a moved prefix.
+    bulk: bool,
     /// Appended, not synced.
     unsynced: Vec<AppendedBatch>,
     unsynced_bytes: u64,
@@ -55,10 +60,12 @@ pub(super) struct Committer {
     /// Decided, not published.
     pub(super) pending: Overlay,
     pub(super) buckets: Arc<BucketTable>,
+    tokens: RequestTokens,
+    /// UpdateVersion records that were decided.
+    updates: u64,
     /// Packs whose birth is decided but not durable.
     births: Vec<PackId>,
-    /// Ids given to uploads since the store was opened.
-    upload_ids: u32,
+    upload_ids: UploadIds,
     version_key: [u8; 32],
     /// When buffered or unsynced records must be durable, on the monotonic clock.
     deadline: Option<Duration>,
@@ -87,6 +94,7 @@ impl Committer {
             batch: Batch::new(),
             records: Vec::new(),
             objects: 0,
+            bulk: false,
             unsynced: Vec::new(),
             unsynced_bytes: 0,
             unsynced_objects: 0,
@@ -94,8 +102,10 @@ impl Committer {
             promised: false,
             pending: Overlay::default(),
             buckets,
+            tokens: RequestTokens::default(),
+            updates: 0,
             births: Vec::new(),
-            upload_ids: 0,
+            upload_ids: UploadIds::default(),
             deadline: None,
             failures: 0,
             space: None,
@@ -241,25 +251,31 @@ impl Committer {
             now_ms: self.shared.clock.now_ms(),
             next_sequence: self.next_sequence + births.len() as u64,
             upload_id: match &intent {
-                Intent::CreateUpload { .. } => self.upload_id()?,
+                Intent::CreateUpload { .. } => self.upload_ids.next(&*self.shared.clock, &*self.shared.random)?,
                 // Randomness costs a system call.
                 _ => UploadId([0; 16]),
             },
             version_key: self.version_key,
         };
-        let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
-        let Decision { outcome, records } = decide(&view, &context, intent)?;
+        let token = intent.token();
+        let Decision { outcome, records } = decide(&self.view(), &context, intent)?;
         self.push_all(births, records, cause);
+        self.bulk |= matches!(outcome, Outcome::Moved { .. });
+        token.into_iter().for_each(|token| self.tokens.add(&token));
         Ok(outcome)
     }
 
     fn maintain(&mut self, intent: MaintenanceIntent) -> Result<MaintenanceOutcome> {
         self.check_takes()?;
         let births = self.unborn_packs(&intent.new_packs());
-        let view = SequencerView { shared: &self.shared, pending: &self.pending, buckets: &self.buckets };
-        let (outcome, records) = intent.decide(&view, self.next_sequence + births.len() as u64)?;
+        let (outcome, records) = intent.decide(&self.view(), self.next_sequence + births.len() as u64)?;
         self.push_all(births, records, &Cause::Engine);
         Ok(outcome)
+    }
+
+    pub(super) fn view(&self) -> SequencerView<'_> {
+        let Self { shared, pending, buckets, tokens, updates, .. } = self;
+        SequencerView { shared, pending, buckets, tokens, updates: *updates }
     }
 
     /// Those of `named` that no record has named yet.
@@ -282,16 +298,6 @@ impl Committer {
         }
     }
 
-    /// Ordered by time and, within a millisecond, by number: listing uploads by id lists them by initiation.
-    fn upload_id(&mut self) -> Result<UploadId> {
-        let mut id = [0; 16];
-        id[..6].copy_from_slice(&self.shared.clock.now_ms().to_be_bytes()[2..]);
-        id[6..10].copy_from_slice(&self.upload_ids.to_be_bytes());
-        self.upload_ids = self.upload_ids.wrapping_add(1);
-        self.shared.random.fill(&mut id[10..])?;
-        Ok(UploadId(id))
-    }
-
     fn push(&mut self, record: Record, cause: &Cause) {
         let sequence = self.next_sequence;
         self.next_sequence += 1;
@@ -311,6 +317,7 @@ impl Committer {
         if BucketTable::concerns(&record) {
             Arc::make_mut(&mut self.buckets).apply(&record);
         }
+        self.updates += u64::from(matches!(record, Record::UpdateVersion { .. }));
         self.pending.insert(sequence, &record, &self.buckets);
         let sequenced = Arc::new(Sequenced { sequence, kind, record, payload, frame });
         self.records.push(Arc::clone(&sequenced));
@@ -415,7 +422,8 @@ impl Committer {
         self.batch.clear();
         self.unsynced_objects += std::mem::take(&mut self.objects);
         self.unsynced_bytes += bytes;
-        self.unsynced.push(AppendedBatch { records, at: appended.at, position: appended.position, bytes });
+        let bulk = std::mem::take(&mut self.bulk);
+        self.unsynced.push(AppendedBatch { records, at: appended.at, position: appended.position, bytes, bulk });
         if self.log.wants_spare() {
             self.shared.request(UpkeepTask::Spare);
         }
@@ -427,6 +435,8 @@ impl Committer {
         self.shared.publish(&self.fresh, &self.buckets);
         self.fresh.clear();
         self.pending.clear();
+        self.tokens.published();
+        self.shared.updates.store(self.updates, Ordering::Release);
     }
 
     /// A batch that could not be written or synced fails as a whole. If others were promised what it held, or it is
@@ -446,9 +456,11 @@ impl Committer {
         self.births.clear();
         (self.unsynced_bytes, self.unsynced_objects) = (0, 0);
         self.fresh.clear();
-        self.objects = 0;
+        (self.objects, self.bulk) = (0, false);
         self.deadline = None;
         self.pending.clear();
+        self.tokens.failed();
+        self.updates = self.shared.updates.load(Ordering::Acquire);
         self.buckets = Arc::clone(&self.shared.buckets.read());
         if promised {
             return self.stop("a write that was acknowledged in a weaker mode than sync could not be made durable");

@@ -12,12 +12,17 @@ use orcas_base::error::{Error, Result};
 use orcas_chunks::{ChunkWriter, WrittenChunk};
 use orcas_decide::Body;
 use orcas_log::LogReader;
-use orcas_record::{BlobLocation, Bucket, Fingerprint, INLINE_MAX, LogLocation, Sequence, head_of};
+use orcas_record::{BlobLocation, Bucket, Fingerprint, INLINE_MAX, LogLocation, RefLevel, Sequence, head_of};
 
 impl Handle {
     /// A body that is all in memory, at most `record::CONTENT_MAX` bytes. Hashes it.
     pub fn small_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
         self.shared.small_body(bucket, bytes)
+    }
+
+    /// The same for a body that is appended to an object: a content, however small it is.
+    pub fn appended_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
+        self.shared.content_body(bucket, bytes)
     }
 }
 
@@ -26,8 +31,14 @@ impl EngineState {
         if bytes.len() <= INLINE_MAX {
             return Body::Inline(bytes);
         }
+        self.content_body(bucket, bytes)
+    }
+
+    fn content_body(&self, bucket: &Bucket, bytes: Bytes) -> Body {
         let fingerprint = fingerprint(&self.scope(&bucket.owner), &bytes);
-        let sharing = self.sharing(self.ref_level(bucket), head_of(&fingerprint.0));
+        // To look up what is this short costs more than to store it again.
+        let level = if bytes.len() <= INLINE_MAX { RefLevel::Off } else { self.ref_level(bucket) };
+        let sharing = self.sharing(level, head_of(&fingerprint.0));
         Body::Content { fingerprint, sharing, bytes }
     }
 

@@ -27,7 +27,7 @@ use super::state::{EngineState, UpkeepTask};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::{Cause, Error, Result};
 use orcas_base::planted::{self, Bug};
-use orcas_base::sync::atomic::AtomicU64;
+use orcas_base::sync::atomic::{AtomicBool, AtomicU64};
 use orcas_base::sync::{Mutex, RwLock};
 use orcas_chunks::{PackOptions, Packs};
 use orcas_fs::scratch::ScratchDir;
@@ -365,6 +365,8 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         faults: Faults::default(),
         tasks: parts.tasks,
         since_checkpoint: AtomicU64::new(0),
+        updates: AtomicU64::new(0),
+        moving: AtomicBool::new(false),
         options,
     })
 }

@@ -34,6 +34,9 @@ pub(super) struct AppendedBatch {
     pub position: LogPosition,
     /// Bytes of log.
     pub bytes: u64,
+    /// It moves a prefix, which may take the index longer than all that writers are otherwise ahead of it. They do not wait
+    /// for it, and there is at most one.
+    pub bulk: bool,
 }
 
 impl AppendedBatch {
@@ -195,6 +198,9 @@ struct Batches {
     /// Of everything not yet applied, the transaction under way included.
     bytes: u64,
     records: usize,
+    /// Of these, what belongs to a batch that writers do not wait for; 0 if there is none.
+    bulk_bytes: u64,
+    bulk_records: usize,
     /// The end of the last batch in the index.
     applied: LogPosition,
     /// A caller waits for these batches.
@@ -207,7 +213,7 @@ struct Batches {
 
 impl Batches {
     fn full(&self) -> bool {
-        self.bytes >= LAG_BYTES_MAX || self.records >= LAG_RECORDS_MAX
+        self.bytes - self.bulk_bytes >= LAG_BYTES_MAX || self.records - self.bulk_records >= LAG_RECORDS_MAX
     }
 
     fn worth_applying(&self) -> bool {
@@ -237,6 +243,8 @@ impl ApplyQueue {
             at_a_time: APPLY_RECORDS,
             bytes: 0,
             records: 0,
+            bulk_bytes: 0,
+            bulk_records: 0,
             applied,
             hurry: false,
             closed: false,
@@ -251,6 +259,10 @@ impl ApplyQueue {
         let mut batches = self.batches.lock();
         batches.bytes += batch.bytes;
         batches.records += batch.records.len();
+        if batch.bulk {
+            batches.bulk_bytes += batch.bytes;
+            batches.bulk_records += batch.records.len();
+        }
         let wake = batches.waiting.is_empty() || batches.worth_applying();
         batches.waiting.push_back(batch);
         drop(batches);
@@ -387,9 +399,20 @@ impl ApplyQueue {
         if batches.pause == Pause::No { Next::Apply } else { Next::Halt }
     }
 
-    /// Batches up to `last` are in the index and have left the overlay.
-    pub fn applied(&self, bytes: u64, records: usize, last: LogPosition) {
+    /// Whether a batch that writers do not wait for is still to be applied.
+    pub fn has_bulk(&self) -> bool {
+        self.batches.lock().bulk_records > 0
+    }
+
+    /// These batches, up to `last`, are in the index and have left the overlay.
+    pub fn applied(&self, applied: &[AppendedBatch], last: LogPosition) {
+        let bytes: u64 = applied.iter().map(|batch| batch.bytes).sum();
+        let records: usize = applied.iter().map(|batch| batch.records.len()).sum();
         let mut batches = self.batches.lock();
+        for batch in applied.iter().filter(|batch| batch.bulk) {
+            batches.bulk_bytes -= batch.bytes;
+            batches.bulk_records -= batch.records.len();
+        }
         batches.applied = last;
         batches.stalled = None;
         batches.at_a_time = (batches.at_a_time * 2).min(APPLY_RECORDS);

@@ -8,7 +8,11 @@ use orcas_record::{BucketId, Durability, PackId};
 pub(super) fn adds_content(intent: &Intent) -> bool {
     matches!(
         intent,
-        Intent::PutObject(_) | Intent::PutPart(_) | Intent::CreateBucket { .. } | Intent::CreateUpload { .. }
+        Intent::PutObject(_)
+            | Intent::AppendObject(_)
+            | Intent::PutPart(_)
+            | Intent::CreateBucket { .. }
+            | Intent::CreateUpload { .. }
     )
 }
 
@@ -20,6 +24,7 @@ pub(super) fn body_bytes(intent: &Intent) -> u64 {
     };
     match intent {
         Intent::PutObject(put) => of(&put.body),
+        Intent::AppendObject(append) => of(&append.put.body),
         Intent::PutPart(put) => of(&put.body),
         _ => 0,
     }
@@ -33,6 +38,7 @@ pub(super) fn new_packs(intent: &Intent) -> Vec<PackId> {
     };
     match intent {
         Intent::PutObject(put) => of(&put.body),
+        Intent::AppendObject(append) => of(&append.put.body),
         Intent::PutPart(put) => of(&put.body),
         _ => Vec::new(),
     }
@@ -54,8 +60,10 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::ForkBucket { .. }
         | Intent::RestoreBucket { .. }
         | Intent::UpdateVersion(_)
+        | Intent::MovePrefix(_)
         | Intent::CompleteUpload(_) => Durability::Sync,
         Intent::PutObject(put) => of_body(put.bucket, &put.body),
+        Intent::AppendObject(append) => of_body(append.put.bucket, &append.put.body),
         Intent::PutPart(put) => of_body(put.bucket, &put.body),
         Intent::DeleteObject { bucket, .. }
         | Intent::DeleteObjects { bucket, .. }
@@ -63,6 +71,8 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::AbortUpload { bucket, .. } => of_bucket(*bucket),
         Intent::CopyObject(copy) => of_bucket(copy.bucket),
         Intent::CopyPart(copy) => of_bucket(copy.bucket),
-        Intent::MoveObject(moved) => of_bucket(moved.from_bucket).max(of_bucket(moved.bucket)),
+        Intent::MoveObject(moved) | Intent::MoveOnce { moved, .. } => {
+            of_bucket(moved.from_bucket).max(of_bucket(moved.bucket))
+        }
     }
 }

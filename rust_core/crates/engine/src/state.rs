@@ -23,7 +23,7 @@ use super::reclaim::{Candidates, ReclaimPause, ReclaimRequests};
 use super::sharing::{FingerprintPins, HeadFilter, HeldBytes};
 use orcas_base::buffers::Buffers;
 use orcas_base::error::Error;
-use orcas_base::sync::atomic::{AtomicU64, Ordering};
+use orcas_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use orcas_base::sync::{Mutex, RwLock};
 use orcas_chunks::Packs;
 use orcas_decide::Failure;
@@ -78,6 +78,10 @@ pub(super) struct EngineState {
     pub faults: Faults,
     pub tasks: crossbeam_channel::Sender<UpkeepTask>,
     pub since_checkpoint: AtomicU64,
+    /// UpdateVersion records that were published since the store was opened.
+    pub updates: AtomicU64,
+    /// A prefix is being moved.
+    pub moving: AtomicBool,
 }
 
 impl EngineState {

@@ -1,16 +1,18 @@
 //! The state as the sequencer sees it: records decided in this batch over the published overlay over the index.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::buckets::BucketTable;
 use super::key_changes::{Current, KeyChanges, Known, NewerChanges};
-use super::list::{ListObjects, ListPage};
+use super::list::{ListObjects, ListPage, successor};
 use super::overlay::Overlay;
 use super::state::EngineState;
 use super::stored::part_of;
+use super::tokens::RequestTokens;
 use orcas_base::error::Result;
 use orcas_base::planted::{self, Bug};
 use orcas_decide::{Completed, View};
@@ -23,6 +25,9 @@ pub(super) struct SequencerView<'a> {
     pub shared: &'a EngineState,
     pub pending: &'a Overlay,
     pub buckets: &'a BucketTable,
+    pub tokens: &'a RequestTokens,
+    /// UpdateVersion records that were decided.
+    pub updates: u64,
 }
 
 /// Parts asked of the index at a time.
@@ -76,7 +81,7 @@ impl View for SequencerView<'_> {
         let overlay = self.shared.overlay.read();
         let decided = |key: &[u8]| self.pending.key_changes(id, key).map(NewerChanges::of).unwrap_or_default();
         let is_left = |key: &Bytes, recent: &KeyChanges| matches!(decided(key).newest_in(recent), Known::Object(_));
-        if overlay.range(id, std::ops::Bound::Unbounded).any(|(key, recent)| is_left(key, recent)) {
+        if overlay.range(id, Bound::Unbounded).any(|(key, recent)| is_left(key, recent)) {
             return Ok(false);
         }
         let mut empty = true;
@@ -178,11 +183,57 @@ impl View for SequencerView<'_> {
         Ok(parts)
     }
 
+    fn each_object(
+        &self,
+        bucket: BucketId,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], Sequence) -> bool,
+    ) -> Result<bool> {
+        // The overlay first: what it loses meanwhile is in the index by then.
+        let mut recent = BTreeMap::new();
+        note_current(&self.shared.overlay.read(), bucket, prefix, &mut recent);
+        note_current(self.pending, bucket, prefix, &mut recent);
+        let mut recent = recent.into_iter().peekable();
+        let mut all = true;
+        let mut tell = |key: &[u8], sequence: Option<Sequence>| sequence.is_none_or(|sequence| visit(key, sequence));
+        let until = successor(prefix);
+        self.shared.index.read()?.scan_heads(bucket, prefix, true, until.as_deref(), usize::MAX, &mut |head| {
+            while let Some((key, sequence)) = recent.next_if(|(key, _)| key[..] < head.key[..]) {
+                all = all && tell(&key, sequence);
+            }
+            let changed = recent.next_if(|(key, _)| key[..] == head.key[..]);
+            all = all && tell(&head.key, changed.map_or(Some(head.sequence), |(_, sequence)| sequence));
+            all
+        })?;
+        Ok(all && recent.all(|(key, sequence)| tell(&key, sequence)))
+    }
+
+    fn updates(&self) -> u64 {
+        self.updates
+    }
+
+    fn request_of(&self, token: &[u8; 32]) -> Option<[u8; 32]> {
+        self.tokens.request_of(token)
+    }
+
     fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
         match self.pending.completed(id) {
             Some(completed) => Ok(Some(completed.clone())),
             None => self.shared.completed(id),
         }
+    }
+}
+
+/// Notes which objects records here have brought and ended. A record of attributes alone says nothing of that.
+fn note_current(overlay: &Overlay, bucket: BucketId, prefix: &[u8], recent: &mut BTreeMap<Bytes, Option<Sequence>>) {
+    for (key, changes) in overlay.range(bucket, Bound::Included(prefix)).take_while(|(key, _)| key.starts_with(prefix))
+    {
+        let sequence = match changes.current() {
+            Current::Object(object) => Some(object.sequence),
+            Current::None => None,
+            Current::Below => continue,
+        };
+        recent.insert(key.clone(), sequence);
     }
 }
 

@@ -1,22 +1,46 @@
 //! Conversion of preconditions from the S3 form to the form of the engine.
 
 use orcas_checksum::Etag;
-use orcas_decide::{EtagMatch, Precondition, SourceConditions};
-use orcas_s3::conditions::{ReadConditions, Tags, WriteCondition};
+use orcas_decide::{EtagMatch, Precondition, SourceConditions, SourceKind, StateConditions};
+use orcas_s3::conditions::{DeleteCondition, ReadConditions, RenameCondition, Tags, WriteCondition};
 
 /// The condition on the destination of a write.
 pub fn precondition(condition: &WriteCondition) -> Precondition {
-    match condition {
-        WriteCondition::Always => Precondition::default(),
-        WriteCondition::Absent => Precondition { if_match: None, if_none_match_any: true },
-        WriteCondition::Present => Precondition { if_match: Some(EtagMatch::Any), if_none_match_any: false },
-        WriteCondition::Matches(etag) => {
-            Precondition { if_match: Some(EtagMatch::List(vec![*etag])), if_none_match_any: false }
-        }
-        WriteCondition::MatchesNothing => {
-            Precondition { if_match: Some(EtagMatch::List(Vec::new())), if_none_match_any: false }
-        }
-    }
+    let if_match = match condition {
+        WriteCondition::Always | WriteCondition::Absent => None,
+        WriteCondition::Present => Some(EtagMatch::Any),
+        WriteCondition::Matches(etag) => Some(EtagMatch::List(vec![*etag])),
+        WriteCondition::MatchesNothing => Some(EtagMatch::List(Vec::new())),
+    };
+    Precondition { if_match, if_none_match_any: *condition == WriteCondition::Absent, state: None }
+}
+
+/// The conditions on an object that is to be deleted.
+pub fn of_deletion(condition: &DeleteCondition) -> Precondition {
+    let DeleteCondition { tag, modified, size } = condition;
+    let state = StateConditions { modified_s: modified.map(seconds), size: *size, ..StateConditions::default() };
+    with_state(tag, state)
+}
+
+/// The conditions on the destination of a rename.
+pub fn of_rename(condition: &RenameCondition) -> Precondition {
+    let RenameCondition { tag, if_modified_since, if_unmodified_since } = condition;
+    let state = StateConditions {
+        if_modified_since_s: if_modified_since.map(seconds),
+        if_unmodified_since_s: if_unmodified_since.map(seconds),
+        ..StateConditions::default()
+    };
+    with_state(tag, state)
+}
+
+fn with_state(tag: &WriteCondition, state: StateConditions) -> Precondition {
+    let state = (state != StateConditions::default()).then(|| Box::new(state));
+    Precondition { state, ..precondition(tag) }
+}
+
+/// Nothing here is older than the epoch.
+fn seconds(time: i64) -> u64 {
+    u64::try_from(time).unwrap_or(0)
 }
 
 /// The conditions on the source of a copy or move.
@@ -27,8 +51,9 @@ pub fn source_conditions(conditions: &ReadConditions) -> SourceConditions {
             list.iter().filter(|(weak, _)| weak_counts || !weak).filter_map(|(_, tag)| Etag::parse(tag)).collect(),
         ),
     };
-    let time = |seconds: i64| u64::try_from(seconds).unwrap_or(0) * 1000;
+    let time = |time: i64| seconds(time) * 1000;
     SourceConditions {
+        kind: SourceKind::Copy,
         if_match: conditions.if_match.as_ref().map(|list| tags(list, false)),
         if_none_match: conditions.if_none_match.as_ref().map(|list| tags(list, true)),
         if_modified_since_ms: conditions.if_modified_since.map(time),

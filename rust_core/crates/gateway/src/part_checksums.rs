@@ -1,30 +1,47 @@
-//! The checksum that is stored with a part. Its upload decides on the algorithm.
+//! The checksum that is stored with a body that becomes a part of something, which decides on the algorithm.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::problem::Problem;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
 use orcas_engine::Handle;
-use orcas_record::{BucketId, UploadId};
+use orcas_record::{Bucket, BucketId, UploadId};
 use orcas_s3::ErrorCode;
 
-/// The upload that a body is a part of.
+/// What a body becomes a part of.
 #[derive(Clone, Debug)]
-pub struct PartOf {
-    pub bucket: BucketId,
-    pub key: Bytes,
-    pub upload: UploadId,
+pub enum PartOf {
+    Upload {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+    },
+    /// The object that it is appended to, if it exists.
+    Object {
+        bucket: Arc<Bucket>,
+        key: Bytes,
+    },
 }
 
 impl PartOf {
-    /// The algorithm in which the server computes the checksum of a part, whichever the client declares. `None` if the
-    /// client has to declare it: of a composite checksum, S3 computes no part by itself. May block.
+    /// The algorithm in which the server computes the checksum of the body, whichever the client declares. `None` if that
+    /// is up to the client: of a composite checksum, S3 computes no part by itself. May block.
     pub fn algorithm(&self, engine: &Handle) -> Result<Option<ChecksumAlgorithm>, Problem> {
-        let upload = engine.upload(self.bucket, &self.key, self.upload)?.ok_or(ErrorCode::NoSuchUpload)?;
-        Ok(match upload.checksum {
-            None => Some(ChecksumAlgorithm::DEFAULT),
-            Some((algorithm, ChecksumType::FullObject)) => Some(algorithm),
-            Some((_, ChecksumType::Composite)) => None,
-        })
+        match self {
+            Self::Upload { bucket, key, upload } => {
+                let upload = engine.upload(*bucket, key, *upload)?.ok_or(ErrorCode::NoSuchUpload)?;
+                Ok(match upload.checksum {
+                    None => Some(ChecksumAlgorithm::DEFAULT),
+                    Some((algorithm, ChecksumType::FullObject)) => Some(algorithm),
+                    Some((_, ChecksumType::Composite)) => None,
+                })
+            }
+            Self::Object { bucket, key } => {
+                let whole = engine.object_in(bucket, key)?.and_then(|found| found.object.version.checksum);
+                Ok(whole.map(|whole| whole.checksum.algorithm()).filter(|algorithm| algorithm.joins()))
+            }
+        }
     }
 }

@@ -193,6 +193,32 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             ErrorCode::InvalidRequest,
             format!("The specified copy range is invalid for the source object size: {size}"),
         ),
+        Refusal::InvalidWriteOffset { size } => {
+            S3Error::new(ErrorCode::InvalidWriteOffset).field("ActualObjectSize", size.to_string())
+        }
+        Refusal::TooManyParts => {
+            let limit = orcas_decide::OBJECT_PARTS_MAX;
+            let message = format!(
+                "You have attempted to add more parts than the maximum of {limit} that are allowed for this object. You can \
+                 use the CopyObject operation to copy this object to another and then add more data to the newly copied \
+                 object."
+            );
+            S3Error::with(ErrorCode::TooManyParts, message)
+        }
+        Refusal::TooManyObjects { limit } => {
+            let message =
+                format!("There are more than {limit} objects, or their metadata is too much to be moved at once.");
+            S3Error::with(ErrorCode::InvalidRequest, message)
+        }
+        Refusal::DestinationNotEmpty => {
+            let message = "There are keys with the new prefix already.";
+            S3Error::with(ErrorCode::OperationAborted, message)
+        }
+        Refusal::KeyTooLong => ErrorCode::KeyTooLongError.into(),
+        Refusal::MoveUnderWay => {
+            S3Error::with(ErrorCode::OperationAborted, "Another prefix is being moved. Try again.")
+        }
+        Refusal::TokenReused => ErrorCode::IdempotencyParameterMismatch.into(),
         // Only after several attempts: the source changes faster than it can be read.
         Refusal::SourceChanged => ErrorCode::OperationAborted.into(),
     }

@@ -23,7 +23,7 @@ use super::response::{Envelope, Response};
 use super::store_body::{StoreBody, UploadStream};
 use super::stream::BodyStream;
 use orcas_decide::{Body, Failure, Intent, Outcome};
-use orcas_engine::{CompletionSink, Waiter};
+use orcas_engine::{CompletionSink, Handle, Waiter};
 use orcas_record::{Bucket, Cause, RequestCause};
 use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
@@ -55,7 +55,7 @@ pub trait Operation: Sized + Send + Sync + 'static {
         match call.input.upload() {
             Some(upload) => {
                 let size = content.len() as u64;
-                let body = call.lane.engine.small_body(upload.bucket(), content);
+                let body = upload.small_body(&call.lane.engine, content);
                 Ok(call.submit(upload.intent(size, digests, body), slot))
             }
             None => Err(Problem::internal("an operation without a body got one")),
@@ -85,7 +85,12 @@ pub trait Upload {
     /// `size` in bytes.
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent;
 
-    /// The multipart upload that the body belongs to.
+    /// The body, if it was collected in memory.
+    fn small_body(&self, engine: &Handle, content: Bytes) -> Body {
+        engine.small_body(self.bucket(), content)
+    }
+
+    /// What the body becomes a part of.
     fn part_of(&self) -> Option<PartOf> {
         None
     }
@@ -218,7 +223,7 @@ impl<O: Operation> Call<O> {
         O::take(self, content, &digests, slot)
     }
 
-    /// The same for a body that may be a part of an upload. May block.
+    /// The same for a body that may be a part of something. May block.
     fn take_part(self: &Arc<Self>, declared: &DeclaredBody, body: Bytes, slot: u32) -> Result<Step, Problem> {
         let part = self.part_of();
         match part.map(|part| part.algorithm(&self.lane.engine)).transpose()?.flatten() {

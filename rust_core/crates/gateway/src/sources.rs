@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::conditions::{precondition, source_conditions};
+use super::conditions::source_conditions;
 use super::lane::Lane;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::versions::{shows_versions, version_id, version_name};
-use orcas_decide::{self as decide, Intent, Move, Put};
+use orcas_decide::{self as decide, Move, Precondition, Put, SourceConditions, SourceKind};
 use orcas_engine::Found;
 use orcas_record::Bucket;
-use orcas_s3::conditions::{ReadConditions, WriteCondition};
+use orcas_s3::conditions::ReadConditions;
 use orcas_s3::target::CopySource;
 use orcas_s3::versions::VersionName;
 use orcas_s3::{ErrorCode, S3Error};
@@ -90,32 +90,33 @@ impl Source {
 
 /// The rename or move of an object.
 pub struct Moving {
-    source: Source,
-    bucket: Arc<Bucket>,
-    key: Bytes,
-    condition: WriteCondition,
+    pub source: Source,
+    pub bucket: Arc<Bucket>,
+    pub key: Bytes,
+    precondition: Precondition,
 }
 
 impl Moving {
-    /// To `key` in `bucket`.
-    pub fn to(reading: &Reading<'_>, source: Source, bucket: Arc<Bucket>, key: Bytes) -> Result<Self, Problem> {
+    /// To the object that the request names, on conditions for it.
+    pub fn of(reading: &Reading<'_>, source: Source, precondition: Precondition) -> Result<Self, Problem> {
+        let (bucket, key) = reading.object()?;
         if source.name.version.is_some() {
             let message = "A move takes the object as it is; its source cannot be a version.";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
-        Ok(Self { source, bucket, key, condition: WriteCondition::parse(reading.headers())? })
+        Ok(Self { source, bucket, key, precondition })
     }
 
-    pub fn intent(&self, lane: &Lane) -> Result<Intent, Problem> {
+    pub fn decided(&self, lane: &Lane, kind: SourceKind) -> Result<Box<Move>, Problem> {
         let from = self.source.bucket(lane)?;
-        Ok(Intent::MoveObject(Box::new(Move {
+        Ok(Box::new(Move {
             from_bucket: from.id,
             from_key: self.source.key(),
-            from_conditions: source_conditions(&self.source.conditions),
+            from_conditions: SourceConditions { kind, ..source_conditions(&self.source.conditions) },
             bucket: self.bucket.id,
             key: self.key.clone(),
-            precondition: precondition(&self.condition),
-        })))
+            precondition: self.precondition.clone(),
+        }))
     }
 }
 

@@ -24,7 +24,7 @@ pub struct StoreBody {
     verifier: Verifier,
     /// Bytes that `writer` gets.
     size: u64,
-    /// The upload that the body is a part of.
+    /// What the body becomes a part of.
     part: Option<PartOf>,
     /// Opened with the first bytes, on a worker: it may have to create a pack.
     writer: Option<BodyWriter>,

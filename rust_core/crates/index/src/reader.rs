@@ -2,7 +2,7 @@
 //! files of their tables (`heads`, `versions`, `blobs`, `uploads`, `buckets`).
 
 use std::cell::{Ref, RefCell};
-use std::ops::Deref;
+use std::ops::{Bound, Deref};
 
 use bytes::Bytes;
 use parking_lot::ReentrantMutexGuard;
@@ -117,6 +117,11 @@ impl<'i> Reader<'i> {
     /// The record of a key's current version; `None` when there is none or it is a delete marker.
     pub fn object(&self, bucket: BucketId, key: &[u8]) -> Result<Option<Stored>> {
         self.with(|conn| versions::object(conn, bucket, key))
+    }
+
+    /// The records of current versions from a key on, at most `limit`, in the order of the keys.
+    pub fn objects(&self, bucket: BucketId, from: Bound<&[u8]>, limit: usize) -> Result<Vec<Stored>> {
+        self.with(|conn| versions::objects(conn, bucket, from, limit))
     }
 
     /// The record of one version, current or not.

@@ -4,6 +4,8 @@
 //! that was never versioned has no rows in `history`, and no cost for it. `versions` holds the record of each version
 //! that is in either table. When a version is removed, its record is read to release the references of its manifest.
 
+use std::ops::Bound;
+
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::columns::{blob_bytes, decoded, loaded_int, store_version_id, stored_int, stored_version};
@@ -16,6 +18,10 @@ use orcas_record::{BucketId, Sequence, Version, VersionId};
 
 const OBJECT: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h \
      LEFT JOIN versions v ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2";
+const OBJECTS_FROM: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h \
+     LEFT JOIN versions v ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key >= ?2 ORDER BY h.key LIMIT ?3";
+const OBJECTS_AFTER: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h \
+     LEFT JOIN versions v ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key > ?2 ORDER BY h.key LIMIT ?3";
 const VERSION: &str = "SELECT h.sequence, v.kind, v.record, v.update_record FROM heads h LEFT JOIN versions v \
      ON v.sequence = h.sequence WHERE h.bucket = ?1 AND h.key = ?2 AND h.version_id IS ?3 \
      UNION ALL SELECT h.sequence, v.kind, v.record, v.update_record FROM history h LEFT JOIN versions v \
@@ -27,6 +33,22 @@ pub(super) fn object(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<
     let mut statement = conn.prepare_cached(OBJECT)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key))?;
     rows.next()?.map(stored_version).transpose()
+}
+
+/// The records of current versions from a key on, in the order of the keys.
+pub(super) fn objects(conn: &Connection, bucket: BucketId, from: Bound<&[u8]>, limit: usize) -> Result<Vec<Stored>> {
+    let (sql, key) = match from {
+        Bound::Included(key) => (OBJECTS_FROM, key),
+        Bound::Excluded(key) => (OBJECTS_AFTER, key),
+        Bound::Unbounded => (OBJECTS_FROM, &b""[..]),
+    };
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query((stored_int(bucket.0)?, key, i64::try_from(limit).unwrap_or(i64::MAX)))?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(stored_version(row)?);
+    }
+    Ok(found)
 }
 
 pub(super) fn version(conn: &Connection, bucket: BucketId, key: &[u8], id: VersionId) -> Result<Option<Stored>> {

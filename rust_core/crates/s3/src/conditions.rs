@@ -4,6 +4,7 @@
 //! ordered.
 
 use super::errors::{ErrorCode, S3Error};
+use super::extensions::single;
 use orcas_checksum::Etag;
 use orcas_http::Headers;
 
@@ -80,6 +81,23 @@ const RENAME: Names = Names {
     if_modified_since: "x-amz-rename-source-if-modified-since",
     if_unmodified_since: "x-amz-rename-source-if-unmodified-since",
 };
+
+/// All conditions that a rename can have, on its source and on its destination.
+pub const OF_A_RENAME: &[&str] = &[
+    READ.if_match,
+    READ.if_none_match,
+    READ.if_modified_since,
+    READ.if_unmodified_since,
+    RENAME.if_match,
+    RENAME.if_none_match,
+    RENAME.if_modified_since,
+    RENAME.if_unmodified_since,
+];
+
+/// The conditions that only a deletion has.
+const IF_MATCH_MODIFIED: &str = "x-amz-if-match-last-modified-time";
+const IF_MATCH_SIZE: &str = "x-amz-if-match-size";
+pub const OF_A_DELETION: &[&str] = &[IF_MATCH_MODIFIED, IF_MATCH_SIZE];
 
 /// The preconditions of a read of an existing object. Times are seconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,6 +203,10 @@ impl WriteCondition {
                 return Err(S3Error::header_not_implemented(time.as_bytes()));
             }
         }
+        Self::parse_tags(headers)
+    }
+
+    fn parse_tags(headers: &Headers<'_>) -> Result<Self, S3Error> {
         let mut all = headers.get_all(READ.if_match).chain(headers.get_all(READ.if_none_match));
         let Some(value) = all.next().map(<[u8]>::trim_ascii) else { return Ok(Self::Always) };
         if all.next().is_some() {
@@ -217,6 +239,72 @@ impl WriteCondition {
             (Self::Absent | Self::Matches(_) | Self::MatchesNothing, Some(_)) => Err(ErrorCode::PreconditionFailed),
         }
     }
+}
+
+/// The conditions on an object that is to be deleted. The time is in seconds since the epoch, the size in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeleteCondition {
+    pub tag: WriteCondition,
+    pub modified: Option<i64>,
+    pub size: Option<u64>,
+}
+
+impl DeleteCondition {
+    pub const ALWAYS: Self = Self { tag: WriteCondition::Always, modified: None, size: None };
+
+    /// A value that cannot be read is refused: to pass over it would delete what the client wants to keep.
+    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        Ok(Self {
+            tag: WriteCondition::parse(headers)?,
+            modified: read(headers, IF_MATCH_MODIFIED, parse_http_date)?,
+            size: read(headers, IF_MATCH_SIZE, parse_size)?,
+        })
+    }
+
+    /// Reads a `LastModifiedTime` of a Delete document.
+    pub fn parse_modified(text: &str) -> Option<i64> {
+        parse_http_date(text.as_bytes())
+    }
+
+    /// Reads a `Size` of a Delete document.
+    pub fn parse_size(text: &str) -> Option<u64> {
+        parse_size(text.as_bytes())
+    }
+}
+
+/// The conditions on the destination of a rename. Times are seconds since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenameCondition {
+    pub tag: WriteCondition,
+    pub if_modified_since: Option<i64>,
+    pub if_unmodified_since: Option<i64>,
+}
+
+impl RenameCondition {
+    pub fn parse(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        let time = |name| headers.get(name).and_then(parse_http_date);
+        Ok(Self {
+            tag: WriteCondition::parse_tags(headers)?,
+            if_modified_since: time(READ.if_modified_since),
+            if_unmodified_since: time(READ.if_unmodified_since),
+        })
+    }
+}
+
+/// The one value of a header that must be readable.
+fn read<T>(
+    headers: &Headers<'_>,
+    name: &'static str,
+    parse: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Option<T>, S3Error> {
+    let Some(value) = single(headers, name)? else { return Ok(None) };
+    parse(value).map(Some).ok_or_else(|| S3Error::argument("The value of the condition is not valid", name, value))
+}
+
+/// Decimal digits, at most 18446744073709551615.
+pub(super) fn parse_size(value: &[u8]) -> Option<u64> {
+    let digits = value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
 }
 
 /// Seconds since the epoch of an HTTP date in any of its three forms; `None` when malformed, which RFC 9110 ignores.
@@ -313,6 +401,30 @@ mod tests {
         ] {
             assert_eq!(parse(&refused), Err(ErrorCode::NotImplemented), "{refused:?}");
         }
+    }
+
+    #[test]
+    fn conditions_of_deletions_are_read_or_refused() {
+        let parse = |headers: &[(&str, &str)]| with(headers, DeleteCondition::parse).map_err(|error| error.code);
+        let (time, size) = (IF_MATCH_MODIFIED, IF_MATCH_SIZE);
+        assert_eq!(parse(&[]), Ok(DeleteCondition::ALWAYS));
+        let both = DeleteCondition { tag: WriteCondition::Present, modified: Some(MODIFIED_MS / 1000), size: Some(7) };
+        assert_eq!(parse(&[(time, AT), (size, " 7 "), ("if-match", "*")]), Ok(both));
+        for (name, value) in [(time, "yesterday"), (time, ""), (size, "-1"), (size, "1.0"), (size, ""), (size, "+1")] {
+            assert_eq!(parse(&[(name, value)]), Err(ErrorCode::InvalidArgument), "{name}: {value}");
+        }
+        assert_eq!(parse(&[(size, "1"), (size, "1")]), Err(ErrorCode::InvalidArgument));
+        assert_eq!(parse(&[(size, "18446744073709551616")]), Err(ErrorCode::InvalidArgument));
+    }
+
+    #[test]
+    fn the_destination_of_a_rename_may_be_named_by_its_time() {
+        let headers = [("if-none-match", "*"), ("if-modified-since", AT), ("if-unmodified-since", BEFORE)];
+        let seconds = MODIFIED_MS / 1000;
+        let (since, unmodified) = (Some(seconds), Some(seconds - 1));
+        let expected =
+            RenameCondition { tag: WriteCondition::Absent, if_modified_since: since, if_unmodified_since: unmodified };
+        assert_eq!(with(&headers, RenameCondition::parse), Ok(expected));
     }
 
     #[test]

@@ -51,6 +51,7 @@ catalogue! {
     EntityTooLarge 400 "Your proposed upload exceeds the maximum allowed size";
     EntityTooSmall 400 "Your proposed upload is smaller than the minimum allowed size";
     ExpiredToken 400 "The provided token has expired.";
+    IdempotencyParameterMismatch 400 "Parameters on this idempotent request are inconsistent with parameters used in previous request(s).";
     IllegalLocationConstraintException 400 "The specified location constraint is incompatible for the region specific endpoint this request was sent to.";
     IllegalVersioningConfigurationException 400 "The Versioning element must be specified";
     IncompleteBody 400 "You did not provide the number of bytes specified by the Content-Length HTTP header";
@@ -74,6 +75,7 @@ catalogue! {
     InvalidTag 400 "The tag provided was not a valid tag. This error can occur if the tag did not pass input validation.";
     InvalidToken 400 "The provided token is malformed or otherwise invalid.";
     InvalidURI 400 "Couldn't parse the specified URI.";
+    InvalidWriteOffset 400 "The write offset value that you specified does not match the current object size.";
     KeyTooLongError 400 "Your key is too long";
     MalformedPOSTRequest 400 "The body of your POST request is not well-formed multipart/form-data.";
     MalformedTrailerError 400 "The request contained trailing data that was not well-formed or did not conform to our published schema.";

@@ -2,7 +2,9 @@
 //!
 //! Values are bytes as sent. Nothing with CR, LF or NUL passes, since every value is reflected in a response later.
 
+use super::conditions::parse_size;
 use super::errors::{ErrorCode, S3Error};
+use super::extensions::single;
 use orcas_checksum::base64_decode;
 use orcas_http::Headers;
 
@@ -24,6 +26,10 @@ const REDIRECT_LEN_MAX: usize = 2048;
 /// The storage classes of a general purpose bucket, but for `STANDARD`. All are stored alike.
 pub const OTHER_STORAGE_CLASSES: [&str; 7] =
     ["REDUCED_REDUNDANCY", "STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "GLACIER", "DEEP_ARCHIVE", "GLACIER_IR"];
+
+/// The header that makes a PutObject an append.
+pub const WRITE_OFFSET: &str = "x-amz-write-offset-bytes";
+pub const OF_AN_APPEND: &[&str] = &[WRITE_OFFSET];
 
 /// User metadata: names and values as bytes.
 pub type UserMetadata = Vec<(Vec<u8>, Vec<u8>)>;
@@ -70,6 +76,13 @@ impl ObjectHeaders {
             user,
         })
     }
+}
+
+/// Where the body of a PutObject begins, in bytes, if it is added to an object.
+pub fn write_offset(headers: &Headers<'_>) -> Result<Option<u64>, S3Error> {
+    let Some(value) = single(headers, WRITE_OFFSET)? else { return Ok(None) };
+    let message = "A write offset is a number of bytes, from 0 on";
+    parse_size(value).map(Some).ok_or_else(|| S3Error::argument(message, WRITE_OFFSET, value))
 }
 
 /// The storage class of the object to be; `None` for `STANDARD`, which is the default.

@@ -34,8 +34,8 @@ fn is_implemented(name: &[u8]) -> bool {
 ///
 /// These are headers with which clients and proxies describe themselves and number their requests; `api-version`, which
 /// the SDK for C++ sends with every request and of which S3 has only one; `te`, which offers to read a body followed by its
-/// MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because
-/// no object is archived; and `client-token`, with which S3 answers a repeated rename as it answered the first.
+/// MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because no object is archived; and
+/// `client-token`, which only RenameObject reads.
 pub(crate) fn has_no_effect(name: &[u8]) -> bool {
     matches!(
         name,
@@ -79,7 +79,7 @@ pub const OF_A_LOCK: &[&str] = &["x-amz-bypass-governance-retention"];
 pub struct Understood {
     /// `versionId` in the query.
     pub version_id: bool,
-    /// Headers of extensions.
+    /// Headers of extensions, and of S3 that only this operation has, also where S3 itself has them in directory buckets only.
     pub extensions: &'static [&'static str],
     /// Headers of S3 that only some operations implement: other operations refuse them, unless they ask for nothing.
     pub attributes: &'static [&'static str],
@@ -148,7 +148,9 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conditions::OF_A_DELETION;
     use crate::extensions;
+    use crate::metadata::{OF_AN_APPEND, WRITE_OFFSET};
 
     const VERSIONS: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
@@ -200,6 +202,9 @@ mod tests {
             (Understood::NOTHING, extensions::DURABILITY, false),
             (of(extensions::OF_AN_INSTANT_UPLOAD), extensions::REF_LEVEL, false),
             (of(extensions::OF_A_BUCKET), "x-amz-orcas-chunksize", false),
+            (of(OF_A_DELETION), "x-amz-if-match-size", true),
+            (of(OF_A_DELETION), WRITE_OFFSET, false),
+            (of(OF_AN_APPEND), WRITE_OFFSET, true),
         ] {
             let verdict = check(understood, "", name, "1");
             assert_eq!(verdict, if allowed { Ok(()) } else { Err(ErrorCode::NotImplemented) }, "{understood:?} {name}");

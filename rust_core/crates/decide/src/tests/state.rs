@@ -28,6 +28,9 @@ pub struct State {
     pub parts: BTreeMap<(UploadId, u16), Arc<Part>>,
     pub completed: HashMap<UploadId, Completed>,
     pub shared: HashMap<Fingerprint, (Sequence, u32)>,
+    /// The digests of requests by their tokens.
+    pub requests: HashMap<[u8; 32], [u8; 32]>,
+    pub updates: u64,
     pub sequence: Sequence,
 }
 
@@ -93,6 +96,25 @@ impl View for State {
     }
     fn parts(&self, id: UploadId) -> Result<BTreeMap<u16, Arc<Part>>> {
         Ok(self.parts.range((id, 0)..=(id, u16::MAX)).map(|((_, number), part)| (*number, part.clone())).collect())
+    }
+    fn each_object(
+        &self,
+        bucket: BucketId,
+        prefix: &[u8],
+        visit: &mut dyn FnMut(&[u8], Sequence) -> bool,
+    ) -> Result<bool> {
+        let live = self
+            .objects
+            .iter()
+            .filter(|((of, key), versions)| *of == bucket && key.starts_with(prefix) && !versions.is_empty());
+        let mut live = live.filter_map(|((_, key), versions)| Some((key, versions.last()?.sequence)));
+        Ok(live.all(|(key, sequence)| visit(key, sequence)))
+    }
+    fn updates(&self) -> u64 {
+        self.updates
+    }
+    fn request_of(&self, token: &[u8; 32]) -> Option<[u8; 32]> {
+        self.requests.get(token).copied()
     }
     fn completed(&self, id: UploadId) -> Result<Option<Completed>> {
         Ok(self.completed.get(&id).cloned())
@@ -164,6 +186,7 @@ impl State {
                     versions.iter_mut().find(|object| object.version.version_id == version_id).expect("a version");
                 assert_eq!(found.sequence, version);
                 Arc::make_mut(found).version.attributes = attributes;
+                self.updates += 1;
             }
             Record::CreateUpload(upload) => drop(self.uploads.insert(upload.id, Arc::new(upload))),
             Record::PutPart(part) => drop(self.parts.insert((part.upload, part.number), Arc::new(part))),

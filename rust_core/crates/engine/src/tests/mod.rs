@@ -1,5 +1,6 @@
 //! The engine through its own interface, on a real directory.
 
+mod appends;
 mod backup;
 mod causes;
 mod check;
@@ -9,6 +10,7 @@ mod health;
 mod layers;
 mod listing;
 mod mend;
+mod moves;
 mod reclaim;
 mod reclaim_failures;
 mod scopes;
@@ -113,7 +115,7 @@ fn one_of_many_conditional_writers_wins() {
                 let (store, bucket) = (&store, &bucket);
                 scope.spawn(move || {
                     let mut put = store.small_put(bucket, "key", format!("writer {n}").as_bytes());
-                    put.precondition = Precondition { if_match: None, if_none_match_any: true };
+                    put.precondition = Precondition { if_none_match_any: true, ..Precondition::default() };
                     match store.handle().execute(Intent::PutObject(Box::new(put))) {
                         Ok(Outcome::Put(_)) => 1,
                         Err(Failure::Refused(Refusal::PreconditionFailed { .. })) => 0,

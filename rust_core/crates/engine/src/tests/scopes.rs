@@ -87,7 +87,7 @@ fn a_copy_between_owners_keeps_the_rules_of_a_copy() {
         failed("x-amz-copy-source-If-Match")
     );
     assert_eq!(store.get(&theirs, "copy").unwrap(), None);
-    let absent = Precondition { if_match: None, if_none_match_any: true };
+    let absent = Precondition { if_none_match_any: true, ..Precondition::default() };
     assert_eq!(attempt(&|request| request.copy.precondition = absent.clone()), None);
     assert_eq!(attempt(&|request| request.copy.precondition = absent.clone()), failed("If-None-Match"));
 }

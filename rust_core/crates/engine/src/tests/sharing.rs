@@ -6,6 +6,7 @@ use super::steps::{CHUNK, Steps};
 use super::support::noise;
 use crate::buckets::BucketTable;
 use crate::overlay::Overlay;
+use crate::tokens::RequestTokens;
 use crate::view::SequencerView;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{Body, BucketChange, ChunkPlace, Failure, Intent, Outcome, Precondition, Refusal, Sharing, View};
@@ -238,7 +239,9 @@ fn what_this_batch_condemns_is_not_found_in_it() {
         let shared = steps.shared();
         let buckets = shared.buckets.read();
         let found = |pending: &Overlay| {
-            SequencerView { shared, pending, buckets: &buckets }.shared_blob(&fingerprint, 1_000, None).unwrap()
+            let tokens = &RequestTokens::default();
+            let view = SequencerView { shared, pending, buckets: &buckets, tokens, updates: 0 };
+            view.shared_blob(&fingerprint, 1_000, None).unwrap()
         };
         assert_eq!(found(&pending), Some(blob));
         pending.insert(blob + 1, &Record::CondemnBlobs { blobs: vec![blob] }, &BucketTable::default());
@@ -319,7 +322,7 @@ fn a_refused_put_leaves_nothing_behind() {
         steps.apply();
         for other in [bytes.clone(), noise(bytes.len(), 9)] {
             let mut put = Steps::put_of(&bucket, key, &other, steps.body(&bucket, &other));
-            put.precondition = Precondition { if_match: None, if_none_match_any: true };
+            put.precondition = Precondition { if_none_match_any: true, ..Precondition::default() };
             let refused = steps.run(Intent::PutObject(Box::new(put)));
             assert!(matches!(refused, Err(Failure::Refused(Refusal::PreconditionFailed { .. }))));
         }

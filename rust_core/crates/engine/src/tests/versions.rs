@@ -8,7 +8,6 @@ use proptest::prelude::*;
 
 use super::steps::Steps;
 use crate::maintenance::MaintenanceIntent;
-use crate::view::SequencerView;
 use crate::{ListObjects, ListVersions, ListedVersion, VersionSink};
 use orcas_checksum::Etag;
 use orcas_decide::{BucketChange, Intent, View};
@@ -227,8 +226,7 @@ impl World {
 
     fn check(&mut self) {
         let committer = &self.steps.stepper.as_ref().unwrap().committer;
-        let shared = self.steps.shared();
-        let view = SequencerView { shared, pending: &committer.pending, buckets: &committer.buckets };
+        let view = committer.view();
         for bucket in self.buckets {
             let empty = !self.decided.iter().any(|(name, versions)| name.0 == bucket && !versions.is_empty());
             assert_eq!(view.bucket_is_empty(bucket).unwrap(), empty);

@@ -2,31 +2,32 @@
 
 use std::sync::Arc;
 
-use crate::conditions::precondition;
+use crate::conditions::of_deletion;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{Deleted, Intent, Outcome};
-use orcas_s3::conditions::WriteCondition;
+use orcas_s3::conditions::{DeleteCondition, OF_A_DELETION};
 use orcas_s3::object_lock::bypasses_governance;
 use orcas_s3::support::{OF_A_LOCK, Understood};
 
 pub struct DeleteObject {
     address: VersionAddress,
-    condition: WriteCondition,
+    condition: DeleteCondition,
     /// `x-amz-bypass-governance-retention`
     bypass: bool,
 }
 
 impl Operation for DeleteObject {
-    const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { version_id: true, attributes: OF_A_LOCK, extensions: OF_A_DELETION, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         Ok(Self {
             address: VersionAddress::parse(reading)?,
-            condition: WriteCondition::parse(reading.headers())?,
+            condition: DeleteCondition::parse(reading.headers())?,
             bypass: bypasses_governance(reading.headers())?,
         })
     }
@@ -37,7 +38,7 @@ impl Operation for DeleteObject {
             bucket: address.bucket.id,
             key: address.key.clone(),
             version: address.version_id(),
-            precondition: precondition(condition),
+            precondition: of_deletion(condition),
             bypass: *bypass,
         };
         Ok(call.submit(intent, slot))

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
-use crate::conditions::precondition;
+use crate::conditions::of_deletion;
 use crate::intake::{DeclaredBody, Digests};
 use crate::problem::{Problem, refused};
 use crate::reading::Reading;
@@ -69,7 +69,7 @@ impl Operation for DeleteObjects {
             let refused = match (checked_key(entry.key.clone()), version_of(entry.version_id.as_deref())) {
                 (Ok(_), Ok(version)) => {
                     let key = Bytes::copy_from_slice(&entry.key);
-                    let precondition = precondition(&entry.condition);
+                    let precondition = of_deletion(&entry.condition);
                     entries.push(DeleteEntry { key, version, precondition, bypass: call.input.bypass });
                     None
                 }

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use crate::conditions::precondition;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::Response;
 use crate::sources::{Moving, Source, modified};
-use orcas_decide::Outcome;
+use orcas_decide::{Intent, Outcome, SourceKind};
+use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
 use orcas_s3::support::Understood;
 use orcas_s3::xml::results;
@@ -27,12 +29,13 @@ impl Operation for MoveObject {
     };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
-        Moving::to(reading, Source::of_copy(reading)?, bucket, key).map(Self)
+        let precondition = precondition(&WriteCondition::parse(reading.headers())?);
+        Moving::of(reading, Source::of_copy(reading)?, precondition).map(Self)
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.submit(call.input.0.intent(&call.lane)?, slot))
+        let moved = call.input.0.decided(&call.lane, SourceKind::Copy)?;
+        Ok(call.submit(Intent::MoveObject(moved), slot))
     }
 
     /// As a copy answers, so that clients can send it as one.

@@ -57,7 +57,7 @@ impl PostObject {
         percent_encode_into(&mut address, &key, false);
         let location = String::from_utf8_lossy(&address).into_owned();
         let action = SuccessAction::of(form);
-        let put = PutObject { bucket, key, condition: WriteCondition::Always, headers, attributes };
+        let put = PutObject { bucket, key, condition: WriteCondition::Always, headers, attributes, offset: None };
         Ok(Self { put, frame, action, location })
     }
 }

@@ -9,17 +9,20 @@ use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
 use crate::intake::Digests;
 use crate::metadata::stored;
+use crate::part_checksums::PartOf;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::version_name;
-use orcas_decide::{self as decide, Body, Intent, Outcome};
+use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
+use orcas_engine::Handle;
 use orcas_record::{Attributes, Bucket, ObjectHeaders};
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
-use orcas_s3::metadata::ObjectHeaders as Sent;
+use orcas_s3::metadata::{OF_AN_APPEND, ObjectHeaders as Sent, write_offset};
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
+use orcas_s3::{ErrorCode, S3Error};
 
 pub struct PutObject {
     pub(super) bucket: Arc<Bucket>,
@@ -27,6 +30,8 @@ pub struct PutObject {
     pub(super) condition: WriteCondition,
     pub(super) headers: ObjectHeaders,
     pub(super) attributes: Attributes,
+    /// `x-amz-write-offset-bytes`: the body is added at the end of the object, which has this size, in bytes.
+    pub(super) offset: Option<u64>,
 }
 
 /// The headers that say what was stored.
@@ -38,8 +43,16 @@ pub(super) fn stored_headers(put: &decide::Put) -> HeaderBlock {
     headers
 }
 
+/// Refuses an append at another place than the end, before its body is sent. The engine checks the offset again.
+fn check_offset(reading: &Reading<'_>, bucket: &Bucket, key: &Bytes, offset: u64) -> Result<(), Problem> {
+    let Some(found) = reading.lane.engine.try_object_in(bucket, key) else { return Ok(()) };
+    let size = found.map_or(0, |found| found.object.version.size);
+    if offset == size { Ok(()) } else { Err(Refusal::InvalidWriteOffset { size }.into()) }
+}
+
 impl Operation for PutObject {
-    const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
+    const UNDERSTOOD: Understood =
+        Understood { attributes: OF_AN_OBJECT, extensions: OF_AN_APPEND, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
@@ -47,13 +60,21 @@ impl Operation for PutObject {
         reading.check_early(&condition, &bucket, &key)?;
         let headers = stored(Sent::parse(reading.headers())?);
         let attributes = sent(reading.headers())?;
-        Ok(Self { bucket, key, condition, headers, attributes })
+        let offset = write_offset(reading.headers())?;
+        if let Some(offset) = offset {
+            check_offset(reading, &bucket, &key, offset)?;
+        }
+        Ok(Self { bucket, key, condition, headers, attributes, offset })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
         let plan = reading.content(self.bucket.settings.keep_sha256)?;
         if let BodyPlan::Whole(declared) | BodyPlan::Stream(declared) = &plan {
             check_vouched(&self.attributes, &self.bucket, declared)?;
+            if self.offset.is_some() && declared.length == 0 {
+                let message = "Request body cannot be empty when 'write offset' is specified.";
+                return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
+            }
         }
         Ok(plan)
     }
@@ -64,7 +85,11 @@ impl Operation for PutObject {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, stored_headers(&put)))
+        let mut headers = stored_headers(&put);
+        if call.input.offset.is_some() {
+            headers.push_number("x-amz-object-size", put.size);
+        }
+        Ok(call.envelope.empty(200, headers))
     }
 }
 
@@ -74,8 +99,8 @@ impl Upload for PutObject {
     }
 
     fn intent(&self, size: u64, digests: &Digests, body: Body) -> Intent {
-        let Digests { md5, sha256, stored: checksum, .. } = *digests;
-        Intent::PutObject(Box::new(decide::PutObject {
+        let Digests { md5, sha256, stored: checksum, declared } = *digests;
+        let put = decide::PutObject {
             bucket: self.bucket.id,
             key: self.key.clone(),
             precondition: precondition(&self.condition),
@@ -86,6 +111,24 @@ impl Upload for PutObject {
             headers: self.headers.clone(),
             attributes: self.attributes.clone(),
             body,
-        }))
+        };
+        match self.offset {
+            None => Intent::PutObject(Box::new(put)),
+            Some(offset) => {
+                let declared = declared.map(|checksum| checksum.algorithm());
+                Intent::AppendObject(Box::new(decide::Append { put, offset, declared }))
+            }
+        }
+    }
+
+    fn small_body(&self, engine: &Handle, content: Bytes) -> Body {
+        match self.offset {
+            None => engine.small_body(&self.bucket, content),
+            Some(_) => engine.appended_body(&self.bucket, content),
+        }
+    }
+
+    fn part_of(&self) -> Option<PartOf> {
+        self.offset.map(|_| PartOf::Object { bucket: Arc::clone(&self.bucket), key: self.key.clone() })
     }
 }

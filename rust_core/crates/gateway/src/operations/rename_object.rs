@@ -1,30 +1,75 @@
-//! RenameObject: an object gets another name within its bucket.
+//! RenameObject: an object gets another name within its bucket. Under a client token, it is renamed once.
 
 use std::sync::Arc;
 
+use crate::conditions::of_rename;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::sources::{Moving, Source};
-use orcas_decide::Outcome;
-use orcas_s3::conditions::ReadConditions;
+use orcas_decide::{Intent, Outcome, RequestToken, SourceKind};
+use orcas_s3::S3Error;
+use orcas_s3::conditions::{OF_A_RENAME, ReadConditions, RenameCondition};
+use orcas_s3::extensions::single;
 
-pub struct RenameObject(Moving);
+const CLIENT_TOKEN: &str = "x-amz-client-token";
+/// Characters of a token.
+const TOKEN_LEN_MAX: usize = 64;
+
+pub struct RenameObject {
+    moving: Moving,
+    token: Option<RequestToken>,
+}
 
 impl Operation for RenameObject {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let (bucket, key) = reading.object()?;
         let source = Source::new(reading, ReadConditions::of_rename_source(reading.headers()))?;
-        Moving::to(reading, source, bucket, key).map(Self)
+        let precondition = of_rename(&RenameCondition::parse(reading.headers())?);
+        let moving = Moving::of(reading, source, precondition)?;
+        let token = request_token(reading, &moving)?;
+        Ok(Self { moving, token })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
-        Ok(call.submit(call.input.0.intent(&call.lane)?, slot))
+        let Self { moving, token } = &call.input;
+        let moved = moving.decided(&call.lane, SourceKind::Rename)?;
+        let intent = match *token {
+            Some(token) => Intent::MoveOnce { moved, token },
+            None => Intent::MoveObject(moved),
+        };
+        Ok(call.submit(intent, slot))
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Put(_) = outcome else { return Err(wrong_outcome()) };
+        // Done: it was renamed by an earlier request with the same token.
+        let (Outcome::Put(_) | Outcome::Done) = outcome else { return Err(wrong_outcome()) };
         Ok(call.envelope.empty(200, HeaderBlock::new()))
     }
+}
+
+/// The token of a request, which counts for its sender and its bucket, and the digest of what it asks for.
+fn request_token(reading: &Reading<'_>, moving: &Moving) -> Result<Option<RequestToken>, S3Error> {
+    let Some(token) = single(reading.headers(), CLIENT_TOKEN)? else { return Ok(None) };
+    if token.is_empty() || token.len() > TOKEN_LEN_MAX || !token.iter().all(u8::is_ascii_graphic) {
+        let message = "A client token has 1 to 64 printable ASCII characters";
+        return Err(S3Error::argument(message, CLIENT_TOKEN, token));
+    }
+    let bucket = moving.bucket.id.0.to_le_bytes();
+    let token = digest([&reading.principal.id[..], &bucket, token]);
+    let conditions = OF_A_RENAME.iter().flat_map(|name| {
+        let values = reading.headers().get_all(name);
+        std::iter::once(name.as_bytes()).chain(values)
+    });
+    let names = [&moving.key[..], moving.source.name.bucket.as_bytes(), &moving.source.name.key];
+    Ok(Some(RequestToken { token, request: digest(names.into_iter().chain(conditions)) }))
+}
+
+/// Of the values and their lengths, so that no two lists have the same bytes.
+fn digest<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    for value in values {
+        hasher.update(&(value.len() as u64).to_le_bytes()).update(value);
+    }
+    hasher.finalize().into()
 }

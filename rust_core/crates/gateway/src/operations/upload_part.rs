@@ -56,6 +56,6 @@ impl Upload for UploadPart {
     }
 
     fn part_of(&self) -> Option<PartOf> {
-        Some(PartOf { bucket: self.bucket.id, key: self.key.clone(), upload: self.upload })
+        Some(PartOf::Upload { bucket: self.bucket.id, key: self.key.clone(), upload: self.upload })
     }
 }

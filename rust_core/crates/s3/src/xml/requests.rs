@@ -3,7 +3,7 @@
 //! Anything that is not of the published schema is `MalformedXML`; what is part of it and not implemented is `NotImplemented`.
 
 use super::parse::{Element, document, malformed};
-use crate::conditions::WriteCondition;
+use crate::conditions::{DeleteCondition, WriteCondition};
 use crate::errors::{ErrorCode, S3Error};
 use crate::range::PART_NUMBER_MAX;
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
@@ -16,7 +16,7 @@ pub const DELETE_LEN_MAX: usize = 1000;
 pub struct DeleteEntry {
     pub key: Vec<u8>,
     pub version_id: Option<Vec<u8>>,
-    pub condition: WriteCondition,
+    pub condition: DeleteCondition,
 }
 
 /// The Delete document.
@@ -42,18 +42,18 @@ impl DeleteRequest {
 }
 
 fn delete_entry(element: &Element) -> Result<DeleteEntry, S3Error> {
-    let (mut key, mut version_id, mut condition) = (None, None, WriteCondition::Always);
+    let (mut key, mut version_id, mut condition) = (None, None, DeleteCondition::ALWAYS);
     for child in &element.children {
         let text = child.leaf()?;
         match child.name.as_str() {
             "Key" if key.is_none() && !text.is_empty() => key = Some(text.as_bytes().to_vec()),
             "VersionId" => version_id = Some(text.trim().as_bytes().to_vec()).filter(|version| !version.is_empty()),
-            "ETag" if text.trim() == "*" => condition = WriteCondition::Present,
-            "ETag" => condition = WriteCondition::of_tag(text.trim().as_bytes()),
-            name @ ("LastModifiedTime" | "Size") => {
-                let message = format!("Deleting on the condition {name} is not implemented");
-                return Err(S3Error::with(ErrorCode::NotImplemented, message));
+            "ETag" if text.trim() == "*" => condition.tag = WriteCondition::Present,
+            "ETag" => condition.tag = WriteCondition::of_tag(text.trim().as_bytes()),
+            "LastModifiedTime" => {
+                condition.modified = Some(DeleteCondition::parse_modified(text).ok_or_else(malformed)?);
             }
+            "Size" => condition.size = Some(DeleteCondition::parse_size(text.trim()).ok_or_else(malformed)?),
             _ => return Err(malformed()),
         }
     }
@@ -177,7 +177,25 @@ mod tests {
         assert_eq!(request.entries[0].key, b" a&b ");
         assert_eq!(request.entries[1].version_id.as_deref(), Some(b"null".as_slice()));
         let etag = Etag::parse(TAG.as_bytes()).unwrap();
-        assert_eq!(request.entries[1].condition, WriteCondition::Matches(etag));
+        let tag = WriteCondition::Matches(etag);
+        assert_eq!(request.entries[0].condition, DeleteCondition::ALWAYS);
+        assert_eq!(request.entries[1].condition, DeleteCondition { tag, ..DeleteCondition::ALWAYS });
+    }
+
+    #[test]
+    fn deletes_on_conditions() {
+        let parse = |conditions: &str| {
+            let body = format!("<Delete><Object><Key>k</Key>{conditions}</Object></Delete>");
+            DeleteRequest::parse(body.as_bytes())
+                .map(|request| request.entries[0].condition)
+                .map_err(|error| error.code)
+        };
+        let condition = DeleteCondition { tag: WriteCondition::Present, modified: Some(1_420_070_400), size: Some(12) };
+        let time = "<LastModifiedTime>Thu, 01 Jan 2015 00:00:00 GMT</LastModifiedTime>";
+        assert_eq!(parse(&format!("<ETag>*</ETag>{time}<Size> 12 </Size>")), Ok(condition));
+        for bad in ["<Size>-1</Size>", "<Size/>", "<Size>x</Size>", "<LastModifiedTime>x</LastModifiedTime>"] {
+            assert_eq!(parse(bad), Err(ErrorCode::MalformedXML), "{bad}");
+        }
     }
 
     #[test]
@@ -198,8 +216,6 @@ mod tests {
         ] {
             assert_eq!(code(&bad), ErrorCode::MalformedXML, "{}", &bad[..bad.len().min(80)]);
         }
-        let sized = "<Delete><Object><Key>a</Key><Size>1</Size></Object></Delete>";
-        assert_eq!(code(sized), ErrorCode::NotImplemented);
     }
 
     fn complete(parts: &[&str]) -> Result<Vec<CompletePart>, ErrorCode> {

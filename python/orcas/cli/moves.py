@@ -1,0 +1,65 @@
+"""`orcas move`: all objects with a prefix get another one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from orcas.cli.options import AsJson, Data
+from orcas.cli.output import print_json, size
+from orcas.cli.upkeep import Endpoint, settings_of
+from orcas.errors import UsageError
+
+_PLACE_HELP = "A bucket and a prefix; an empty prefix means all keys."
+
+
+def move(
+    source: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help=_PLACE_HELP)],
+    target: Annotated[str, typer.Argument(metavar="BUCKET/PREFIX", help="Takes the place of the first.")],
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Keys with the new prefix may exist; an object with a new key is replaced."),
+    ] = False,
+    data: Data = None,
+    endpoint: Endpoint = None,
+    as_json: AsJson = False,
+) -> None:
+    """Move all objects with a prefix to another prefix, in their bucket or in another one.
+
+    This changes only metadata. All objects are moved at once: no client, and no crash, ever sees a part of them moved.
+    The prefix is text at the beginning of keys, so a directory ends in a slash.
+
+    Examples:
+
+        orcas move photos/2024/ photos/archive/2024/
+
+        orcas move incoming/ photos/incoming/
+    """
+    from orcas.tools.reach import reached
+
+    order = {"source": _place(source), "target": _place(target), "overwrite": overwrite}
+    with reached(settings_of(data), endpoint) as session:
+        moved = session.admin("POST", "move", order)
+    if as_json:
+        print_json(moved)
+        return
+    noun = "object" if moved["objects"] == 1 else "objects"
+    typer.echo(f"{moved['objects']} {noun} moved, {size(moved['bytes'])}.")
+
+
+def _place(text: str) -> dict[str, str]:
+    """A bucket and a prefix.
+
+    Raises:
+        UsageError: the bucket is missing, or no slash says where it ends.
+    """
+    bucket, slash, prefix = text.removeprefix("s3://").partition("/")
+    if not bucket or not slash:
+        raise UsageError(f"{text} is not BUCKET/PREFIX. For all keys of a bucket, write BUCKET/.")
+    return {"bucket": bucket, "prefix": prefix}
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add this command to `orcas`."""
+    app.command()(move)

@@ -151,7 +151,7 @@ impl Deletion<'_> {
     }
 }
 
-fn delete_marker(bucket: BucketId, key: Bytes, version_id: VersionId, now_ms: u64) -> Version {
+pub(super) fn delete_marker(bucket: BucketId, key: Bytes, version_id: VersionId, now_ms: u64) -> Version {
     Version {
         bucket,
         key,

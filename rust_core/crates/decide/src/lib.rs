@@ -7,6 +7,7 @@ mod buckets;
 mod decision;
 mod deletions;
 mod dispatch;
+mod expirations;
 mod intent;
 mod limits;
 mod locks;
@@ -24,10 +25,10 @@ pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
     AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing,
+    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing,
     Source, SourceConditions, UpdateVersion,
 };
 pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};
-pub use outcome::{ChecksumRefusal, Completed, Deleted, Failure, Outcome, Put, Refusal};
+pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, Refusal};
 pub use view::View;

@@ -1,6 +1,7 @@
 //! The rules, over a state that is a handful of maps.
 
 mod buckets;
+mod expirations;
 mod locks;
 mod state;
 mod uploads;

@@ -79,7 +79,6 @@ pub fn check_unchanged(
 ) -> Result<(), S3Error> {
     let agrees = match operation {
         Operation::DeleteBucketEncryption
-        | Operation::DeleteBucketLifecycle
         | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication
         | Operation::DeleteBucketWebsite => true,

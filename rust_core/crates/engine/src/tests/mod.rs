@@ -6,6 +6,7 @@ mod check;
 mod documents;
 mod full_disk;
 mod health;
+mod lifecycle;
 mod listing;
 mod mend;
 mod reclaim;

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::attributes::{check_vouched, sent};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
+use crate::expiration::Expiring;
 use crate::intake::Digests;
 use crate::metadata::stored;
 use crate::problem::Problem;
@@ -38,6 +39,13 @@ pub(super) fn stored_headers(put: &decide::Put) -> HeaderBlock {
     headers
 }
 
+impl PutObject {
+    pub(super) fn expiring(&self, put: &decide::Put) -> Expiring<'_> {
+        let (bucket, key, tags) = (self.bucket.id, &self.key[..], &self.attributes.tags[..]);
+        Expiring { bucket, key, size: put.size, modified_ms: put.modified_ms, tags }
+    }
+}
+
 impl Operation for PutObject {
     const UNDERSTOOD: Understood = Understood { attributes: OF_AN_OBJECT, ..Understood::NOTHING };
 
@@ -64,7 +72,9 @@ impl Operation for PutObject {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        Ok(call.envelope.empty(200, stored_headers(&put)))
+        let mut headers = stored_headers(&put);
+        call.lane.show_expiration(&mut headers, || call.input.expiring(&put));
+        Ok(call.envelope.empty(200, headers))
     }
 }
 

@@ -44,7 +44,9 @@ class Signer:
         """The head of a request; `path` and `query` are not yet encoded."""
         path = quote(path, safe="/-_.~")
         target = f"{path}?{urlencode(sorted(query.items()), safe='-_.~', quote_via=quote)}" if query else path
-        covered = {name: value for name, value in (headers or {}).items() if name.startswith(("x-amz-", "content-type"))}
+        covered = {
+            name: value for name, value in (headers or {}).items() if name.startswith(("x-amz-", "content-type"))
+        }
         signed = signed_headers(
             self._identity, method, f"http://{self.host}{target}", {"host": self.host, **covered}, payload=payload_hash
         )

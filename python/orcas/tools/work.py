@@ -18,7 +18,9 @@ Watch = Callable[[dict[str, Any]], None]
 def run_job(
     session: Session, kind: str, watch: Watch, order: dict[str, Any] | None = None, path: str | None = None
 ) -> dict[str, Any]:
-    """Start a job at `path`, which is its kind unless given, show `watch` its progress until it ends, and give its result. Interrupted, it ends the job.
+    """Start a job, show `watch` its progress until it ends, and give its result. Interrupted, it ends the job.
+
+    `path` is where it is started, if that is not its kind.
 
     Raises:
         OrcasError: the job failed or was cancelled.

@@ -25,8 +25,8 @@ pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
     AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, Pin, PlacedChunk, Precondition, PutObject, PutPart, Sharing,
-    Source, SourceConditions, UpdateVersion,
+    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, Pin, PlacedChunk, Precondition,
+    PutObject, PutPart, Sharing, Source, SourceConditions, UpdateVersion,
 };
 pub use limits::{BUCKETS_MAX, DOCUMENTS_LEN_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX};
 pub use objects::{check_copy, check_source};

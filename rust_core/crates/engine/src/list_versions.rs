@@ -95,8 +95,7 @@ impl EngineState {
         from: &VersionStart,
         limit: usize,
     ) -> Result<(Vec<VersionScanRow>, Option<VersionStart>)> {
-        let list =
-            ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: limit };
+        let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: limit };
         for _ in 0..RESTARTS_MAX {
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
@@ -232,7 +231,9 @@ impl IndexRows<'_, '_> {
                 VersionStart::Within(key, below) => reader.versions_of_key((bucket, key), *below, limit, visit)?,
             }
             self.from = match (self.rows.back(), from) {
-                (Some(last), _) if self.rows.len() == limit => Some(VersionStart::Within(last.key.clone(), last.sequence)),
+                (Some(last), _) if self.rows.len() == limit => {
+                    Some(VersionStart::Within(last.key.clone(), last.sequence))
+                }
                 (_, VersionStart::Within(key, _)) => Some(VersionStart::After(key)),
                 (_, VersionStart::From(_) | VersionStart::After(_)) => None,
             };

@@ -149,8 +149,7 @@ impl Engine {
             lifecycle::run(&watch.shared, &options);
         };
         let spawned = std::thread::Builder::new().name("orcas-lifecycle".to_owned()).spawn(run);
-        self.lifecycle =
-            Some(spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))?);
+        self.lifecycle = Some(spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))?);
         Ok(())
     }
 

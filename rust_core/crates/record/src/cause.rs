@@ -25,5 +25,4 @@ pub struct RequestCause {
 }
 
 /// How [`Cause::Lifecycle`] is stored: under a code that no operation has.
-pub(super) const LIFECYCLE: RequestCause =
-    RequestCause { operation: NonZeroU8::MAX, request: 0, principal: [0; 32] };
+pub(super) const LIFECYCLE: RequestCause = RequestCause { operation: NonZeroU8::MAX, request: 0, principal: [0; 32] };

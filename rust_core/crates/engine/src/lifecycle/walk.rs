@@ -245,7 +245,9 @@ impl<'a> Walk<'a> {
                 Ok(())
             }
             Err(Failure::Engine(error)) => Err(error),
-            Ok(_) | Err(Failure::Refused(_)) => Err(Error::Record { reason: "an expiration was answered as something else" }),
+            Ok(_) | Err(Failure::Refused(_)) => {
+                Err(Error::Record { reason: "an expiration was answered as something else" })
+            }
         }
     }
 }

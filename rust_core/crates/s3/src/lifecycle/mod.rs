@@ -74,12 +74,14 @@ impl Configuration {
             return Err(malformed());
         }
         if root.children.len() > RULES_MAX {
-            let message = format!("The number of lifecycle rules must not exceed the allowed limit of {RULES_MAX} rules.");
+            let message =
+                format!("The number of lifecycle rules must not exceed the allowed limit of {RULES_MAX} rules.");
             return Err(invalid(message));
         }
         let mut rules = root.children.iter().map(RuleDocument::parse).collect::<Result<Vec<_>, _>>()?;
         if rules.iter().any(RuleDocument::is_old) && !rules.iter().all(RuleDocument::is_old) {
-            let message = "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.";
+            let message =
+                "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.";
             return Err(invalid(message));
         }
         name(&mut rules);

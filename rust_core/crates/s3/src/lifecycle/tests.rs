@@ -64,8 +64,7 @@ fn what_a_rule_says_is_what_it_means() {
          <Expiration><Date>1970-01-03</Date></Expiration><NoncurrentVersionExpiration>\
          <NoncurrentDays>3</NoncurrentDays></NoncurrentVersionExpiration>"
     ));
-    let filter =
-        Filter { prefix: b"p/".to_vec(), tags: vec![(b"a".to_vec(), b"1".to_vec())], ..Filter::default() };
+    let filter = Filter { prefix: b"p/".to_vec(), tags: vec![(b"a".to_vec(), b"1".to_vec())], ..Filter::default() };
     let expected = Rule {
         id: "r".into(),
         enabled: true,
@@ -98,13 +97,19 @@ fn what_is_not_of_the_schema_is_malformed() {
         // Not exactly one of days, a date and delete markers.
         &filtered("", "<Expiration/>"),
         &filtered("", "<Expiration><Days>1</Days><Date>2017-09-27T00:00:00Z</Date></Expiration>"),
-        &filtered("", "<Expiration><Days>1</Days><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>"),
+        &filtered(
+            "",
+            "<Expiration><Days>1</Days><ExpiredObjectDeleteMarker>true</ExpiredObjectDeleteMarker></Expiration>",
+        ),
         &filtered("", "<Expiration><Days>1.5</Days></Expiration>"),
         &filtered("", "<Expiration><Days>2147483648</Days></Expiration>"),
         &filtered("", "<Expiration><Date>20200101</Date></Expiration>"),
         &filtered("", "<NoncurrentVersionExpiration/>"),
-        &filtered("", "<NoncurrentVersionExpiration><NewerNoncurrentVersions>1</NewerNoncurrentVersions>\
-                       </NoncurrentVersionExpiration>"),
+        &filtered(
+            "",
+            "<NoncurrentVersionExpiration><NewerNoncurrentVersions>1</NewerNoncurrentVersions>\
+                       </NoncurrentVersionExpiration>",
+        ),
         &filtered("", "<AbortIncompleteMultipartUpload/>"),
     ] {
         assert_eq!(refused(bad), ErrorCode::MalformedXML, "{bad}");
@@ -121,8 +126,14 @@ fn values_out_of_range_are_named() {
         )
     };
     for (body, message) in [
-        (filtered("", "<Expiration><Days>0</Days></Expiration>"), "'Days' for Expiration action must be a positive integer"),
-        (filtered("", "<Expiration><Days>-1</Days></Expiration>"), "'Days' for Expiration action must be a positive integer"),
+        (
+            filtered("", "<Expiration><Days>0</Days></Expiration>"),
+            "'Days' for Expiration action must be a positive integer",
+        ),
+        (
+            filtered("", "<Expiration><Days>-1</Days></Expiration>"),
+            "'Days' for Expiration action must be a positive integer",
+        ),
         (filtered("", "<Expiration><Date>2017-09-27T00:00:01Z</Date></Expiration>"), "'Date' must be at midnight GMT"),
         (
             noncurrent("NoncurrentDays", "0"),
@@ -149,8 +160,10 @@ fn values_out_of_range_are_named() {
             "ID length should not exceed allowed limit of 255",
         ),
         (
-            format!("<LifecycleConfiguration>{}</LifecycleConfiguration>",
-                    format!("<Rule><ID>r</ID><Prefix/>{ENABLED}{DAYS}</Rule>").repeat(2)),
+            format!(
+                "<LifecycleConfiguration>{}</LifecycleConfiguration>",
+                format!("<Rule><ID>r</ID><Prefix/>{ENABLED}{DAYS}</Rule>").repeat(2)
+            ),
             "Rule ID must be unique. Found same ID for more than one rule",
         ),
     ] {

@@ -69,7 +69,9 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
 /// Errors: as [`Configuration::parse`], and `MaxMessageLengthExceeded`.
 pub fn stored_lifecycle(body: &[u8], default_size: DefaultSize) -> Result<Vec<u8>, S3Error> {
     check_length(body, LIFECYCLE_LEN_MAX)?;
-    let written = Configuration { default_size, ..Configuration::parse(body)? }.stored();
+    let mut configuration = Configuration::parse(body)?;
+    configuration.default_size = default_size;
+    let written = configuration.stored();
     check_length(&written, LIFECYCLE_LEN_MAX)?;
     Ok(written)
 }

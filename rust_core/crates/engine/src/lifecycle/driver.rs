@@ -5,27 +5,16 @@ use std::time::Duration;
 
 use super::super::handle::Handle;
 use super::super::state::EngineState;
+use super::options::LifecycleOptions;
 use super::requests::{LifecycleProgress, LifecycleReport};
 use super::walk::Walk;
 use orcas_base::error::{Error, Result};
-use orcas_lifecycle::Rules;
 
 /// The first run begins this long after the start, or after the interval if that is shorter: a server that is restarted
 /// often gets its runs.
 const FIRST_AFTER: Duration = Duration::from_secs(60);
 /// The longest sleep without a look at the clock.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
-
-/// How the rules of buckets are applied.
-#[derive(Clone, Copy, Debug)]
-pub struct LifecycleOptions {
-    /// Between the beginnings of two runs; zero for runs on request only.
-    pub interval: Duration,
-    /// Milliseconds of a day.
-    pub day_ms: u64,
-    /// Reads the rules of a document. `None`: it has none that can be read.
-    pub read: fn(&[u8]) -> Option<Rules>,
-}
 
 impl Handle {
     /// Applies the rules of all buckets now, and waits for the end. Blocking.

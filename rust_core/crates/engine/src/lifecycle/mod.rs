@@ -6,12 +6,13 @@
 //! nothing of documents: whoever starts it says how rules are read.
 
 mod driver;
+mod options;
 mod pace;
 mod requests;
 mod walk;
 
-pub use driver::LifecycleOptions;
 pub(super) use driver::run;
+pub use options::LifecycleOptions;
 pub(super) use requests::LifecycleRequests;
 pub use requests::{LifecycleProgress, LifecycleReport};
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::super::queue::Submitted;
 use super::super::state::EngineState;
 use super::super::uploads::ListUploads;
 use super::super::waiter::{ChannelSink, Waiter};
-use super::driver::LifecycleOptions;
+use super::options::LifecycleOptions;
 use super::pace::Pace;
 use super::requests::LifecycleReport;
 use orcas_base::error::{Error, Result};

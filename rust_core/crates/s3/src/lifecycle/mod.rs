@@ -10,13 +10,13 @@ mod rule;
 mod tests;
 
 use super::configurations::document as written;
-use super::errors::{ErrorCode, S3Error};
+use super::errors::S3Error;
 use super::format::{HTTP_DATE_LEN, write_http_date};
 use super::xml::parse::{document, malformed};
 use orcas_checksum::Md5Hasher;
 use orcas_http::{Headers, percent_encode_into};
 use orcas_lifecycle::{Due, Rules};
-use rule::RuleDocument;
+use rule::{RuleDocument, invalid};
 
 const ROOT: &str = "LifecycleConfiguration";
 const RULES_MAX: usize = 1_000;
@@ -153,8 +153,4 @@ fn name(rules: &mut [RuleDocument]) {
         let bytes = [digest(0), digest(1)].concat();
         rules[at].rule.id = bytes[..24].iter().map(|byte| format!("{byte:02x}")).collect();
     }
-}
-
-fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> S3Error {
-    S3Error::with(ErrorCode::InvalidRequest, message)
 }

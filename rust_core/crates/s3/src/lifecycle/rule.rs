@@ -1,6 +1,7 @@
 //! One rule of a lifecycle configuration: its element, read and written in the form in which it was sent.
 
-use super::invalid;
+use std::borrow::Cow;
+
 use crate::errors::{ErrorCode, S3Error};
 use crate::tags;
 use crate::timestamp;
@@ -115,6 +116,10 @@ impl RuleDocument {
         }
         xml.close("Rule");
     }
+}
+
+pub(super) fn invalid(message: impl Into<Cow<'static, str>>) -> S3Error {
+    S3Error::with(ErrorCode::InvalidRequest, message)
 }
 
 fn write_conditions(xml: &mut XmlWriter, filter: &Filter, prefix: bool) {

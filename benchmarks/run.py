@@ -30,6 +30,7 @@ import small
 import space
 import startup
 import trees
+import versions
 from figures import Figure, Measurement, Plan, table
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
@@ -58,6 +59,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "space": space.freed,
     "fsck": space.check,
     "lifecycle": lifecycle.expirations,
+    "version-put": versions.puts,
+    "version-list": versions.lists,
 }
 
 

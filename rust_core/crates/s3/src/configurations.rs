@@ -27,7 +27,6 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
         | Operation::GetBucketMetricsConfiguration => missing(ErrorCode::NoSuchConfiguration),
         Operation::GetBucketCors => missing(ErrorCode::NoSuchCORSConfiguration),
         Operation::GetBucketEncryption => missing(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
-        Operation::GetBucketLifecycleConfiguration => missing(ErrorCode::NoSuchLifecycleConfiguration),
         Operation::GetBucketLogging => Ok(document("BucketLoggingStatus", |_| ())),
         Operation::GetBucketMetadataConfiguration | Operation::GetBucketMetadataTableConfiguration => {
             missing(ErrorCode::MetadataConfigurationNotFound)

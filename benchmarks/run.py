@@ -23,6 +23,7 @@ import engine
 import headers
 import index
 import large
+import lifecycle
 import pooling
 import sharing
 import small
@@ -57,6 +58,7 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "compaction": space.beside_compaction,
     "space": space.freed,
     "fsck": space.check,
+    "lifecycle": lifecycle.expirations,
     "version-put": versions.puts,
     "version-list": versions.lists,
 }

@@ -252,6 +252,32 @@ class BucketSnapshot(TypedDict):
     # Milliseconds since 1970.
     created_ms: int
 
+@type_check_only
+class LifecycleStats(TypedDict):
+    """What lifecycle rules did, in numbers.
+
+    `buckets` had rules, and `seen` are the versions and uploads in them that were looked at. `versions` were removed for
+    good, `markers` are delete markers that were added, and `uploads` were aborted. What had `changed` since it was looked
+    at stayed, and so did what is `locked`.
+    """
+
+    buckets: int
+    seen: int
+    versions: int
+    markers: int
+    uploads: int
+    changed: int
+    locked: int
+
+@type_check_only
+class LifecycleState(TypedDict):
+    """How lifecycle is, since the store was opened. `runs` came to their end; `failed` is why the last one did not."""
+
+    total: LifecycleStats
+    runs: int
+    running: bool
+    failed: str | None
+
 @final
 class CheckProgress:
     """How far a check is. Any thread may look, or end it."""
@@ -593,6 +619,8 @@ class Options(TypedDict):
     pack_size: int
     reclaim_bytes_per_sec: int
     scrub_bytes_per_sec: int
+    lifecycle_interval_sec: int
+    lifecycle_day_sec: int
     reserve: int
     ballast: int
     pooling_enabled: bool
@@ -747,6 +775,16 @@ class Core:
 
     def reclaim_progress(self) -> ReclaimState:
         """How reclamation is."""
+
+    def run_lifecycle(self) -> LifecycleStats:
+        """Apply the lifecycle rules of all buckets now. Blocks until it is done or the store is closed.
+
+        Raises:
+            StoreError: the store is read-only or closed, or the index cannot be read.
+        """
+
+    def lifecycle_progress(self) -> LifecycleState:
+        """How lifecycle is."""
 
     def check(self, progress: CheckProgress, read_content: bool, threads: int, bytes_per_sec: int) -> Report:
         """Check the whole store beside its work. Blocks. Arguments as of `check_store`.

@@ -30,6 +30,7 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 GIB: Final = 1024 * MIB
 TIB: Final = 1024 * GIB
+DAY_SECONDS: Final = 86_400
 _MEMORY_RESERVE: Final = 32 * MIB
 
 # The published keys of `--dev`. Anybody can read them here, so they are only accepted on loopback.
@@ -210,6 +211,14 @@ class Settings:
         10 * MIB,
         "number of bytes that the background scrub reads per second to find damage early; 0 turns the scrub off",
         _integer, unit="bytes", low=0, high=16 * GIB,
+    )  # fmt: skip
+    lifecycle_interval_sec: int = _setting(
+        3600, "time between two runs that apply the lifecycle rules of buckets; 0 turns them off", _integer,
+        unit="seconds", low=0, high=31_536_000,
+    )  # fmt: skip
+    lifecycle_day_sec: int = _setting(
+        DAY_SECONDS, "length of a day in lifecycle rules; only for tests of rules", _integer,
+        unit="seconds", low=1, high=DAY_SECONDS,
     )  # fmt: skip
     disk_reserve: int = _setting(
         256 * MIB,

@@ -145,6 +145,8 @@ def _options(settings: Settings) -> Options:
         "pack_size": _PACK_SIZE,
         "reclaim_bytes_per_sec": settings.reclaim_bytes_per_sec,
         "scrub_bytes_per_sec": settings.scrub_bytes_per_sec,
+        "lifecycle_interval_sec": settings.lifecycle_interval_sec,
+        "lifecycle_day_sec": settings.lifecycle_day_sec,
         "reserve": settings.disk_reserve,
         "ballast": 0 if settings.memory else _BALLAST,
         "pooling_enabled": settings.pooling_enabled,

@@ -14,7 +14,7 @@ use super::form::Form;
 use super::options::{Options, environment};
 use super::request::Request;
 use super::snapshots::{self, Refused, Snapshot};
-use super::tools::{BackupPin, Pools, ReclaimState, ReclaimStats, Stats, judge};
+use super::tools::{BackupPin, LifecycleState, LifecycleStats, Pools, ReclaimState, ReclaimStats, Stats, judge};
 use orcas_base::error::Error;
 use orcas_engine::{CheckOptions, Effort, Engine, Replayed, salvage_store};
 use orcas_gateway::problem::Problem;
@@ -57,9 +57,11 @@ impl Core {
     ) -> PyResult<Self> {
         let options: Options = options.extract()?;
         let engine_options = options.engine()?;
+        let lifecycle_options = options.lifecycle();
         let lane_options = options.lane(engine_options.ref_level, false);
         let opened = py.detach(|| {
-            let engine = Engine::open(engine_options, environment())?;
+            let mut engine = Engine::open(engine_options, environment())?;
+            engine.start_lifecycle(lifecycle_options)?;
             let lane = Lane::new(engine.handle(), lane_options, Identities::new(credentials, root))?;
             Ok((engine, lane))
         });
@@ -277,6 +279,15 @@ impl Core {
             Ok(MovedPrefix { objects, bytes }) => (objects, bytes).into_pyobject(py),
             Err(Problem { error, .. }) => (error.code.status(), error.code.as_str(), &*error.message).into_pyobject(py),
         }
+    }
+
+    /// Applies the lifecycle rules of all buckets now. Blocks until it is done or the store is closed.
+    fn run_lifecycle(&self, py: Python<'_>) -> PyResult<LifecycleStats> {
+        py.detach(|| self.lane.engine.run_lifecycle()).map(LifecycleStats::from).map_err(store_error)
+    }
+
+    fn lifecycle_progress(&self) -> LifecycleState {
+        self.lane.engine.lifecycle_progress().into()
     }
 
     /// Checks the whole open store. Blocks; `progress` shows how far it is and can cancel it.

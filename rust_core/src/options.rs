@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use orcas_engine::{EngineOptions, Environment, IndexPlace, SystemClock};
+use orcas_engine::{EngineOptions, Environment, IndexPlace, LifecycleOptions, SystemClock};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_gateway::LaneOptions;
 use orcas_record::{Durability, RefLevel};
@@ -32,6 +32,8 @@ pub struct Options {
     pack_size: u64,
     reclaim_bytes_per_sec: u64,
     scrub_bytes_per_sec: u64,
+    lifecycle_interval_sec: u64,
+    lifecycle_day_sec: u64,
     reserve: u64,
     ballast: u64,
     pooling_enabled: bool,
@@ -67,6 +69,14 @@ impl Options {
             ballast: self.ballast,
             pooling_enabled: self.pooling_enabled,
         })
+    }
+
+    pub fn lifecycle(&self) -> LifecycleOptions {
+        LifecycleOptions {
+            interval: Duration::from_secs(self.lifecycle_interval_sec),
+            day_ms: self.lifecycle_day_sec * 1000,
+            read: orcas_s3::lifecycle::rules,
+        }
     }
 
     pub fn lane(self, ref_level: RefLevel, salvage: bool) -> LaneOptions {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use orcas_engine::{self as engine, Handle, ReclaimProgress, Reclaimed, Usage};
+use orcas_engine::{self as engine, Handle, LifecycleProgress, LifecycleReport, ReclaimProgress, Reclaimed, Usage};
 use orcas_gateway::Lane;
 use orcas_gateway::lane::now_ms;
 use orcas_gateway::replays::NotAdmitted;
@@ -99,6 +99,25 @@ pub struct ReclaimState {
     failed: Option<String>,
 }
 
+#[derive(IntoPyObject)]
+pub struct LifecycleStats {
+    buckets: u64,
+    seen: u64,
+    versions: u64,
+    markers: u64,
+    uploads: u64,
+    changed: u64,
+    locked: u64,
+}
+
+#[derive(IntoPyObject)]
+pub struct LifecycleState {
+    total: LifecycleStats,
+    runs: u64,
+    running: bool,
+    failed: Option<String>,
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -177,6 +196,24 @@ impl From<ReclaimProgress> for ReclaimState {
         Self {
             total: progress.total.into(),
             requested: progress.requested,
+            failed: progress.failed.map(|reason| reason.to_string()),
+        }
+    }
+}
+
+impl From<LifecycleReport> for LifecycleStats {
+    fn from(report: LifecycleReport) -> Self {
+        let LifecycleReport { buckets, seen, versions, markers, uploads, changed, locked } = report;
+        Self { buckets, seen, versions, markers, uploads, changed, locked }
+    }
+}
+
+impl From<LifecycleProgress> for LifecycleState {
+    fn from(progress: LifecycleProgress) -> Self {
+        Self {
+            total: progress.total.into(),
+            runs: progress.runs,
+            running: progress.running,
             failed: progress.failed.map(|reason| reason.to_string()),
         }
     }

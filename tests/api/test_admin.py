@@ -96,10 +96,9 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 ROUTES = [
-    ("GET", "stats"), ("GET", "scrub"), ("POST", "gc"), ("POST", "compact"), ("POST", "check"), ("POST", "move"),
-    ("GET", "jobs/x"),
-    ("DELETE", "jobs/x"), ("POST", "backup-pins"), ("PUT", "backup-pins/x"), ("DELETE", "backup-pins/x"), ("GET", "nothing"),
-    ("GET", ""),
+    ("GET", "stats"), ("GET", "scrub"), ("POST", "gc"), ("POST", "compact"), ("POST", "lifecycle/run"),
+    ("POST", "check"), ("POST", "move"), ("GET", "jobs/x"), ("DELETE", "jobs/x"), ("POST", "backup-pins"),
+    ("PUT", "backup-pins/x"), ("DELETE", "backup-pins/x"), ("GET", "nothing"), ("GET", ""),
 ]  # fmt: skip
 
 

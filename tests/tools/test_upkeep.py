@@ -26,7 +26,7 @@ RECLAIMED = {"blobs", "condemned_bytes", "punched_bytes", "moved_bytes", "log_fi
 
 def shown(data: Path, *arguments: str) -> dict[str, Any]:
     stats: dict[str, Any] = document("stats", "--data", data, *arguments)
-    assert set(stats) == {"store", "buckets", "totals", "files", "pools", "reclaim"}
+    assert set(stats) == {"store", "buckets", "totals", "files", "pools", "reclaim", "lifecycle"}
     assert set(stats["totals"]) == {"logical", "stored", "dead"}
     assert set(stats["files"]) == {
         "log_files", "log_bytes", "log_allocated", "packs", "pack_bytes", "pack_allocated", "index_bytes", "index_wal_bytes",
@@ -233,7 +233,7 @@ def test_a_server_says_where_it_is_for_as_long_as_it_runs(serve: Serve, data: Pa
 
 
 def test_a_store_that_is_none_or_out_of_reach_exits_69(data: Path, tmp_path: Path) -> None:
-    for name in ("stats", "gc", "compact", "fsck", "scrub"):
+    for name in ("stats", "gc", "compact", "lifecycle", "fsck", "scrub"):
         assert "no store" in command(name, "--data", data, code=69)
     assert "no key" in command("stats", "--data", data, "--endpoint", "http://127.0.0.1:1", code=78)
     keys = {"ORCAS_ROOT_ACCESS_KEY": "somebody", "ORCAS_ROOT_SECRET_KEY": "somebodys-secret"}

@@ -57,6 +57,8 @@ FAILURES = [
     ("gc --data {store} --endpoint {url}", 1, "refused the key"),
     ("compact --data {new}", 69, "no store"),
     ("compact --data {store} --endpoint {url}", 1, "refused the key"),
+    ("lifecycle --data {new}", 69, "no store"),
+    ("lifecycle --data {store} --endpoint {url}", 1, "refused the key"),
     ("fsck --data {new}", 69, "no store"),
     ("fsck --threads 0", 2, "--threads"),
     ("fsck --repair --endpoint http://127.0.0.1:1", 2, "--data, not --endpoint"),
@@ -97,7 +99,7 @@ INSIDE = {
     "bench": "orcas.bench.workload.built_in",
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
-    **dict.fromkeys(("stats", "gc", "compact", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(("stats", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
     **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
 }
 

@@ -100,9 +100,9 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     # Not coroutines where the store is asked: that may wait for the disk, so FastAPI does it in a thread.
     @app.get("/stats")
     def stats() -> dict[str, Any]:
-        """What the store holds and takes, and what was reclaimed."""
+        """What the store holds and takes, what was reclaimed, and what has expired."""
         core = tools().core
-        return {**core.stats(), "reclaim": core.reclaim_progress()}
+        return {**core.stats(), "reclaim": core.reclaim_progress(), "lifecycle": core.lifecycle_progress()}
 
     @app.get("/scrub")
     def scrub() -> dict[str, Any]:
@@ -118,6 +118,11 @@ def _add_work(app: FastAPI, tools: Callable[[], Tools]) -> None:
     def compact() -> dict[str, Any]:
         """Begin a job that also rewrites files which hold dead records or chunks."""
         return tools().start("compact", tools().reclaim(compact=True))
+
+    @app.post("/lifecycle/run", status_code=202)
+    def lifecycle() -> dict[str, Any]:
+        """Begin a job that applies the lifecycle rules of all buckets."""
+        return tools().start("lifecycle", tools().lifecycle())
 
     @app.post("/check", status_code=202)
     def check(order: Annotated[CheckBody | None, Body()] = None) -> dict[str, Any]:

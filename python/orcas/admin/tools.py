@@ -75,6 +75,14 @@ class Tools:
             return {"objects": objects, "bytes": size}
         raise Refusal(*moved)
 
+    def lifecycle(self) -> Work:
+        """The work of a run that applies the lifecycle rules."""
+
+        def run() -> dict[str, Any]:
+            return dict(self.core.run_lifecycle())
+
+        return Work(run, lambda: dict(self.core.lifecycle_progress()))
+
     def check(self, *, read_content: bool, threads: int, bytes_per_sec: int) -> Work:
         """The work of a check; `bytes_per_sec` 0 sets no bound."""
         progress = CheckProgress()

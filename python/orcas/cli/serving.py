@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from orcas import logs
 from orcas.app import OpenStore, Orcas
-from orcas.config import DEV_SECRET_KEY, Settings, is_loopback
+from orcas.config import DAY_SECONDS, DEV_SECRET_KEY, Settings, is_loopback
 from orcas.errors import UnavailableError
 from orcas.process.descriptors import allow_files
 from orcas.process.memory import private_directory
@@ -69,6 +69,8 @@ def _warn(settings: Settings) -> None:
     """Warn about settings whose consequences an operator may not know."""
     if settings.durability != "sync" and not settings.salvage:
         log.warning("Durability is %s: an acknowledged write may be lost in a crash", settings.durability)
+    if settings.lifecycle_day_sec != DAY_SECONDS:
+        log.warning("A day of lifecycle rules has %s seconds: objects expire early", settings.lifecycle_day_sec)
     if not is_loopback(settings.host):
         log.warning(
             "Listening on %s unencrypted: whoever sees the traffic can read it and replay requests", settings.host

@@ -1,4 +1,4 @@
-"""Commands that maintain a store, running or not: stats, gc, compact, fsck and scrub."""
+"""Commands that maintain a store, running or not: stats, gc, compact, lifecycle, fsck and scrub."""
 
 from __future__ import annotations
 
@@ -113,6 +113,33 @@ def _reclaim(kind: str, data: str | None, endpoint: str | None, as_json: bool) -
     print_table(("", "now", "since the server started") if served else ("", kind), rows, right=1)
 
 
+def lifecycle(data: Data = None, endpoint: Endpoint = None, as_json: AsJson = False) -> None:
+    """Apply the lifecycle rules of all buckets now: remove what has expired.
+
+    A running server does this by itself at the interval ORCAS_LIFECYCLE_INTERVAL_SEC.
+    """
+    from orcas.tools.reach import reached
+    from orcas.tools.work import run_job
+
+    with reached(settings_of(data), endpoint) as session, progress(shown=not as_json) as advance:
+        done = run_job(
+            session, "lifecycle", lambda state: advance("lifecycle", state["total"]["seen"], 0), path="lifecycle/run"
+        )
+    if as_json:
+        print_json(done)
+        return
+    rows = [
+        ("buckets with rules", done["buckets"]),
+        ("versions and uploads looked at", done["seen"]),
+        ("versions removed", done["versions"]),
+        ("delete markers added", done["markers"]),
+        ("uploads aborted", done["uploads"]),
+        ("kept because they changed", done["changed"]),
+        ("kept because they are locked", done["locked"]),
+    ]
+    print_table(("", "lifecycle"), rows, right=1)
+
+
 def fsck(
     data: Data = None,
     endpoint: Endpoint = None,
@@ -219,5 +246,5 @@ def _check(
 
 def add_to(app: typer.Typer) -> None:
     """Add these commands to `orcas`."""
-    for command in (stats, gc, compact, fsck, scrub):
+    for command in (stats, gc, compact, lifecycle, fsck, scrub):
         app.command()(command)

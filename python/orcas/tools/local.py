@@ -128,7 +128,8 @@ def opened(settings: Settings) -> Iterator[Session]:
     stored = stored_root_pair(settings.data)
     if stored is not None:
         settings = replace(settings, root_access_key=stored[0], root_secret_key=stored[1])
-    app = Orcas(settings)
+    # A command that only looks must not remove what has expired.
+    app = Orcas(replace(settings, lifecycle_interval_sec=0))
     ready: concurrent.futures.Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = concurrent.futures.Future()
     ended: concurrent.futures.Future[None] = concurrent.futures.Future()
 

@@ -15,13 +15,17 @@ _POLL_SECONDS: Final = (0.05, 0.1, 0.2, 0.5)
 Watch = Callable[[dict[str, Any]], None]
 
 
-def run_job(session: Session, kind: str, watch: Watch, order: dict[str, Any] | None = None) -> dict[str, Any]:
+def run_job(
+    session: Session, kind: str, watch: Watch, order: dict[str, Any] | None = None, path: str | None = None
+) -> dict[str, Any]:
     """Start a job, show `watch` its progress until it ends, and give its result. Interrupted, it ends the job.
+
+    `path` is where it is started, if that is not its kind.
 
     Raises:
         OrcasError: the job failed or was cancelled.
     """
-    job = session.admin("POST", kind, order)
+    job = session.admin("POST", path or kind, order)
     name = job["id"]
     polls = 0
     try:

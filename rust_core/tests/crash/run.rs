@@ -423,7 +423,12 @@ fn check_outcome(verdict: &Verdict, outcome: &Outcome, at: Moment) {
             assert_eq!(entries, verdict.entries);
         }
         Outcome::Upload(id) => assert_eq!(*id, at.upload),
-        Outcome::Done | Outcome::DeletedOne(_) | Outcome::Moved { .. } | Outcome::Updated(_) | Outcome::Bucket(_) => {}
+        Outcome::Done
+        | Outcome::DeletedOne(_)
+        | Outcome::Expired(_)
+        | Outcome::Moved { .. }
+        | Outcome::Updated(_)
+        | Outcome::Bucket(_) => {}
     }
 }
 

@@ -70,6 +70,8 @@ pub enum Intent {
         bucket: BucketId,
         entries: Vec<DeleteEntry>,
     },
+    /// What lifecycle rules remove. Each entry is decided on its own, in order.
+    Expire(Box<Expire>),
     CopyObject(Box<Copy>),
     UpdateVersion(Box<UpdateVersion>),
     MoveObject(Box<Move>),
@@ -203,6 +205,37 @@ pub struct DeleteEntry {
     pub precondition: Precondition,
     /// As in [`Intent::DeleteObject`].
     pub bypass: bool,
+}
+
+/// Versions and uploads that were found to expire.
+#[derive(Clone, Debug)]
+pub struct Expire {
+    pub bucket: BucketId,
+    /// The lifecycle document that says so. Nothing happens if the bucket has another one now.
+    pub document: Bytes,
+    pub entries: Vec<ExpireEntry>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ExpireEntry {
+    pub key: Bytes,
+    /// Of the record that brought the version. Unused for an upload, whose id never means another one.
+    pub sequence: Sequence,
+    pub place: ExpiredPlace,
+    /// The tags that the version had, if its expiration depends on them.
+    pub tags: Option<Vec<(Bytes, Bytes)>>,
+}
+
+/// What something that expires was among the versions of its key. It does not expire once that is different.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiredPlace {
+    /// The current version.
+    Current,
+    /// A delete marker that is the only version.
+    LoneMarker,
+    /// Not the newest version.
+    Noncurrent(VersionId),
+    Upload(UploadId),
 }
 
 /// CopyObject: refers to the source's blobs and copies no bytes.

@@ -8,6 +8,7 @@ mod buckets;
 mod decision;
 mod deletions;
 mod dispatch;
+mod expirations;
 mod intent;
 mod layers;
 mod limits;
@@ -28,14 +29,15 @@ pub use decision::{Context, Decision};
 pub use dispatch::decide;
 pub use intent::{
     Append, AttributeChange, Body, BucketChange, ChunkPlace, Complete, CompletePart, Copy, CopyAttributes, CopyHeaders,
-    CopyPart, DeleteEntry, EtagMatch, Intent, Move, MovePrefix, Pin, PlacedChunk, Precondition, PutObject, PutPart,
-    RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions, UpdateVersion,
+    CopyPart, DeleteEntry, EtagMatch, Expire, ExpireEntry, ExpiredPlace, Intent, Move, MovePrefix, Pin, PlacedChunk,
+    Precondition, PutObject, PutPart, RequestToken, Sharing, Source, SourceConditions, SourceKind, StateConditions,
+    UpdateVersion,
 };
 pub use layers::delete_marker;
 pub use limits::{
     BUCKETS_MAX, DOCUMENTS_LEN_MAX, LAYERS_MAX, OBJECT_PARTS_MAX, OBJECT_SIZE_MAX, PART_SIZE_MIN, PUT_SIZE_MAX,
 };
 pub use objects::{check_copy, check_source};
-pub use outcome::{ChecksumRefusal, Completed, Deleted, Failure, Outcome, Put, Refusal};
+pub use outcome::{ChecksumRefusal, Completed, Deleted, Expired, Failure, Outcome, Put, Refusal};
 pub use snapshots::snapshot_name;
 pub use view::View;

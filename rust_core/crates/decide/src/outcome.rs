@@ -16,6 +16,7 @@ pub enum Outcome {
     Put(Put),
     DeletedOne(Deleted),
     Deleted(Vec<Result<Deleted, Refusal>>),
+    Expired(Expired),
     /// The attributes of this version were changed.
     Updated(Option<VersionId>),
     Upload(UploadId),
@@ -47,6 +48,23 @@ pub struct Deleted {
     pub version_id: Option<VersionId>,
     /// That version is, or was, a delete marker.
     pub delete_marker: bool,
+}
+
+/// What lifecycle rules removed, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Versions that were removed for good, delete markers among them.
+    pub versions: u64,
+    /// Delete markers that were added.
+    pub markers: u64,
+    /// Uploads that were aborted.
+    pub uploads: u64,
+    /// Passed over, because something had changed since they were found.
+    pub changed: u64,
+    /// Passed over, because retention or a legal hold forbids it.
+    pub locked: u64,
+    /// The rules are not those of the bucket any more, so nothing was removed.
+    pub void: bool,
 }
 
 /// A version or part as stored.

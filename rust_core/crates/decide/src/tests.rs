@@ -3,6 +3,7 @@
 mod appends;
 mod buckets;
 mod conditions;
+mod expirations;
 mod locks;
 mod snapshots;
 mod state;

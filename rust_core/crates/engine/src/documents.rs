@@ -29,6 +29,8 @@ pub(super) struct Documents {
     by_bucket: BTreeMap<(BucketId, DocumentKind), Arc<Document>>,
     /// Bytes of all.
     len: usize,
+    /// Buckets with a lifecycle document that is not empty.
+    lifecycles: usize,
 }
 
 impl Documents {
@@ -40,11 +42,23 @@ impl Documents {
         self.len
     }
 
+    /// Buckets with a lifecycle document.
+    pub fn lifecycles(&self) -> usize {
+        self.lifecycles
+    }
+
     pub fn put(&mut self, bucket: BucketId, kind: DocumentKind, bytes: Bytes) {
         self.len += bytes.len();
+        self.lifecycles += usize::from(kind == DocumentKind::Lifecycle && !bytes.is_empty());
         let document = Arc::new(Document { bytes, parsed: OnceLock::new() });
-        if let Some(former) = self.by_bucket.insert((bucket, kind), document) {
+        let former = self.by_bucket.insert((bucket, kind), document);
+        self.uncount(kind, former);
+    }
+
+    fn uncount(&mut self, kind: DocumentKind, former: Option<Arc<Document>>) {
+        if let Some(former) = former {
             self.len -= former.bytes.len();
+            self.lifecycles -= usize::from(kind == DocumentKind::Lifecycle && !former.bytes.is_empty());
         }
     }
 
@@ -54,9 +68,8 @@ impl Documents {
 
     pub fn remove(&mut self, bucket: BucketId) {
         for kind in DocumentKind::ALL {
-            if let Some(former) = self.by_bucket.remove(&(bucket, kind)) {
-                self.len -= former.bytes.len();
-            }
+            let former = self.by_bucket.remove(&(bucket, kind));
+            self.uncount(kind, former);
         }
     }
 }
@@ -78,6 +91,19 @@ mod tests {
         assert!(documents.get(mine, DocumentKind::Accelerate).is_none());
         documents.remove(mine);
         assert_eq!((documents.len(), documents.has(mine), documents.has(other)), (1, false, true));
+    }
+
+    #[test]
+    fn buckets_with_a_lifecycle_are_counted() {
+        let mut documents = Documents::default();
+        let mut put = |bucket, text: &'static str| {
+            documents.put(BucketId(bucket), DocumentKind::Lifecycle, text.into());
+            documents.lifecycles()
+        };
+        assert_eq!((put(1, "a"), put(1, "b"), put(2, "a"), put(1, ""), put(1, "")), (1, 1, 2, 1, 1));
+        documents.put(BucketId(3), DocumentKind::Cors, "a".into());
+        documents.remove(BucketId(2));
+        assert_eq!(documents.lifecycles(), 0);
     }
 
     #[test]

@@ -76,12 +76,7 @@ impl EngineState {
         for _ in 0..RESTARTS_MAX {
             let mut reader = self.index.read()?;
             let snapshot = reader.begin()?;
-            let applied = applied_to(&snapshot)?;
-            let index =
-                IndexRows { reader: &snapshot, bucket: list.bucket, rows: VecDeque::new(), from: None, fetch: 0 };
-            let overlay =
-                OverlayKeys { shared: self, list, applied, keys: VecDeque::new(), from: None, below: None, fetch: 0 };
-            let mut merge = Merge { index, overlay };
+            let mut merge = Merge::new(self, &snapshot, list)?;
             merge.seek(start.clone());
             let page = Page { list, sink, count: 0, last: None, key: start.continued() };
             match page.read(merge)? {
@@ -92,18 +87,48 @@ impl EngineState {
         Err(Error::Index { reason: "a page could not be read between two commits".into() })
     }
 
-    fn start_of(&self, list: &ListVersions) -> Result<Start> {
+    /// Up to `limit` versions from `from` on, delete markers included, in the order of a listing, and where the next ones
+    /// begin if there may be more.
+    pub(super) fn scan_versions(
+        &self,
+        bucket: BucketId,
+        from: &VersionStart,
+        limit: usize,
+    ) -> Result<(Vec<VersionScanRow>, Option<VersionStart>)> {
+        let list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: limit };
+        for _ in 0..RESTARTS_MAX {
+            let mut reader = self.index.read()?;
+            let snapshot = reader.begin()?;
+            let mut merge = Merge::new(self, &snapshot, &list)?;
+            merge.seek(from.clone());
+            let mut rows = Vec::with_capacity(limit);
+            while rows.len() < limit {
+                match merge.next()? {
+                    Next::Version(Some(row)) => rows.push(row),
+                    Next::Version(None) => return Ok((rows, None)),
+                    Next::Moved => break,
+                }
+            }
+            if let Some(last) = rows.last().filter(|_| rows.len() == limit) {
+                let next = VersionStart::Within(last.key.clone(), last.sequence);
+                return Ok((rows, Some(next)));
+            }
+        }
+        Err(Error::Index { reason: "a page could not be read between two commits".into() })
+    }
+
+    fn start_of(&self, list: &ListVersions) -> Result<VersionStart> {
         let Some((key, id)) = list.after.as_ref().filter(|(key, _)| *key >= list.prefix) else {
-            return Ok(Start::From(list.prefix.clone()));
+            return Ok(VersionStart::From(list.prefix.clone()));
         };
         let rolled = common_prefix(&list.prefix, list.delimiter.as_ref(), key).filter(|rolled| rolled == key);
         match (rolled.and_then(successor), id) {
             // A page that ended with a common prefix is followed by what comes after all of its keys.
-            (Some(beyond), _) => Ok(Start::From(beyond)),
-            (None, None) => Ok(Start::After(key.clone())),
+            (Some(beyond), _) => Ok(VersionStart::From(beyond)),
+            (None, None) => Ok(VersionStart::After(key.clone())),
             (None, Some(id)) => Ok(match self.sequence_of(list.bucket, key, *id)? {
-                Some(sequence) => Start::Within(key.clone(), sequence),
-                None => Start::From(key.clone()),
+                Some(sequence) => VersionStart::Within(key.clone(), sequence),
+                None => VersionStart::From(key.clone()),
             }),
         }
     }
@@ -123,7 +148,7 @@ impl EngineState {
 
 /// Where versions are read from.
 #[derive(Clone)]
-enum Start {
+pub(super) enum VersionStart {
     /// The newest version of this key or a later one.
     From(Bytes),
     /// The newest version of a later key.
@@ -132,7 +157,7 @@ enum Start {
     Within(Bytes, Sequence),
 }
 
-impl Start {
+impl VersionStart {
     fn continued(&self) -> Option<Bytes> {
         match self {
             Self::Within(key, _) => Some(key.clone()),
@@ -148,15 +173,15 @@ enum Read {
 }
 
 /// A version on its way to the page.
-struct Row {
-    key: Bytes,
-    sequence: Sequence,
-    id: VersionId,
-    delete_marker: bool,
-    listed: Listed,
+pub(super) struct VersionScanRow {
+    pub key: Bytes,
+    pub sequence: Sequence,
+    pub id: VersionId,
+    pub delete_marker: bool,
+    pub listed: Listed,
 }
 
-impl Row {
+impl VersionScanRow {
     fn of_object(key: &Bytes, object: &Object) -> Self {
         let version = &object.version;
         let (id, delete_marker) = (version.version_id, version.delete_marker);
@@ -178,14 +203,14 @@ impl Row {
 struct IndexRows<'r, 'i> {
     reader: &'r Reader<'i>,
     bucket: BucketId,
-    rows: VecDeque<Row>,
+    rows: VecDeque<VersionScanRow>,
     /// Where the next fetch begins; `None` when there is nothing beyond `rows`.
-    from: Option<Start>,
+    from: Option<VersionStart>,
     fetch: usize,
 }
 
 impl IndexRows<'_, '_> {
-    fn seek(&mut self, to: Start) {
+    fn seek(&mut self, to: VersionStart) {
         self.rows.clear();
         self.from = Some(to);
         self.fetch = FETCH_FIRST;
@@ -197,18 +222,20 @@ impl IndexRows<'_, '_> {
         {
             let (reader, bucket, limit, rows) = (self.reader, self.bucket, self.fetch, &mut self.rows);
             let visit = &mut |row: VersionRow<'_>| {
-                rows.push_back(Row::of_row(&row));
+                rows.push_back(VersionScanRow::of_row(&row));
                 true
             };
             match &from {
-                Start::From(key) => reader.scan_versions(bucket, VersionFrom::Key(key), limit, visit)?,
-                Start::After(key) => reader.scan_versions(bucket, VersionFrom::AfterKey(key), limit, visit)?,
-                Start::Within(key, below) => reader.versions_of_key((bucket, key), *below, limit, visit)?,
+                VersionStart::From(key) => reader.scan_versions(bucket, VersionFrom::Key(key), limit, visit)?,
+                VersionStart::After(key) => reader.scan_versions(bucket, VersionFrom::AfterKey(key), limit, visit)?,
+                VersionStart::Within(key, below) => reader.versions_of_key((bucket, key), *below, limit, visit)?,
             }
             self.from = match (self.rows.back(), from) {
-                (Some(last), _) if self.rows.len() == limit => Some(Start::Within(last.key.clone(), last.sequence)),
-                (_, Start::Within(key, _)) => Some(Start::After(key)),
-                (_, Start::From(_) | Start::After(_)) => None,
+                (Some(last), _) if self.rows.len() == limit => {
+                    Some(VersionStart::Within(last.key.clone(), last.sequence))
+                }
+                (_, VersionStart::Within(key, _)) => Some(VersionStart::After(key)),
+                (_, VersionStart::From(_) | VersionStart::After(_)) => None,
             };
             self.fetch = (self.fetch * 4).min(FETCH_MAX);
         }
@@ -238,14 +265,14 @@ struct OverlayKeys<'s> {
 }
 
 impl OverlayKeys<'_> {
-    fn seek(&mut self, to: Start) {
+    fn seek(&mut self, to: VersionStart) {
         self.keys.clear();
         self.fetch = FETCH_FIRST;
         self.below = None;
         self.from = Some(match to {
-            Start::From(key) => Bound::Included(key),
-            Start::After(key) => Bound::Excluded(key),
-            Start::Within(key, below) => {
+            VersionStart::From(key) => Bound::Included(key),
+            VersionStart::After(key) => Bound::Excluded(key),
+            VersionStart::Within(key, below) => {
                 self.below = Some((key.clone(), below));
                 Bound::Included(key)
             }
@@ -284,12 +311,19 @@ struct Merge<'r, 'i> {
 
 /// The next version, `None` at the end.
 enum Next {
-    Version(Option<Row>),
+    Version(Option<VersionScanRow>),
     Moved,
 }
 
-impl Merge<'_, '_> {
-    fn seek(&mut self, to: Start) {
+impl<'r, 'i> Merge<'r, 'i> {
+    fn new(shared: &'r EngineState, reader: &'r Reader<'i>, list: &'r ListVersions) -> Result<Self> {
+        let applied = applied_to(reader)?;
+        let index = IndexRows { reader, bucket: list.bucket, rows: VecDeque::new(), from: None, fetch: 0 };
+        let overlay = OverlayKeys { shared, list, applied, keys: VecDeque::new(), from: None, below: None, fetch: 0 };
+        Ok(Self { index, overlay })
+    }
+
+    fn seek(&mut self, to: VersionStart) {
         self.index.seek(to.clone());
         self.overlay.seek(to);
     }
@@ -308,7 +342,7 @@ impl Merge<'_, '_> {
                 return Ok(Next::Version(self.index.rows.pop_front()));
             }
             if let Some(object) = changed.live.pop_front() {
-                return Ok(Next::Version(Some(Row::of_object(&changed.key, &object))));
+                return Ok(Next::Version(Some(VersionScanRow::of_object(&changed.key, &object))));
             }
             let same_key = self.index.rows.front().is_some_and(|row| row.key == changed.key);
             match if same_key { self.index.rows.pop_front() } else { None } {
@@ -350,14 +384,14 @@ impl Page<'_> {
             self.sink.prefix(prefix);
             self.last = Some((Bytes::copy_from_slice(prefix), None));
             match successor(prefix) {
-                Some(beyond) => merge.seek(Start::From(beyond)),
+                Some(beyond) => merge.seek(VersionStart::From(beyond)),
                 None => return Ok(Read::Done(None)),
             }
         }
     }
 
-    fn show(&mut self, row: Row) {
-        let Row { key, id, delete_marker, listed, .. } = row;
+    fn show(&mut self, row: VersionScanRow) {
+        let VersionScanRow { key, id, delete_marker, listed, .. } = row;
         let is_latest = self.key.as_ref() != Some(&key);
         self.sink.version(&ListedVersion { key: &key, id, is_latest, delete_marker, listed });
         self.last = Some((key.clone(), Some(id)));

@@ -16,6 +16,7 @@ use super::commit::Committer;
 use super::faults::{Faults, StorePart};
 use super::handle::Handle;
 use super::keys::StoreKeys;
+use super::lifecycle::{self, LifecycleOptions, LifecycleRequests};
 use super::mend::{self, MendRequests};
 use super::options::{EngineOptions, Environment};
 use super::overlay::Overlay;
@@ -55,6 +56,7 @@ pub struct Engine {
     reclamation: Option<JoinHandle<()>>,
     mending: Option<JoinHandle<()>>,
     scrub: Option<JoinHandle<()>>,
+    lifecycle: Option<JoinHandle<()>>,
     lock: Option<Box<dyn Send + Sync>>,
     /// Where the index of a store is that was opened for salvage.
     scratch: Option<ScratchDir>,
@@ -123,6 +125,7 @@ impl Engine {
             reclamation: Some(reclamation),
             mending: Some(mending),
             scrub: Some(scrub),
+            lifecycle: None,
             lock: Some(lock),
             scratch: None,
         })
@@ -130,6 +133,24 @@ impl Engine {
 
     pub fn handle(&self) -> Handle {
         self.handle.clone()
+    }
+
+    /// Begins to apply the lifecycle rules of buckets. Call it once, for a store that takes writes.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start_lifecycle(&mut self, options: LifecycleOptions) -> Result<()> {
+        let shared = Arc::clone(&self.handle.shared);
+        let died = |shared: &EngineState| shared.lifecycle.died();
+        let watch = Watch { shared: Arc::clone(&shared), died };
+        shared.lifecycle.start(options.day_ms);
+        let run = move || {
+            let watch = watch;
+            lifecycle::run(&watch.shared, &options);
+        };
+        let spawned = std::thread::Builder::new().name("orcas-lifecycle".to_owned()).spawn(run);
+        self.lifecycle = Some(spawned.map_err(|source| Error::io("starting a thread", &shared.options.data, source))?);
+        Ok(())
     }
 
     pub fn replayed(&self) -> Replayed {
@@ -154,6 +175,11 @@ impl Engine {
         shared.scrub.stop();
         if let Some(scrub) = self.scrub.take() {
             let _ = scrub.join();
+        }
+        // It waits for commits and for the applier, so it ends before they do.
+        shared.lifecycle.stop();
+        if let Some(lifecycle) = self.lifecycle.take() {
+            let _ = lifecycle.join();
         }
         // It waits for the applier, so it ends before that does.
         shared.mending.stop();
@@ -332,6 +358,8 @@ struct Assembly {
 
 fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
     let buffers = Buffers::new(options.pooling_enabled);
+    let lifecycle = LifecycleRequests::default();
+    lifecycle.note_buckets(parts.buckets.documents().lifecycles());
     let mending = Arc::new(MendRequests::default());
     let asked = Arc::clone(&mending);
     parts.index.on_damage(move |reason| asked.request(reason));
@@ -350,6 +378,7 @@ fn assemble(options: EngineOptions, parts: Assembly) -> Arc<EngineState> {
         pins: Arc::default(),
         reclaim: ReclaimRequests::default(),
         scrub: check::ScrubStatus::default(),
+        lifecycle,
         overlay: RwLock::new(Overlay::default()),
         cache: ObjectCache::new(),
         epochs: Arc::default(),
@@ -418,6 +447,7 @@ pub(super) fn read_only(options: EngineOptions, environment: Environment, parts:
         reclamation: None,
         mending: None,
         scrub: None,
+        lifecycle: None,
         lock: Some(parts.lock),
         replayed: Replayed::default(),
         scratch: Some(parts.scratch),

@@ -20,6 +20,7 @@ impl EngineState {
         }
         if records.iter().any(|record| BucketTable::concerns(&record.record)) {
             *self.buckets.write() = Arc::clone(buckets);
+            self.lifecycle.note_buckets(buckets.documents().lifecycles());
         }
         for record in records {
             for (bucket, key) in keys_of(&record.record) {

@@ -73,6 +73,8 @@ impl Submitted {
 #[derive(Default)]
 struct Intents {
     waiting: VecDeque<Submitted>,
+    /// Mutations that were ever pushed, without those of maintenance.
+    submitted: u64,
     closed: bool,
     /// The committer has nothing to do and sleeps.
     idle: bool,
@@ -91,6 +93,7 @@ impl IntentQueue {
         if intents.closed {
             return Some(submitted);
         }
+        intents.submitted += u64::from(matches!(submitted, Submitted::S3(..)));
         intents.waiting.push_back(submitted);
         let wake = intents.idle;
         drop(intents);
@@ -98,6 +101,11 @@ impl IntentQueue {
             self.arrived.notify_one();
         }
         None
+    }
+
+    /// How many mutations were pushed so far, without those of maintenance.
+    pub fn submitted(&self) -> u64 {
+        self.intents.lock().submitted
     }
 
     /// The next intents in order, at least one if there is any, until `count` or `bytes` of bodies are reached.

@@ -69,6 +69,7 @@ pub(super) fn durability(intent: &Intent, of_bucket: impl Fn(BucketId) -> Durabi
         | Intent::DeleteObjects { bucket, .. }
         | Intent::CreateUpload { bucket, .. }
         | Intent::AbortUpload { bucket, .. } => of_bucket(*bucket),
+        Intent::Expire(expire) => of_bucket(expire.bucket),
         Intent::CopyObject(copy) => of_bucket(copy.bucket),
         Intent::CopyPart(copy) => of_bucket(copy.bucket),
         Intent::MoveObject(moved) | Intent::MoveOnce { moved, .. } => {

@@ -14,6 +14,7 @@ use super::epochs::Epochs;
 use super::faults::Faults;
 use super::keys::StoreKeys;
 use super::leaving::Leaving;
+use super::lifecycle::LifecycleRequests;
 use super::maintenance::{MaintenanceIntent, MaintenanceReply};
 use super::mend::MendRequests;
 use super::options::EngineOptions;
@@ -60,6 +61,7 @@ pub(super) struct EngineState {
     pub pins: Arc<FingerprintPins>,
     pub reclaim: ReclaimRequests,
     pub scrub: ScrubStatus,
+    pub lifecycle: LifecycleRequests,
     pub overlay: RwLock<Overlay>,
     pub buckets: RwLock<Arc<BucketTable>>,
     pub cache: ObjectCache,

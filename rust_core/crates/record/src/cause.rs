@@ -8,6 +8,8 @@ pub enum Cause {
     /// The engine itself, or a tool that works on the store.
     #[default]
     Engine,
+    /// A lifecycle rule of the bucket.
+    Lifecycle,
     Request(RequestCause),
 }
 
@@ -21,3 +23,6 @@ pub struct RequestCause {
     /// The identity of the sender; zeros for a request without a signature.
     pub principal: [u8; 32],
 }
+
+/// How [`Cause::Lifecycle`] is stored: under a code that no operation has.
+pub(super) const LIFECYCLE: RequestCause = RequestCause { operation: NonZeroU8::MAX, request: 0, principal: [0; 32] };

@@ -176,7 +176,12 @@ impl Input {
 
     fn cause(&mut self) -> Result<Cause> {
         let Some(operation) = NonZeroU8::new(self.u8()?) else { return Ok(Cause::Engine) };
-        Ok(Cause::Request(RequestCause { operation, request: self.u64()?, principal: self.array()? }))
+        let request = RequestCause { operation, request: self.u64()?, principal: self.array()? };
+        match operation == LIFECYCLE.operation {
+            false => Ok(Cause::Request(request)),
+            true if request == LIFECYCLE => Ok(Cause::Lifecycle),
+            true => Err(Error::Record { reason: "a cause that is neither a request nor a lifecycle rule" }),
+        }
     }
 
     fn etag(&mut self) -> Result<Etag> {

@@ -33,12 +33,15 @@ pub(super) fn put_record<T: Trace>(record: &Record, cause: &Cause, out: &mut Out
 fn put_cause<T: Trace>(cause: &Cause, out: &mut Output<'_, T>) {
     out.structure("cause", "Cause", |out| match cause {
         Cause::Engine => out.u8("operation", 0),
-        Cause::Request(RequestCause { operation, request, principal }) => {
-            out.u8("operation", operation.get());
-            out.u64("request", *request);
-            out.array("principal", principal);
-        }
+        Cause::Lifecycle => put_request(&LIFECYCLE, out),
+        Cause::Request(request) => put_request(request, out),
     });
+}
+
+fn put_request<T: Trace>(cause: &RequestCause, out: &mut Output<'_, T>) {
+    out.u8("operation", cause.operation.get());
+    out.u64("request", cause.request);
+    out.array("principal", &cause.principal);
 }
 
 fn put_fields<T: Trace>(record: &Record, out: &mut Output<'_, T>) -> u8 {

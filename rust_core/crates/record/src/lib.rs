@@ -29,6 +29,7 @@ use bytes::Bytes;
 use orcas_checksum::{Checksum, ChecksumAlgorithm, ChecksumType, Etag, ObjectChecksum};
 
 pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention, RetentionMode};
+use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};
 pub use encode::{encode, encode_caused, encode_extents};
@@ -247,16 +248,18 @@ pub enum DocumentKind {
     OwnershipControls = 4,
     Accelerate = 5,
     PublicAccessBlock = 6,
+    Lifecycle = 7,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
         Self::OwnershipControls,
         Self::Accelerate,
         Self::PublicAccessBlock,
+        Self::Lifecycle,
     ];
 
     pub fn code(self) -> u8 {
@@ -269,7 +272,7 @@ impl DocumentKind {
 }
 
 /// Bytes of the largest configuration document.
-pub const DOCUMENT_MAX: usize = 64 * 1024;
+pub const DOCUMENT_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versioning {

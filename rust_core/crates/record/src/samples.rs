@@ -20,9 +20,9 @@ fn or_none<T>(values: Vec<T>) -> impl Iterator<Item = Option<T>> {
 }
 
 /// Each kind of cause.
-pub fn causes() -> [Cause; 2] {
+pub fn causes() -> [Cause; 3] {
     let request = RequestCause { operation: NonZeroU8::MIN, request: 0x0123_4567_89ab_cdef, principal: [7; 32] };
-    [Cause::Engine, Cause::Request(request)]
+    [Cause::Engine, Cause::Lifecycle, Cause::Request(request)]
 }
 
 fn text(bytes: &'static str) -> Bytes {
@@ -153,7 +153,7 @@ fn buckets() -> Vec<Record> {
 }
 
 fn documents() -> Vec<Record> {
-    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock)
+    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle)
         .into_iter()
         .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
         .collect()

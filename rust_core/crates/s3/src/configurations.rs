@@ -27,7 +27,6 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
         | Operation::GetBucketMetricsConfiguration => missing(ErrorCode::NoSuchConfiguration),
         Operation::GetBucketCors => missing(ErrorCode::NoSuchCORSConfiguration),
         Operation::GetBucketEncryption => missing(ErrorCode::ServerSideEncryptionConfigurationNotFoundError),
-        Operation::GetBucketLifecycleConfiguration => missing(ErrorCode::NoSuchLifecycleConfiguration),
         Operation::GetBucketLogging => Ok(document("BucketLoggingStatus", |_| ())),
         Operation::GetBucketMetadataConfiguration | Operation::GetBucketMetadataTableConfiguration => {
             missing(ErrorCode::MetadataConfigurationNotFound)
@@ -79,7 +78,6 @@ pub fn check_unchanged(
 ) -> Result<(), S3Error> {
     let agrees = match operation {
         Operation::DeleteBucketEncryption
-        | Operation::DeleteBucketLifecycle
         | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication
         | Operation::DeleteBucketWebsite => true,

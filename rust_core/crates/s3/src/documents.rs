@@ -7,19 +7,22 @@
 use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
 use super::cors::CorsConfiguration;
 use super::errors::{ErrorCode, S3Error};
+use super::lifecycle::{Configuration, DefaultSize};
 use super::operations::Operation;
 use super::tags;
 use super::xml::configurations as parsed;
 
 /// Bytes of one document, as sent and as stored: the limit of S3 for CORS.
 pub const DOCUMENT_LEN_MAX: usize = 64 * 1024;
+/// The same for a lifecycle configuration, which may have 1,000 rules.
+pub const LIFECYCLE_LEN_MAX: usize = 1 << 20;
 
 /// The document that a write of the bucket `name` stores. Empty: none is left.
 ///
 /// Errors: `MalformedXML`, `MaxMessageLengthExceeded`, and those that S3 has for the values of the document;
 /// `NotImplemented` for an operation that writes no such document.
 pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, S3Error> {
-    check_length(body)?;
+    check_length(body, DOCUMENT_LEN_MAX)?;
     let written = match operation {
         Operation::PutBucketAccelerateConfiguration => {
             let status = parsed::acceleration(body)?;
@@ -57,13 +60,25 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
         }
         other => return Err(other.not_implemented()),
     };
-    check_length(&written)?;
+    check_length(&written, DOCUMENT_LEN_MAX)?;
     Ok(written)
 }
 
-fn check_length(document: &[u8]) -> Result<(), S3Error> {
-    if document.len() > DOCUMENT_LEN_MAX {
-        let limit = DOCUMENT_LEN_MAX.to_string();
+/// The lifecycle configuration that a write stores. `default_size` is what its header says.
+///
+/// Errors: as [`Configuration::parse`], and `MaxMessageLengthExceeded`.
+pub fn stored_lifecycle(body: &[u8], default_size: DefaultSize) -> Result<Vec<u8>, S3Error> {
+    check_length(body, LIFECYCLE_LEN_MAX)?;
+    let mut configuration = Configuration::parse(body)?;
+    configuration.default_size = default_size;
+    let written = configuration.stored();
+    check_length(&written, LIFECYCLE_LEN_MAX)?;
+    Ok(written)
+}
+
+fn check_length(document: &[u8], len_max: usize) -> Result<(), S3Error> {
+    if document.len() > len_max {
+        let limit = len_max.to_string();
         return Err(S3Error::new(ErrorCode::MaxMessageLengthExceeded).field("MaxMessageLengthBytes", limit));
     }
     Ok(())

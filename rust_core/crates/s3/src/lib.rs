@@ -16,6 +16,7 @@ pub mod form;
 pub mod format;
 pub mod header_block;
 pub mod headers;
+pub mod lifecycle;
 pub mod metadata;
 pub mod object_lock;
 pub mod operations;

@@ -114,6 +114,13 @@ fn tag(element: &Element) -> Result<(String, String), S3Error> {
     Ok((key, value))
 }
 
+/// The tag of a lifecycle rule.
+///
+/// Errors: `MalformedXML`, `InvalidTag` as [`read_document`].
+pub(crate) fn of_rule(element: &Element) -> Result<(Vec<u8>, Vec<u8>), S3Error> {
+    checked(vec![tag(element)?], malformed)?.pop().ok_or_else(malformed)
+}
+
 fn checked(mut tags: Vec<(String, String)>, duplicate: impl Fn() -> S3Error) -> Result<Tags, S3Error> {
     let invalid = |message, key: &str| Err(S3Error::with(ErrorCode::InvalidTag, message).field("TagKey", key));
     for (key, value) in &tags {

@@ -11,12 +11,12 @@ impl State {
         state
     }
 
-    fn set(&mut self, versioning: Versioning) -> Result<Outcome, Failure> {
+    pub fn set(&mut self, versioning: Versioning) -> Result<Outcome, Failure> {
         self.run(Intent::UpdateBucket { bucket: BUCKET, change: BucketChange::Versioning(versioning) })
     }
 
     /// The versions of `k`, the newest first: an `m` for each delete marker, else the size.
-    fn history(&self) -> String {
+    pub fn history(&self) -> String {
         let shown = |object: &Arc<orcas_record::Object>| match &object.version {
             Version { delete_marker: true, version_id: VersionId::Null, .. } => "m0 ".to_owned(),
             Version { delete_marker: true, .. } => "m ".to_owned(),

@@ -8,6 +8,7 @@ mod documents;
 mod full_disk;
 mod health;
 mod layers;
+mod lifecycle;
 mod listing;
 mod mend;
 mod moves;

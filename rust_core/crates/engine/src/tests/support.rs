@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::{Engine, EngineOptions, Environment, Handle, IndexPlace, ListObjects, Stepper, SystemClock};
+use super::super::{
+    Engine, EngineOptions, Environment, Handle, IndexPlace, LifecycleOptions, ListObjects, Stepper, SystemClock,
+};
 use orcas_base::error::Result;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
@@ -100,6 +102,10 @@ impl Store {
     pub fn reopen(&mut self) {
         self.close();
         self.open();
+    }
+
+    pub fn start_lifecycle(&mut self, options: LifecycleOptions) {
+        self.engine.as_mut().unwrap().start_lifecycle(options).unwrap();
     }
 
     pub fn handle(&self) -> Handle {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
+use crate::expiration::Expiring;
 use crate::intake::{DeclaredBody, Digests};
 use crate::pages::name_of;
 use crate::problem::Problem;
@@ -66,6 +67,14 @@ impl Operation for CompleteMultipartUpload {
         let mut headers = HeaderBlock::new();
         if completed.version_id != VersionId::Null {
             headers.set_version_id(&version_name(completed.version_id));
+        }
+        if call.lane.engine.has_lifecycle_rules()
+            // In memory, because it was just stored, unless somebody has replaced it already.
+            && let Some(Some(found)) = call.lane.engine.try_object_in(bucket, key)
+            && found.object.version.version_id == completed.version_id
+            && found.object.version.etag == completed.etag
+        {
+            call.lane.show_expiration(&mut headers, || Expiring::of(bucket.id, &found.object.version));
         }
         Ok(call.envelope.document(200, headers, document))
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::attributes::{stored_retention, stored_tags};
 use crate::conditions::{precondition, source_conditions};
+use crate::expiration::Expiring;
 use crate::metadata::stored;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -106,6 +107,10 @@ impl Call<CopyObject> {
         if let Some(shown) = shown {
             headers.set_copy_source_version_id(&shown);
         }
+        self.lane.show_expiration(&mut headers, || {
+            let tags = attributes.tags.as_ref().unwrap_or(&found.object.version.attributes.tags);
+            Expiring { bucket: bucket.id, key, size: put.size, modified_ms: put.modified_ms, tags }
+        });
         Ok(self.envelope.document(200, headers, document))
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::attributes::shown_lock;
 use crate::download::{Download, Source};
+use crate::expiration::Expiring;
 use crate::metadata::shown;
 use crate::problem::Problem;
 use crate::reading::Reading;
@@ -140,7 +141,11 @@ impl Call<GetObject> {
         let kind = version.checksum.map_or(ChecksumType::FullObject, |whole| whole.kind());
         answer.checksum = selection.checksum.as_ref().filter(|_| read.wants_checksum).map(|checksum| (checksum, kind));
         answer.parts_count = selection.parts_count;
-        let headers = answer.headers();
+        let mut headers = answer.headers();
+        // Rules speak of the current version: one that is named need not be it.
+        if read.address.version.is_none() {
+            self.lane.show_expiration(&mut headers, || Expiring::of(read.address.bucket.id, version));
+        }
         let status = if selection.range.is_some() { 206 } else { 200 };
         let (first, length) = match selection.range {
             Some((first, last)) => (first, last - first + 1),

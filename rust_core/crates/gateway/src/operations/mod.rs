@@ -4,6 +4,7 @@
 //! Operations that share all of their code share a file. Code that several operations need is outside this folder.
 
 mod abort_multipart_upload;
+mod bucket_lifecycle;
 mod bucket_versioning;
 mod complete_multipart_upload;
 mod confirm_configuration;
@@ -67,7 +68,7 @@ const ROWS: &[Row] = &[
     row::<delete_bucket::DeleteBucket>(Name::DeleteBucket),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketCors),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketEncryption),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketLifecycle),
+    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketLifecycle),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketOwnershipControls),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketPolicy),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketReplication),
@@ -85,7 +86,7 @@ const ROWS: &[Row] = &[
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketEncryption),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketIntelligentTieringConfiguration),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketInventoryConfiguration),
-    row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketLifecycleConfiguration),
+    row::<bucket_lifecycle::GetBucketLifecycle>(Name::GetBucketLifecycleConfiguration),
     row::<get_bucket_location::GetBucketLocation>(Name::GetBucketLocation),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketLogging),
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketMetadataConfiguration),
@@ -127,6 +128,7 @@ const ROWS: &[Row] = &[
     row::<put_configuration::PutConfiguration>(Name::PutBucketAccelerateConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketAcl),
     row::<put_configuration::PutConfiguration>(Name::PutBucketCors),
+    row::<bucket_lifecycle::PutBucketLifecycle>(Name::PutBucketLifecycleConfiguration),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketLogging),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::PutBucketNotificationConfiguration),
     row::<put_configuration::PutConfiguration>(Name::PutBucketOwnershipControls),

@@ -87,8 +87,9 @@ impl Operation for PostObject {
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
         let Outcome::Put(put) = outcome else { return Err(wrong_outcome()) };
-        let Self { put: PutObject { bucket, key, .. }, action, location, .. } = &call.input;
+        let Self { put: input @ PutObject { bucket, key, .. }, action, location, .. } = &call.input;
         let mut headers = stored_headers(&put);
+        call.lane.show_expiration(&mut headers, || input.expiring(&put));
         match action {
             SuccessAction::Redirect(url) => {
                 let mut etag = Vec::new();

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use crate::attributes::{check_vouched, sent};
 use crate::body_plan::BodyPlan;
 use crate::conditions::precondition;
+use crate::expiration::Expiring;
 use crate::intake::Digests;
 use crate::metadata::stored;
 use crate::part_checksums::PartOf;
@@ -50,6 +51,13 @@ fn check_offset(reading: &Reading<'_>, bucket: &Bucket, key: &Bytes, offset: u64
     if offset == size { Ok(()) } else { Err(Refusal::InvalidWriteOffset { size }.into()) }
 }
 
+impl PutObject {
+    pub(super) fn expiring(&self, put: &decide::Put) -> Expiring<'_> {
+        let (bucket, key, tags) = (self.bucket.id, &self.key[..], &self.attributes.tags[..]);
+        Expiring { bucket, key, size: put.size, modified_ms: put.modified_ms, tags }
+    }
+}
+
 impl Operation for PutObject {
     const UNDERSTOOD: Understood =
         Understood { attributes: OF_AN_OBJECT, extensions: OF_AN_APPEND, ..Understood::NOTHING };
@@ -89,6 +97,7 @@ impl Operation for PutObject {
         if call.input.offset.is_some() {
             headers.push_number("x-amz-object-size", put.size);
         }
+        call.lane.show_expiration(&mut headers, || call.input.expiring(&put));
         Ok(call.envelope.empty(200, headers))
     }
 }

@@ -1,0 +1,135 @@
+//! Expirations: what lifecycle rules remove, as far as it is still what was found when the rules were applied.
+//!
+//! An entry has an effect only if its version is as it was, at the same place among those of its key, and not locked;
+//! none has if the rules have changed. So whatever a client does first has its effect, and no expiration undoes it.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+
+use super::buckets::live_bucket;
+use super::decision::{Context, Decision};
+use super::intent::{Expire, ExpireEntry, ExpiredPlace};
+use super::layers::{self, delete_marker};
+use super::locks;
+use super::outcome::{Expired, Failure, Outcome};
+use super::view::View;
+use orcas_record::{Bucket, DocumentKind, Object, Record, VersionId, Versioning};
+
+pub(super) fn expire(view: &dyn View, context: &Context, expire: Expire) -> Result<Decision, Failure> {
+    let bucket = live_bucket(view, expire.bucket)?;
+    if view.document(bucket.id, DocumentKind::Lifecycle).as_ref() != Some(&expire.document) {
+        let changed = expire.entries.len() as u64;
+        return Ok(Decision::without_records(Outcome::Expired(Expired { changed, void: true, ..Expired::default() })));
+    }
+    let (records, marked) = (Vec::with_capacity(expire.entries.len()), HashSet::new());
+    let mut expiry = Expiry { view, context, bucket: &bucket, records, marked, counts: Expired::default() };
+    for entry in expire.entries {
+        expiry.decide(entry)?;
+    }
+    Ok(Decision { outcome: Outcome::Expired(expiry.counts), records: expiry.records })
+}
+
+/// The expirations of one decision. The view does not show what earlier entries did.
+struct Expiry<'a> {
+    view: &'a dyn View,
+    context: &'a Context,
+    bucket: &'a Bucket,
+    records: Vec<Record>,
+    /// Keys whose null version an earlier entry replaced with a delete marker.
+    marked: HashSet<Bytes>,
+    counts: Expired,
+}
+
+impl Expiry<'_> {
+    fn decide(&mut self, entry: ExpireEntry) -> Result<(), Failure> {
+        match entry.place {
+            ExpiredPlace::Upload(id) => {
+                let open = self.view.upload(id)?;
+                if open.is_some_and(|upload| upload.bucket == self.bucket.id && upload.key == entry.key) {
+                    self.records.push(Record::AbortUpload { upload: id });
+                    self.counts.uploads += 1;
+                } else {
+                    self.counts.changed += 1;
+                }
+                Ok(())
+            }
+            ExpiredPlace::Current => match self.newest(&entry)?.filter(|newest| !newest.version.delete_marker) {
+                Some(current) => self.current(entry.key, &current),
+                None => self.passed_over(),
+            },
+            ExpiredPlace::LoneMarker => match self.newest(&entry)?.filter(|newest| newest.version.delete_marker) {
+                Some(marker) => self.remove(entry.key, &marker),
+                None => self.passed_over(),
+            },
+            ExpiredPlace::Noncurrent(id) => {
+                // Nothing is older than a version that was found, so it is the newest or it is not current.
+                let is_newest = self.view.layer_newest(self.bucket.top(), &entry.key)?.is_none_or(|it| entry.is(&it));
+                let replaced = id == VersionId::Null && self.marked.contains(&entry.key);
+                let found = layers::version(self.view, self.bucket, &entry.key, id)?;
+                match found.filter(|found| !is_newest && !replaced && entry.matches(found)) {
+                    Some(found) => self.remove(entry.key, &found),
+                    None => self.passed_over(),
+                }
+            }
+        }
+    }
+
+    /// The version of an entry, if it is the newest of its key and as it was.
+    fn newest(&self, entry: &ExpireEntry) -> Result<Option<std::sync::Arc<Object>>, Failure> {
+        let newest = match self.bucket.versioning {
+            // Its only version, which need not be looked for.
+            Versioning::Unversioned => layers::object(self.view, self.bucket, &entry.key)?,
+            Versioning::Enabled | Versioning::Suspended => self.view.layer_newest(self.bucket.top(), &entry.key)?,
+        };
+        Ok(newest.filter(|newest| entry.matches(newest)))
+    }
+
+    /// What becomes of a current version depends on the versioning of its bucket, as for a deletion.
+    fn current(&mut self, key: Bytes, current: &Object) -> Result<(), Failure> {
+        let version_id = match self.bucket.versioning {
+            Versioning::Unversioned => return self.remove(key, current),
+            Versioning::Enabled => self.context.version_id(self.context.next_sequence + self.records.len() as u64),
+            Versioning::Suspended => VersionId::Null,
+        };
+        if version_id == VersionId::Null {
+            let replaced = layers::version(self.view, self.bucket, &key, version_id)?;
+            if replaced.is_some_and(|it| locks::check_removal(&it.version, false, self.context.now_ms).is_err()) {
+                self.counts.locked += 1;
+                return Ok(());
+            }
+            self.marked.insert(key.clone());
+        }
+        let marker = delete_marker(self.bucket.top(), key, version_id, self.context.now_ms);
+        self.records.push(Record::PutVersion(marker));
+        self.counts.markers += 1;
+        Ok(())
+    }
+
+    fn remove(&mut self, key: Bytes, found: &Object) -> Result<(), Failure> {
+        if locks::check_removal(&found.version, false, self.context.now_ms).is_err() {
+            self.counts.locked += 1;
+            return Ok(());
+        }
+        let version_id = found.version.version_id;
+        self.records.push(layers::removal(self.view, self.bucket, key, version_id, self.context.now_ms)?);
+        self.counts.versions += 1;
+        Ok(())
+    }
+
+    fn passed_over(&mut self) -> Result<(), Failure> {
+        self.counts.changed += 1;
+        Ok(())
+    }
+}
+
+impl ExpireEntry {
+    fn is(&self, object: &Object) -> bool {
+        object.sequence == self.sequence
+    }
+
+    /// Whether the version is the one that was found, with the tags that it had, if those mattered.
+    fn matches(&self, object: &Object) -> bool {
+        self.is(object) && self.tags.as_ref().is_none_or(|tags| *tags == object.version.attributes.tags)
+    }
+}

@@ -1,0 +1,274 @@
+//! One run: every bucket that has rules, every version that they may concern, newest first within its key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::super::documents::Document;
+use super::super::handle::Handle;
+use super::super::key_changes::NewerChanges;
+use super::super::list_versions::{VersionScanRow, VersionStart};
+use super::super::queue::Submitted;
+use super::super::state::EngineState;
+use super::super::uploads::ListUploads;
+use super::super::waiter::{ChannelSink, Waiter};
+use super::options::LifecycleOptions;
+use super::pace::Pace;
+use super::requests::LifecycleReport;
+use orcas_base::error::{Error, Result};
+use orcas_base::sync::Receiver;
+use orcas_decide::{Expire, ExpireEntry, ExpiredPlace, Failure, Intent, Outcome, Refusal};
+use orcas_lifecycle::{Facts, Place, Rules};
+use orcas_record::{Bucket, BucketId, Cause, DocumentKind};
+
+/// Versions or uploads that are read at a time.
+const PAGE: usize = 1_000;
+
+type Tags = Vec<(Bytes, Bytes)>;
+
+pub(crate) struct Walk<'a> {
+    shared: &'a Arc<EngineState>,
+    options: &'a LifecycleOptions,
+    /// What expires by then.
+    now_ms: u64,
+    report: LifecycleReport,
+    pace: Pace,
+    /// A batch whose answer is awaited, and when it was submitted.
+    in_flight: Option<(Receiver<Result<Outcome, Failure>>, Duration)>,
+    /// How long the last batch took.
+    took: Duration,
+}
+
+/// A bucket in hand.
+struct InHand {
+    id: BucketId,
+    /// Where its versions are. In a bucket with several layers, an upper one may hide what a lower one has: the decision
+    /// tells.
+    layers: Vec<BucketId>,
+    document: Bytes,
+    rules: Arc<Option<Rules>>,
+    entries: Vec<ExpireEntry>,
+    /// Its rules have changed, or it is gone.
+    void: bool,
+}
+
+/// What is known of a key, some of whose versions were seen.
+#[derive(Default)]
+struct KeySeen {
+    key: Option<Bytes>,
+    /// When the version that was seen last came.
+    newer_ms: u64,
+    /// Noncurrent versions that were seen and stay.
+    kept: u64,
+    /// A delete marker that expires if nothing follows it.
+    marker: Option<ExpireEntry>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(shared: &'a Arc<EngineState>, options: &'a LifecycleOptions, now_ms: u64) -> Self {
+        let (report, pace) = (LifecycleReport::default(), Pace::default());
+        Self { shared, options, now_ms, report, pace, in_flight: None, took: Duration::ZERO }
+    }
+
+    /// Walks all buckets. What was done, and the first error; what one bucket ran into does not keep the others.
+    pub fn run(mut self) -> (LifecycleReport, Result<()>) {
+        let mut ended = Ok(());
+        for (bucket, document) in self.buckets() {
+            self.report.buckets += 1;
+            let done = self.bucket(&bucket, &document);
+            match done {
+                Err(Error::Closed) => return (self.report, Err(Error::Closed)),
+                Err(error) if ended.is_ok() => ended = Err(error),
+                _ => {}
+            }
+        }
+        (self.report, ended)
+    }
+
+    fn buckets(&self) -> Vec<(Arc<Bucket>, Arc<Document>)> {
+        let table = Arc::clone(&self.shared.buckets.read());
+        let documents = table.documents();
+        let of = |id| documents.get(id, DocumentKind::Lifecycle).filter(|document| !document.bytes.is_empty());
+        table.all().filter_map(|bucket| Some((Arc::clone(bucket), Arc::clone(of(bucket.id)?)))).collect()
+    }
+
+    fn bucket(&mut self, bucket: &Bucket, document: &Document) -> Result<()> {
+        let unreadable = Error::Record { reason: "a lifecycle document cannot be read" };
+        let rules = document.parsed(self.options.read).filter(|rules| rules.is_some()).ok_or(unreadable)?;
+        let (id, layers, document) = (bucket.id, bucket.stack().to_vec(), document.bytes.clone());
+        let mut bucket = InHand { id, layers, document, rules, entries: Vec::new(), void: false };
+        let walked = self.versions(&mut bucket).and_then(|()| self.uploads(&mut bucket));
+        let submitted = walked.and_then(|()| self.submit(&mut bucket));
+        // Also after an error: its answer must not be taken for that of another bucket.
+        let answered = self.wait(&mut bucket);
+        submitted.and(answered)
+    }
+
+    fn versions(&mut self, bucket: &mut InHand) -> Result<()> {
+        for layer in bucket.layers.clone() {
+            self.versions_in(bucket, layer)?;
+        }
+        Ok(())
+    }
+
+    fn versions_in(&mut self, bucket: &mut InHand, layer: BucketId) -> Result<()> {
+        let rules = Arc::clone(&bucket.rules);
+        let Some(rules) = &*rules else { return Ok(()) };
+        let bucket_has_one_layer = bucket.layers.len() == 1;
+        for prefix in rules.prefixes() {
+            let mut next = Some(VersionStart::From(Bytes::copy_from_slice(prefix)));
+            let mut seen = KeySeen::default();
+            while let Some(from) = next.take().filter(|_| !bucket.void) {
+                let (rows, more) = self.shared.scan_versions(layer, &from, PAGE)?;
+                let inside = rows.iter().take_while(|row| row.key.starts_with(prefix)).count();
+                next = more.filter(|_| inside == rows.len());
+                // A delete marker between layers only hides what is below.
+                let shown = |row: &VersionScanRow| bucket_has_one_layer || !row.delete_marker;
+                for row in rows.into_iter().take(inside).filter(shown) {
+                    self.report.seen += 1;
+                    self.version(bucket, layer, rules, &mut seen, row)?;
+                    self.submit_if_full(bucket)?;
+                }
+            }
+            bucket.entries.extend(seen.marker);
+        }
+        Ok(())
+    }
+
+    fn version(
+        &self,
+        bucket: &mut InHand,
+        layer: BucketId,
+        rules: &Rules,
+        seen: &mut KeySeen,
+        row: VersionScanRow,
+    ) -> Result<()> {
+        let is_newest = seen.key.as_ref() != Some(&row.key);
+        if is_newest {
+            bucket.entries.extend(seen.marker.take());
+            *seen = KeySeen { key: Some(row.key.clone()), ..KeySeen::default() };
+        }
+        // A marker that another version follows is not alone.
+        seen.marker = None;
+        let modified_ms = row.listed.modified_ms;
+        let newer_ms = std::mem::replace(&mut seen.newer_ms, modified_ms);
+        let place = match (is_newest, row.delete_marker) {
+            (true, false) => Place::Current,
+            (true, true) => Place::LoneMarker,
+            // No version is older than what it followed, whatever the clock said.
+            (false, _) => Place::Noncurrent { since_ms: newer_ms.max(modified_ms), newer: seen.kept },
+        };
+        let tags = self.tags(layer, rules, &row)?;
+        let expires = self.expires(rules, &row, place, tags.as_ref());
+        let (key, sequence) = (row.key, row.sequence);
+        let entry = |place| ExpireEntry { key, sequence, place, tags };
+        match place {
+            Place::Current if expires => bucket.entries.push(entry(ExpiredPlace::Current)),
+            Place::LoneMarker if expires => seen.marker = Some(entry(ExpiredPlace::LoneMarker)),
+            Place::Noncurrent { .. } if expires => bucket.entries.push(entry(ExpiredPlace::Noncurrent(row.id))),
+            Place::Noncurrent { .. } => seen.kept += 1,
+            Place::Current | Place::LoneMarker | Place::Upload => {}
+        }
+        Ok(())
+    }
+
+    fn expires(&self, rules: &Rules, row: &VersionScanRow, place: Place, tags: Option<&Tags>) -> bool {
+        let has_tag = |key: &[u8], value: &[u8]| {
+            tags.is_some_and(|tags| tags.iter().any(|(there, of)| *there == key && *of == value))
+        };
+        let facts =
+            Facts { key: &row.key, size: row.listed.size, modified_ms: row.listed.modified_ms, has_tag: &has_tag };
+        rules.due(&facts, place, self.options.day_ms).is_some_and(|due| due.at_ms <= self.now_ms)
+    }
+
+    /// The tags of a version, if they matter. None for a version that is gone.
+    fn tags(&self, layer: BucketId, rules: &Rules, row: &VersionScanRow) -> Result<Option<Tags>> {
+        if row.delete_marker || !rules.needs_tags(&row.key, row.listed.size) {
+            return Ok(None);
+        }
+        let found = self.shared.version_below(layer, &row.key, row.id, NewerChanges::default())?;
+        let found = found.filter(|found| found.object.sequence == row.sequence);
+        Ok(Some(found.map(|found| found.object.version.attributes.tags.clone()).unwrap_or_default()))
+    }
+
+    fn uploads(&mut self, bucket: &mut InHand) -> Result<()> {
+        let rules = Arc::clone(&bucket.rules);
+        let Some(rules) = &*rules else { return Ok(()) };
+        for prefix in rules.upload_prefixes() {
+            let mut list = ListUploads {
+                bucket: bucket.id,
+                prefix: Bytes::copy_from_slice(prefix),
+                delimiter: None,
+                after_key: None,
+                after_upload: None,
+                max_uploads: PAGE,
+            };
+            while !bucket.void {
+                let page = Handle { shared: Arc::clone(self.shared) }.list_uploads(&list)?;
+                for upload in page.entries {
+                    self.report.seen += 1;
+                    let (key, modified_ms) = (&upload.key[..], upload.initiated_ms);
+                    let facts = Facts { key, size: 0, modified_ms, has_tag: &|_, _| false };
+                    let due = rules.due(&facts, Place::Upload, self.options.day_ms);
+                    if due.is_some_and(|due| due.at_ms <= self.now_ms) {
+                        let (key, place) = (upload.key.clone(), ExpiredPlace::Upload(upload.id));
+                        bucket.entries.push(ExpireEntry { key, sequence: 0, place, tags: None });
+                    }
+                    self.submit_if_full(bucket)?;
+                }
+                match page.last {
+                    Some((key, upload)) if page.truncated => (list.after_key, list.after_upload) = (Some(key), upload),
+                    _ => break,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn submit_if_full(&mut self, bucket: &mut InHand) -> Result<()> {
+        if bucket.entries.len() < self.pace.batch(self.shared) {
+            return Ok(());
+        }
+        self.submit(bucket)
+    }
+
+    /// Submits what was found, once the batch before is answered.
+    fn submit(&mut self, bucket: &mut InHand) -> Result<()> {
+        self.wait(bucket)?;
+        let entries = std::mem::take(&mut bucket.entries);
+        if entries.is_empty() || bucket.void {
+            return Ok(());
+        }
+        self.pace.before(self.shared, self.took)?;
+        let expire = Expire { bucket: bucket.id, document: bucket.document.clone(), entries };
+        let (sink, answer) = ChannelSink::pair();
+        let submitted = Submitted::S3(Intent::Expire(Box::new(expire)), Cause::Lifecycle, Waiter::new(sink, 0));
+        if self.shared.intents.push(submitted).is_some() {
+            return Err(self.shared.refusal());
+        }
+        self.in_flight = Some((answer, self.shared.clock.monotonic()));
+        Ok(())
+    }
+
+    fn wait(&mut self, bucket: &mut InHand) -> Result<()> {
+        let Some((answer, since)) = self.in_flight.take() else { return Ok(()) };
+        let outcome = answer.recv().unwrap_or(Err(Failure::Engine(Error::Closed)));
+        self.took = self.shared.clock.monotonic().saturating_sub(since);
+        match outcome {
+            Ok(Outcome::Expired(expired)) => {
+                self.report.add(&expired);
+                bucket.void |= expired.void;
+                Ok(())
+            }
+            Err(Failure::Refused(Refusal::NoSuchBucket)) => {
+                bucket.void = true;
+                Ok(())
+            }
+            Err(Failure::Engine(error)) => Err(error),
+            Ok(_) | Err(Failure::Refused(_)) => {
+                Err(Error::Record { reason: "an expiration was answered as something else" })
+            }
+        }
+    }
+}

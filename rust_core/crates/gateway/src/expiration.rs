@@ -1,0 +1,54 @@
+//! What answers say about the expiration of an object: the header `x-amz-expiration`.
+
+use bytes::Bytes;
+
+use super::lane::Lane;
+use super::response::HeaderBlock;
+use orcas_lifecycle::{Facts, Place};
+use orcas_record::{BucketId, DocumentKind, Version};
+use orcas_s3::lifecycle::{expiration, rules};
+
+/// A current version, as far as rules ask about it.
+#[derive(Clone, Copy)]
+pub struct Expiring<'a> {
+    pub bucket: BucketId,
+    pub key: &'a [u8],
+    pub size: u64,
+    pub modified_ms: u64,
+    pub tags: &'a [(Bytes, Bytes)],
+}
+
+impl<'a> Expiring<'a> {
+    pub fn of(bucket: BucketId, version: &'a Version) -> Self {
+        Self {
+            bucket,
+            key: &version.key,
+            size: version.size,
+            modified_ms: version.modified_ms,
+            tags: &version.attributes.tags,
+        }
+    }
+}
+
+impl Lane {
+    /// Adds the header if a rule applies. Costs one load and a branch while no bucket has rules.
+    #[inline]
+    pub fn show_expiration<'a>(&self, headers: &mut HeaderBlock, expiring: impl FnOnce() -> Expiring<'a>) {
+        if self.engine.has_lifecycle_rules()
+            && let Some(value) = self.expiration(&expiring())
+        {
+            headers.push("x-amz-expiration", &value);
+        }
+    }
+
+    #[cold]
+    fn expiration(&self, expiring: &Expiring<'_>) -> Option<Vec<u8>> {
+        let document = self.engine.document(expiring.bucket, DocumentKind::Lifecycle)?;
+        let parsed = document.parsed(rules)?;
+        let Expiring { key, size, modified_ms, tags, .. } = *expiring;
+        let has_tag = |key: &[u8], value: &[u8]| tags.iter().any(|(there, of)| *there == key && *of == value);
+        let facts = Facts { key, size, modified_ms, has_tag: &has_tag };
+        let due = parsed.as_ref().as_ref()?.due(&facts, Place::Current, self.engine.lifecycle_day_ms())?;
+        Some(expiration(&due))
+    }
+}

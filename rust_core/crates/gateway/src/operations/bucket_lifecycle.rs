@@ -1,0 +1,80 @@
+//! GetBucketLifecycleConfiguration and PutBucketLifecycleConfiguration.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::body_plan::BodyPlan;
+use crate::intake::{DeclaredBody, Digests};
+use crate::pages::name_of;
+use crate::problem::Problem;
+use crate::reading::Reading;
+use crate::request::{Call, Operation, Step};
+use crate::response::{HeaderBlock, Response};
+use orcas_decide::Intent;
+use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::documents::stored_lifecycle;
+use orcas_s3::lifecycle::{Configuration, DEFAULT_SIZE, DefaultSize};
+use orcas_s3::support::Understood;
+use orcas_s3::{ErrorCode, S3Error};
+
+pub struct GetBucketLifecycle(Arc<Bucket>);
+
+impl Operation for GetBucketLifecycle {
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        reading.bucket().map(Self)
+    }
+
+    /// On a worker: a document may be long.
+    fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, |call| {
+            let bucket = &call.input.0;
+            let document = call.lane.engine.document(bucket.id, DocumentKind::Lifecycle);
+            let Some(document) = document.filter(|document| !document.bytes.is_empty()) else {
+                let missing = S3Error::new(ErrorCode::NoSuchLifecycleConfiguration);
+                return Err(missing.field("BucketName", name_of(bucket)).into());
+            };
+            let unreadable = || Problem::internal("a lifecycle document cannot be read");
+            let configuration = Configuration::load(&document.bytes).ok_or_else(unreadable)?;
+            Ok(call.envelope.document(200, default_size(configuration.default_size), configuration.shown()))
+        }))
+    }
+}
+
+pub struct PutBucketLifecycle {
+    bucket: Arc<Bucket>,
+    default_size: DefaultSize,
+}
+
+impl Operation for PutBucketLifecycle {
+    const UNDERSTOOD: Understood = Understood { attributes: &[DEFAULT_SIZE], ..Understood::NOTHING };
+
+    fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        Ok(Self { bucket: reading.bucket()?, default_size: DefaultSize::of_request(reading.headers())? })
+    }
+
+    fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
+        BodyPlan::document(DeclaredBody::of_document(reading.headers(), reading.payload)?)
+    }
+
+    fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
+        Ok(call.later(slot, move |call| call.store(&content)))
+    }
+}
+
+impl Call<PutBucketLifecycle> {
+    /// Blocks until the document is durable.
+    fn store(&self, body: &[u8]) -> Result<Response, Problem> {
+        let PutBucketLifecycle { bucket, default_size: size } = &self.input;
+        let document = stored_lifecycle(body, *size)?.into();
+        let kind = DocumentKind::Lifecycle;
+        self.lane.engine.execute(Intent::PutDocument { bucket: bucket.id, kind, document })?;
+        Ok(self.envelope.empty(200, default_size(*size)))
+    }
+}
+
+fn default_size(size: DefaultSize) -> HeaderBlock {
+    let mut headers = HeaderBlock::new();
+    headers.push(DEFAULT_SIZE, size.name().as_bytes());
+    headers
+}

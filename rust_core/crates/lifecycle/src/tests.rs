@@ -1,0 +1,182 @@
+//! Rules and versions in tables.
+
+use super::*;
+use proptest::prelude::*;
+
+/// 2014-01-15T00:00:00Z.
+const DAY: u64 = 1_389_744_000_000;
+const HOUR: u64 = 3_600_000;
+
+fn rule(id: &str, prefix: &str) -> Rule {
+    let filter = Filter { prefix: prefix.into(), ..Filter::default() };
+    Rule { id: id.to_owned(), enabled: true, filter, ..Rule::default() }
+}
+
+fn expiring(id: &str, prefix: &str, expiration: Expiration) -> Rule {
+    Rule { expiration: Some(expiration), ..rule(id, prefix) }
+}
+
+fn noncurrent(id: &str, days: u32, newer: u32) -> Rule {
+    Rule { noncurrent: Some(Noncurrent { days, newer }), ..rule(id, "") }
+}
+
+fn rules(rules: &[Rule]) -> Rules {
+    Rules { rules: rules.to_vec() }
+}
+
+/// The time and the rule for a version of 100 bytes with the tag a=1.
+fn due(rules: &Rules, key: &str, modified_ms: u64, place: Place) -> Option<(u64, String)> {
+    let has_tag = |key: &[u8], value: &[u8]| (key, value) == (b"a", b"1");
+    let facts = Facts { key: key.as_bytes(), size: 100, modified_ms, has_tag: &has_tag };
+    rules.due(&facts, place, DAY_MS).map(|due| (due.at_ms, due.rule.id.clone()))
+}
+
+fn at(time: u64, id: &str) -> Option<(u64, String)> {
+    Some((time, id.to_owned()))
+}
+
+#[test]
+fn days_end_at_the_next_midnight() {
+    let three = rules(&[expiring("r", "", Expiration::Days(3))]);
+    for (modified, expected) in [
+        // The example of the user guide: 15 January 10:30 and three days make 19 January 00:00.
+        (DAY + 10 * HOUR + HOUR / 2, DAY + 4 * DAY_MS),
+        (DAY + 1, DAY + 4 * DAY_MS),
+        (DAY + DAY_MS - 1, DAY + 4 * DAY_MS),
+        (DAY, DAY + 4 * DAY_MS),
+        (DAY + DAY_MS, DAY + 5 * DAY_MS),
+        (0, 4 * DAY_MS),
+        // 28 February 2016, 23:00: the leap day counts.
+        (1_456_700_400_000, 1_456_617_600_000 + 4 * DAY_MS),
+    ] {
+        assert_eq!(due(&three, "k", modified, Place::Current), at(expected, "r"), "{modified}");
+    }
+    let facts = Facts { key: b"k", size: 0, modified_ms: 25_000, has_tag: &|_, _| false };
+    assert_eq!(three.due(&facts, Place::Current, 10_000).map(|due| due.at_ms), Some(60_000));
+}
+
+#[test]
+fn a_date_holds_for_older_and_newer_objects() {
+    let dated = rules(&[expiring("r", "", Expiration::Date(DAY))]);
+    for modified in [0, DAY - 1, DAY + 500] {
+        assert_eq!(due(&dated, "k", modified, Place::Current), at(DAY, "r"));
+    }
+}
+
+#[test]
+fn a_filter_admits_what_meets_all_of_it() {
+    let one = |change: &dyn Fn(&mut Filter)| {
+        let mut rule = expiring("r", "logs/", Expiration::Days(1));
+        change(&mut rule.filter);
+        due(&rules(&[rule]), "logs/1", DAY, Place::Current).is_some()
+    };
+    let tag = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+    assert!(one(&|_| {}));
+    assert!(!one(&|filter| filter.prefix = b"logs/2".to_vec()));
+    assert!(one(&|filter| filter.tags = vec![tag("a", "1")]));
+    assert!(!one(&|filter| filter.tags = vec![tag("a", "2")]));
+    assert!(!one(&|filter| filter.tags = vec![tag("a", "1"), tag("b", "1")]));
+    // Both bounds exclude their value.
+    assert!(one(&|filter| (filter.greater_than, filter.less_than) = (Some(99), Some(101))));
+    assert!(!one(&|filter| filter.greater_than = Some(100)));
+    assert!(!one(&|filter| filter.less_than = Some(100)));
+}
+
+#[test]
+fn the_earliest_of_the_enabled_rules_counts() {
+    let mut all = rules(&[
+        expiring("late", "", Expiration::Days(9)),
+        expiring("early", "a/", Expiration::Days(2)),
+        expiring("same", "a/b", Expiration::Days(2)),
+        expiring("off", "", Expiration::Days(1)),
+    ]);
+    all.rules[3].enabled = false;
+    assert_eq!(due(&all, "a/b", DAY, Place::Current), at(DAY + 3 * DAY_MS, "early"));
+    assert_eq!(due(&all, "b", DAY, Place::Current), at(DAY + 10 * DAY_MS, "late"));
+    all.rules[0].enabled = false;
+    assert_eq!(due(&all, "b", DAY, Place::Current), None);
+}
+
+#[test]
+fn noncurrent_versions_count_from_when_they_became_so() {
+    let kept = rules(&[noncurrent("two", 3, 2)]);
+    let version = |newer| Place::Noncurrent { since_ms: DAY + HOUR, newer };
+    assert_eq!(due(&kept, "k", 0, version(1)), None);
+    assert_eq!(due(&kept, "k", 0, version(2)), at(DAY + 4 * DAY_MS, "two"));
+    // An older rule for all of them does not lose to one that keeps some.
+    let both = rules(&[noncurrent("two", 3, 2), noncurrent("all", 10, 0)]);
+    assert_eq!(due(&both, "k", 0, version(0)), at(DAY + 11 * DAY_MS, "all"));
+    assert_eq!(due(&both, "k", 0, version(5)), at(DAY + 4 * DAY_MS, "two"));
+    assert_eq!(due(&both, "k", 0, Place::Current), None);
+    assert_eq!(due(&rules(&[expiring("c", "", Expiration::Days(1))]), "k", 0, version(9)), None);
+}
+
+#[test]
+fn a_marker_expires_at_once_or_with_the_days_of_its_rule() {
+    let alone = |rule: Rule| due(&rules(&[rule]), "k", DAY + HOUR, Place::LoneMarker);
+    assert_eq!(alone(expiring("m", "", Expiration::Markers(true))), at(DAY + HOUR, "m"));
+    assert_eq!(alone(expiring("m", "", Expiration::Markers(false))), None);
+    assert_eq!(alone(expiring("m", "x", Expiration::Markers(true))), None);
+    assert_eq!(alone(expiring("d", "", Expiration::Days(1))), at(DAY + 2 * DAY_MS, "d"));
+    assert_eq!(alone(expiring("d", "", Expiration::Date(0))), None);
+    assert_eq!(alone(noncurrent("n", 1, 0)), None);
+    // It has neither tags nor a size.
+    let mut tagged = expiring("t", "", Expiration::Days(1));
+    tagged.filter.tags = vec![(b"a".to_vec(), b"1".to_vec())];
+    assert_eq!(alone(tagged), None);
+    let mut sized = expiring("s", "", Expiration::Days(1));
+    sized.filter.less_than = Some(1_000);
+    assert_eq!(alone(sized), None);
+}
+
+#[test]
+fn uploads_are_aborted_by_their_own_rule() {
+    let abort = Rule { abort_days: Some(7), ..rule("u", "tmp/") };
+    let all = rules(&[abort, expiring("e", "", Expiration::Days(1))]);
+    assert_eq!(due(&all, "tmp/a", DAY + 1, Place::Upload), at(DAY + 8 * DAY_MS, "u"));
+    assert_eq!(due(&all, "other", DAY, Place::Upload), None);
+    assert_eq!(due(&all, "tmp/a", DAY, Place::Current), at(DAY + 2 * DAY_MS, "e"));
+}
+
+#[test]
+fn only_prefixes_with_rules_are_looked_at() {
+    let mut all = rules(&[
+        expiring("1", "b/", Expiration::Days(1)),
+        expiring("2", "b/c", Expiration::Days(1)),
+        noncurrent("3", 1, 0),
+        expiring("4", "a", Expiration::Date(1)),
+        expiring("5", "zz", Expiration::Markers(false)),
+        Rule { abort_days: Some(1), ..rule("6", "u/") },
+    ]);
+    assert_eq!(all.prefixes(), [b""]);
+    all.rules[2].enabled = false;
+    assert_eq!(all.prefixes(), [&b"a"[..], b"b/"]);
+    assert_eq!(all.upload_prefixes(), [&b"u/"[..]]);
+    assert!(Rules::default().prefixes().is_empty());
+}
+
+#[test]
+fn tags_matter_only_where_a_rule_asks_for_them() {
+    let mut tagged = expiring("t", "a/", Expiration::Days(1));
+    tagged.filter.tags = vec![(b"a".to_vec(), b"1".to_vec())];
+    tagged.filter.greater_than = Some(10);
+    let mut all = rules(&[expiring("e", "", Expiration::Days(1)), tagged]);
+    assert!(all.needs_tags(b"a/1", 11));
+    assert!(!all.needs_tags(b"b/1", 11));
+    assert!(!all.needs_tags(b"a/1", 10));
+    all.rules[1].enabled = false;
+    assert!(!all.needs_tags(b"a/1", 11));
+}
+
+proptest! {
+    /// Nothing lives for less than its days, nor for more than one day longer.
+    #[test]
+    fn days_are_never_cut_short(modified_ms in 0..1u64 << 48, days in 1..=u32::MAX, day_ms in 1..DAY_MS) {
+        let all = rules(&[expiring("r", "", Expiration::Days(days))]);
+        let facts = Facts { key: b"", size: 0, modified_ms, has_tag: &|_, _| false };
+        let at_ms = all.due(&facts, Place::Current, day_ms).unwrap().at_ms;
+        let lived = at_ms - modified_ms;
+        prop_assert!(lived > u64::from(days) * day_ms && lived <= (u64::from(days) + 1) * day_ms);
+        prop_assert_eq!(at_ms % day_ms, 0);
+    }
+}

@@ -1,0 +1,156 @@
+//! The lifecycle configuration of a bucket: reading and writing its document, and what answers say of it.
+//!
+//! What a rule means, and when something expires, is the business of `orcas_lifecycle`. Codes and messages are those that
+//! S3 has been observed to answer, as far as they are known.
+//!
+//! <https://docs.aws.amazon.com/AmazonS3/latest/API/API_PutBucketLifecycleConfiguration.html>
+
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use super::configurations::document as written;
+use super::errors::S3Error;
+use super::format::{HTTP_DATE_LEN, write_http_date};
+use super::xml::parse::{document, malformed};
+use orcas_checksum::Md5Hasher;
+use orcas_http::{Headers, percent_encode_into};
+use orcas_lifecycle::{Due, Rules};
+use rule::{RuleDocument, invalid};
+
+const ROOT: &str = "LifecycleConfiguration";
+const RULES_MAX: usize = 1_000;
+/// The header in which a client chooses a default, and in which answers show it.
+pub const DEFAULT_SIZE: &str = "x-amz-transition-default-minimum-object-size";
+/// Where the stored document keeps that default. S3 does not have this element.
+const DEFAULT_SIZE_ELEMENT: &str = "TransitionDefaultMinimumObjectSize";
+
+/// The size from which on objects are transitioned where no rule says. Nothing is transitioned, so it is only shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DefaultSize {
+    #[default]
+    All128K,
+    Varies,
+}
+
+impl DefaultSize {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All128K => "all_storage_classes_128K",
+            Self::Varies => "varies_by_storage_class",
+        }
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        [Self::All128K, Self::Varies].into_iter().find(|size| size.name().as_bytes() == text)
+    }
+
+    /// Errors: `InvalidRequest` for a value that S3 does not have.
+    pub fn of_request(headers: &Headers<'_>) -> Result<Self, S3Error> {
+        let Some(value) = headers.get(DEFAULT_SIZE).map(<[u8]>::trim_ascii) else { return Ok(Self::default()) };
+        Self::parse(value).ok_or_else(|| {
+            let value = String::from_utf8_lossy(value);
+            invalid(format!("Invalid TransitionDefaultMinimumObjectSize found: {value}"))
+        })
+    }
+}
+
+/// A document, as it is sent and shown.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Configuration {
+    rules: Vec<RuleDocument>,
+    pub default_size: DefaultSize,
+}
+
+impl Configuration {
+    /// Reads the document of a request. Rules without an ID get one, the same for the same document.
+    ///
+    /// # Errors
+    /// `MalformedXML`, and `InvalidRequest` and `InvalidArgument` for values that S3 does not allow. `NotImplemented`
+    /// for transitions: there is no storage class to go to.
+    pub fn parse(body: &[u8]) -> Result<Self, S3Error> {
+        let root = document(body, ROOT)?;
+        if root.children.is_empty() {
+            return Err(malformed());
+        }
+        if root.children.len() > RULES_MAX {
+            let message =
+                format!("The number of lifecycle rules must not exceed the allowed limit of {RULES_MAX} rules.");
+            return Err(invalid(message));
+        }
+        let mut rules = root.children.iter().map(RuleDocument::parse).collect::<Result<Vec<_>, _>>()?;
+        if rules.iter().any(RuleDocument::is_old) && !rules.iter().all(RuleDocument::is_old) {
+            let message =
+                "Base level prefix cannot be used in Lifecycle V2, prefixes are only supported in the Filter.";
+            return Err(invalid(message));
+        }
+        name(&mut rules);
+        let mut ids: Vec<&str> = rules.iter().map(|rule| rule.rule.id.as_str()).collect();
+        ids.sort_unstable();
+        if let Some(pair) = ids.windows(2).find(|pair| pair[0] == pair[1]) {
+            let message = "Rule ID must be unique. Found same ID for more than one rule";
+            return Err(S3Error::argument(message, "ID", pair[0].as_bytes()));
+        }
+        Ok(Self { rules, default_size: DefaultSize::default() })
+    }
+
+    /// Reads what [`Configuration::stored`] wrote. `None` for anything else.
+    pub fn load(stored: &[u8]) -> Option<Self> {
+        let root = document(stored, ROOT).ok()?;
+        let (mut rules, mut default_size) = (Vec::new(), DefaultSize::default());
+        for child in &root.children {
+            match child.name.as_str() {
+                DEFAULT_SIZE_ELEMENT => default_size = DefaultSize::parse(child.text.as_bytes())?,
+                _ => rules.push(RuleDocument::parse(child).ok()?),
+            }
+        }
+        Some(Self { rules, default_size })
+    }
+
+    /// The document that reading it answers.
+    pub fn shown(&self) -> Vec<u8> {
+        written(ROOT, |xml| self.rules.iter().for_each(|rule| rule.write(xml)))
+    }
+
+    /// The document that is stored: with everything that `load` needs.
+    pub fn stored(&self) -> Vec<u8> {
+        written(ROOT, |xml| {
+            if self.default_size != DefaultSize::default() {
+                xml.plain(DEFAULT_SIZE_ELEMENT, self.default_size.name());
+            }
+            self.rules.iter().for_each(|rule| rule.write(xml));
+        })
+    }
+
+    fn into_rules(self) -> Rules {
+        Rules { rules: self.rules.into_iter().map(|document| document.rule).collect() }
+    }
+}
+
+/// The rules of a stored document; `None` for one that cannot be read.
+pub fn rules(stored: &[u8]) -> Option<Rules> {
+    Configuration::load(stored).map(Configuration::into_rules)
+}
+
+/// The value of `x-amz-expiration`.
+pub fn expiration(due: &Due<'_>) -> Vec<u8> {
+    let mut date = [0; HTTP_DATE_LEN];
+    write_http_date(&mut date, i64::try_from(due.at_ms).unwrap_or(i64::MAX));
+    let mut value = [&b"expiry-date=\""[..], &date, b"\", rule-id=\""].concat();
+    percent_encode_into(&mut value, due.rule.id.as_bytes(), true);
+    value.push(b'"');
+    value
+}
+
+/// Gives rules without an ID one that depends on the rule and its place, as 48 characters.
+fn name(rules: &mut [RuleDocument]) {
+    for at in 0..rules.len() {
+        if !rules[at].rule.id.is_empty() {
+            continue;
+        }
+        let text = written("Rule", |xml| rules[at].write(xml));
+        let digest = |part: u8| Md5Hasher::digest(&[&text[..], &at.to_string().into_bytes(), &[part]].concat());
+        let bytes = [digest(0), digest(1)].concat();
+        rules[at].rule.id = bytes[..24].iter().map(|byte| format!("{byte:02x}")).collect();
+    }
+}

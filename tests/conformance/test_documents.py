@@ -156,6 +156,7 @@ def test_nothing_promises_what_nothing_enforces(s3: Any, bucket: str) -> None:
     grant = {"Grantee": {"Type": "CanonicalUser", "ID": "0" * 64}, "Permission": "READ"}
     acl = {"Bucket": bucket, "AccessControlPolicy": {"Owner": owner, "Grants": [grant]}}
     assert refusal(s3.put_bucket_acl, **acl) == (501, "NotImplemented")
+    assert refusal(s3.put_object, Bucket=bucket, Key="k", ACL="public-read") == (501, "NotImplemented")
 
 
 @pytest.mark.parametrize(

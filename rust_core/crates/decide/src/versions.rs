@@ -45,7 +45,13 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     if !matches!(update.change, AttributeChange::Tags(_)) {
         locks::check_enabled(&bucket)?;
     }
-    let found = named(view, update.bucket, &update.key, update.version)?;
+    let found = match named(view, update.bucket, &update.key, update.version) {
+        // Unlike a read, a change says that there is a delete marker.
+        Err(Failure::Refused(Refusal::NoSuchKey)) if view.newest(update.bucket, &update.key)?.is_some() => {
+            return Err(Refusal::DeleteMarker.into());
+        }
+        found => found?,
+    };
     let mut attributes = found.version.attributes.clone();
     match update.change {
         AttributeChange::Tags(tags) => attributes.tags = tags,

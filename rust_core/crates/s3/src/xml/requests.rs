@@ -123,6 +123,7 @@ fn part_number(text: &str) -> Result<u16, S3Error> {
     }
     match text.parse() {
         Ok(number @ 1..=PART_NUMBER_MAX) => Ok(number),
+        Ok(0) => Err(S3Error::argument("PartNumber must be >= 1", "PartNumber", text.as_bytes())),
         _ => {
             let message = "Part number must be an integer between 1 and 10000, inclusive";
             Err(S3Error::argument(message, "PartNumber", text.as_bytes()))

@@ -306,6 +306,7 @@ MULTIPART = [
     Case("POST /{b}/up?uploadId={u}", 400, "InvalidArgument", "PartNumber must be >= 1", body=parts((0, "{etag}")),
          fields=argument("PartNumber", "0")),
     Case("POST /{b}/up?uploadId={u}", 400, "MalformedXML", MALFORMED, body="<Other/>"),
+    Case("POST /{b}/up?uploadId={u}", 400, "InvalidRequest", "You must specify at least one part"),
     Case("POST /{b}/up?uploadId={u}", 400, "InvalidRequest",
          "The provided 'x-amz-mp-object-size' header value 5 does not match what was computed: 4",
          headers={"x-amz-mp-object-size": "5"}, body=parts((1, "{etag}"))),
@@ -388,6 +389,7 @@ CONFIGURATIONS = [
     Case("PUT /{b}-2", 400, "InvalidLocationConstraint", "The specified location-constraint is not valid",
          body="<CreateBucketConfiguration><LocationConstraint>No_Region</LocationConstraint>"
          "</CreateBucketConfiguration>", fields={"LocationConstraint": "No_Region"}),
+    Case("PUT /{b}?versioning", 400, "MissingRequestBodyError", "Request body is empty."),
     Case("PUT /{b}?requestPayment", 400, "MalformedXML", MALFORMED,
          body="<RequestPaymentConfiguration><Payer>Me</Payer></RequestPaymentConfiguration>"),
     Case("PUT /{b}?cors", 400, "InvalidRequest",

@@ -119,7 +119,7 @@ fn signature_error(error: &SignatureError) -> S3Error {
         E::InvalidAccessKeyId => ErrorCode::InvalidAccessKeyId,
         E::RequestTimeTooSkewed { .. } => ErrorCode::RequestTimeTooSkewed,
         E::AuthorizationHeaderMalformed(_) | E::WrongRegionInHeader { .. } => ErrorCode::AuthorizationHeaderMalformed,
-        E::AuthorizationQueryParameters(_) | E::WrongRegionInQuery { .. } => {
+        E::AuthorizationQueryParameters(_) | E::InvalidQueryCredential(_) | E::WrongRegionInQuery { .. } => {
             ErrorCode::AuthorizationQueryParametersError
         }
         E::InvalidArgument(_) | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
@@ -273,6 +273,7 @@ mod tests {
             SignatureError::RequestTimeTooSkewed { signed_at: "x".into(), now_ms: 0, skew_max_ms: 1 },
             SignatureError::AuthorizationHeaderMalformed("x"),
             SignatureError::AuthorizationQueryParameters("x"),
+            SignatureError::InvalidQueryCredential("x"),
             SignatureError::InvalidArgument("x"),
             SignatureError::UnsupportedMechanism,
             SignatureError::InvalidToken,

@@ -121,7 +121,8 @@ mod tests {
             let written = store(operation, &body).unwrap();
             assert_ne!(written, body);
             assert_eq!(store(operation, &written).as_ref(), Ok(&written), "{operation:?}");
-            for bad in ["<Foreign/>", "", &within(names, "<Other/>")] {
+            assert_eq!(store(operation, ""), Err(ErrorCode::MissingRequestBodyError));
+            for bad in ["<Foreign/>", &within(names, "<Other/>")] {
                 assert_eq!(store(operation, bad), Err(ErrorCode::MalformedXML), "{operation:?} {bad}");
             }
         }

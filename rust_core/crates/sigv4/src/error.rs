@@ -36,6 +36,8 @@ pub enum SignatureError {
     WrongRegionInHeader { given: String, expected: String },
     #[error("{0}")]
     AuthorizationQueryParameters(&'static str),
+    #[error("Error parsing the X-Amz-Credential parameter; {0}")]
+    InvalidQueryCredential(&'static str),
     #[error("Error parsing the X-Amz-Credential parameter; the region '{given}' is wrong; expecting '{expected}'")]
     WrongRegionInQuery { given: String, expected: String },
     #[error("{0}")]
@@ -79,9 +81,9 @@ impl SignatureError {
             Self::InvalidAccessKeyId => "InvalidAccessKeyId",
             Self::RequestTimeTooSkewed { .. } => "RequestTimeTooSkewed",
             Self::AuthorizationHeaderMalformed(_) | Self::WrongRegionInHeader { .. } => "AuthorizationHeaderMalformed",
-            Self::AuthorizationQueryParameters(_) | Self::WrongRegionInQuery { .. } => {
-                "AuthorizationQueryParametersError"
-            }
+            Self::AuthorizationQueryParameters(_)
+            | Self::InvalidQueryCredential(_)
+            | Self::WrongRegionInQuery { .. } => "AuthorizationQueryParametersError",
             Self::InvalidArgument(_) | Self::InvalidContentSha256 => "InvalidArgument",
             Self::UnsupportedMechanism | Self::MissingContentSha256 => "InvalidRequest",
             Self::InvalidToken => "InvalidToken",
@@ -109,6 +111,7 @@ impl SignatureError {
             Self::AuthorizationHeaderMalformed(_)
             | Self::WrongRegionInHeader { .. }
             | Self::AuthorizationQueryParameters(_)
+            | Self::InvalidQueryCredential(_)
             | Self::WrongRegionInQuery { .. }
             | Self::InvalidArgument(_)
             | Self::UnsupportedMechanism

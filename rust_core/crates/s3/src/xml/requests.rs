@@ -71,6 +71,9 @@ pub struct CompletePart {
 
 /// The CompleteMultipartUpload document: 1 to 10,000 parts in ascending order.
 pub fn complete_multipart_upload(body: &[u8]) -> Result<Vec<CompletePart>, S3Error> {
+    if body.is_empty() {
+        return Err(S3Error::with(ErrorCode::InvalidRequest, "You must specify at least one part"));
+    }
     let root = document(body, "CompleteMultipartUpload")?;
     if root.children.is_empty() || root.children.len() > usize::from(PART_NUMBER_MAX) {
         return Err(malformed());
@@ -236,6 +239,16 @@ mod tests {
         ] {
             assert_eq!(complete(&[bad]), Err(code), "{bad}");
         }
+    }
+
+    #[test]
+    fn no_body_is_another_error_than_an_empty_list() {
+        let complete = complete_multipart_upload(b"").unwrap_err();
+        assert_eq!(
+            (complete.code, &*complete.message),
+            (ErrorCode::InvalidRequest, "You must specify at least one part",)
+        );
+        assert_eq!(DeleteRequest::parse(b"").unwrap_err().code, ErrorCode::MissingRequestBodyError);
     }
 
     #[test]

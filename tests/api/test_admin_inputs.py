@@ -117,7 +117,7 @@ def test_a_path_with_a_line_end_is_one_of_the_api_and_not_found(site: Site, path
     status, answer = site.ask("GET", quote(path))
     assert (status, refusal(answer)) == (404, "NotFound")
     target = f"{MOUNT}/{quote(path)}"
-    status, answer = site.runner.run(site.client.send("GET", target, [], b""))
+    status, answer = site.runner.run(site.client.send("GET", target, {}, b""))
     assert (status, refusal(answer)) == (403, "AccessDenied")
 
 

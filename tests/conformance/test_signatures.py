@@ -127,7 +127,7 @@ def test_one_field_changed(wire: Wire, s3: Any, bucket: str, name: str) -> None:
         if spoiled.method != "HEAD":
             assert answer.code, what
             # The answer must not help to forge: no signature but the client's own in it.
-            own = spoiled.headers["Authorization"].rsplit("=", 1)[1].encode()
+            own = spoiled.headers.get("Authorization", "").rsplit("=", 1)[-1].encode()
             assert set(re.findall(rb"\b[0-9a-f]{64}\b", answer.body)) <= {own}, what
         assert scene.state() == before, what
     # The request itself was right.

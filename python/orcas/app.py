@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import functools
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -21,7 +22,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
-from starlette.types import Receive, Scope, Send
+from starlette.routing import Mount
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orcas.admin import docs, health
 from orcas.admin.tools import MOUNT, Tools
@@ -172,6 +174,13 @@ def create_app(data: str | Path | None = None, *, memory: bool = False, **settin
     return Orcas(resolve(place | settings, ambient=False).settings, _open_embedded)
 
 
+def _mounted(path: str, app: ASGIApp) -> Mount:
+    """The route of everything below `path`, also of paths with a line end, which Starlette's own pattern leaves out."""
+    mount = Mount(path, app)
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
+
+
 class Orcas(FastAPI):
     """The server as an ASGI application. `store` is set while the lifespan is open, and only then."""
 
@@ -194,7 +203,7 @@ class Orcas(FastAPI):
         self.include_router(health.router(self._health), prefix="/_orcas/health")
         # No redirects from a path to the same path with a slash.
         self.router.redirect_slashes = False
-        self.mount(MOUNT, self._serve_admin)
+        self.routes.append(_mounted(MOUNT, self._serve_admin))
         if settings.dev:
             self.add_api_route("/_orcas/docs", self._docs, include_in_schema=False)
 

@@ -33,8 +33,7 @@ ORDERS = st.dictionaries(NAMES, VALUES, max_size=4)
 BODIES = st.one_of(
     ORDERS.map(json.dumps).map(str.encode), VALUES.map(json.dumps).map(str.encode), st.binary(max_size=40)
 )
-# A path with a line end matches no route of the API, and is answered as an unknown path outside it.
-SEGMENTS = st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=12)
+SEGMENTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 PLACES = st.sampled_from([("GET", "jobs"), ("DELETE", "jobs"), ("PUT", "backup-pins"), ("DELETE", "backup-pins")])
 
 
@@ -111,6 +110,15 @@ def test_a_check_is_ordered_within_its_limits_or_refused(site: Site) -> None:
             assert (status, refusal(answer), site.ordered) == (400, "InvalidRequest", [])
 
     ordered()
+
+
+@pytest.mark.parametrize("path", ["stats\n", "jobs/a\n", "\n", "a\nb"])
+def test_a_path_with_a_line_end_is_one_of_the_api_and_not_found(site: Site, path: str) -> None:
+    status, answer = site.ask("GET", quote(path))
+    assert (status, refusal(answer)) == (404, "NotFound")
+    target = f"{MOUNT}/{quote(path)}"
+    status, answer = site.runner.run(site.client.send("GET", target, {}, b""))
+    assert (status, refusal(answer)) == (403, "AccessDenied")
 
 
 def test_names_that_nobody_was_given_are_not_found(site: Site) -> None:

@@ -47,6 +47,7 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-bypass-governance-retention": "x",
     "x-amz-object-lock-legal-hold": "x",
     "x-amz-object-lock-mode": "x",
+    "x-amz-object-ownership": "x",
     "x-amz-object-lock-retain-until-date": "x",
     "x-amz-storage-class": "x",
     "x-amz-tagging": "a=1&a=2",
@@ -62,11 +63,15 @@ FREE: Final = {
 }
 # Headers of which some values are implemented: one of these, and one that is refused.
 VALUES: Final = {
-    "x-amz-acl": ("private", "public-read"),
     "x-amz-bucket-namespace": ("global", "account-regional"),
     "x-amz-object-annotation-directive": ("EXCLUDE", "COPY"),
-    "x-amz-object-ownership": ("BucketOwnerEnforced", "ObjectWriter"),
 }
+# ACLs of new buckets are disabled.
+ACLS: Final = {
+    "x-amz-acl", "x-amz-grant-full-control", "x-amz-grant-read", "x-amz-grant-read-acp", "x-amz-grant-write",
+    "x-amz-grant-write-acp",
+}  # fmt: skip
+ACLS_400: Final = {"AccessControlListNotSupported", "InvalidBucketAclWithObjectOwnership"}
 # Operations that answer encryption headers like S3 if nothing is encrypted with a key of the client.
 ENCRYPTION_400: Final = {"GetObject", "GetObjectAttributes", "HeadObject", "ListParts"}
 # Headers of clients and proxies, which are in no model.
@@ -129,7 +134,7 @@ def is_refused(answer: Answer, operation: str, header: str) -> bool:
 
 def test_the_tables_name_each_header_of_the_model_once() -> None:
     model = {name for operation in MODELLED for name in headers_of(operation)}
-    listed = [*IMPLEMENTED_HEADERS, *FREE, *VALUES]
+    listed = [*IMPLEMENTED_HEADERS, *FREE, *VALUES, *ACLS]
     assert set(listed) <= model
     assert len(listed) == len(set(listed))
 
@@ -143,6 +148,8 @@ def test_headers_of_the_service_model(ask: Asker, operation: str, header: str) -
     elif header in FREE:
         name = header + "x" if header.endswith("-") else header
         assert ask(operation, {name: "1"}).status == succeeds
+    elif header in ACLS:
+        assert ask(operation, {header: "public-read"}).code in ACLS_400
     elif header in VALUES:
         accepted, refused = VALUES[header]
         assert ask(operation, {header: accepted}).status == succeeds

@@ -55,8 +55,23 @@ def test_buckets_are_listed_in_pages(s3: Any) -> None:
 
 def test_a_bucket_that_exists_is_not_created_again(s3: Any, bucket: str) -> None:
     s3.put_object(Bucket=bucket, Key="kept", Body=b"x")
-    assert refusal(s3.create_bucket, Bucket=bucket) == (409, "BucketAlreadyOwnedByYou")
+    # As on S3, this succeeds in the region us-east-1 only.
+    assert s3.create_bucket(Bucket=bucket)["Location"] == f"/{bucket}"
+    elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": "eu-west-1"}}
+    for more in (elsewhere, {"ObjectLockEnabledForBucket": True}, {"ObjectOwnership": "ObjectWriter"}):
+        assert refusal(s3.create_bucket, Bucket=bucket, **more) == (409, "BucketAlreadyOwnedByYou")
     assert s3.get_object(Bucket=bucket, Key="kept")["Body"].read() == b"x"
+    name = new_name()
+    s3.create_bucket(Bucket=name, **elsewhere)
+    assert refusal(s3.create_bucket, Bucket=name) == (409, "BucketAlreadyOwnedByYou")
+
+
+def test_a_new_bucket_has_the_ownership_controls_that_it_asks_for(s3: Any) -> None:
+    for ownership in ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"):
+        name = new_name()
+        s3.create_bucket(Bucket=name, ObjectOwnership=ownership)
+        controls = s3.get_bucket_ownership_controls(Bucket=name)["OwnershipControls"]
+        assert controls == {"Rules": [{"ObjectOwnership": ownership}]}
 
 
 def test_a_bucket_with_objects_is_not_deleted(s3: Any, bucket: str) -> None:

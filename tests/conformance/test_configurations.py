@@ -118,7 +118,7 @@ def test_what_would_change_something_is_refused(s3: Any, bucket: str) -> None:
     for name, arguments, expected in [
         ("PutBucketAcl", {"AccessControlPolicy": public}, (400, "AccessControlListNotSupported")),
         ("PutObjectAcl", {"AccessControlPolicy": public}, (400, "AccessControlListNotSupported")),
-        ("PutBucketAcl", {"ACL": "public-read"}, (501, "NotImplemented")),
+        ("PutBucketAcl", {"ACL": "public-read"}, (400, "AccessControlListNotSupported")),
         ("PutBucketAbac", {"AbacStatus": {"Status": "Enabled"}}, (501, "NotImplemented")),
         ("PutBucketNotificationConfiguration", {"NotificationConfiguration": queue}, (501, "NotImplemented")),
     ]:

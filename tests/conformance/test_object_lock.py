@@ -90,7 +90,7 @@ def test_configurations_that_are_refused(s3: Any, wire: Wire, locking: str) -> N
     ]:
         put = {"Bucket": locking, "ObjectLockConfiguration": configuration}
         assert refusal(s3.put_object_lock_configuration, **put) == (400, code), configuration
-    assert wire("PUT", f"/{locking}", "object-lock", body=b"").code == "MalformedXML"
+    assert wire("PUT", f"/{locking}", "object-lock", body=b"").code == "MissingRequestBodyError"
 
 
 @pytest.mark.parametrize("mode", ["GOVERNANCE", "COMPLIANCE"])

@@ -78,8 +78,6 @@ def test_unknown_and_conflicting_sub_resources(wire: Wire, s3: Any, bucket: str,
         {"x-amz-server-side-encryption": "aws:kms", "x-amz-server-side-encryption-aws-kms-key-id": "k"},
         {"x-amz-server-side-encryption-customer-algorithm": "AES256"},
         {"x-amz-object-lock-event-hold": "ON"},
-        {"x-amz-grant-read": 'id="x"'},
-        {"x-amz-acl": "public-read"},
         {"x-amz-write-offset-bytes": "5"},
     ],
 )
@@ -93,5 +91,6 @@ def test_headers_whose_meaning_is_not_built(wire: Wire, s3: Any, bucket: str, he
 
 def test_buckets_that_need_what_is_not_built(s3: Any, bucket: str) -> None:
     name = f"{bucket}-locked"
-    assert refusal(s3.create_bucket, Bucket=name, ACL="public-read") == (501, "NotImplemented")
+    public = {"ACL": "public-read", "ObjectOwnership": "BucketOwnerEnforced"}
+    assert refusal(s3.create_bucket, Bucket=name, **public) == (400, "InvalidBucketAclWithObjectOwnership")
     assert refusal(s3.head_bucket, Bucket=name) == (404, "404")

@@ -56,7 +56,7 @@ def test_a_bucket_shows_what_was_set(s3: Any, wire: Wire, bucket: str) -> None:
     for body, code in [
         (b"<VersioningConfiguration/>", "IllegalVersioningConfigurationException"),
         (b"<VersioningConfiguration><Status>On</Status></VersioningConfiguration>", "MalformedXML"),
-        (b"", "MalformedXML"),
+        (b"", "MissingRequestBodyError"),
     ]:
         answer = wire("PUT", f"/{bucket}", "versioning", body=body)
         assert (answer.status, answer.code) == (400, code)

@@ -84,11 +84,18 @@ def test_what_clients_ask_as_a_matter_of_course_has_no_line(
     assert logged.about(answer.headers["x-amz-request-id"]) == []
 
 
+@pytest.mark.parametrize("query", ["cors", "policy", "tagging", "website", "object-lock", "analytics&id=x"])
+def test_a_configuration_that_was_never_written_has_no_line(logged: Running, query: str) -> None:
+    answer = logged.wire("GET", "/bucket", query)
+    assert answer.status == 404
+    assert logged.about(answer.headers["x-amz-request-id"]) == []
+
+
 def test_every_part_of_the_server_reports_its_refusals(logged: Running) -> None:
     wire = logged.wire
     assert line_of(logged, wire("GET", "/no-such-bucket/k"))["code"] == "NoSuchBucket"
     assert line_of(logged, wire("HEAD", "/no-such-bucket"))["operation"] == "HeadBucket"
-    assert line_of(logged, wire("GET", "/bucket", "cors"))["operation"] == "GetBucketCors"
+    assert line_of(logged, wire("PUT", "/bucket", "cors"))["operation"] == "PutBucketCors"
     upside_down = line_of(logged, wire("GET", "/Not_A_Bucket/k"))
     assert (upside_down["code"], upside_down["path"]) == ("InvalidBucketName", "/Not_A_Bucket/k")
     admin = line_of(logged, wire.using(secret_key="wrong")("GET", "/_orcas/admin/stats"))

@@ -96,9 +96,8 @@ class Model:
         return found
 
     def create_bucket(self, name: str) -> None:
-        if name in self.buckets:
-            raise S3Error("BucketAlreadyOwnedByYou")
-        self.buckets[name] = Bucket()
+        # In the region us-east-1, creating a bucket again changes nothing.
+        self.buckets.setdefault(name, Bucket())
 
     def delete_bucket(self, name: str) -> None:
         # Open uploads end with their bucket.

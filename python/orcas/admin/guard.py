@@ -51,6 +51,10 @@ class RootOnly:
             status, code, message = verdict
             await refuse(scope, send, status if status in _STATUSES_FOR_ROOT else 403, code, message)
             return
+        if "\n" in scope["path"]:
+            # Patterns of routes pass over a line end at the end of a path.
+            await refuse(scope, send, 404, "NotFound", "Not Found")
+            return
         body = await _collect(receive)
         if body is None:
             await refuse(scope, send, 413, "EntityTooLarge", f"The body has more than {BODY_MAX} bytes or was cut off.")

@@ -45,7 +45,15 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     if !matches!(update.change, AttributeChange::Tags(_)) {
         locks::check_enabled(&bucket)?;
     }
-    let found = named(view, &bucket, &update.key, update.version)?;
+    let found = match named(view, &bucket, &update.key, update.version) {
+        // Unlike a read, a change says that there is a delete marker. One between layers is not the client's.
+        Err(Failure::Refused(Refusal::NoSuchKey))
+            if bucket.layers.is_empty() && view.layer_newest(bucket.id, &update.key)?.is_some() =>
+        {
+            return Err(Refusal::DeleteMarker.into());
+        }
+        found => found?,
+    };
     let mut attributes = found.version.attributes.clone();
     match update.change {
         AttributeChange::Tags(tags) => attributes.tags = tags,

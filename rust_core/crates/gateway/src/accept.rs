@@ -2,6 +2,7 @@
 //!
 //! The signature is verified and the request authorized before anything in the store is looked at.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::authorize::{Asked, authorize};
@@ -14,11 +15,14 @@ use super::reading::Reading;
 use super::request::Request;
 use super::response::{CorsLines, Response};
 use orcas_http::{Headers, Query, RequestHead};
+use orcas_s3::documents::ownership_of_new_bucket;
 use orcas_s3::resolve::resolve;
 use orcas_s3::support::check_supported;
 use orcas_s3::target::hosted_bucket;
-use orcas_s3::{ErrorCode, Operation, S3Error, Target, query};
-use orcas_sigv4::{Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate};
+use orcas_s3::{ErrorCode, Named, Operation, S3Error, Target, query};
+use orcas_sigv4::{
+    Authenticated, Authentication, Requirements, SKEW_MAX_MS, VersionTwo, authenticate, claimed_signature,
+};
 
 /// The message for writes while a store is open for salvage. The status is not 503, because clients repeat after that.
 const SALVAGE: &str = "The store is open for salvage: objects can be read and listed, nothing can be changed.";
@@ -44,7 +48,10 @@ impl Lane {
             return Err(Box::new(if has_body { answer.closing() } else { answer }));
         }
         let cors = self.cors_lines(head, root);
-        self.read(head, root, has_body, &cors).map_err(|problem| {
+        self.read(head, root, has_body, &cors).map_err(|mut problem| {
+            if matches!(problem.error.code, ErrorCode::SignatureDoesNotMatch | ErrorCode::InvalidAccessKeyId) {
+                problem.error = with_claim(problem.error, head);
+            }
             let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
             let answer = match self.options.explains.then(|| self.diagnose(head)).flatten() {
                 Some(diagnosis) => envelope.explained(problem, diagnosis),
@@ -90,12 +97,38 @@ impl Lane {
             _ => authorize(&identities, &principal, &asked)?,
         };
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
-        check_supported(&row.understood, &query, &head.headers)?;
+        check_supported(&row.understood, &query, &head.headers).map_err(|error| self.check_acl(error, &asked))?;
         self.check_not_salvage(operation)?;
         let (target, payload) = (&target, &authenticated.payload);
         let reading =
             Reading { lane: self, operation, head, target, query, principal, source, payload, has_body, cors };
-        (row.accept)(&reading)
+        (row.accept)(&reading).map_err(|Problem { error, fault }| {
+            let upload = reading.query.get("uploadId").map(Cow::Borrowed);
+            let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };
+            Problem { error: error.about(&named), fault }
+        })
+    }
+
+    /// The error for a header with an ACL that gives others anything. Where ACLs are disabled, S3 refuses it too.
+    pub(super) fn check_acl(&self, error: S3Error, asked: &Asked<'_>) -> S3Error {
+        if error.code != ErrorCode::AccessControlListNotSupported {
+            return error;
+        }
+        let name = asked.target.bucket().unwrap_or_default().as_bytes();
+        let creates = asked.operation == Operation::CreateBucket;
+        let disabled = match self.engine.bucket(name) {
+            _ if creates => matches!(ownership_of_new_bucket(asked.headers), Ok(None)),
+            Some(bucket) => self.disables_acls(bucket.id),
+            None => return S3Error::new(ErrorCode::NoSuchBucket).field("BucketName", name),
+        };
+        match (disabled, creates) {
+            (true, true) => ErrorCode::InvalidBucketAclWithObjectOwnership.into(),
+            (true, false) => error,
+            (false, _) => {
+                let message = "ACLs that give anybody but the owner access are not implemented";
+                S3Error::with(ErrorCode::NotImplemented, message)
+            }
+        }
     }
 
     /// Refuses an operation that changes anything while the store is open for salvage.
@@ -137,6 +170,14 @@ impl Lane {
             }),
         }
     }
+}
+
+/// Adds what the request claims about its signature.
+fn with_claim(error: S3Error, head: &RequestHead<'_>) -> S3Error {
+    let Some((access_key, signature)) = claimed_signature(head) else { return error };
+    let named = error.code == ErrorCode::SignatureDoesNotMatch;
+    let error = error.field("AWSAccessKeyId", access_key);
+    if named { error.field("SignatureProvided", signature) } else { error }
 }
 
 /// Headers without the prefix `x-amz-` that a presigned address of version 2 signs and carries in its query.

@@ -6,7 +6,7 @@ use super::problem::Problem;
 use orcas_http::{Headers, Query};
 use orcas_s3::permissions::Subject;
 use orcas_s3::target::CopySource;
-use orcas_s3::{Operation, Target};
+use orcas_s3::{ErrorCode, Operation, Target};
 
 /// What a request asks for.
 pub struct Asked<'a> {
@@ -16,7 +16,8 @@ pub struct Asked<'a> {
     pub headers: &'a Headers<'a>,
 }
 
-/// Decides on every action of the request. Returns the source that a copy or a move names.
+/// Decides on every action of the request but those on objects that its body names. Returns the source that a copy or a
+/// move names.
 ///
 /// Errors: `AccessDenied`, and those of a malformed source.
 pub fn authorize(
@@ -29,7 +30,9 @@ pub fn authorize(
         let (resource, versioned) = match permission.subject {
             Subject::Service => (Resource::Service, false),
             Subject::Bucket => (Resource::Bucket(asked.bucket()?), false),
-            Subject::Entries => (Resource::Objects { bucket: asked.bucket()? }, false),
+            // Each entry is decided once the body has been read; that takes a signature.
+            Subject::Entries if principal.is_anonymous() => return Err(ErrorCode::AccessDenied.into()),
+            Subject::Entries => continue,
             Subject::Object => {
                 let key = asked.target.key().ok_or_else(misrouted)?;
                 (Resource::Object { bucket: asked.bucket()?, key }, asked.query.has("versionId"))

@@ -6,7 +6,7 @@ use super::lane::Lane;
 use orcas_http::{Query, RequestHead};
 use orcas_s3::Target;
 use orcas_s3::resolve::resolve;
-use orcas_sigv4::{Diagnosis, Place, authenticate, claimed_access_key, diagnose};
+use orcas_sigv4::{Diagnosis, Place, authenticate, claimed_signature, diagnose};
 
 /// Who asked for what, as far as the head tells. The access key is the one claimed: the signature may be anybody's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl Lane {
     /// `root` as of `accept_below`.
     pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
         let host = head.headers.get("host").unwrap_or_default();
-        let access_key = claimed_access_key(head);
+        let access_key = claimed_signature(head).map(|(access_key, _)| access_key);
         let Ok(target) = Target::parse(below(head.path, root), host, &self.options.domains) else {
             return Description { access_key, ..Description::default() };
         };

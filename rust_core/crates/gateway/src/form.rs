@@ -125,7 +125,7 @@ impl Address {
         let frame = FileFrame { boundary: form.boundary.clone(), limits: FileLimits { size, after_max }, length };
         let list = form.headers(&self.bucket)?;
         let headers = Headers::new(&list);
-        check_supported(&PostObject::FIELDS, &query, &headers)?;
+        check_supported(&PostObject::FIELDS, &query, &headers).map_err(|error| lane.check_acl(error, &asked))?;
         let reading = Reading {
             lane,
             operation,

@@ -42,10 +42,6 @@ pub enum Resource<'a> {
         bucket: &'a str,
         key: &'a [u8],
     },
-    /// Any objects of the bucket.
-    Objects {
-        bucket: &'a str,
-    },
 }
 
 /// As an Amazon Resource Name.
@@ -55,7 +51,6 @@ impl fmt::Display for Resource<'_> {
             Self::Service => f.write_str("arn:aws:s3:::*"),
             Self::Bucket(bucket) => write!(f, "arn:aws:s3:::{bucket}"),
             Self::Object { bucket, key } => write!(f, "arn:aws:s3:::{bucket}/{}", String::from_utf8_lossy(key)),
-            Self::Objects { bucket } => write!(f, "arn:aws:s3:::{bucket}/*"),
         }
     }
 }
@@ -160,7 +155,6 @@ mod tests {
             (Resource::Service, "arn:aws:s3:::*"),
             (Resource::Bucket("b"), "arn:aws:s3:::b"),
             (Resource::Object { bucket: "b", key: b"k/\xff" }, "arn:aws:s3:::b/k/\u{fffd}"),
-            (Resource::Objects { bucket: "b" }, "arn:aws:s3:::b/*"),
         ];
         for (resource, name) in resources {
             let decide = |access_key| identities.decide(identities.principal(access_key).unwrap(), "s3:Act", resource);

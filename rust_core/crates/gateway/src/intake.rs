@@ -13,7 +13,7 @@ use super::hashes::{Hashes, Md5Hashing};
 use super::prefixes::Prefixes;
 use super::problem::Problem;
 use orcas_base::buffers::Buffers;
-use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher};
+use orcas_checksum::{Checksum, ChecksumAlgorithm, Hasher, Md5Hasher, base64_encode};
 use orcas_engine::BodyObserver as _;
 use orcas_http::Headers;
 use orcas_s3::checksums::{DeclaredChecksum, mismatch, trailer_value};
@@ -227,8 +227,9 @@ impl DeclaredBody {
 
     /// `trailers` are those of a framed body.
     fn check_digests(&self, computed: &Digests, trailers: Option<&Trailers>) -> Result<(), Problem> {
-        if self.md5.is_some_and(|declared| declared != computed.md5) {
-            return Err(ErrorCode::BadDigest.into());
+        if let Some(declared) = self.md5.filter(|declared| *declared != computed.md5) {
+            let error = S3Error::new(ErrorCode::BadDigest).field("ExpectedDigest", base64_encode(&declared));
+            return Err(error.field("CalculatedDigest", base64_encode(&computed.md5)).into());
         }
         let declared = match self.checksum {
             DeclaredChecksum::Value(value) => value,
@@ -334,7 +335,6 @@ impl Verifier {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use orcas_checksum::base64_encode;
 
     type List<'a> = &'a [(&'a [u8], &'a [u8])];
 

@@ -5,8 +5,9 @@
 
 use orcas_base::error::Error;
 use orcas_checksum::{ChecksumAlgorithm, ChecksumType};
-use orcas_decide::{ChecksumRefusal, Failure, Refusal};
+use orcas_decide::{ChecksumRefusal, Failure, OBJECT_SIZE_MAX, PUT_SIZE_MAX, Refusal};
 use orcas_s3::form::missing_field;
+use orcas_s3::xml::iso_time;
 use orcas_s3::{ErrorCode, S3Error};
 use orcas_sigv4::{FormError, SignatureError};
 
@@ -108,17 +109,17 @@ impl From<Failure> for Problem {
 fn signature_error(error: &SignatureError) -> S3Error {
     use SignatureError as E;
     let code = match error {
-        E::UnsignedHeader { .. }
-        | E::RequestExpired
+        E::UnsignedHeaders { .. }
+        | E::RequestExpired { .. }
         | E::RequestNotYetValid
         | E::QueryAuthIncomplete
         | E::InvalidExpires(_)
         | E::MissingDate => ErrorCode::AccessDenied,
         E::SignatureDoesNotMatch => ErrorCode::SignatureDoesNotMatch,
         E::InvalidAccessKeyId => ErrorCode::InvalidAccessKeyId,
-        E::RequestTimeTooSkewed => ErrorCode::RequestTimeTooSkewed,
+        E::RequestTimeTooSkewed { .. } => ErrorCode::RequestTimeTooSkewed,
         E::AuthorizationHeaderMalformed(_) | E::WrongRegionInHeader { .. } => ErrorCode::AuthorizationHeaderMalformed,
-        E::AuthorizationQueryParameters(_) | E::WrongRegionInQuery { .. } => {
+        E::AuthorizationQueryParameters(_) | E::InvalidQueryCredential(_) | E::WrongRegionInQuery { .. } => {
             ErrorCode::AuthorizationQueryParametersError
         }
         E::InvalidArgument(_) | E::InvalidContentSha256 => ErrorCode::InvalidArgument,
@@ -133,12 +134,31 @@ fn signature_error(error: &SignatureError) -> S3Error {
     };
     let answer = S3Error::with(code, error.to_string());
     match error {
-        E::UnsignedHeader { name } => answer.field("HeadersNotSigned", name.as_bytes()),
+        E::UnsignedHeaders { names } => answer.field("HeadersNotSigned", names.as_bytes()),
+        E::RequestExpired { expired_ms, now_ms, lifetime_s } => {
+            let answer = match lifetime_s {
+                Some(seconds) => answer.field("X-Amz-Expires", seconds.to_string()),
+                None => answer,
+            };
+            answer.field("Expires", second(*expired_ms)).field("ServerTime", second(*now_ms))
+        }
+        E::RequestTimeTooSkewed { signed_at, now_ms, skew_max_ms } => answer
+            .field("RequestTime", signed_at.as_bytes())
+            .field("ServerTime", second(*now_ms))
+            .field("MaxAllowedSkewMilliseconds", skew_max_ms.to_string()),
         E::WrongRegionInHeader { expected, .. } | E::WrongRegionInQuery { expected, .. } => {
             answer.field("Region", expected.as_bytes())
         }
         _ => answer,
     }
+}
+
+/// A time as these errors write it, without milliseconds.
+fn second(unix_ms: i64) -> Vec<u8> {
+    let mut text = iso_time(unix_ms).to_vec();
+    text.truncate(b"2026-01-02T03:04:05".len());
+    text.push(b'Z');
+    text
 }
 
 /// The S3 error of a refusal.
@@ -179,7 +199,10 @@ pub fn refused(refusal: &Refusal) -> S3Error {
             .field("MinSizeAllowed", orcas_decide::PART_SIZE_MIN.to_string())
             .field("PartNumber", number.to_string()),
         Refusal::EntityTooLarge { size } => {
-            S3Error::new(ErrorCode::EntityTooLarge).field("ProposedSize", size.to_string())
+            let max = [PUT_SIZE_MAX, OBJECT_SIZE_MAX].into_iter().rfind(|max| size > max).unwrap_or(PUT_SIZE_MAX);
+            S3Error::new(ErrorCode::EntityTooLarge)
+                .field("ProposedSize", size.to_string())
+                .field("MaxSizeAllowed", max.to_string())
         }
         Refusal::Checksum(refusal) => checksum_refused(refusal),
         Refusal::ObjectSize { expected, computed } => S3Error::with(
@@ -190,9 +213,10 @@ pub fn refused(refusal: &Refusal) -> S3Error {
         ),
         Refusal::InvalidRequest { reason } => S3Error::with(ErrorCode::InvalidRequest, *reason),
         Refusal::InvalidRange { size } => S3Error::with(
-            ErrorCode::InvalidRequest,
-            format!("The specified copy range is invalid for the source object size: {size}"),
-        ),
+            ErrorCode::InvalidArgument,
+            format!("Range specified is not valid for source object of size: {size}"),
+        )
+        .field("ArgumentName", "x-amz-copy-source-range"),
         Refusal::InvalidWriteOffset { size } => {
             S3Error::new(ErrorCode::InvalidWriteOffset).field("ActualObjectSize", size.to_string())
         }
@@ -271,14 +295,16 @@ mod tests {
     #[test]
     fn signature_errors_keep_the_code_and_status_of_their_module() {
         for error in [
-            SignatureError::UnsignedHeader { name: "x-amz-acl".into() },
+            SignatureError::UnsignedHeaders { names: "x-amz-acl".into() },
+            SignatureError::RequestExpired { expired_ms: 0, now_ms: 1, lifetime_s: None },
             SignatureError::QueryAuthIncomplete,
             SignatureError::InvalidExpires("x".into()),
             SignatureError::SignatureDoesNotMatch,
             SignatureError::InvalidAccessKeyId,
-            SignatureError::RequestTimeTooSkewed,
+            SignatureError::RequestTimeTooSkewed { signed_at: "x".into(), now_ms: 0, skew_max_ms: 1 },
             SignatureError::AuthorizationHeaderMalformed("x"),
             SignatureError::AuthorizationQueryParameters("x"),
+            SignatureError::InvalidQueryCredential("x"),
             SignatureError::InvalidArgument("x"),
             SignatureError::UnsupportedMechanism,
             SignatureError::InvalidToken,

@@ -25,8 +25,8 @@ use super::stream::BodyStream;
 use orcas_decide::{Body, Failure, Intent, Outcome};
 use orcas_engine::{CompletionSink, Handle, Waiter};
 use orcas_record::{Bucket, Cause, RequestCause};
-use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
+use orcas_s3::{Named, Operation as Name, S3Error};
 
 /// Bytes of the largest body that is hashed on the event loop: waking a worker costs about as much time.
 const INLINE_HASH_MAX: usize = 8 * 1024;
@@ -65,6 +65,16 @@ pub trait Operation: Sized + Send + Sync + 'static {
     /// The response to the outcome of the engine's decision.
     fn answer(_call: &Call<Self>, _outcome: Outcome) -> Result<Response, Problem> {
         Err(wrong_outcome())
+    }
+
+    /// What the errors of its requests name.
+    fn named(&self) -> Named<'_> {
+        Named::default()
+    }
+
+    /// Adds to an error what else it has to say. Only its own requests know that.
+    fn detailed(&self, error: S3Error) -> S3Error {
+        error
     }
 
     /// What surrounds the content in the body, if that is a form.
@@ -143,7 +153,7 @@ pub struct Call<O> {
     pub envelope: Envelope,
     pub input: O,
     name: Name,
-    principal: Arc<Principal>,
+    pub principal: Arc<Principal>,
     body: BodyPlan,
     /// A body was announced and is not read to its end yet.
     unread: AtomicBool,
@@ -322,7 +332,10 @@ impl<O: Operation> Pending for Call<O> {
     }
 
     fn sealed(&self, result: Result<Response, Problem>) -> Response {
-        let answer = result.unwrap_or_else(|problem| self.envelope.problem(problem));
+        let answer = result.unwrap_or_else(|Problem { error, fault }| {
+            let error = self.input.detailed(error.about(&self.input.named()));
+            self.envelope.problem(Problem { error, fault })
+        });
         let answer = self.envelope.checked(answer);
         if self.unread.load(Ordering::Relaxed) { answer.closing() } else { answer }
     }

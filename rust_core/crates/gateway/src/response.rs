@@ -29,8 +29,8 @@ pub struct Response {
     pub error: Option<Box<ErrorNote>>,
 }
 
-/// What the log says about an error. There is none for the ordinary questions of clients: whether an object exists, and
-/// whether it has changed.
+/// What the log says about an error. There is none for the ordinary questions of clients: whether an object or a
+/// configuration exists, and whether an object has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorNote {
     pub request_id: [u8; 16],
@@ -134,9 +134,12 @@ impl Envelope {
     }
 
     /// As `problem`, with headers that go with the error.
-    pub fn problem_with(&self, problem: Problem, headers: HeaderBlock) -> Response {
+    pub fn problem_with(&self, problem: Problem, mut headers: HeaderBlock) -> Response {
         let error = &problem.error;
         let status = error.code.status();
+        if let Some(allowed) = &error.allowed {
+            headers.push("allow", allowed.as_bytes());
+        }
         let mut answer = if self.headless {
             self.empty(status, headers)
         } else {
@@ -169,13 +172,9 @@ impl Envelope {
     fn note(&self, problem: Problem) -> Option<ErrorNote> {
         let Problem { error, fault } = problem;
         let code = error.code;
-        let expected = matches!(
-            code,
-            ErrorCode::NoSuchKey | ErrorCode::NoSuchVersion | ErrorCode::PreconditionFailed | ErrorCode::NotModified
-        );
         let at_fault = fault.is_some();
         let cause = || fault.unwrap_or_else(|| told(&error));
-        (!expected).then(|| ErrorNote {
+        (!code.is_ordinary()).then(|| ErrorNote {
             request_id: self.request_id,
             code,
             cause: cause(),
@@ -257,7 +256,7 @@ mod tests {
     #[test]
     fn the_log_hears_of_errors_but_not_of_what_is_asked_as_a_matter_of_course() {
         let note = |problem: Problem| envelope(true).problem(problem).error.map(|note| (note.cause, note.at_fault));
-        for expected in [ErrorCode::NoSuchKey, ErrorCode::NoSuchVersion, ErrorCode::PreconditionFailed] {
+        for expected in [ErrorCode::NoSuchKey, ErrorCode::PreconditionFailed, ErrorCode::NoSuchCORSConfiguration] {
             assert_eq!(note(expected.into()), None);
         }
         assert!(note(ErrorCode::NoSuchBucket.into()).is_some());

@@ -1,11 +1,19 @@
 //! Upload ids in the form in which clients see them: 32 hexadecimal digits.
 
+use std::borrow::Cow;
+
 use orcas_http::{hex, parse_hex};
-use orcas_record::UploadId;
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::{ErrorCode, Named, S3Error};
 
 pub fn upload_id_text(id: UploadId) -> String {
     hex(&id.0)
+}
+
+/// What the errors of requests about an upload name.
+pub fn named_upload<'a>(bucket: &'a Bucket, key: &'a [u8], id: UploadId) -> Named<'a> {
+    let upload = Some(Cow::Owned(upload_id_text(id).into_bytes()));
+    Named { bucket: Some(&bucket.name), key: Some(key), upload }
 }
 
 /// Anything that this server cannot have given out is `NoSuchUpload`.

@@ -12,7 +12,7 @@ use super::response::{Envelope, HeaderBlock, Response};
 use orcas_engine::Found;
 use orcas_record::{Bucket, Version, VersionId, Versioning};
 use orcas_s3::versions::VersionName;
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::{ErrorCode, Named, Operation, S3Error};
 
 /// For the engine.
 pub fn version_id(name: VersionName) -> VersionId {
@@ -41,12 +41,49 @@ pub struct VersionAddress {
     pub key: Bytes,
     /// `versionId`; the current version if `None`.
     pub version: Option<VersionName>,
+    /// Of the request, for errors.
+    method: &'static str,
+    /// The operation refuses the current version if it is a delete marker; others find no object then.
+    refuses_markers: bool,
+}
+
+/// The error for anything but the deletion of a delete marker.
+pub fn marker_refused(method: &'static str) -> S3Error {
+    let error = S3Error::new(ErrorCode::MethodNotAllowed).field("Method", method);
+    S3Error { allowed: Some("DELETE".into()), ..error.field("ResourceType", "DeleteMarker") }
 }
 
 impl VersionAddress {
     pub fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
         let (bucket, key) = reading.object()?;
-        Ok(Self { bucket, key, version: VersionName::in_query(&reading.query)? })
+        let method = match reading.head.method {
+            b"PUT" => "PUT",
+            b"DELETE" => "DELETE",
+            b"HEAD" => "HEAD",
+            _ => "GET",
+        };
+        let refuses_markers = matches!(
+            reading.operation,
+            Operation::GetObjectLegalHold
+                | Operation::GetObjectRetention
+                | Operation::GetObjectTagging
+                | Operation::PutObjectAcl
+        );
+        Ok(Self { bucket, key, version: VersionName::in_query(&reading.query)?, method, refuses_markers })
+    }
+
+    /// What errors name.
+    pub fn named(&self) -> Named<'_> {
+        Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
+    }
+
+    /// An error of the engine with what it says about the version.
+    pub fn detailed(&self, error: S3Error) -> S3Error {
+        match (error.code, &self.version) {
+            (ErrorCode::MethodNotAllowed, _) => marker_refused(self.method),
+            (ErrorCode::NoSuchVersion, Some(version)) => error.field("VersionId", version.to_string()),
+            _ => error,
+        }
     }
 
     /// For the engine.
@@ -88,6 +125,9 @@ impl VersionAddress {
                 if shows_versions(&self.bucket)
                     && let Some(marker) = lane.engine.newest_marker(self.bucket.id, &self.key)?
                 {
+                    if self.refuses_markers {
+                        return Ok(self.is_marker(&marker.object.version, envelope));
+                    }
                     headers.set_delete_marker();
                     headers.set_version_id(&version_name(marker.object.version.version_id));
                 }
@@ -103,8 +143,6 @@ impl VersionAddress {
         headers.set_delete_marker();
         headers.set_version_id(&version_name(marker.version_id));
         headers.set_last_modified(time(marker.modified_ms));
-        headers.push("allow", b"DELETE");
-        let error = S3Error::new(ErrorCode::MethodNotAllowed).field("ResourceType", "DeleteMarker");
-        envelope.problem_with(error.into(), headers)
+        envelope.problem_with(marker_refused(self.method).into(), headers)
     }
 }

@@ -78,6 +78,13 @@ pub(super) const fn begins_with_key(kind: u8) -> bool {
 pub(super) const fn keeps_cause(kind: u8) -> bool {
     matches!(
         kind,
-        CREATE_BUCKET | DELETE_BUCKET | PUT_VERSION | DELETE_VERSION | MOVE_VERSION | COMPLETE_UPLOAD | UPDATE_VERSION
+        CREATE_BUCKET
+            | DELETE_BUCKET
+            | UPDATE_BUCKET
+            | PUT_VERSION
+            | DELETE_VERSION
+            | MOVE_VERSION
+            | COMPLETE_UPLOAD
+            | UPDATE_VERSION
     )
 }

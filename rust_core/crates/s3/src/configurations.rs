@@ -68,8 +68,9 @@ pub fn of_object(operation: Operation, owner: &Owner<'_>) -> Result<Vec<u8>, S3E
 
 /// Checks that what a write asks for is so already. `canned_acl` is the value of `x-amz-acl`.
 ///
-/// Errors: `MalformedXML` for what is no document of the operation, `AccessControlListNotSupported` for an ACL that
-/// gives anybody but the owner anything, `NotImplemented` for every other change.
+/// Errors: `MalformedXML` for what is no document of the operation, `MalformedACLError` for what is no ACL,
+/// `UnexpectedContent` for an ACL in a header and in the body, `AccessControlListNotSupported` for one that gives anybody
+/// but the owner anything, `NotImplemented` for every other change.
 pub fn check_unchanged(
     operation: Operation,
     body: &[u8],
@@ -101,14 +102,13 @@ fn check_acl(body: &[u8], canned: Option<&[u8]>, owner: &Owner<'_>) -> Result<()
     match (canned, body.is_empty()) {
         // Another value was refused with the headers.
         (Some(_), true) => Ok(()),
-        (Some(_), false) => {
-            let message = "Specifying both Canned ACLs and Header Grants is not allowed";
-            Err(S3Error::with(ErrorCode::InvalidRequest, message))
-        }
+        (Some(_), false) => Err(ErrorCode::UnexpectedContent.into()),
         (None, true) => Err(S3Error::new(ErrorCode::MissingSecurityHeader).field("MissingHeaderName", "x-amz-acl")),
-        (None, false) => match documents::grants(body, owner.id)? {
-            Grants::OwnerOnly => Ok(()),
-            Grants::Others => Err(ErrorCode::AccessControlListNotSupported.into()),
+        (None, false) => match documents::grants(body, owner.id) {
+            Ok(Grants::OwnerOnly) => Ok(()),
+            Ok(Grants::Others) => Err(ErrorCode::AccessControlListNotSupported.into()),
+            Err(error) if error.code == ErrorCode::MalformedXML => Err(ErrorCode::MalformedACLError.into()),
+            Err(error) => Err(error),
         },
     }
 }
@@ -199,7 +199,9 @@ mod tests {
             (Operation::GetBucketNotificationConfiguration, Operation::PutBucketNotificationConfiguration),
         ] {
             assert_eq!(write(writes, &read(reads).unwrap()), Ok(()), "{writes:?}");
-            assert_eq!(write(writes, "<Foreign/>"), Err(ErrorCode::MalformedXML), "{writes:?}");
+            let is_acl = matches!(writes, Operation::PutBucketAcl | Operation::PutObjectAcl);
+            let code = if is_acl { ErrorCode::MalformedACLError } else { ErrorCode::MalformedXML };
+            assert_eq!(write(writes, "<Foreign/>"), Err(code), "{writes:?}");
         }
     }
 
@@ -210,6 +212,8 @@ mod tests {
         let other = read(Operation::GetBucketAcl).unwrap().replace("FULL_CONTROL", "READ");
         assert_eq!(write(Operation::PutBucketAcl, &other), Err(ErrorCode::AccessControlListNotSupported));
         assert_eq!(write(Operation::PutBucketAcl, ""), Err(ErrorCode::MissingSecurityHeader));
+        let both = check_unchanged(Operation::PutBucketAcl, b"<x/>", Some(b"private"), &OWNER);
+        assert_eq!(both.map_err(|error| error.code), Err(ErrorCode::UnexpectedContent));
         assert_eq!(write(Operation::PutBucketEncryption, "<ServerSideEncryptionConfiguration/>"), refused);
     }
 }

@@ -11,6 +11,7 @@ use super::lifecycle::{Configuration, DefaultSize};
 use super::operations::Operation;
 use super::tags;
 use super::xml::configurations as parsed;
+use orcas_http::Headers;
 
 /// Bytes of one document, as sent and as stored: the limit of S3 for CORS.
 pub const DOCUMENT_LEN_MAX: usize = 64 * 1024;
@@ -33,14 +34,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
             document("AccelerateConfiguration", |xml| xml.plain("Status", &status))
         }
         Operation::PutBucketCors => CorsConfiguration::parse(body)?.document(),
-        Operation::PutBucketOwnershipControls => {
-            let ownership = parsed::ownership(body)?;
-            document("OwnershipControls", |xml| {
-                xml.open("Rule");
-                xml.plain("ObjectOwnership", &ownership);
-                xml.close("Rule");
-            })
-        }
+        Operation::PutBucketOwnershipControls => ownership_controls(&parsed::ownership(body)?),
         Operation::PutBucketRequestPayment => {
             let payer = parsed::payer(body)?;
             document("RequestPaymentConfiguration", |xml| xml.plain("Payer", &payer))
@@ -62,6 +56,30 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
     };
     check_length(&written, DOCUMENT_LEN_MAX)?;
     Ok(written)
+}
+
+fn ownership_controls(ownership: &str) -> Vec<u8> {
+    document("OwnershipControls", |xml| {
+        xml.open("Rule");
+        xml.plain("ObjectOwnership", ownership);
+        xml.close("Rule");
+    })
+}
+
+/// The ownership controls that the header of CreateBucket asks for, unless it asks for those of every new bucket.
+///
+/// Errors: `InvalidArgument` for a value that S3 does not have.
+pub fn ownership_of_new_bucket(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+    const NAME: &str = "x-amz-object-ownership";
+    match headers.get(NAME).map(<[u8]>::trim_ascii) {
+        None | Some(b"BucketOwnerEnforced") => Ok(None),
+        Some(b"BucketOwnerPreferred") => Ok(Some(ownership_controls("BucketOwnerPreferred"))),
+        Some(b"ObjectWriter") => Ok(Some(ownership_controls("ObjectWriter"))),
+        Some(other) => {
+            let message = format!("Invalid {NAME} header: {}", String::from_utf8_lossy(other));
+            Err(S3Error::with(ErrorCode::InvalidArgument, message).field("ArgumentName", NAME))
+        }
+    }
 }
 
 /// The lifecycle configuration that a write stores. `default_size` is what its header says.
@@ -118,7 +136,8 @@ mod tests {
             let written = store(operation, &body).unwrap();
             assert_ne!(written, body);
             assert_eq!(store(operation, &written).as_ref(), Ok(&written), "{operation:?}");
-            for bad in ["<Foreign/>", "", &within(names, "<Other/>")] {
+            assert_eq!(store(operation, ""), Err(ErrorCode::MissingRequestBodyError));
+            for bad in ["<Foreign/>", &within(names, "<Other/>")] {
                 assert_eq!(store(operation, bad), Err(ErrorCode::MalformedXML), "{operation:?} {bad}");
             }
         }
@@ -139,6 +158,23 @@ mod tests {
                           <SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
                           </ServerSideEncryptionConfiguration>";
         assert_eq!(store(PutBucketEncryption, encryption), Err(ErrorCode::NotImplemented));
+    }
+
+    #[test]
+    fn a_new_bucket_has_the_ownership_of_its_header() {
+        let read = |value: &str| {
+            let list: [(&[u8], &[u8]); 1] = [(b"x-amz-object-ownership", value.as_bytes())];
+            ownership_of_new_bucket(&Headers::new(&list))
+        };
+        assert_eq!(ownership_of_new_bucket(&Headers::new(&[])), Ok(None));
+        assert_eq!(read("BucketOwnerEnforced"), Ok(None));
+        let writer = within(&["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter");
+        assert_eq!(read("ObjectWriter"), stored(PutBucketOwnershipControls, writer.as_bytes(), "b-1").map(Some));
+        let refused = read("Me").unwrap_err();
+        assert_eq!(
+            (refused.code, &*refused.message),
+            (ErrorCode::InvalidArgument, "Invalid x-amz-object-ownership header: Me",)
+        );
     }
 
     #[test]

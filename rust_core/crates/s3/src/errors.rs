@@ -41,7 +41,7 @@ catalogue! {
     AccountProblem 403 "There is a problem with your account that prevents the operation from completing successfully.";
     AuthorizationHeaderMalformed 400 "The authorization header is malformed.";
     AuthorizationQueryParametersError 400 "Query-string authentication parameters are malformed.";
-    BadDigest 400 "The Content-MD5 or checksum value that you specified did not match what the server received.";
+    BadDigest 400 "The Content-MD5 you specified did not match what we received.";
     BadRequest 400 "Bad Request";
     BucketAlreadyExists 409 "The requested bucket name is not available. The bucket namespace is shared by all users of the system. Select a different name and try again.";
     BucketAlreadyOwnedByYou 409 "Your previous request to create the named bucket succeeded and you already own it.";
@@ -59,12 +59,13 @@ catalogue! {
     InternalError 500 "We encountered an internal error. Please try again.";
     InvalidAccessKeyId 403 "The AWS Access Key Id you provided does not exist in our records.";
     InvalidArgument 400 "Invalid Argument";
+    InvalidBucketAclWithObjectOwnership 400 "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting";
     InvalidBucketName 400 "The specified bucket is not valid.";
     InvalidBucketState 409 "The request is not valid for the current state of the bucket.";
-    InvalidDigest 400 "The Content-MD5 you specified is not valid.";
+    InvalidDigest 400 "The Content-MD5 you specified was invalid.";
     InvalidLocationConstraint 400 "The specified location-constraint is not valid";
     InvalidObjectState 403 "The operation is not valid for the object's storage class";
-    InvalidPart 400 "One or more of the specified parts could not be found. The part might not have been uploaded, or the specified entity tag might not have matched the part's entity tag.";
+    InvalidPart 400 "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.";
     InvalidPartNumber 416 "The requested partnumber is not satisfiable";
     InvalidPartOrder 400 "The list of parts was not in ascending order. Parts must be ordered by part number.";
     InvalidPolicyDocument 400 "The content of the form does not meet the conditions specified in the policy document.";
@@ -77,6 +78,7 @@ catalogue! {
     InvalidURI 400 "Couldn't parse the specified URI.";
     InvalidWriteOffset 400 "The write offset value that you specified does not match the current object size.";
     KeyTooLongError 400 "Your key is too long";
+    MalformedACLError 400 "The XML you provided was not well-formed or did not validate against our published schema";
     MalformedPOSTRequest 400 "The body of your POST request is not well-formed multipart/form-data.";
     MalformedTrailerError 400 "The request contained trailing data that was not well-formed or did not conform to our published schema.";
     MalformedXML 400 "The XML you provided was not well-formed or did not validate against our published schema";
@@ -109,7 +111,6 @@ catalogue! {
     PreconditionFailed 412 "At least one of the pre-conditions you specified did not hold";
     ReplicationConfigurationNotFoundError 404 "The replication configuration was not found";
     RequestHeaderSectionTooLarge 400 "Your request header section exceeds the maximum allowed request header section size";
-    RequestIsNotMultiPartContent 412 "Bucket POST must be of the enclosure-type multipart/form-data.";
     RequestTimeTooSkewed 403 "The difference between the request time and the current time is too large.";
     RequestTimeout 400 "Your socket connection to the server was not read from or written to within the timeout period.";
     ServerSideEncryptionConfigurationNotFoundError 404 "The server side encryption configuration was not found";
@@ -119,9 +120,44 @@ catalogue! {
     TooManyBuckets 400 "You have attempted to create more buckets than allowed";
     TooManyParts 400 "You have attempted to upload more parts than allowed";
     UnauthorizedAccess 403 "The provided credentials are not allowed to perform this action.";
+    UnexpectedContent 400 "This request does not support content";
     UnresolvableGrantByEmailAddress 400 "The e-mail address you provided does not match any account on record.";
     XAmzContentChecksumMismatch 400 "The provided 'x-amz-checksum' header does not match what was computed.";
     XAmzContentSHA256Mismatch 400 "The provided 'x-amz-content-sha256' header does not match what was computed.";
+}
+
+impl ErrorCode {
+    /// Whether it answers an ordinary question of clients: whether something exists, or has changed.
+    pub fn is_ordinary(self) -> bool {
+        matches!(
+            self,
+            Self::NoSuchKey
+                | Self::NoSuchVersion
+                | Self::PreconditionFailed
+                | Self::NotModified
+                | Self::MetadataConfigurationNotFound
+                | Self::NoSuchBucketPolicy
+                | Self::NoSuchCORSConfiguration
+                | Self::NoSuchConfiguration
+                | Self::NoSuchLifecycleConfiguration
+                | Self::NoSuchObjectLockConfiguration
+                | Self::NoSuchPublicAccessBlockConfiguration
+                | Self::NoSuchTagSet
+                | Self::NoSuchWebsiteConfiguration
+                | Self::ObjectLockConfigurationNotFoundError
+                | Self::OwnershipControlsNotFoundError
+                | Self::ReplicationConfigurationNotFoundError
+                | Self::ServerSideEncryptionConfigurationNotFoundError
+        )
+    }
+}
+
+/// What a request is about, for the errors that name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named<'a> {
+    pub bucket: Option<&'a [u8]>,
+    pub key: Option<&'a [u8]>,
+    pub upload: Option<Cow<'a, [u8]>>,
 }
 
 /// An answer that is an error: the code, a message, and the further elements of its document.
@@ -131,6 +167,8 @@ pub struct S3Error {
     pub message: Cow<'static, str>,
     /// Elements beside Code, Message, Resource, RequestId and HostId: static names, values as raw bytes.
     pub extra: Vec<(&'static str, Vec<u8>)>,
+    /// The methods that the resource has, for the header `Allow`.
+    pub allowed: Option<Box<str>>,
 }
 
 impl S3Error {
@@ -139,7 +177,7 @@ impl S3Error {
     }
 
     pub fn with(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), extra: Vec::new() }
+        Self { code, message: message.into(), extra: Vec::new(), allowed: None }
     }
 
     /// Adds one element to the document, e.g. `Key`, `BucketName`, `Condition`.
@@ -147,6 +185,28 @@ impl S3Error {
     pub fn field(mut self, name: &'static str, value: impl Into<Vec<u8>>) -> Self {
         self.extra.push((name, value.into()));
         self
+    }
+
+    /// Adds the name of the bucket, key or upload that errors of this code have, unless it is there.
+    #[must_use]
+    pub fn about(self, named: &Named<'_>) -> Self {
+        let (name, value) = match self.code {
+            ErrorCode::NoSuchBucket
+            | ErrorCode::BucketAlreadyExists
+            | ErrorCode::BucketAlreadyOwnedByYou
+            | ErrorCode::BucketNotEmpty => ("BucketName", named.bucket),
+            ErrorCode::NoSuchKey | ErrorCode::NoSuchVersion | ErrorCode::ConditionalRequestConflict => {
+                ("Key", named.key)
+            }
+            ErrorCode::NoSuchUpload | ErrorCode::InvalidPart | ErrorCode::InvalidPartOrder => {
+                ("UploadId", named.upload.as_deref())
+            }
+            _ => return self,
+        };
+        match value {
+            Some(value) if !self.extra.iter().any(|(known, _)| *known == name) => self.field(name, value),
+            _ => self,
+        }
     }
 
     /// `InvalidArgument` naming the argument and the value refused.
@@ -221,6 +281,23 @@ mod tests {
              <ArgumentValue>&lt;a&amp;b&gt;</ArgumentValue><Resource>/b/k%20x</Resource>\
              <RequestId>R1</RequestId><HostId>H1</HostId></Error>"
         );
+    }
+
+    #[test]
+    fn errors_name_what_they_are_about_once() {
+        let upload = Some(Cow::Borrowed(&b"u"[..]));
+        let subject = Named { bucket: Some(b"b"), key: Some(b"k"), upload };
+        for (code, named) in [
+            (ErrorCode::BucketNotEmpty, &[("BucketName", b"b".to_vec())][..]),
+            (ErrorCode::NoSuchKey, &[("Key", b"k".to_vec())]),
+            (ErrorCode::InvalidPartOrder, &[("UploadId", b"u".to_vec())]),
+            (ErrorCode::AccessDenied, &[]),
+        ] {
+            let error = S3Error::new(code).about(&subject);
+            assert_eq!(error.extra, named);
+            assert_eq!(error.clone().about(&subject), error);
+            assert_eq!(S3Error::new(code).about(&Named::default()), code.into());
+        }
     }
 
     #[test]

@@ -36,6 +36,6 @@ pub mod timestamp;
 pub mod versions;
 pub mod xml;
 
-pub use errors::{ErrorCode, S3Error};
+pub use errors::{ErrorCode, Named, S3Error};
 pub use operations::Operation;
 pub use target::Target;

@@ -96,8 +96,14 @@ impl LockHeaders {
     }
 }
 
-/// Whether the request asks to pass over retention in governance mode.
-pub fn bypasses_governance(headers: &Headers<'_>) -> Result<bool, S3Error> {
+/// Whether the request asks to pass over retention in governance mode. `enabled`: the bucket has Object Lock.
+///
+/// Errors: `InvalidArgument` if the header is there and the bucket has no Object Lock, whatever it says.
+pub fn bypasses_governance(headers: &Headers<'_>, enabled: bool) -> Result<bool, S3Error> {
+    if !enabled && headers.get(BYPASS).is_some() {
+        let message = "x-amz-bypass-governance-retention is only applicable to Object Lock enabled buckets.";
+        return Err(S3Error::with(ErrorCode::InvalidArgument, message).field("ArgumentName", BYPASS));
+    }
     flag(headers, BYPASS)
 }
 
@@ -281,7 +287,12 @@ mod tests {
 
     #[test]
     fn flags_are_true_or_false() {
-        let read = |value: &str| bypasses_governance(&Headers::new(&[(BYPASS.as_bytes(), value.as_bytes())]));
+        let of = |value: &str, enabled| {
+            bypasses_governance(&Headers::new(&[(BYPASS.as_bytes(), value.as_bytes())]), enabled)
+        };
+        let read = |value| of(value, true);
+        assert_eq!(bypasses_governance(&Headers::new(&[]), false), Ok(false));
+        assert_eq!(of("false", false).unwrap_err().extra, [("ArgumentName", BYPASS.into())]);
         assert_eq!((read("True"), read("false")), (Ok(true), Ok(false)));
         assert!(read("yes").is_err());
         assert_eq!(enabled_for_bucket(&Headers::new(&[])), Ok(false));

@@ -215,7 +215,10 @@ impl ListBucketsQuery {
         let max = match query.get("max-buckets").filter(|value| !value.is_empty()) {
             None => None,
             Some(value) => match limit(query, "max-buckets", BUCKETS_LEN_MAX)? {
-                0 => return Err(S3Error::argument("max-buckets must be at least 1", "max-buckets", value)),
+                0 => {
+                    let message = "Argument max-buckets must be an integer between 1 and 10000.";
+                    return Err(S3Error::argument(message, "max-buckets", value));
+                }
                 max => Some(max),
             },
         };
@@ -317,16 +320,25 @@ fn limit_or(query: &Query, name: &'static str, max: u16, default: u16) -> Result
 
 /// The argument `name` as a number from 0 to 2,147,483,647.
 pub(crate) fn integer(name: &'static str, value: &[u8]) -> Result<i32, S3Error> {
-    let digits = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-    digits.and_then(|text| text.parse().ok()).ok_or_else(|| {
-        let message = format!("Argument {name} must be an integer between 0 and 2147483647");
-        S3Error::argument(message, name, value)
+    let digits = |text: &[u8]| {
+        let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
+        text.and_then(|text| text.parse::<i32>().ok())
+    };
+    digits(value).ok_or_else(|| {
+        // S3 tells numbers below the range from what is no number, and calls this one otherwise then.
+        let negative = value.strip_prefix(b"-").and_then(digits).is_some();
+        let shown = if negative && name == "max-keys" { "maxKeys" } else { name };
+        let message = match negative {
+            true => format!("Argument {shown} must be an integer between 0 and 2147483647"),
+            false => format!("Provided {shown} not an integer or within integer range"),
+        };
+        S3Error::argument(message, shown, value)
     })
 }
 
 fn url_encoded(query: &Query) -> Result<bool, S3Error> {
     match query.get("encoding-type") {
-        None | Some(b"") => Ok(false),
+        None => Ok(false),
         Some(b"url") => Ok(true),
         Some(other) => Err(S3Error::argument("Invalid Encoding Method specified in Request", "encoding-type", other)),
     }
@@ -351,6 +363,10 @@ mod tests {
         assert_eq!((full.marker.as_deref(), full.keys.url_encoded), (Some(b"a b".as_slice()), true));
         assert_eq!(read("max-keys=0").unwrap().keys.max, 0);
         assert_eq!(read("delimiter=&prefix=&max-keys="), read(""));
+        assert_eq!(read("encoding-type=").unwrap_err().code, ErrorCode::InvalidArgument);
+        let refused = |raw| read(raw).unwrap_err().message;
+        assert_eq!(refused("max-keys=-1"), "Argument maxKeys must be an integer between 0 and 2147483647");
+        assert_eq!(refused("max-keys=x"), "Provided max-keys not an integer or within integer range");
         for bad in ["max-keys=-1", "max-keys=x", "max-keys=2147483648", "encoding-type=x", "prefix=%ff", "marker=%ff"] {
             assert_eq!(read(bad).unwrap_err().code, ErrorCode::InvalidArgument, "{bad}");
         }

@@ -68,11 +68,22 @@ pub fn copy_source_range(value: &[u8], size: u64) -> Result<(u64, u64), S3Error>
         Some((side(&range[..dash])?, side(&range[dash + 1..])?))
     });
     let (first, last) = ends.filter(|(first, last)| first <= last).ok_or_else(refuse)?;
-    if last >= size {
-        let message = format!("The specified copy range is invalid for the source object size: {size}");
+    if first >= size {
+        let message = "The specified copy range is invalid for the source object size";
         return Err(S3Error::with(ErrorCode::InvalidRequest, message));
     }
+    if last >= size {
+        let message = format!("Range specified is not valid for source object of size: {size}");
+        return Err(S3Error::argument(message, "x-amz-copy-source-range", value));
+    }
     Ok((first, last))
+}
+
+/// The error for part `number` of an object with `count` parts.
+pub fn no_such_part(number: u16, count: usize) -> S3Error {
+    S3Error::new(ErrorCode::InvalidPartNumber)
+        .field("ActualPartCount", count.to_string())
+        .field("PartNumberRequested", number.to_string())
 }
 
 /// Reads the query's `partNumber`, 1 to 10,000.
@@ -140,7 +151,8 @@ mod tests {
         for bad in ["bytes=0-", "bytes=-5", "0-9", "bytes=5-4", "bytes=0-1,3-4", "Bytes=0-1", "bytes= 0-1", ""] {
             assert_eq!(copy_source_range(bad.as_bytes(), 10).unwrap_err().code, ErrorCode::InvalidArgument, "{bad}");
         }
-        assert_eq!(copy_source_range(b"bytes=0-10", 10).unwrap_err().code, ErrorCode::InvalidRequest);
+        assert_eq!(copy_source_range(b"bytes=0-10", 10).unwrap_err().code, ErrorCode::InvalidArgument);
+        assert_eq!(copy_source_range(b"bytes=10-10", 10).unwrap_err().code, ErrorCode::InvalidRequest);
         assert_eq!(copy_source_range(b"bytes=0-0", 0).unwrap_err().code, ErrorCode::InvalidRequest);
     }
 

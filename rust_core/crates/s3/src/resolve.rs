@@ -17,13 +17,17 @@ pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<
     if method == b"OPTIONS" {
         return Err(ErrorCode::AccessForbidden.into());
     }
-    let verb = Method::parse(method).ok_or_else(|| method_not_allowed(method, "SERVICE"))?;
     let resource = subresource(query)?;
+    let verb = Method::parse(method).ok_or_else(|| match target {
+        Target::Service => method_not_allowed(method, "SERVICE", OF_THE_SERVICE),
+        Target::Bucket(_) => method_not_allowed(method, "BUCKET", OF_A_BUCKET),
+        Target::Object { .. } | Target::ObjectLambda => method_not_allowed(method, "OBJECT", OF_AN_OBJECT),
+    })?;
     match target {
         Target::Service => match verb {
             _ if resource.is_some() => Err(misplaced(resource.unwrap_or_default(), "the service")),
             Method::Get => Ok(Operation::ListBuckets),
-            _ => Err(method_not_allowed(method, "SERVICE")),
+            _ => Err(method_not_allowed(method, "SERVICE", OF_THE_SERVICE)),
         },
         Target::ObjectLambda if verb == Method::Post => Ok(Operation::WriteGetObjectResponse),
         Target::ObjectLambda => {
@@ -44,6 +48,12 @@ pub fn resolve(method: &[u8], target: &Target, query: &Query, headers: &Headers<
     }
 }
 
+/// The methods that resources have without a sub-resource.
+const OF_THE_SERVICE: &str = "GET";
+const OF_A_BUCKET: &str = "DELETE, GET, HEAD, POST, PUT";
+const OF_AN_OBJECT: &str = "DELETE, GET, HEAD, PUT";
+const OF_AN_UPLOAD: &str = "DELETE, GET, POST, PUT";
+
 fn on_bucket(verb: Method, query: &Query, headers: &Headers<'_>) -> Result<Operation, S3Error> {
     match verb {
         Method::Get => match query.get("list-type") {
@@ -55,7 +65,7 @@ fn on_bucket(verb: Method, query: &Query, headers: &Headers<'_>) -> Result<Opera
         Method::Put => Ok(Operation::CreateBucket),
         Method::Delete => Ok(Operation::DeleteBucket),
         Method::Post if is_form(headers) => Ok(Operation::PostObject),
-        Method::Post => Err(ErrorCode::RequestIsNotMultiPartContent.into()),
+        Method::Post => Err(S3Error::precondition("Bucket POST must be of the enclosure-type multipart/form-data")),
     }
 }
 
@@ -72,7 +82,9 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
     let moves = headers.get("x-amz-move-source").is_some();
     let renames = headers.get("x-amz-rename-source").is_some();
     if (copies || moves || renames) && verb != Method::Put {
-        return Err(S3Error::with(ErrorCode::InvalidRequest, "A source header is only valid with PUT"));
+        let name = if copies { "x-amz-copy-source" } else { "x-amz-move-source" };
+        let message = "You can only specify a copy source header for copy requests.";
+        return Err(S3Error::argument(message, name, headers.get(name).unwrap_or_default()));
     }
     if renames || (copies && moves) {
         let message = "The source headers contradict each other or the query";
@@ -93,12 +105,16 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
         (Method::Post, true, false) => Ok(Operation::CompleteMultipartUpload),
         (Method::Delete, true, false) => Ok(Operation::AbortMultipartUpload),
         (Method::Delete, false, false) => Ok(Operation::DeleteObject),
-        (Method::Post, false, _) | (Method::Head, true, _) => Err(method_not_allowed(method, "OBJECT")),
-        (Method::Put, true, false) => Err(S3Error::argument("This operation needs a part number", "partNumber", b"")),
-        (_, has_upload, true) => {
-            let message = "A part number does not belong to this operation, or its upload ID is missing";
-            let name = if has_upload { "partNumber" } else { "uploadId" };
-            Err(S3Error::argument(message, name, b""))
+        (Method::Post, false, _) => Err(method_not_allowed(method, "OBJECT", OF_AN_OBJECT)),
+        // A part has a number.
+        (Method::Head, true, _) | (Method::Put, true, false) => Err(method_not_allowed(method, "UPLOAD", OF_AN_UPLOAD)),
+        (_, false, true) => {
+            let message = "This operation does not accept partNumber without uploadId";
+            Err(S3Error::argument(message, "partNumber", query.get("partNumber").unwrap_or_default()))
+        }
+        (_, true, true) => {
+            let value = query.get("partNumber").unwrap_or_default();
+            Err(S3Error::argument("A part number does not belong to this operation", "partNumber", value))
         }
     }
 }
@@ -107,14 +123,18 @@ fn on_object(verb: Method, method: &[u8], query: &Query, headers: &Headers<'_>) 
 fn routed(name: &str, level: Level, verb: Method, method: &[u8], query: &Query) -> Result<Operation, S3Error> {
     let (kind, shown) = match level {
         Level::Bucket => ("BUCKET", "a bucket"),
-        Level::Object => ("OBJECT", "an object"),
+        Level::Object => ("OBJECT", "a key"),
     };
-    let mut here = ROUTES.iter().filter(|route| route.name == name && route.level == level).peekable();
-    if here.peek().is_none() {
+    let at_level = || ROUTES.iter().filter(|route| route.name == name && route.level == level);
+    if at_level().next().is_none() {
         return Err(misplaced(name, shown));
     }
+    if name == "uploads" && level == Level::Object && verb == Method::Get {
+        let message = "Key is not expected for the GET method ?uploads subresource";
+        return Err(S3Error::with(ErrorCode::InvalidRequest, message));
+    }
     let mut missing = None;
-    for route in here.filter(|route| route.method == verb) {
+    for route in at_level().filter(|route| route.method == verb) {
         match route.needs {
             Some(parameter) if !query.has(parameter) => missing = Some(parameter),
             _ => return Ok(route.operation),
@@ -122,7 +142,12 @@ fn routed(name: &str, level: Level, verb: Method, method: &[u8], query: &Query) 
     }
     match missing {
         Some(parameter) => Err(S3Error::argument("A required query parameter is missing", parameter, b"")),
-        None => Err(method_not_allowed(method, kind).field("SubResource", name)),
+        None => {
+            let mut methods: Vec<&str> = at_level().map(|route| route.method.name()).collect();
+            methods.sort_unstable();
+            methods.dedup();
+            Err(method_not_allowed(method, kind, &methods.join(", ")).field("SubResource", name))
+        }
     }
 }
 
@@ -182,13 +207,14 @@ fn known_parameter(name: &[u8]) -> bool {
         || name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case(b"x-amz-"))
 }
 
-fn method_not_allowed(method: &[u8], resource: &'static str) -> S3Error {
-    S3Error::new(ErrorCode::MethodNotAllowed).field("Method", method).field("ResourceType", resource)
+fn method_not_allowed(method: &[u8], resource: &'static str, allowed: &str) -> S3Error {
+    let error = S3Error::new(ErrorCode::MethodNotAllowed).field("Method", method).field("ResourceType", resource);
+    S3Error { allowed: Some(allowed.into()), ..error }
 }
 
 fn misplaced(name: &str, level: &str) -> S3Error {
-    let message = format!("The sub-resource {name} does not belong to {level}");
-    S3Error::argument(message, "ResourceType", name.as_bytes())
+    let message = format!("There is no such thing as the ?{name} sub-resource for {level}");
+    S3Error::with(ErrorCode::InvalidRequest, message)
 }
 
 #[cfg(test)]
@@ -253,12 +279,15 @@ mod tests {
         assert_eq!(code("GET", "/bucket?ACL"), ErrorCode::InvalidArgument);
         assert_eq!(code("PUT", "/bucket/key?acl&tagging"), ErrorCode::InvalidArgument);
         assert_eq!(code("PUT", "/bucket/key?uploads"), ErrorCode::MethodNotAllowed);
-        assert_eq!(code("GET", "/bucket/key?policy"), ErrorCode::InvalidArgument);
-        assert_eq!(code("PUT", "/bucket/key?uploadId=u"), ErrorCode::InvalidArgument);
+        assert_eq!(code("GET", "/bucket/key?policy"), ErrorCode::InvalidRequest);
+        assert_eq!(code("GET", "/bucket?torrent"), ErrorCode::InvalidRequest);
+        assert_eq!(code("GET", "/?acl"), ErrorCode::InvalidRequest);
+        assert_eq!(code("GET", "/bucket/key?uploads"), ErrorCode::InvalidRequest);
+        assert_eq!(code("PUT", "/bucket/key?uploadId=u"), ErrorCode::MethodNotAllowed);
         assert_eq!(code("PUT", "/bucket/key?partNumber=1"), ErrorCode::InvalidArgument);
         assert_eq!(code("DELETE", "/bucket/key?partNumber=1"), ErrorCode::InvalidArgument);
         assert_eq!(code("POST", "/bucket/key"), ErrorCode::MethodNotAllowed);
-        assert_eq!(code("POST", "/bucket"), ErrorCode::RequestIsNotMultiPartContent);
+        assert_eq!(code("POST", "/bucket"), ErrorCode::PreconditionFailed);
         assert_eq!(code("PATCH", "/bucket/key"), ErrorCode::MethodNotAllowed);
         assert_eq!(code("DELETE", "/"), ErrorCode::MethodNotAllowed);
         assert_eq!(code("OPTIONS", "/bucket/key"), ErrorCode::AccessForbidden);
@@ -284,10 +313,19 @@ mod tests {
             ("PUT", "/bucket/key", vec![copy, shift]),
             ("PUT", "/bucket/key", vec!["x-amz-rename-source"]),
             ("PUT", "/bucket/key?partNumber=1&uploadId=u", vec![shift]),
-            ("GET", "/bucket/key", vec![copy]),
         ] {
             assert_eq!(with(method, uri, &names).unwrap_err().code, ErrorCode::InvalidRequest, "{method} {names:?}");
         }
+        assert_eq!(with("GET", "/bucket/key", &[copy]).unwrap_err().code, ErrorCode::InvalidArgument);
+    }
+
+    #[test]
+    fn a_refused_method_says_which_there_are() {
+        let allowed = |method: &str, uri: &str| resolve_at(method, uri, &[]).unwrap_err().allowed.unwrap();
+        assert_eq!(&*allowed("DELETE", "/bucket?acl"), "GET, PUT");
+        assert_eq!(&*allowed("GET", "/bucket/key?restore"), "POST");
+        assert_eq!(&*allowed("PATCH", "/bucket/key"), OF_AN_OBJECT);
+        assert_eq!(&*allowed("POST", "/"), OF_THE_SERVICE);
     }
 
     #[test]

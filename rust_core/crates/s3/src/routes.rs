@@ -18,6 +18,16 @@ pub enum Method {
 }
 
 impl Method {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Put => "PUT",
+            Self::Post => "POST",
+            Self::Delete => "DELETE",
+        }
+    }
+
     pub fn parse(method: &[u8]) -> Option<Self> {
         match method {
             b"GET" => Some(Self::Get),

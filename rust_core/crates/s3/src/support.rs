@@ -96,6 +96,9 @@ impl Understood {
 }
 
 /// Refuses headers and versions that are not implemented. Call it once the request is authenticated.
+///
+/// Errors: `AccessControlListNotSupported` for an ACL that gives anybody but the owner anything. Whether that is also
+/// what S3 says depends on the bucket.
 pub fn check_supported(understood: &Understood, query: &Query, headers: &Headers<'_>) -> Result<(), S3Error> {
     if let Some(version) = query.get("versionId") {
         if !understood.version_id {
@@ -127,7 +130,10 @@ fn check_header(understood: &Understood, name: &[u8], value: &[u8]) -> Result<()
     let one_of = |known: &[&str]| known.iter().any(|known| known.as_bytes() == value);
     match rest {
         b"acl" if !one_of(&ACLS) => Err(S3Error::argument("The canned ACL is unknown", "x-amz-acl", value)),
-        b"acl" => refuse_unless(one_of(&["private", "bucket-owner-full-control"])),
+        b"acl" if one_of(&["private", "bucket-owner-full-control"]) => Ok(()),
+        b"acl" | b"grant-full-control" | b"grant-read" | b"grant-read-acp" | b"grant-write" | b"grant-write-acp" => {
+            Err(ErrorCode::AccessControlListNotSupported.into())
+        }
         b"storage-class" => refuse_unless(one_of(&["STANDARD"])),
         b"tagging" => refuse_unless(value.is_empty()),
         b"bucket-object-lock-enabled" | b"bypass-governance-retention" => {
@@ -168,7 +174,6 @@ mod tests {
             ("x-amz-copy-source-server-side-encryption-customer-key", "k"),
             ("x-amz-object-lock-mode", "GOVERNANCE"),
             ("x-amz-object-lock-event-hold", "ON"),
-            ("x-amz-grant-read", "id=x"),
             ("x-amz-website-redirect-location", "/x"),
             ("x-amz-write-offset-bytes", "0"),
             ("x-amz-bypass-governance-retention", "true"),
@@ -181,7 +186,6 @@ mod tests {
             ("x-amz-meta", "a"),
             ("x-amz-dates", "20260101T000000Z"),
             ("x-amz-tagging", "a=b"),
-            ("x-amz-acl", "public-read"),
             ("x-amz-storage-class", "GLACIER"),
         ] {
             assert_eq!(check(Understood::NOTHING, "", name, value), Err(ErrorCode::NotImplemented), "{name}");
@@ -259,6 +263,10 @@ mod tests {
             assert_eq!(check(Understood::NOTHING, "", name, value), Ok(()), "{name}: {value}");
         }
         assert_eq!(check(Understood::NOTHING, "", "x-amz-acl", "x"), Err(ErrorCode::InvalidArgument));
+        for (name, value) in [("x-amz-acl", "public-read"), ("x-amz-grant-write-acp", "id=x")] {
+            let verdict = check(Understood::NOTHING, "", name, value);
+            assert_eq!(verdict, Err(ErrorCode::AccessControlListNotSupported), "{name}");
+        }
         assert_eq!(check(Understood::NOTHING, "", "x-amz-storage-class", "x"), Err(ErrorCode::NotImplemented));
     }
 

@@ -16,6 +16,7 @@ const KEY_UNITS_MAX: usize = 128;
 /// Of a value, in UTF-16 code units.
 const VALUE_UNITS_MAX: usize = 256;
 const HEADER: &str = "x-amz-tagging";
+const RESERVED_OF_OBJECTS: &str = "Your TagKey cannot be prefixed with aws:";
 
 /// Keys and values, which are UTF-8; each key once, in ascending order.
 pub type Tags = Vec<(Vec<u8>, Vec<u8>)>;
@@ -41,7 +42,7 @@ pub fn of_header(headers: &Headers<'_>) -> Result<Tags, S3Error> {
         tags.push((decoded(key)?, decoded(value)?));
     }
     check_object_count(&tags)?;
-    checked(tags, malformed)
+    checked(tags, RESERVED_OF_OBJECTS, |_| malformed())
 }
 
 /// Whether a copy takes the tags of its source or those of its request.
@@ -69,7 +70,7 @@ impl TaggingDirective {
 pub fn read_document(body: &[u8]) -> Result<Tags, S3Error> {
     let tags = in_document(body)?;
     check_object_count(&tags)?;
-    without_duplicates(tags)
+    without_duplicates(tags, RESERVED_OF_OBJECTS)
 }
 
 /// The tags of the Tagging document of a bucket, which may have fifty. Errors as [`read_document`].
@@ -78,7 +79,7 @@ pub fn read_bucket_document(body: &[u8]) -> Result<Tags, S3Error> {
     if tags.len() > BUCKET_TAGS_MAX {
         return Err(S3Error::with(ErrorCode::BadRequest, "Bucket tag count cannot be greater than 50"));
     }
-    without_duplicates(tags)
+    without_duplicates(tags, "System tags cannot be added/updated by requester")
 }
 
 fn check_object_count(tags: &[(String, String)]) -> Result<(), S3Error> {
@@ -88,8 +89,10 @@ fn check_object_count(tags: &[(String, String)]) -> Result<(), S3Error> {
     Ok(())
 }
 
-fn without_duplicates(tags: Vec<(String, String)>) -> Result<Tags, S3Error> {
-    checked(tags, || S3Error::with(ErrorCode::InvalidTag, "Cannot provide multiple Tags with the same key"))
+fn without_duplicates(tags: Vec<(String, String)>, reserved: &'static str) -> Result<Tags, S3Error> {
+    checked(tags, reserved, |key| {
+        S3Error::with(ErrorCode::InvalidTag, "Cannot provide multiple Tags with the same key").field("TagKey", key)
+    })
 }
 
 fn in_document(body: &[u8]) -> Result<Vec<(String, String)>, S3Error> {
@@ -118,25 +121,30 @@ fn tag(element: &Element) -> Result<(String, String), S3Error> {
 ///
 /// Errors: `MalformedXML`, `InvalidTag` as [`read_document`].
 pub(crate) fn of_rule(element: &Element) -> Result<(Vec<u8>, Vec<u8>), S3Error> {
-    checked(vec![tag(element)?], malformed)?.pop().ok_or_else(malformed)
+    checked(vec![tag(element)?], RESERVED_OF_OBJECTS, |_| malformed())?.pop().ok_or_else(malformed)
 }
 
-fn checked(mut tags: Vec<(String, String)>, duplicate: impl Fn() -> S3Error) -> Result<Tags, S3Error> {
-    let invalid = |message, key: &str| Err(S3Error::with(ErrorCode::InvalidTag, message).field("TagKey", key));
+/// `reserved` is the message for keys that AWS keeps for itself, `duplicate` the error for a key that comes twice.
+fn checked(
+    mut tags: Vec<(String, String)>,
+    reserved: &'static str,
+    duplicate: impl Fn(&str) -> S3Error,
+) -> Result<Tags, S3Error> {
+    let invalid = |message, key: &str| S3Error::with(ErrorCode::InvalidTag, message).field("TagKey", key);
     for (key, value) in &tags {
         if key.starts_with("aws:") {
-            return invalid("System tags cannot be added/updated by requester", key);
+            return Err(invalid(reserved, key));
         }
         if key.is_empty() || !fits(key, KEY_UNITS_MAX) {
-            return invalid("The TagKey you have provided is invalid", key);
+            return Err(invalid("The TagKey you have provided is invalid", key));
         }
         if !fits(value, VALUE_UNITS_MAX) {
-            return invalid("The TagValue you have provided is invalid", key);
+            return Err(invalid("The TagValue you have provided is invalid", key).field("TagValue", value.as_str()));
         }
     }
     tags.sort_unstable();
-    if tags.windows(2).any(|pair| pair[0].0 == pair[1].0) {
-        return Err(duplicate());
+    if let Some(pair) = tags.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+        return Err(duplicate(&pair[0].0));
     }
     Ok(tags.into_iter().map(|(key, value)| (key.into_bytes(), value.into_bytes())).collect())
 }

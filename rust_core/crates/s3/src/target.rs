@@ -156,7 +156,7 @@ impl CopySource {
     ///
     /// A `+` is a space, as in a query: s5cmd and other clients encode the header so.
     pub fn parse(header: &'static str, value: &[u8]) -> Result<Self, S3Error> {
-        let refuse = || S3Error::argument(format!("{header} must be of the form bucket/key"), header, value);
+        let refuse = |part: &str| S3Error::argument(format!("Invalid copy source {part}"), header, value);
         if value.starts_with(b"arn:") {
             return Err(S3Error::with(ErrorCode::NotImplemented, "Copying from an access point is not implemented"));
         }
@@ -166,11 +166,14 @@ impl CopySource {
         };
         let version = version.map(|version| VersionName::parse("versionId", version)).transpose()?;
         // Some clients encode the separating slashes too, so the whole is decoded before it is split.
-        let path = form_decode(path).ok_or_else(refuse)?;
+        let path = form_decode(path).ok_or_else(|| refuse("encoding"))?;
         let path = path.strip_prefix(b"/").unwrap_or(&path);
         let (bucket, key) = split_once(path);
-        if bucket.is_empty() || key.is_empty() {
-            return Err(refuse());
+        if bucket.is_empty() {
+            return Err(refuse("bucket name"));
+        }
+        if key.is_empty() {
+            return Err(refuse("object key"));
         }
         Ok(Self { bucket: checked_bucket(bucket.to_vec())?, key: checked_key(key.to_vec())?, version })
     }

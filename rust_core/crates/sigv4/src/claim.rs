@@ -117,7 +117,7 @@ impl<'a> Claim<'a> {
             _ => return Err(fault("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\"")),
         }
         let (credential, signature) = (parameter("X-Amz-Credential")?, parameter("X-Amz-Signature")?);
-        let scope = Scope::parse(&credential).map_err(fault)?;
+        let scope = Scope::parse(&credential).map_err(SignatureError::InvalidQueryCredential)?;
         let timestamp = Timestamp::parse_iso(parameter("X-Amz-Date")?.as_bytes())
             .ok_or(fault("X-Amz-Date must be in the ISO8601 Long Format \"yyyyMMdd'T'HHmmss'Z'\""))?;
         if scope.day != timestamp.day() {
@@ -157,7 +157,9 @@ impl<'a> AuthorizationHeader<'a> {
     fn parse(value: &'a [u8]) -> Result<Self, SignatureError> {
         let fault = SignatureError::AuthorizationHeaderMalformed;
         let text = std::str::from_utf8(value).map_err(|_| fault("it is not UTF-8."))?.trim();
-        let (algorithm, fields) = text.split_once(' ').unwrap_or((text, ""));
+        let (algorithm, fields) = text.split_once(' ').ok_or(SignatureError::InvalidArgument(
+            "Authorization header is invalid -- one and only one ' ' (space) required.",
+        ))?;
         match algorithm {
             ALGORITHM => {}
             ASYMMETRIC_ALGORITHM => return Err(SignatureError::AsymmetricNotImplemented),

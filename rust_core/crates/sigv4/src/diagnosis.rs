@@ -13,7 +13,7 @@ use super::canonical::{CanonicalQuery, SERVICE, canonical_path, string_to_sign};
 use super::claim::{Claim, Claimed};
 use super::keys::{Credential, SigningKey};
 use super::verify::{canonical_request, matches_as_sent};
-use orcas_http::{Headers, RequestHead, percent_decode, percent_encode_into};
+use orcas_http::{Headers, RequestHead, hex, percent_decode, percent_encode_into};
 
 /// The texts that a client needs in order to find its mistake; they hold no secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,13 +53,16 @@ pub fn explain(head: &RequestHead<'_>) -> Option<Explanation> {
     Some(Explanation { canonical_request, string_to_sign })
 }
 
-/// The access key that a request names, whoever signed it.
-pub fn claimed_access_key(head: &RequestHead<'_>) -> Option<String> {
+/// The access key and the signature that a request names, whoever signed it.
+pub fn claimed_signature(head: &RequestHead<'_>) -> Option<(String, String)> {
     let query = CanonicalQuery::strict(head.query).ok()?;
     match Claimed::parse(&head.headers, &query).ok()? {
         Claimed::Nobody => None,
-        Claimed::VersionFour(claim) => Some(claim.access_key.into_owned()),
-        Claimed::VersionTwo => String::from_utf8(percent_decode(query.get("AWSAccessKeyId")?)?).ok(),
+        Claimed::VersionFour(claim) => Some((claim.access_key.into_owned(), hex(&claim.signature))),
+        Claimed::VersionTwo => {
+            let parameter = |name: &str| String::from_utf8(percent_decode(query.get(name)?)?).ok();
+            Some((parameter("AWSAccessKeyId")?, parameter("Signature").unwrap_or_default()))
+        }
     }
 }
 
@@ -95,14 +98,16 @@ fn cause_of(
     let query = CanonicalQuery::strict(head.query).ok()?;
     let claim = Claim::parse(&head.headers, &query);
     let cause = match error {
-        E::RequestTimeTooSkewed | E::RequestNotYetValid | E::RequestExpired => clock(&claim.ok()??, requirements),
+        E::RequestTimeTooSkewed { .. } | E::RequestNotYetValid | E::RequestExpired { .. } => {
+            clock(&claim.ok()??, requirements)
+        }
         E::InvalidAccessKeyId => "unknown access key: the client uses the keys of another store or service".to_owned(),
         E::WrongRegionInHeader { given, expected } | E::WrongRegionInQuery { given, expected } => format!(
             "region: the client signs for '{given}' and this server takes signatures for '{expected}' only; set the \
              client's region, or turn ORCAS_STRICT_REGION off"
         ),
-        E::UnsignedHeader { name } => {
-            format!("the header '{name}' came without being signed: the client left it out, or a proxy added it")
+        E::UnsignedHeaders { names } => {
+            format!("the header '{names}' came without being signed: the client left it out, or a proxy added it")
         }
         E::SignatureDoesNotMatch => match claim {
             Err(_) => "the signature is not 64 lower-case hexadecimal digits".to_owned(),

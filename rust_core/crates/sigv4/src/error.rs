@@ -6,11 +6,13 @@ use thiserror::Error;
 /// A refusal. `Display` is the message for the client, `code` and `status` the S3 error code and HTTP status.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SignatureError {
-    /// A header that must be signed is not: `host`, or an `x-amz-*` header that the request carries.
+    /// Headers that must be signed are not: `host`, or `x-amz-*` headers that the request carries. Joined with `, `.
     #[error("There were headers present in the request which were not signed")]
-    UnsignedHeader { name: String },
+    UnsignedHeaders { names: String },
+    /// A presigned request came too late. Times in milliseconds since the epoch; Version 4 also has a lifetime, in
+    /// seconds.
     #[error("Request has expired")]
-    RequestExpired,
+    RequestExpired { expired_ms: i64, now_ms: i64, lifetime_s: Option<i64> },
     #[error("Request is not valid yet")]
     RequestNotYetValid,
     #[error("Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters")]
@@ -25,14 +27,17 @@ pub enum SignatureError {
     SignatureDoesNotMatch,
     #[error("The AWS Access Key Id you provided does not exist in our records.")]
     InvalidAccessKeyId,
+    /// `signed_at` as the signature has it. Times in milliseconds, `now_ms` since the epoch.
     #[error("The difference between the request time and the current time is too large.")]
-    RequestTimeTooSkewed,
+    RequestTimeTooSkewed { signed_at: String, now_ms: i64, skew_max_ms: i64 },
     #[error("The authorization header is malformed; {0}")]
     AuthorizationHeaderMalformed(&'static str),
     #[error("The authorization header is malformed; the region '{given}' is wrong; expecting '{expected}'")]
     WrongRegionInHeader { given: String, expected: String },
     #[error("{0}")]
     AuthorizationQueryParameters(&'static str),
+    #[error("Error parsing the X-Amz-Credential parameter; {0}")]
+    InvalidQueryCredential(&'static str),
     #[error("Error parsing the X-Amz-Credential parameter; the region '{given}' is wrong; expecting '{expected}'")]
     WrongRegionInQuery { given: String, expected: String },
     #[error("{0}")]
@@ -66,19 +71,19 @@ impl SignatureError {
     /// The S3 error code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::UnsignedHeader { .. }
-            | Self::RequestExpired
+            Self::UnsignedHeaders { .. }
+            | Self::RequestExpired { .. }
             | Self::RequestNotYetValid
             | Self::QueryAuthIncomplete
             | Self::InvalidExpires(_)
             | Self::MissingDate => "AccessDenied",
             Self::SignatureDoesNotMatch => "SignatureDoesNotMatch",
             Self::InvalidAccessKeyId => "InvalidAccessKeyId",
-            Self::RequestTimeTooSkewed => "RequestTimeTooSkewed",
+            Self::RequestTimeTooSkewed { .. } => "RequestTimeTooSkewed",
             Self::AuthorizationHeaderMalformed(_) | Self::WrongRegionInHeader { .. } => "AuthorizationHeaderMalformed",
-            Self::AuthorizationQueryParameters(_) | Self::WrongRegionInQuery { .. } => {
-                "AuthorizationQueryParametersError"
-            }
+            Self::AuthorizationQueryParameters(_)
+            | Self::InvalidQueryCredential(_)
+            | Self::WrongRegionInQuery { .. } => "AuthorizationQueryParametersError",
             Self::InvalidArgument(_) | Self::InvalidContentSha256 => "InvalidArgument",
             Self::UnsupportedMechanism | Self::MissingContentSha256 => "InvalidRequest",
             Self::InvalidToken => "InvalidToken",
@@ -94,18 +99,19 @@ impl SignatureError {
     /// The HTTP status that goes with the code.
     pub fn status(&self) -> u16 {
         match self {
-            Self::UnsignedHeader { .. }
-            | Self::RequestExpired
+            Self::UnsignedHeaders { .. }
+            | Self::RequestExpired { .. }
             | Self::RequestNotYetValid
             | Self::QueryAuthIncomplete
             | Self::InvalidExpires(_)
             | Self::MissingDate
             | Self::SignatureDoesNotMatch
             | Self::InvalidAccessKeyId
-            | Self::RequestTimeTooSkewed => 403,
+            | Self::RequestTimeTooSkewed { .. } => 403,
             Self::AuthorizationHeaderMalformed(_)
             | Self::WrongRegionInHeader { .. }
             | Self::AuthorizationQueryParameters(_)
+            | Self::InvalidQueryCredential(_)
             | Self::WrongRegionInQuery { .. }
             | Self::InvalidArgument(_)
             | Self::UnsupportedMechanism

@@ -61,11 +61,18 @@ fn anonymous(headers: &Headers<'_>) -> Result<Authenticated, SignatureError> {
 }
 
 fn check_date(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
-    let age_ms = requirements.now_unix_ms.saturating_sub(claim.timestamp.unix_ms());
+    let Requirements { now_unix_ms: now_ms, skew_max_ms, .. } = *requirements;
+    let age_ms = now_ms.saturating_sub(claim.timestamp.unix_ms());
     match claim.expires_s {
-        Some(_) if age_ms < -requirements.skew_max_ms => Err(SignatureError::RequestNotYetValid),
-        Some(expires_s) if age_ms > expires_s * 1000 => Err(SignatureError::RequestExpired),
-        None if age_ms.saturating_abs() > requirements.skew_max_ms => Err(SignatureError::RequestTimeTooSkewed),
+        Some(_) if age_ms < -skew_max_ms => Err(SignatureError::RequestNotYetValid),
+        Some(expires_s) if age_ms > expires_s * 1000 => {
+            let expired_ms = claim.timestamp.unix_ms() + expires_s * 1000;
+            Err(SignatureError::RequestExpired { expired_ms, now_ms, lifetime_s: Some(expires_s) })
+        }
+        None if age_ms.saturating_abs() > skew_max_ms => {
+            let signed_at = String::from_utf8_lossy(claim.timestamp.as_bytes()).into_owned();
+            Err(SignatureError::RequestTimeTooSkewed { signed_at, now_ms, skew_max_ms })
+        }
         Some(_) | None => Ok(()),
     }
 }
@@ -88,12 +95,15 @@ fn check_region(claim: &Claim<'_>, requirements: &Requirements<'_>) -> Result<()
 /// `host` and all `x-amz-*` headers are signed, all signed headers are there, and the method is one word.
 fn check_coverage(claim: &Claim<'_>, head: &RequestHead<'_>) -> Result<(), SignatureError> {
     if !claim.is_signed(b"host") {
-        return Err(SignatureError::UnsignedHeader { name: "host".to_owned() });
+        return Err(SignatureError::UnsignedHeaders { names: "host".to_owned() });
     }
-    for (name, _) in head.headers.iter() {
-        if name.starts_with(b"x-amz-") && !claim.is_signed(name) {
-            return Err(SignatureError::UnsignedHeader { name: String::from_utf8_lossy(name).into_owned() });
-        }
+    let unsigned = |name: &[u8]| name.starts_with(b"x-amz-") && !claim.is_signed(name);
+    if head.headers.iter().any(|(name, _)| unsigned(name)) {
+        let names = head.headers.iter().map(|(name, _)| name).filter(|name| unsigned(name));
+        let mut names: Vec<_> = names.map(String::from_utf8_lossy).collect();
+        names.sort_unstable();
+        names.dedup();
+        return Err(SignatureError::UnsignedHeaders { names: names.join(", ") });
     }
     let mut names = claim.signed.split(';');
     if head.method.is_empty() || !is_graphic(head.method) || names.any(|name| head.headers.get(name).is_none()) {

@@ -127,7 +127,8 @@ impl Claim {
     fn check_expiry(&self, requirements: &Requirements<'_>) -> Result<(), SignatureError> {
         let left_ms = self.expires_s.saturating_mul(1000).saturating_sub(requirements.now_unix_ms);
         if left_ms < 0 {
-            Err(SignatureError::RequestExpired)
+            let expired_ms = self.expires_s.saturating_mul(1000);
+            Err(SignatureError::RequestExpired { expired_ms, now_ms: requirements.now_unix_ms, lifetime_s: None })
         } else if left_ms > PRESIGN_EXPIRES_S_MAX * 1000 + requirements.skew_max_ms {
             Err(SignatureError::AuthorizationQueryParameters(
                 "Expires must lie less than a week (604800 seconds) ahead of the server's clock",

@@ -288,7 +288,7 @@ fn tags_of_one_version_change_and_nothing_else() {
     assert_eq!(tagged, [true, false]);
     assert_eq!(refused(state.run(update(Some(VersionId::Null), &tags))), Refusal::NoSuchVersion);
     let marker = deleted(state.run(delete_one(delete(None))));
-    assert_eq!(refused(state.run(update(None, &tags))), Refusal::NoSuchKey);
+    assert_eq!(refused(state.run(update(None, &tags))), Refusal::DeleteMarker);
     assert_eq!(refused(state.run(update(marker.version_id, &tags))), Refusal::DeleteMarker);
 }
 

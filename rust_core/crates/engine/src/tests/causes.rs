@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::super::Effort;
 use super::super::keys::StoreKeys;
 use super::support::{Store, noise};
-use orcas_decide::{Intent, Move, Outcome, Precondition};
+use orcas_decide::{BucketChange, Intent, Move, Outcome, Precondition};
 use orcas_fs::real::{RealFileSystem, SystemRandom};
 use orcas_log::{LogOptions, Seen, inspect};
 use orcas_record::{BucketId, BucketSettings, Cause, Record, RequestCause, Sequence, decode_caused};
@@ -64,6 +64,8 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         object_lock: false,
     };
     let Ok(Outcome::Bucket(bucket)) = handle.execute_for(request(1), create) else { panic!("no bucket") };
+    let change = BucketChange::Settings(BucketSettings::default());
+    handle.execute_for(request(7), Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
     let put = |key, cause| {
         let put = store.small_put(&bucket, key, &noise(1_000, 1));
         handle.execute_for(cause, Intent::PutObject(Box::new(put))).unwrap();
@@ -89,6 +91,7 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
     for (record, cause) in records(&store).into_values() {
         match record {
             Record::CreateBucket(_) => causes.push(("CreateBucket", cause)),
+            Record::UpdateBucket(_) => causes.push(("UpdateBucket", cause)),
             Record::PutVersion(_) => causes.push(("PutVersion", cause)),
             Record::MoveVersion { .. } => causes.push(("MoveVersion", cause)),
             Record::DeleteVersion { .. } => causes.push(("DeleteVersion", cause)),
@@ -100,6 +103,7 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         causes,
         [
             ("CreateBucket", request(1)),
+            ("UpdateBucket", request(7)),
             ("PutVersion", request(2)),
             ("PutVersion", Cause::Engine),
             ("MoveVersion", request(3)),

@@ -8,8 +8,10 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::upload_ids::named_upload;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{Bucket, UploadId};
+use orcas_s3::Named;
 
 pub struct AbortMultipartUpload {
     bucket: Arc<Bucket>,
@@ -26,6 +28,10 @@ impl Operation for AbortMultipartUpload {
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
         let Self { bucket, key, upload } = &call.input;
         Ok(call.submit(Intent::AbortUpload { bucket: bucket.id, key: key.clone(), upload: *upload }, slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        named_upload(&self.bucket, &self.key, self.upload)
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

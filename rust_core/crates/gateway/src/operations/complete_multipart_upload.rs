@@ -1,6 +1,6 @@
 //! CompleteMultipartUpload: its body lists the parts.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
@@ -13,15 +13,17 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
+use crate::upload_ids::named_upload;
 use crate::versions::version_name;
 use orcas_checksum::{Checksum, ObjectChecksum};
 use orcas_decide::{Complete, CompletePart, Intent, Outcome};
+use orcas_http::hex;
 use orcas_record::{Bucket, UploadId, VersionId};
 use orcas_s3::checksums::CompleteChecksum;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::metadata::multipart_object_size;
 use orcas_s3::xml::{requests, results};
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::{ErrorCode, Named, S3Error};
 
 pub struct CompleteMultipartUpload {
     bucket: Arc<Bucket>,
@@ -33,6 +35,8 @@ pub struct CompleteMultipartUpload {
     size: Option<u64>,
     /// The address under which the client knows the object.
     location: String,
+    /// Numbers and MD5s of the parts, once the list is read.
+    listed: OnceLock<Vec<(u16, [u8; 16])>>,
 }
 
 impl Operation for CompleteMultipartUpload {
@@ -48,11 +52,27 @@ impl Operation for CompleteMultipartUpload {
             condition: WriteCondition::parse(headers)?,
             checksum: CompleteChecksum::parse(headers)?,
             size: multipart_object_size(headers)?,
+            listed: OnceLock::new(),
         })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
         BodyPlan::document(DeclaredBody::of_part_list(reading.headers(), reading.payload)?)
+    }
+
+    fn named(&self) -> Named<'_> {
+        named_upload(&self.bucket, &self.key, self.upload)
+    }
+
+    /// The entity tag that the list has for the part that the error is about.
+    fn detailed(&self, error: S3Error) -> S3Error {
+        let number = error.extra.iter().find(|(name, _)| *name == "PartNumber");
+        let number = number.and_then(|(_, number)| std::str::from_utf8(number).ok()?.parse().ok());
+        let listed = self.listed.get().zip(number);
+        match listed.and_then(|(parts, number)| parts.iter().find(|(listed, _)| *listed == number)) {
+            Some((_, etag)) => error.field("ETag", hex(etag)),
+            None => error,
+        }
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
@@ -91,6 +111,8 @@ impl CompleteMultipartUpload {
             }
             parts.push(CompletePart { number: part.number, md5: etag.md5, checksum: part.checksum });
         }
+        let listed = parts.iter().map(|part| (part.number, part.md5)).collect();
+        self.listed.set(listed).map_err(|_| Problem::internal("a list of parts was read twice"))?;
         let expected =
             |(checksum, count): (Checksum, Option<u16>)| ObjectChecksum { checksum, parts: count.unwrap_or(0) };
         Ok(Intent::CompleteUpload(Box::new(Complete {

@@ -26,7 +26,7 @@ use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::support::{OF_AN_OBJECT, Understood};
 use orcas_s3::tags::{self, TaggingDirective};
 use orcas_s3::xml::results;
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::{ErrorCode, Named, S3Error};
 
 pub struct CopyObject {
     source: Source,
@@ -65,6 +65,10 @@ impl Operation for CopyObject {
         }
         let attributes = copy_attributes(sent)?;
         Ok(Self { source, bucket, key, condition: WriteCondition::parse(sent)?, headers, attributes, algorithm })
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {

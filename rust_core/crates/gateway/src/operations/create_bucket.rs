@@ -12,40 +12,78 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::settings::SettingsChange;
-use orcas_decide::{Intent, Outcome};
-use orcas_record::BucketSettings;
+use orcas_decide::{Failure, Intent, Outcome, Refusal};
+use orcas_record::{BucketId, BucketSettings, DocumentKind};
+use orcas_s3::documents::ownership_of_new_bucket;
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::object_lock::enabled_for_bucket;
 use orcas_s3::support::Understood;
 use orcas_s3::xml::requests::create_bucket_region;
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::{ErrorCode, Named, S3Error};
+
+/// The region where a bucket can be created again by its owner, which changes nothing. Everywhere else S3 refuses that.
+const LENIENT_REGION: &str = "us-east-1";
 
 pub struct CreateBucket {
     name: String,
     owner: String,
     settings: BucketSettings,
     object_lock: bool,
+    /// The document of ownership controls, if they are not those of every new bucket.
+    ownership: Option<Bytes>,
 }
 
 impl CreateBucket {
-    /// `document` is the body, empty when there was none.
-    fn intent(&self, lane: &Lane, document: &[u8]) -> Result<Intent, Problem> {
-        let region = create_bucket_region(document)?.unwrap_or_else(|| lane.options.region.clone());
-        check_region(lane, &region)?;
-        Ok(Intent::CreateBucket {
-            name: Bytes::copy_from_slice(self.name.as_bytes()),
-            owner: Bytes::copy_from_slice(self.owner.as_bytes()),
+    /// Whether a bucket that exists is as good as the one that is asked for.
+    fn is_plain(&self) -> bool {
+        self.settings == BucketSettings::default() && !self.object_lock && self.ownership.is_none()
+    }
+}
+
+impl Call<CreateBucket> {
+    /// `document` is the body, empty when there was none. Blocks until the bucket is durable.
+    fn create(&self, document: &[u8]) -> Result<Response, Problem> {
+        let input = &self.input;
+        let region = create_bucket_region(document)?.unwrap_or_else(|| self.lane.options.region.clone());
+        check_region(&self.lane, &region)?;
+        let lenient = region == LENIENT_REGION && input.is_plain();
+        let intent = Intent::CreateBucket {
+            name: Bytes::copy_from_slice(input.name.as_bytes()),
+            owner: Bytes::copy_from_slice(input.owner.as_bytes()),
             location: Bytes::from(region),
-            settings: self.settings,
-            object_lock: self.object_lock,
-        })
+            settings: input.settings,
+            object_lock: input.object_lock,
+        };
+        match self.lane.engine.execute_for(self.cause(), intent) {
+            Ok(Outcome::Bucket(bucket)) => self.set_ownership(bucket.id)?,
+            Ok(_) => return Err(wrong_outcome()),
+            Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && self.lies_in(LENIENT_REGION) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+        let mut headers = HeaderBlock::new();
+        headers.push("location", format!("/{}", input.name).as_bytes());
+        Ok(self.envelope.empty(200, headers))
+    }
+
+    /// After a crash before this, the bucket has the controls of every new bucket, which allow less, and the client has
+    /// no answer.
+    fn set_ownership(&self, bucket: BucketId) -> Result<(), Problem> {
+        let Some(document) = self.input.ownership.clone() else { return Ok(()) };
+        let kind = DocumentKind::OwnershipControls;
+        self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket, kind, document })?;
+        Ok(())
+    }
+
+    fn lies_in(&self, region: &str) -> bool {
+        let bucket = self.lane.engine.bucket(self.input.name.as_bytes());
+        bucket.is_some_and(|bucket| self.lane.region_of(&bucket) == region)
     }
 }
 
 impl Operation for CreateBucket {
     const UNDERSTOOD: Understood = Understood {
         extensions: OF_A_BUCKET,
-        attributes: &["x-amz-bucket-object-lock-enabled"],
+        attributes: &["x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"],
         ..Understood::NOTHING
     };
 
@@ -55,6 +93,7 @@ impl Operation for CreateBucket {
             owner: reading.principal.owner.clone(),
             settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(reading.headers())?,
+            ownership: ownership_of_new_bucket(reading.headers())?.map(Bytes::from),
         })
     }
 
@@ -63,14 +102,11 @@ impl Operation for CreateBucket {
     }
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
-        Ok(call.submit(call.input.intent(&call.lane, &content)?, slot))
+        Ok(call.later(slot, move |call| call.create(&content)))
     }
 
-    fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
-        let Outcome::Bucket(_) = outcome else { return Err(wrong_outcome()) };
-        let mut headers = HeaderBlock::new();
-        headers.push("location", format!("/{}", call.input.name).as_bytes());
-        Ok(call.envelope.empty(200, headers))
+    fn named(&self) -> Named<'_> {
+        Named { bucket: Some(self.name.as_bytes()), ..Named::default() }
     }
 }
 

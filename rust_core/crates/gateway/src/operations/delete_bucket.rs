@@ -8,6 +8,7 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use orcas_decide::{Intent, Outcome};
 use orcas_record::Bucket;
+use orcas_s3::Named;
 
 pub struct DeleteBucket(Arc<Bucket>);
 
@@ -18,6 +19,10 @@ impl Operation for DeleteBucket {
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
         Ok(call.submit(Intent::DeleteBucket { bucket: call.input.0.id }, slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named { bucket: Some(&self.0.name), ..Named::default() }
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

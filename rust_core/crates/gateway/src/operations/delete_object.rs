@@ -9,6 +9,7 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{VersionAddress, version_name};
 use orcas_decide::{Deleted, Intent, Outcome};
+use orcas_s3::Named;
 use orcas_s3::conditions::{DeleteCondition, OF_A_DELETION};
 use orcas_s3::object_lock::bypasses_governance;
 use orcas_s3::support::{OF_A_LOCK, Understood};
@@ -25,11 +26,10 @@ impl Operation for DeleteObject {
         Understood { version_id: true, attributes: OF_A_LOCK, extensions: OF_A_DELETION, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self {
-            address: VersionAddress::parse(reading)?,
-            condition: DeleteCondition::parse(reading.headers())?,
-            bypass: bypasses_governance(reading.headers())?,
-        })
+        let address = VersionAddress::parse(reading)?;
+        let condition = DeleteCondition::parse(reading.headers())?;
+        let bypass = bypasses_governance(reading.headers(), address.bucket.object_lock.is_some())?;
+        Ok(Self { address, condition, bypass })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {
@@ -42,6 +42,10 @@ impl Operation for DeleteObject {
             bypass: *bypass,
         };
         Ok(call.submit(intent, slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.address.named()
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use crate::body_plan::BodyPlan;
 use crate::conditions::of_deletion;
+use crate::identities::{Identities, Resource};
 use crate::intake::{DeclaredBody, Digests};
 use crate::problem::{Problem, refused};
 use crate::reading::Reading;
-use crate::request::{Call, Operation, Step, wrong_outcome};
+use crate::request::{Call, Operation, Request as _, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::versions::{version_id, version_name};
 use orcas_decide::{DeleteEntry, Intent, Outcome};
@@ -18,14 +19,15 @@ use orcas_s3::object_lock::bypasses_governance;
 use orcas_s3::support::{OF_A_LOCK, Understood};
 use orcas_s3::target::checked_key;
 use orcas_s3::versions::VersionName;
-use orcas_s3::xml::requests::DeleteRequest;
+use orcas_s3::xml::requests::{self, DeleteRequest};
 use orcas_s3::xml::results::DeleteResult;
 use orcas_s3::{ErrorCode, S3Error};
 
 pub struct DeleteObjects {
-    bucket: Arc<Bucket>,
-    /// `x-amz-bypass-governance-retention`
-    bypass: bool,
+    name: String,
+    /// The bucket and `x-amz-bypass-governance-retention`. An error only counts once something may be deleted: who may
+    /// delete nothing learns nothing about the bucket.
+    checked: Result<(Arc<Bucket>, bool), Problem>,
     /// Set once the document is read.
     plan: OnceLock<Plan>,
 }
@@ -46,8 +48,11 @@ impl Operation for DeleteObjects {
     const UNDERSTOOD: Understood = Understood { attributes: OF_A_LOCK, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        let bypass = bypasses_governance(reading.headers())?;
-        Ok(Self { bucket: reading.bucket()?, bypass, plan: OnceLock::new() })
+        let checked = reading.bucket().and_then(|bucket| {
+            let bypass = bypasses_governance(reading.headers(), bucket.object_lock.is_some())?;
+            Ok((bucket, bypass))
+        });
+        Ok(Self { name: reading.bucket_name()?.to_owned(), checked, plan: OnceLock::new() })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -55,7 +60,7 @@ impl Operation for DeleteObjects {
         let vouched = declared.has_integrity_header();
         let plan = BodyPlan::document(declared)?;
         if !vouched {
-            let message = "Missing required header for this request: Content-MD5 or x-amz-checksum-";
+            let message = "Missing required header for this request: Content-MD5 OR x-amz-checksum-*";
             return Err(S3Error::with(ErrorCode::InvalidRequest, message).into());
         }
         Ok(plan)
@@ -63,24 +68,37 @@ impl Operation for DeleteObjects {
 
     fn take(call: &Arc<Call<Self>>, content: Bytes, _digests: &Digests, slot: u32) -> Result<Step, Problem> {
         let request = DeleteRequest::parse(&content)?;
+        let identities = call.lane.identities();
+        let denied: Vec<_> = request.entries.iter().map(|entry| call.denied(&identities, entry)).collect();
+        let bypass = match &call.input.checked {
+            Ok((_, bypass)) => *bypass,
+            Err(problem) if denied.contains(&None) => return Err(problem.clone()),
+            Err(_) => false,
+        };
         let mut entries = Vec::with_capacity(request.entries.len());
         let mut planned = Vec::with_capacity(request.entries.len());
-        for entry in request.entries {
-            let refused = match (checked_key(entry.key.clone()), version_of(entry.version_id.as_deref())) {
-                (Ok(_), Ok(version)) => {
+        for (entry, denied) in request.entries.into_iter().zip(denied) {
+            let version = version_of(entry.version_id.as_deref());
+            let refused = match (denied, checked_key(entry.key.clone()), version) {
+                (None, Ok(_), Ok(version)) => {
                     let key = Bytes::copy_from_slice(&entry.key);
                     let precondition = of_deletion(&entry.condition);
-                    entries.push(DeleteEntry { key, version, precondition, bypass: call.input.bypass });
+                    entries.push(DeleteEntry { key, version, precondition, bypass });
                     None
                 }
-                (Err(error), _) | (_, Err(error)) => Some(error),
+                (Some(error), ..) | (_, Err(error), _) | (_, _, Err(error)) => Some(error),
             };
             planned.push(Planned { key: entry.key, version: entry.version_id, refused });
         }
         if call.input.plan.set(Plan { quiet: request.quiet, entries: planned }).is_err() {
             return Err(Problem::internal("a request was started twice"));
         }
-        Ok(call.submit(Intent::DeleteObjects { bucket: call.input.bucket.id, entries }, slot))
+        match &call.input.checked {
+            Ok((bucket, _)) if !entries.is_empty() => {
+                Ok(call.submit(Intent::DeleteObjects { bucket: bucket.id, entries }, slot))
+            }
+            _ => Ok(Self::answer(call, Outcome::Deleted(Vec::new()))?.into()),
+        }
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {
@@ -109,6 +127,16 @@ impl Operation for DeleteObjects {
             }
         }
         Ok(call.envelope.document(200, HeaderBlock::new(), document.end()))
+    }
+}
+
+impl Call<DeleteObjects> {
+    /// Why the sender may not delete what the entry names, if so.
+    fn denied(&self, identities: &Identities, entry: &requests::DeleteEntry) -> Option<S3Error> {
+        let [permission] = self.operation().permissions() else { return Some(ErrorCode::AccessDenied.into()) };
+        let resource = Resource::Object { bucket: &self.input.name, key: &entry.key };
+        let action = permission.action(entry.version_id.is_some());
+        identities.decide(&self.principal, action, resource).err()
     }
 }
 

@@ -21,7 +21,7 @@ use orcas_record::Version;
 use orcas_s3::checksums::wants_checksum;
 use orcas_s3::conditions::{ReadConditions, Verdict, if_range_holds};
 use orcas_s3::headers::{ObjectAnswer, Overrides};
-use orcas_s3::range::{Span, check_range_or_part, part_number, span};
+use orcas_s3::range::{Span, check_range_or_part, no_such_part, part_number, span};
 use orcas_s3::support::Understood;
 use orcas_s3::{ErrorCode, S3Error};
 
@@ -228,7 +228,7 @@ fn select_part(number: u16, version: &Version) -> Result<Selection, S3Error> {
                 let range = version.size.checked_sub(1).map(|last| (0, last));
                 Ok(Selection { range, checksum: version.checksum, parts_count: None })
             }
-            _ => Err(ErrorCode::InvalidPartNumber.into()),
+            _ => Err(no_such_part(number, 1)),
         };
     }
     let mut first = 0;
@@ -241,5 +241,5 @@ fn select_part(number: u16, version: &Version) -> Result<Selection, S3Error> {
         }
         first += part.size;
     }
-    Err(ErrorCode::InvalidPartNumber.into())
+    Err(no_such_part(number, version.parts.len()))
 }

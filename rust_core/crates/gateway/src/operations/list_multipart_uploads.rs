@@ -11,7 +11,8 @@ use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
 use crate::upload_ids::{parse_upload_id, upload_id_text};
 use orcas_engine::ListUploads;
-use orcas_record::Bucket;
+use orcas_record::{Bucket, UploadId};
+use orcas_s3::S3Error;
 use orcas_s3::query::ListUploadsQuery;
 use orcas_s3::xml::lists::{UploadEntry, UploadList};
 
@@ -31,6 +32,10 @@ impl Operation for ListMultipartUploads {
     }
 }
 
+fn upload_marker(text: &[u8]) -> Result<UploadId, S3Error> {
+    parse_upload_id(text).map_err(|_| S3Error::argument("Invalid uploadId marker", "upload-id-marker", text))
+}
+
 impl Call<ListMultipartUploads> {
     fn list_uploads(&self) -> Result<Response, Problem> {
         let ListMultipartUploads { bucket, query } = &self.input;
@@ -39,7 +44,7 @@ impl Call<ListMultipartUploads> {
             prefix: Bytes::copy_from_slice(&query.keys.prefix),
             delimiter: query.keys.delimiter.as_deref().map(Bytes::copy_from_slice),
             after_key: query.key_marker.as_deref().map(Bytes::copy_from_slice),
-            after_upload: query.upload_id_marker.as_deref().map(parse_upload_id).transpose()?,
+            after_upload: query.upload_id_marker.as_deref().map(upload_marker).transpose()?,
             max_uploads: usize::from(query.keys.max),
         })?;
         let mut document = UploadList::begin(name_of(bucket), query, owner_of(bucket));

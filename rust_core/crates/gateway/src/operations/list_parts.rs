@@ -9,14 +9,14 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
 use crate::response::{HeaderBlock, Response};
-use crate::upload_ids::parse_upload_id;
+use crate::upload_ids::{named_upload, parse_upload_id};
 use orcas_checksum::{Etag, ObjectChecksum};
 use orcas_engine as engine;
 use orcas_record::{Bucket, UploadId};
-use orcas_s3::ErrorCode;
 use orcas_s3::query::ListPartsQuery;
 use orcas_s3::support::Understood;
 use orcas_s3::xml::lists::{PartEntry, PartList};
+use orcas_s3::{ErrorCode, Named};
 
 pub struct ListParts {
     bucket: Arc<Bucket>,
@@ -32,6 +32,10 @@ impl Operation for ListParts {
         let (bucket, key) = reading.object()?;
         let query = ListPartsQuery::parse(&reading.query)?;
         Ok(Self { bucket, key, upload: parse_upload_id(&query.upload_id)?, query })
+    }
+
+    fn named(&self) -> Named<'_> {
+        named_upload(&self.bucket, &self.key, self.upload)
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {

@@ -53,9 +53,7 @@ impl Call<PutBucketSettings> {
         let current = self.lane.engine.bucket(&bucket.name).filter(|current| current.id == bucket.id);
         let current = current.ok_or(ErrorCode::NoSuchBucket)?;
         let settings = change.applied_to(current.settings);
-        Ok(self
-            .lane
-            .engine
-            .execute(Intent::UpdateBucket { bucket: current.id, change: BucketChange::Settings(settings) })?)
+        let change = BucketChange::Settings(settings);
+        Ok(self.lane.engine.execute_for(self.cause(), Intent::UpdateBucket { bucket: current.id, change })?)
     }
 }

@@ -38,7 +38,7 @@ impl Call<PutConfiguration> {
         let bucket = &self.input.0;
         let document = documents::stored(self.operation(), body, name_of(bucket))?.into();
         let kind = kind_of(self.operation()).ok_or_else(|| self.operation().not_implemented())?;
-        self.lane.engine.execute(Intent::PutDocument { bucket: bucket.id, kind, document })?;
+        self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket: bucket.id, kind, document })?;
         let status = if self.operation() == orcas_s3::Operation::PutBucketTagging { 204 } else { 200 };
         Ok(self.envelope.empty(status, HeaderBlock::new()))
     }

@@ -19,6 +19,7 @@ use crate::versions::version_name;
 use orcas_decide::{self as decide, Body, Intent, Outcome, Refusal};
 use orcas_engine::Handle;
 use orcas_record::{Attributes, Bucket, ObjectHeaders};
+use orcas_s3::Named;
 use orcas_s3::conditions::WriteCondition;
 use orcas_s3::headers::uploaded;
 use orcas_s3::metadata::{OF_AN_APPEND, ObjectHeaders as Sent, write_offset};
@@ -89,6 +90,10 @@ impl Operation for PutObject {
 
     fn upload(&self) -> Option<&dyn Upload> {
         Some(self)
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

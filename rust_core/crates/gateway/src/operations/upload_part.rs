@@ -11,8 +11,10 @@ use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Upload, wrong_outcome};
 use crate::response::Response;
+use crate::upload_ids::named_upload;
 use orcas_decide::{Body, Intent, Outcome, PutPart};
 use orcas_record::{Bucket, UploadId};
+use orcas_s3::Named;
 use orcas_s3::headers::uploaded;
 
 pub struct UploadPart {
@@ -35,6 +37,10 @@ impl Operation for UploadPart {
 
     fn upload(&self) -> Option<&dyn Upload> {
         Some(self)
+    }
+
+    fn named(&self) -> Named<'_> {
+        named_upload(&self.bucket, &self.key, self.upload)
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

@@ -10,10 +10,12 @@ use crate::reading::Reading;
 use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::sources::{Pinned, Source, modified};
+use crate::upload_ids::named_upload;
 use orcas_checksum::Etag;
 use orcas_decide::Outcome;
 use orcas_engine::CopyPartRequest;
 use orcas_record::{Bucket, UploadId};
+use orcas_s3::Named;
 use orcas_s3::range::copy_source_range;
 use orcas_s3::xml::results;
 
@@ -34,6 +36,10 @@ impl Operation for UploadPartCopy {
         let source = Source::of_copy(reading)?;
         let range = reading.headers().get("x-amz-copy-source-range").map(<[u8]>::to_vec);
         Ok(Self { source, bucket, key, upload, number, range })
+    }
+
+    fn named(&self) -> Named<'_> {
+        named_upload(&self.bucket, &self.key, self.upload)
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {

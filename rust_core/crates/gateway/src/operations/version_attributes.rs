@@ -17,7 +17,7 @@ use orcas_decide::{AttributeChange, Intent, Outcome, UpdateVersion};
 use orcas_record::Attributes;
 use orcas_s3::object_lock::{self, bypasses_governance};
 use orcas_s3::support::{OF_A_LOCK, Understood};
-use orcas_s3::{ErrorCode, Operation as Name, S3Error, tags};
+use orcas_s3::{ErrorCode, Named, Operation as Name, S3Error, tags};
 
 /// GetObjectTagging, GetObjectRetention and GetObjectLegalHold.
 pub struct ReadAttribute(VersionAddress);
@@ -80,7 +80,9 @@ impl Operation for ChangeAttribute {
     const UNDERSTOOD: Understood = Understood { version_id: true, attributes: OF_A_LOCK, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self { address: VersionAddress::parse(reading)?, bypass: bypasses_governance(reading.headers())? })
+        let address = VersionAddress::parse(reading)?;
+        let bypass = bypasses_governance(reading.headers(), address.bucket.object_lock.is_some())?;
+        Ok(Self { address, bypass })
     }
 
     fn body(&self, reading: &Reading<'_>) -> Result<BodyPlan, Problem> {
@@ -106,6 +108,14 @@ impl Operation for ChangeAttribute {
             other => return Err(other.not_implemented().into()),
         };
         Ok(call.change(change, slot))
+    }
+
+    fn named(&self) -> Named<'_> {
+        self.address.named()
+    }
+
+    fn detailed(&self, error: S3Error) -> S3Error {
+        self.address.detailed(error)
     }
 
     fn answer(call: &Call<Self>, outcome: Outcome) -> Result<Response, Problem> {

@@ -232,7 +232,7 @@ fn heads_that_cannot_be_meant() {
     assert_eq!((code(&body).as_str(), body.closes), ("InvalidRequest", true));
     assert_eq!(code(&fixture.call("POST", "/missing/k?instant", &[size, hash], b"")), "NoSuchBucket");
     assert_eq!(code(&fixture.call("PUT", "/bucket/k?instant", &[size, hash], b"")), "MethodNotAllowed");
-    assert_eq!(code(&fixture.call("POST", "/bucket?instant", &[size, hash], b"")), "InvalidArgument");
+    assert_eq!(code(&fixture.call("POST", "/bucket?instant", &[size, hash], b"")), "InvalidRequest");
 }
 
 #[test]

@@ -36,6 +36,9 @@ pub fn malformed() -> S3Error {
 
 /// Reads a whole document whose root is called `root`.
 pub fn document(body: &[u8], root: &str) -> Result<Element, S3Error> {
+    if body.is_empty() {
+        return Err(ErrorCode::MissingRequestBodyError.into());
+    }
     if body.len() > DOCUMENT_LEN_MAX {
         return Err(ErrorCode::MaxMessageLengthExceeded.into());
     }
@@ -153,7 +156,6 @@ mod tests {
         let deep = format!("{}{}", "<A>".repeat(33), "</A>".repeat(33));
         let wide = format!("<A>{}</A>", "<b/>".repeat(ELEMENTS_MAX));
         for bad in [
-            "",
             "text",
             "<A>",
             "<A></B>",

@@ -71,6 +71,9 @@ pub struct CompletePart {
 
 /// The CompleteMultipartUpload document: 1 to 10,000 parts in ascending order.
 pub fn complete_multipart_upload(body: &[u8]) -> Result<Vec<CompletePart>, S3Error> {
+    if body.is_empty() {
+        return Err(S3Error::with(ErrorCode::InvalidRequest, "You must specify at least one part"));
+    }
     let root = document(body, "CompleteMultipartUpload")?;
     if root.children.is_empty() || root.children.len() > usize::from(PART_NUMBER_MAX) {
         return Err(malformed());
@@ -123,6 +126,7 @@ fn part_number(text: &str) -> Result<u16, S3Error> {
     }
     match text.parse() {
         Ok(number @ 1..=PART_NUMBER_MAX) => Ok(number),
+        Ok(0) => Err(S3Error::argument("PartNumber must be >= 1", "PartNumber", text.as_bytes())),
         _ => {
             let message = "Part number must be an integer between 1 and 10000, inclusive";
             Err(S3Error::argument(message, "PartNumber", text.as_bytes()))
@@ -251,6 +255,16 @@ mod tests {
         ] {
             assert_eq!(complete(&[bad]), Err(code), "{bad}");
         }
+    }
+
+    #[test]
+    fn no_body_is_another_error_than_an_empty_list() {
+        let complete = complete_multipart_upload(b"").unwrap_err();
+        assert_eq!(
+            (complete.code, &*complete.message),
+            (ErrorCode::InvalidRequest, "You must specify at least one part",)
+        );
+        assert_eq!(DeleteRequest::parse(b"").unwrap_err().code, ErrorCode::MissingRequestBodyError);
     }
 
     #[test]

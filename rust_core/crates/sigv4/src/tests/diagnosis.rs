@@ -122,13 +122,16 @@ fn what_is_refused_before_the_signature_is_told_too() {
         (error, diagnosis.and_then(|diagnosis| diagnosis.cause).expect("a cause"))
     };
     let (error, late) = told(&signed_put(), NOW_MS + 3_600_000, None);
-    assert_eq!(error, SignatureError::RequestTimeTooSkewed);
+    let now_ms = NOW_MS + 3_600_000;
+    let signed_at = "20130524T000000Z".to_owned();
+    assert_eq!(error, SignatureError::RequestTimeTooSkewed { signed_at, now_ms, skew_max_ms: SKEW_MAX_MS });
     assert!(late.contains("3600 seconds behind"), "{late}");
     let (_, early) = told(&signed_put(), NOW_MS - 3_600_000, None);
     assert!(early.contains("3600 seconds ahead"), "{early}");
     let url = Request::new("GET", "/b/k", &[("host", "h")]).presigned(60, MAY_24_2013);
     let (error, expired) = told(&url, NOW_MS + 100_000, None);
-    assert_eq!(error, SignatureError::RequestExpired);
+    let (expired_ms, now_ms) = (NOW_MS + 60_000, NOW_MS + 100_000);
+    assert_eq!(error, SignatureError::RequestExpired { expired_ms, now_ms, lifetime_s: Some(60) });
     assert!(expired.contains("for 60 seconds and came 100 seconds later"), "{expired}");
     let (_, region) = told(&signed_put(), NOW_MS, Some("eu-west-1"));
     assert!(region.contains("signs for 'us-east-1'") && region.contains("'eu-west-1' only"), "{region}");

@@ -29,7 +29,7 @@ fn the_date_may_lie_fifteen_minutes_off_and_no_more() {
         [SKEW_MAX_MS + 1, -SKEW_MAX_MS - 1, SKEW_MAX_MS + 1000, -SKEW_MAX_MS - 1000, i64::MAX - at_ms, i64::MIN]
     {
         let refused = request.authenticate_at(at_ms.saturating_add(off_ms));
-        assert_eq!(refused.expect_err("outside"), SignatureError::RequestTimeTooSkewed);
+        assert_eq!(refused.expect_err("outside").code(), "RequestTimeTooSkewed");
     }
 }
 
@@ -90,12 +90,12 @@ fn every_amz_header_and_the_host_are_signed() {
     let mut added = signed_put();
     added.add("x-amz-acl", "public-read");
     let error = added.authenticate().expect_err("unsigned");
-    assert_eq!(error, SignatureError::UnsignedHeader { name: "x-amz-acl".to_owned() });
+    assert_eq!(error, SignatureError::UnsignedHeaders { names: "x-amz-acl".to_owned() });
     assert_eq!((error.code(), error.status()), ("AccessDenied", 403));
 
     let without_host = Request::new("GET", "/b", &[]).signed("UNSIGNED-PAYLOAD", MAY_24_2013);
     let error = without_host.authenticate().expect_err("unsigned");
-    assert_eq!(error, SignatureError::UnsignedHeader { name: "host".to_owned() });
+    assert_eq!(error, SignatureError::UnsignedHeaders { names: "host".to_owned() });
 
     let mut removed = signed_put();
     removed.headers.retain(|(name, _)| name != b"content-type");
@@ -128,8 +128,8 @@ fn malformed_authorization_headers() {
         (good.replace(ACCESS_KEY, ""), "AuthorizationHeaderMalformed"),
         (good[..good.len() - 1].to_owned(), "SignatureDoesNotMatch"),
         (format!("{good}0"), "SignatureDoesNotMatch"),
-        ("AWS4-HMAC-SHA256".to_owned(), "AuthorizationHeaderMalformed"),
-        ("AWS4-HMAC-SHA256 ".to_owned(), "AuthorizationHeaderMalformed"),
+        ("AWS4-HMAC-SHA256".to_owned(), "InvalidArgument"),
+        ("AWS4-HMAC-SHA256 ".to_owned(), "InvalidArgument"),
         (String::new(), "InvalidArgument"),
         ("Basic dXNlcjpwYXNz".to_owned(), "InvalidArgument"),
         ("AWS AKIAIOSFODNN7EXAMPLE:frJIUN8DYpKDtOLCwo//yllqDzg=".to_owned(), "InvalidRequest"),

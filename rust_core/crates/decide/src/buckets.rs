@@ -17,6 +17,7 @@ pub(super) struct NewBucket {
     pub location: Bytes,
     pub settings: BucketSettings,
     pub object_lock: bool,
+    pub documents: Vec<(DocumentKind, Bytes)>,
 }
 
 pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
@@ -26,6 +27,10 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
     }
     if view.bucket_count() >= BUCKETS_MAX {
         return Err(Refusal::TooManyBuckets.into());
+    }
+    let added: usize = new.documents.iter().map(|(_, document)| document.len()).sum();
+    if view.documents_len() + added > DOCUMENTS_LEN_MAX {
+        return Err(Refusal::TooManyDocuments.into());
     }
     let bucket = Bucket {
         // Sequences are never reused, so neither is the id of a bucket.
@@ -39,7 +44,10 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
         settings: new.settings,
     };
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
-    Ok(Decision { outcome, records: vec![Record::CreateBucket(bucket)] })
+    let id = bucket.id;
+    let documents = new.documents.into_iter();
+    let documents = documents.map(|(kind, document)| Record::PutDocument { bucket: id, kind, document });
+    Ok(Decision { outcome, records: [Record::CreateBucket(bucket)].into_iter().chain(documents).collect() })
 }
 
 pub(super) fn update(view: &dyn View, bucket: BucketId, change: BucketChange) -> Result<Decision, Failure> {

@@ -224,16 +224,18 @@ pub enum DocumentKind {
     OwnershipControls = 4,
     Accelerate = 5,
     PublicAccessBlock = 6,
+    Website = 8,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
         Self::OwnershipControls,
         Self::Accelerate,
         Self::PublicAccessBlock,
+        Self::Website,
     ];
 
     pub fn code(self) -> u8 {

@@ -8,8 +8,10 @@ use super::configurations::{PUBLIC_ACCESS_BLOCKS, document};
 use super::cors::CorsConfiguration;
 use super::errors::{ErrorCode, S3Error};
 use super::operations::Operation;
-use super::tags;
+use super::tags::{self, Tags};
+use super::website::Website;
 use super::xml::configurations as parsed;
+use orcas_http::Headers;
 
 /// Bytes of one document, as sent and as stored: the limit of S3 for CORS.
 pub const DOCUMENT_LEN_MAX: usize = 64 * 1024;
@@ -30,14 +32,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
             document("AccelerateConfiguration", |xml| xml.plain("Status", &status))
         }
         Operation::PutBucketCors => CorsConfiguration::parse(body)?.document(),
-        Operation::PutBucketOwnershipControls => {
-            let ownership = parsed::ownership(body)?;
-            document("OwnershipControls", |xml| {
-                xml.open("Rule");
-                xml.plain("ObjectOwnership", &ownership);
-                xml.close("Rule");
-            })
-        }
+        Operation::PutBucketOwnershipControls => ownership_controls(&parsed::ownership(body)?),
         Operation::PutBucketRequestPayment => {
             let payer = parsed::payer(body)?;
             document("RequestPaymentConfiguration", |xml| xml.plain("Payer", &payer))
@@ -47,7 +42,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
             if tags.is_empty() {
                 return Ok(Vec::new());
             }
-            tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
+            tagging(&tags)
         }
         Operation::PutPublicAccessBlock => {
             let set = parsed::public_access_block(body, &PUBLIC_ACCESS_BLOCKS)?;
@@ -55,10 +50,44 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
                 PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
             })
         }
+        Operation::PutBucketWebsite => Website::parse(body)?.document(),
         other => return Err(other.not_implemented()),
     };
     check_length(&written)?;
     Ok(written)
+}
+
+/// The document about the owner of objects that `x-amz-object-ownership` gives a new bucket.
+///
+/// Errors: `InvalidArgument` for an unknown value.
+pub fn ownership_of_header(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+    const NAME: &str = "x-amz-object-ownership";
+    let Some(value) = headers.get(NAME).map(<[u8]>::trim_ascii) else { return Ok(None) };
+    let known = parsed::OWNERSHIPS.into_iter().find(|known| known.as_bytes() == value);
+    let unknown = || S3Error::argument("Invalid x-amz-object-ownership header", NAME, value);
+    known.map(|known| Some(ownership_controls(known))).ok_or_else(unknown)
+}
+
+/// The document about the tags of a bucket.
+pub fn tagging(tags: &Tags) -> Vec<u8> {
+    tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
+}
+
+fn ownership_controls(ownership: &str) -> Vec<u8> {
+    document("OwnershipControls", |xml| {
+        xml.open("Rule");
+        xml.plain("ObjectOwnership", ownership);
+        xml.close("Rule");
+    })
+}
+
+/// Whether a public access block forbids what everybody may read. `document` is what is stored: a new bucket has none
+/// and forbids it, a removed one is empty.
+pub fn blocks_public_reads(document: Option<&[u8]>) -> bool {
+    let Some(document) = document else { return true };
+    // In the order of `PUBLIC_ACCESS_BLOCKS`: the last two are about buckets, the others about ACLs.
+    let forbids = |set: Vec<bool>| set[2] || set[3];
+    !document.is_empty() && parsed::public_access_block(document, &PUBLIC_ACCESS_BLOCKS).map_or(true, forbids)
 }
 
 fn check_length(document: &[u8]) -> Result<(), S3Error> {
@@ -74,7 +103,7 @@ mod tests {
     use super::*;
     use Operation::{
         PutBucketAccelerateConfiguration, PutBucketCors, PutBucketEncryption, PutBucketOwnershipControls,
-        PutBucketRequestPayment, PutBucketTagging, PutPublicAccessBlock,
+        PutBucketRequestPayment, PutBucketTagging, PutBucketWebsite, PutPublicAccessBlock,
     };
 
     fn store(operation: Operation, body: &str) -> Result<String, ErrorCode> {
@@ -98,6 +127,7 @@ mod tests {
             (PutBucketTagging, &["Tagging", "TagSet"], tags),
             (PutPublicAccessBlock, &["PublicAccessBlockConfiguration", "BlockPublicAcls"], "TRUE"),
             (PutBucketCors, &["CORSConfiguration", "CORSRule"], rule),
+            (PutBucketWebsite, &["WebsiteConfiguration", "RedirectAllRequestsTo", "HostName"], "a.b"),
         ] {
             let body = within(names, content);
             let written = store(operation, &body).unwrap();
@@ -119,11 +149,39 @@ mod tests {
     }
 
     #[test]
+    fn what_everybody_may_read_is_forbidden_unless_the_block_says_otherwise() {
+        let block = |name: &str| within(&["PublicAccessBlockConfiguration", name], "true");
+        for (document, blocks) in [
+            (None, true),
+            (Some(String::new()), false),
+            (Some(block("BlockPublicPolicy")), true),
+            (Some(block("RestrictPublicBuckets")), true),
+            (Some(block("BlockPublicAcls")), false),
+            (Some(block("IgnorePublicAcls")), false),
+            (Some("<Damaged".to_owned()), true),
+        ] {
+            assert_eq!(blocks_public_reads(document.as_deref().map(str::as_bytes)), blocks, "{document:?}");
+        }
+    }
+
+    #[test]
     fn nothing_is_stored_that_nothing_enforces() {
         let encryption = "<ServerSideEncryptionConfiguration><Rule><ApplyServerSideEncryptionByDefault>\
                           <SSEAlgorithm>AES256</SSEAlgorithm></ApplyServerSideEncryptionByDefault></Rule>\
                           </ServerSideEncryptionConfiguration>";
         assert_eq!(store(PutBucketEncryption, encryption), Err(ErrorCode::NotImplemented));
+    }
+
+    #[test]
+    fn the_ownership_of_a_new_bucket() {
+        let of = |value: &str| {
+            let list: [(&[u8], &[u8]); 1] = [(b"x-amz-object-ownership", value.as_bytes())];
+            ownership_of_header(&Headers::new(&list)).map_err(|error| error.code)
+        };
+        let controls = within(&["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter");
+        assert_eq!(of("ObjectWriter"), Ok(Some(store(PutBucketOwnershipControls, &controls).unwrap().into_bytes())));
+        assert_eq!(of("objectwriter"), Err(ErrorCode::InvalidArgument));
+        assert_eq!(ownership_of_header(&Headers::new(&[])), Ok(None));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! CreateBucket: its region stands in a document, the settings of the bucket in headers.
+//! CreateBucket: its region and tags stand in a document, the settings of the bucket in headers.
 
 use std::sync::Arc;
 
@@ -13,11 +13,12 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::settings::SettingsChange;
 use orcas_decide::{Intent, Outcome};
-use orcas_record::BucketSettings;
+use orcas_record::{BucketSettings, DocumentKind};
+use orcas_s3::documents::{ownership_of_header, tagging};
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::object_lock::enabled_for_bucket;
 use orcas_s3::support::Understood;
-use orcas_s3::xml::requests::create_bucket_region;
+use orcas_s3::xml::requests::create_bucket;
 use orcas_s3::{ErrorCode, S3Error};
 
 pub struct CreateBucket {
@@ -25,19 +26,28 @@ pub struct CreateBucket {
     owner: String,
     settings: BucketSettings,
     object_lock: bool,
+    /// The document about the owner of objects.
+    ownership: Option<Vec<u8>>,
 }
 
 impl CreateBucket {
     /// `document` is the body, empty when there was none.
     fn intent(&self, lane: &Lane, document: &[u8]) -> Result<Intent, Problem> {
-        let region = create_bucket_region(document)?.unwrap_or_else(|| lane.options.region.clone());
+        let asked = create_bucket(document)?;
+        let region = asked.region.unwrap_or_else(|| lane.options.region.clone());
         check_region(lane, &region)?;
+        let ownership = self.ownership.clone();
+        let tags = (!asked.tags.is_empty()).then(|| tagging(&asked.tags));
         Ok(Intent::CreateBucket {
             name: Bytes::copy_from_slice(self.name.as_bytes()),
             owner: Bytes::copy_from_slice(self.owner.as_bytes()),
             location: Bytes::from(region),
             settings: self.settings,
             object_lock: self.object_lock,
+            documents: [(DocumentKind::OwnershipControls, ownership), (DocumentKind::Tagging, tags)]
+                .into_iter()
+                .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
+                .collect(),
         })
     }
 }
@@ -45,7 +55,7 @@ impl CreateBucket {
 impl Operation for CreateBucket {
     const UNDERSTOOD: Understood = Understood {
         extensions: OF_A_BUCKET,
-        attributes: &["x-amz-bucket-object-lock-enabled"],
+        attributes: &["x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"],
         ..Understood::NOTHING
     };
 
@@ -55,6 +65,7 @@ impl Operation for CreateBucket {
             owner: reading.principal.owner.clone(),
             settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(reading.headers())?,
+            ownership: ownership_of_header(reading.headers())?,
         })
     }
 

@@ -6,6 +6,9 @@
 use super::parse::{Element, document, malformed};
 use crate::errors::{ErrorCode, S3Error};
 
+/// Who owns objects that others upload.
+pub(crate) const OWNERSHIPS: [&str; 3] = ["BucketOwnerPreferred", "ObjectWriter", "BucketOwnerEnforced"];
+
 /// To whom an ACL gives something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grants {
@@ -28,7 +31,7 @@ pub fn abac_status(body: &[u8]) -> Result<String, S3Error> {
 pub fn ownership(body: &[u8]) -> Result<String, S3Error> {
     let root = document(body, "OwnershipControls")?;
     let rule = only(&root, "Rule")?;
-    one_of(only(rule, "ObjectOwnership")?, &["BucketOwnerPreferred", "ObjectWriter", "BucketOwnerEnforced"])
+    one_of(only(rule, "ObjectOwnership")?, &OWNERSHIPS)
 }
 
 /// Whether an AccelerateConfiguration document turns acceleration on, and how it says so.

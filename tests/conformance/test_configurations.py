@@ -86,7 +86,11 @@ def test_answers_are_those_of_a_new_bucket(s3: Any, bucket: str) -> None:
         "ListBucketInventoryConfigurations": {"IsTruncated": False},
         "ListBucketMetricsConfigurations": {"IsTruncated": False},
         "ListObjectAnnotations": {
-            "Annotations": [], "Bucket": bucket, "Key": "k", "MaxAnnotationResults": 1000, "AnnotationCount": 0,
+            "Annotations": [],
+            "Bucket": bucket,
+            "Key": "k",
+            "MaxAnnotationResults": 1000,
+            "AnnotationCount": 0,
         },
     }.items():
         assert call(s3, name, bucket) == expected, name

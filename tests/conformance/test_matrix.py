@@ -110,7 +110,17 @@ ALWAYS: dict[str, set[str]] = {
     "ListObjectVersions": {"Name", "Prefix", "MaxKeys", "IsTruncated", "Versions"},
     "ListObjects": {"Name", "Prefix", "MaxKeys", "IsTruncated", "Contents"},
     "ListObjectsV2": {"Name", "Prefix", "MaxKeys", "KeyCount", "IsTruncated", "Contents"},
-    "ListParts": {"Bucket", "Key", "UploadId", "MaxParts", "IsTruncated", "Parts", "Owner", "Initiator", "StorageClass"},
+    "ListParts": {
+        "Bucket",
+        "Key",
+        "UploadId",
+        "MaxParts",
+        "IsTruncated",
+        "Parts",
+        "Owner",
+        "Initiator",
+        "StorageClass",
+    },
     "PutObject": {"ETag", "ChecksumCRC32", "ChecksumType"},
     "UploadPart": {"ETag", "ChecksumCRC32"},
     "UploadPartCopy": {"CopyPartResult"},
@@ -122,7 +132,8 @@ WRONG: dict[str, Any] = {
     "CopySourceIfUnmodifiedSince": LONG_AGO, "CopySourceIfModifiedSince": LATER, "CopySourceRange": "bytes=99-100",
     "DestinationIfMatch": '"0"', "DestinationIfNoneMatch": "*", "EncodingType": "x",
     "ExpectedBucketOwner": "0" * 12, "ExpectedSourceBucketOwner": "0" * 12, "IfMatch": '"0"', "IfNoneMatch": "*",
-    "IfUnmodifiedSince": LONG_AGO, "MaxAnnotationResults": -1, "MaxBuckets": 0, "MaxKeys": -1, "MaxParts": -1, "MaxUploads": -1,
+    "IfUnmodifiedSince": LONG_AGO, "MaxAnnotationResults": -1, "MaxBuckets": 0, "MaxKeys": -1, "MaxParts": -1,
+    "MaxUploads": -1,
     "MetadataDirective": "x", "MpuObjectSize": 7, "ObjectAttributes": ["x"], "ObjectLockLegalHoldStatus": "x",
     "ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": LATER, "ObjectOwnership": "x", "PartNumber": 20_000,
     "PartNumberMarker": -1, "Range": "bytes=99-", "RenameSource": "/", "ResponseCacheControl": "a\nb",
@@ -136,7 +147,8 @@ WRONG: dict[str, Any] = {
 }  # fmt: skip
 # Parameters of which any value is right. Tests of their own look at what they do.
 FREE = {
-    "AnnotationPrefix", "Body", "BucketRegion", "BypassGovernanceRetention", "CacheControl", "ChecksumAlgorithm", "ContentDisposition",
+    "AnnotationPrefix",
+    "Body", "BucketRegion", "BypassGovernanceRetention", "CacheControl", "ChecksumAlgorithm", "ContentDisposition",
     "ContentEncoding", "ContentLanguage", "ContentLength", "ContentType", "Delimiter", "Expires", "FetchOwner",
     "IfModifiedSince", "KeyMarker", "Marker", "Metadata", "ObjectLockEnabledForBucket", "Prefix", "ResponseExpires",
     "StartAfter", "UploadIdMarker",
@@ -152,7 +164,7 @@ CONTRADICTORY = {
 
 @dataclass
 class Scene:
-    """A bucket with the objects `k` and `mp` and an upload of one part for `mp`; with Object Lock where that is asked for."""
+    """A bucket with the objects `k` and `mp` and an upload of one part for `mp`, and what calls about it have in common."""
 
     bucket: str
     arguments: dict[str, Any]
@@ -220,8 +232,8 @@ def argument(name: str, member: str, scene: Scene, *, full: bool) -> Any:
         "WebsiteRedirectLocation": "/x", "IfUnmodifiedSince": LATER, "CopySourceIfUnmodifiedSince": LATER,
         "SourceIfUnmodifiedSince": LATER, "MetadataDirective": "REPLACE", "TaggingDirective": "REPLACE",
         "ChecksumMode": "ENABLED", "StorageClass": "STANDARD_IA", "BucketRegion": "us-east-1", "Prefix": "",
-        "MaxKeys": 1000, "StartAfter": "!", "Marker": "!", "KeyMarker": "!", "VersionIdMarker": "null", "UploadIdMarker": "!",
-        "Delimiter": "/", "PartNumberMarker": 0,
+        "MaxKeys": 1000, "StartAfter": "!", "Marker": "!", "KeyMarker": "!", "VersionIdMarker": "null",
+        "UploadIdMarker": "!", "Delimiter": "/", "PartNumberMarker": 0,
     }  # fmt: skip
     return special[member] if member in special else value(members_of(name)[member], full=full)
 
@@ -232,7 +244,11 @@ def filled(body: Any, scene: Scene) -> Any:
         return {name: filled(part, scene) for name, part in body.items()}
     if isinstance(body, list):
         return [filled(part, scene) for part in body]
-    return {"{etag}": scene.arguments["IfMatch"], "{bucket}": scene.bucket}.get(body, body) if isinstance(body, str) else body
+    return (
+        {"{etag}": scene.arguments["IfMatch"], "{bucket}": scene.bucket}.get(body, body)
+        if isinstance(body, str)
+        else body
+    )
 
 
 def ask(client: Any, name: str, arguments: dict[str, Any]) -> tuple[int, str, dict[str, Any]]:

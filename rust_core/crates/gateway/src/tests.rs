@@ -7,6 +7,7 @@ mod forms;
 mod identities;
 mod instant;
 mod pooling;
+mod website;
 
 use std::path::Path;
 use std::sync::Arc;

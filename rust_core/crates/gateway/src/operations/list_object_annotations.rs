@@ -21,10 +21,7 @@ impl Operation for ListObjectAnnotations {
     const UNDERSTOOD: Understood = Understood { version_id: true, ..Understood::NOTHING };
 
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
-        Ok(Self {
-            address: VersionAddress::parse(reading)?,
-            query: ListAnnotationsQuery::parse(&reading.query)?,
-        })
+        Ok(Self { address: VersionAddress::parse(reading)?, query: ListAnnotationsQuery::parse(&reading.query)? })
     }
 
     fn begin(call: &Arc<Call<Self>>, slot: u32) -> Result<Step, Problem> {

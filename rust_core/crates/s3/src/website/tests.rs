@@ -119,7 +119,10 @@ fn the_first_rule_that_applies_decides() {
         &[
             rule(&prefix("docs/"), "<ReplaceKeyPrefixWith>documents/</ReplaceKeyPrefixWith>"),
             rule(&prefix("images/"), "<ReplaceKeyWith>folder gone.html</ReplaceKeyWith>"),
-            rule(&(prefix("old/") + missing), "<HostName>example.org</HostName><HttpRedirectCode>307</HttpRedirectCode>"),
+            rule(
+                &(prefix("old/") + missing),
+                "<HostName>example.org</HostName><HttpRedirectCode>307</HttpRedirectCode>",
+            ),
             rule(missing, "<Protocol>https</Protocol><ReplaceKeyPrefixWith>report-404/</ReplaceKeyPrefixWith>"),
         ]
         .concat(),
@@ -153,7 +156,9 @@ fn no_key_becomes_a_host_or_a_header() {
 
 #[test]
 fn everything_is_sent_elsewhere() {
-    let site = |protocol: &str| parse(&format!("<RedirectAllRequestsTo><HostName>h.org/p/</HostName>{protocol}</RedirectAllRequestsTo>"));
+    let site = |protocol: &str| {
+        parse(&format!("<RedirectAllRequestsTo><HostName>h.org/p/</HostName>{protocol}</RedirectAllRequestsTo>"))
+    };
     for (protocol, location) in [("", "//h.org/p/a/b"), ("<Protocol>https</Protocol>", "https://h.org/p/a/b")] {
         let Ok(Website::Elsewhere(elsewhere)) = site(protocol) else { panic!("a redirection of everything") };
         let found = elsewhere.redirection(&asked("a/b"));

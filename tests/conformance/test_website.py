@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.fixtures.serving import serving
 from tests.fixtures.targets import refusal
 from tests.fixtures.wire import Answer, Wire
 
@@ -236,3 +238,18 @@ def test_documents_that_s3_refuses(s3: Any, bucket: str) -> None:
     assert refusal(s3.get_bucket_website, Bucket=bucket) == (404, "NoSuchWebsiteConfiguration")
     s3.put_bucket_website(Bucket=bucket, WebsiteConfiguration=INDEX | {"RoutingRules": [rule] * 50})
     assert len(s3.get_bucket_website(Bucket=bucket)["RoutingRules"]) == 50
+
+
+def test_websites_are_off_unless_an_operator_turns_them_on(tmp_path: Path) -> None:
+    with serving(tmp_path, level="warning", form="json") as server:
+        server.client().create_bucket(Bucket="site")
+        publish(server.client(), "site")
+        answer = server.wire.send("GET", "/", {"Host": f"site.{HOST}"})
+        assert (answer.status, answer.code) == (403, "AccessDenied")
+        assert not any("public" in line["message"] for line in server.lines())
+        server.stop()
+    with serving(tmp_path, level="warning", form="json", ORCAS_WEBSITE_HOST=HOST) as server:
+        server.client().put_object(Bucket="site", Key="index.html", Body=b"home")
+        assert server.wire.send("GET", "/", {"Host": f"site.{HOST}"}).body == b"home"
+        levels = [line["level"] for line in server.lines() if line["message"].startswith("Websites are public")]
+        assert levels == ["warning"]

@@ -57,28 +57,33 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
     Ok(written)
 }
 
-/// The document about the owner of objects that `x-amz-object-ownership` gives a new bucket.
-///
-/// Errors: `InvalidArgument` for an unknown value.
-pub fn ownership_of_header(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
-    const NAME: &str = "x-amz-object-ownership";
-    let Some(value) = headers.get(NAME).map(<[u8]>::trim_ascii) else { return Ok(None) };
-    let known = parsed::OWNERSHIPS.into_iter().find(|known| known.as_bytes() == value);
-    let unknown = || S3Error::argument("Invalid x-amz-object-ownership header", NAME, value);
-    known.map(|known| Some(ownership_controls(known))).ok_or_else(unknown)
-}
-
-/// The document about the tags of a bucket.
-pub fn tagging(tags: &Tags) -> Vec<u8> {
-    tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
-}
-
 fn ownership_controls(ownership: &str) -> Vec<u8> {
     document("OwnershipControls", |xml| {
         xml.open("Rule");
         xml.plain("ObjectOwnership", ownership);
         xml.close("Rule");
     })
+}
+
+/// The ownership controls that the header of CreateBucket asks for, unless it asks for those of every new bucket.
+///
+/// Errors: `InvalidArgument` for a value that S3 does not have.
+pub fn ownership_of_new_bucket(headers: &Headers<'_>) -> Result<Option<Vec<u8>>, S3Error> {
+    const NAME: &str = "x-amz-object-ownership";
+    match headers.get(NAME).map(<[u8]>::trim_ascii) {
+        None | Some(b"BucketOwnerEnforced") => Ok(None),
+        Some(b"BucketOwnerPreferred") => Ok(Some(ownership_controls("BucketOwnerPreferred"))),
+        Some(b"ObjectWriter") => Ok(Some(ownership_controls("ObjectWriter"))),
+        Some(other) => {
+            let message = format!("Invalid {NAME} header: {}", String::from_utf8_lossy(other));
+            Err(S3Error::with(ErrorCode::InvalidArgument, message).field("ArgumentName", NAME))
+        }
+    }
+}
+
+/// The document about the tags of a bucket.
+pub fn tagging(tags: &Tags) -> Vec<u8> {
+    tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
 }
 
 /// Whether a public access block forbids what everybody may read. `document` is what is stored: a new bucket has none
@@ -173,15 +178,20 @@ mod tests {
     }
 
     #[test]
-    fn the_ownership_of_a_new_bucket() {
-        let of = |value: &str| {
+    fn a_new_bucket_has_the_ownership_of_its_header() {
+        let read = |value: &str| {
             let list: [(&[u8], &[u8]); 1] = [(b"x-amz-object-ownership", value.as_bytes())];
-            ownership_of_header(&Headers::new(&list)).map_err(|error| error.code)
+            ownership_of_new_bucket(&Headers::new(&list))
         };
-        let controls = within(&["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter");
-        assert_eq!(of("ObjectWriter"), Ok(Some(store(PutBucketOwnershipControls, &controls).unwrap().into_bytes())));
-        assert_eq!(of("objectwriter"), Err(ErrorCode::InvalidArgument));
-        assert_eq!(ownership_of_header(&Headers::new(&[])), Ok(None));
+        assert_eq!(ownership_of_new_bucket(&Headers::new(&[])), Ok(None));
+        assert_eq!(read("BucketOwnerEnforced"), Ok(None));
+        let writer = within(&["OwnershipControls", "Rule", "ObjectOwnership"], "ObjectWriter");
+        assert_eq!(read("ObjectWriter"), stored(PutBucketOwnershipControls, writer.as_bytes(), "b-1").map(Some));
+        let refused = read("Me").unwrap_err();
+        assert_eq!(
+            (refused.code, &*refused.message),
+            (ErrorCode::InvalidArgument, "Invalid x-amz-object-ownership header: Me",)
+        );
     }
 
     #[test]

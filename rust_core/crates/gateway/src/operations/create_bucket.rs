@@ -14,7 +14,7 @@ use crate::response::{HeaderBlock, Response};
 use crate::settings::SettingsChange;
 use orcas_decide::{Intent, Outcome};
 use orcas_record::{BucketSettings, DocumentKind};
-use orcas_s3::documents::{ownership_of_header, tagging};
+use orcas_s3::documents::{ownership_of_new_bucket, tagging};
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::object_lock::enabled_for_bucket;
 use orcas_s3::support::Understood;
@@ -26,7 +26,7 @@ pub struct CreateBucket {
     owner: String,
     settings: BucketSettings,
     object_lock: bool,
-    /// The document about the owner of objects.
+    /// The document of ownership controls, if they are not those of every new bucket.
     ownership: Option<Vec<u8>>,
 }
 
@@ -65,7 +65,7 @@ impl Operation for CreateBucket {
             owner: reading.principal.owner.clone(),
             settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(reading.headers())?,
-            ownership: ownership_of_header(reading.headers())?,
+            ownership: ownership_of_new_bucket(reading.headers())?,
         })
     }
 

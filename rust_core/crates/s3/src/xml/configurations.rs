@@ -6,9 +6,6 @@
 use super::parse::{Element, document, malformed};
 use crate::errors::{ErrorCode, S3Error};
 
-/// Who owns objects that others upload.
-pub(crate) const OWNERSHIPS: [&str; 3] = ["BucketOwnerPreferred", "ObjectWriter", "BucketOwnerEnforced"];
-
 /// To whom an ACL gives something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grants {
@@ -31,7 +28,7 @@ pub fn abac_status(body: &[u8]) -> Result<String, S3Error> {
 pub fn ownership(body: &[u8]) -> Result<String, S3Error> {
     let root = document(body, "OwnershipControls")?;
     let rule = only(&root, "Rule")?;
-    one_of(only(rule, "ObjectOwnership")?, &OWNERSHIPS)
+    one_of(only(rule, "ObjectOwnership")?, &["BucketOwnerPreferred", "ObjectWriter", "BucketOwnerEnforced"])
 }
 
 /// Whether an AccelerateConfiguration document turns acceleration on, and how it says so.

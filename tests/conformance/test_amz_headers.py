@@ -45,6 +45,7 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-object-lock-legal-hold": "x",
     "x-amz-object-lock-mode": "x",
     "x-amz-object-lock-retain-until-date": "x",
+    "x-amz-object-ownership": "x",
     "x-amz-storage-class": "x",
     "x-amz-tagging": "a=1&a=2",
     "x-amz-tagging-directive": "x",
@@ -62,7 +63,6 @@ VALUES: Final = {
     "x-amz-acl": ("private", "public-read"),
     "x-amz-bucket-namespace": ("global", "account-regional"),
     "x-amz-object-annotation-directive": ("EXCLUDE", "COPY"),
-    "x-amz-object-ownership": ("BucketOwnerEnforced", "ObjectWriter"),
 }
 # Operations that answer headers of encryption as S3 does where nothing is encrypted with a key of the client.
 ENCRYPTION_400: Final = {"GetObject", "GetObjectAttributes", "HeadObject", "ListParts"}

@@ -21,7 +21,8 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
         def start(kind: str) -> Target:
             if kind not in started:
                 data = None if kind == "memory" else tmp_path_factory.mktemp(kind)
-                started[kind] = stack.enter_context(running(data, domains=["s3.test"], **KINDS[kind]))
+                hosts = {"domains": ["s3.test"], "website_host": "web.test"}
+                started[kind] = stack.enter_context(running(data, **hosts, **KINDS[kind]))
             return started[kind]
 
         yield start

@@ -109,12 +109,13 @@ def set_object_headers_with_content_type(
         ValueError: the MD5 has not 16 bytes, or the type has a line end or a NUL in it.
     """
 
-def names_bucket(host: bytes, domains: list[str]) -> bool:
-    """Whether a Host header names a bucket, so that every path belongs to it: virtual-hosted style.
+def names_bucket(host: bytes, domains: list[str], website_host: str | None) -> bool:
+    """Whether a Host header names a bucket or its website, so that every path belongs to it.
 
     Args:
         host: the header's value.
         domains: the names under which buckets are hosts besides `localhost`, in lower case.
+        website_host: the name under which websites are hosts, in lower case.
     """
 
 def sign(
@@ -628,6 +629,7 @@ class Options(TypedDict):
     strict_region: bool
     presign_v2: bool
     domains: list[str]
+    website_host: str | None
     body_budget: int
     explain_signatures: bool
     workers: int

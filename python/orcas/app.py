@@ -236,8 +236,9 @@ class Orcas(FastAPI):
             await exchange.run(self.store.dispatch)
 
     def _names_bucket(self, scope: Scope) -> bool:
-        """Whether Host is `BUCKET.DOMAIN`, so that `/_orcas/…` is a key of that bucket. Rust decides, as for S3."""
-        return any(name == b"host" and names_bucket(value, self._domains) for name, value in scope["headers"])
+        """Whether Host names a bucket or its website, so that `/_orcas/…` is a key of it. Rust decides, as for S3."""
+        named = (value for name, value in scope["headers"] if name == b"host")
+        return any(names_bucket(value, self._domains, self.settings.website_host) for value in named)
 
     @functools.cached_property
     def _admin(self) -> FastAPI:

@@ -146,6 +146,11 @@ class Settings:
         "comma-separated domains under which `BUCKET.DOMAIN` addresses a bucket (virtual-hosted style)",
         _domains,
     )
+    website_host: str | None = _setting(
+        None,
+        "host name under which websites of buckets are served to everybody, as `BUCKET.HOST`; nothing else is served there",
+        _text, pattern=_DOMAIN, requirement="a host name in lower case",
+    )  # fmt: skip
     root_access_key: str | None = _setting(
         None, "access key of the root identity; generated at the first start if not set", _text,
         secret=True, pattern=_ACCESS_KEY, requirement="3 to 128 letters, digits or any of . _ + = @ -",
@@ -451,6 +456,7 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
         raise ConfigurationError("Set ORCAS_ROOT_ACCESS_KEY and ORCAS_ROOT_SECRET_KEY together: both or neither.")
     if settings.root_secret_key == DEV_SECRET_KEY and not is_loopback(settings.host):
         raise ConfigurationError("ORCAS_ROOT_SECRET_KEY is the published key of --dev: choose your own secret.")
+    _check_website_host(settings)
     if settings.memory and settings.salvage:
         raise ConfigurationError("--salvage cannot be used with --memory: it needs an existing store.")
     if settings.memory:
@@ -467,6 +473,16 @@ def _combined(settings: Settings, sources: dict[str, str], ambient: bool) -> Set
     if settings.db_max_idle_conns > settings.db_max_open_conns:
         raise ConfigurationError("ORCAS_DB_MAX_IDLE_CONNS must not exceed ORCAS_DB_MAX_OPEN_CONNS.")
     return dataclasses.replace(settings, data=Path(os.path.abspath(settings.data)))  # noqa: PTH100 - keeps symlinks
+
+
+def _check_website_host(settings: Settings) -> None:
+    """Refuse a host for websites that is, or is above, a name under which clients reach the S3 API."""
+    website = settings.website_host
+    for name in ("localhost", settings.host, *settings.domains):
+        if website is not None and f".{name}".endswith(f".{website}"):
+            raise ConfigurationError(
+                f"ORCAS_WEBSITE_HOST cannot be {website}: S3 clients use {name}, and only websites are served there."
+            )
 
 
 def child_environment() -> dict[str, str]:

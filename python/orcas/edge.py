@@ -154,6 +154,7 @@ def _options(settings: Settings) -> Options:
         "strict_region": settings.strict_region,
         "presign_v2": settings.presign_v2,
         "domains": list(settings.domains),
+        "website_host": settings.website_host,
         "body_budget": settings.body_budget,
         "explain_signatures": settings.dev,
         "workers": min(_WORKERS_MAX, max(_WORKERS_MIN, _WORKERS_PER_CPU * (os.cpu_count() or 1))),

@@ -12,7 +12,7 @@ use orcas_base::buffers::Room;
 use orcas_gateway::store_body::UploadStream;
 use orcas_gateway::stream::{Flow, Resume};
 use orcas_gateway::{BodyPlan, Event, Reply};
-use orcas_s3::target::hosted_bucket;
+use orcas_s3::target::{hosted_bucket, hosted_website};
 
 pub const FLOW_MORE: u8 = 0;
 pub const FLOW_WAIT: u8 = 1;
@@ -21,10 +21,11 @@ pub const FLOW_STOP: u8 = 2;
 /// Pieces above this many bytes are copied without the GIL.
 const COPY_ATTACHED_MAX: usize = 64 * 1024;
 
-/// Whether a Host header names a bucket of one of `domains` or of localhost.
+/// Whether a Host header names a bucket of one of `domains` or of localhost, or the website of one.
 #[pyfunction]
-pub fn names_bucket(host: &[u8], domains: Vec<String>) -> bool {
-    hosted_bucket(host, &domains).is_some()
+pub fn names_bucket(host: &[u8], domains: Vec<String>, website_host: Option<&str>) -> bool {
+    website_host.is_some_and(|website| hosted_website(host, website).is_some())
+        || hosted_bucket(host, &domains).is_some()
 }
 
 /// A verified, typed request. Python sees only what the dispatcher needs.

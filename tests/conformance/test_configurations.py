@@ -12,8 +12,8 @@ from tests.fixtures.targets import refusal
 
 pytestmark = pytest.mark.conformance
 
-# Members that an operation requires besides bucket and key.
-IDS = {"Id": "x"}
+# Members that an operation requires beside bucket and key.
+IDS = {"Id": "x", "AnnotationName": "x"}
 PUBLIC_ACCESS_BLOCK = {
     "BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True,
 }  # fmt: skip
@@ -55,6 +55,7 @@ def test_nothing_is_configured_where_nothing_is(s3: Any, bucket: str, name: str)
         "Tagging": {"TagSet": []},
         "PublicAccessBlockConfiguration": PUBLIC_ACCESS_BLOCK,
         "ACL": "private",
+        "WebsiteConfiguration": {"IndexDocument": {"Suffix": "index.html"}},
     }
     with pytest.raises(ClientError) as refused:
         call(s3, name, f"{bucket}-none", **arguments)
@@ -84,6 +85,13 @@ def test_answers_are_those_of_a_new_bucket(s3: Any, bucket: str) -> None:
         "ListBucketIntelligentTieringConfigurations": {"IsTruncated": False},
         "ListBucketInventoryConfigurations": {"IsTruncated": False},
         "ListBucketMetricsConfigurations": {"IsTruncated": False},
+        "ListObjectAnnotations": {
+            "Annotations": [],
+            "Bucket": bucket,
+            "Key": "k",
+            "MaxAnnotationResults": 1000,
+            "AnnotationCount": 0,
+        },
     }.items():
         assert call(s3, name, bucket) == expected, name
 

@@ -171,3 +171,20 @@ def test_hostile_documents_are_refused(wire: Wire, bucket: str, query: str) -> N
         assert (answer.status, answer.code) == (400, "MalformedXML"), body[:40]
     answer = wire("PUT", f"/{bucket}", query, body=b" " * 65_537)
     assert (answer.status, answer.code) == (400, "MaxMessageLengthExceeded")
+
+
+@pytest.mark.parametrize("ownership", ["BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter"])
+def test_a_bucket_is_created_with_its_documents(s3: Any, bucket: str, ownership: str) -> None:
+    name, tags = f"{bucket}-new", [{"Key": "a", "Value": "1"}, {"Key": "b", "Value": ""}]
+    s3.create_bucket(Bucket=name, ObjectOwnership=ownership, CreateBucketConfiguration={"Tags": tags})
+    controls = s3.get_bucket_ownership_controls(Bucket=name)["OwnershipControls"]
+    assert controls == {"Rules": [{"ObjectOwnership": ownership}]}
+    assert s3.get_bucket_tagging(Bucket=name)["TagSet"] == tags
+
+
+def test_a_bucket_with_wrong_documents_is_not_created(s3: Any, bucket: str) -> None:
+    name = f"{bucket}-new"
+    assert refusal(s3.create_bucket, Bucket=name, ObjectOwnership="Nobody") == (400, "InvalidArgument")
+    twice = {"Tags": [{"Key": "a", "Value": "1"}] * 2}
+    assert refusal(s3.create_bucket, Bucket=name, CreateBucketConfiguration=twice) == (400, "InvalidTag")
+    assert refusal(s3.head_bucket, Bucket=name) == (404, "404")

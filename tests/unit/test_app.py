@@ -137,6 +137,13 @@ async def test_a_key_of_a_virtual_hosted_bucket_may_be_called_like_a_route() -> 
         assert (await get(app, "/_orcas/health/live", host)).status_code == 200
 
 
+async def test_a_page_of_a_website_may_be_called_like_a_route() -> None:
+    app = Orcas(Settings(data=Path("/nowhere"), website_host="web.test"), open_store)
+    for host in ("bucket.web.test", "Bucket.WEB.test.:9000", "web.test", "_orcas.web.test"):
+        assert (await get(app, "/_orcas/health/live", host)).status_code == 299
+    assert (await get(app, "/_orcas/health/live", "bucketweb.test")).status_code == 200
+
+
 @pytest.mark.parametrize(("dev", "status"), [(True, 200), (False, 404)])
 async def test_documentation_is_for_development(dev: bool, status: int) -> None:
     app = Orcas(Settings(data=Path("/nowhere"), dev=dev), open_store)

@@ -82,6 +82,8 @@ def test_nothing_ambient_is_read_when_asked_not_to(places: Path, monkeypatch: py
         ("region", "US EAST", "lower-case"),
         ("domains", "a..b", "host names"),
         ("domains", "-a", "host names"),
+        ("website_host", "Web.test", "lower case"),
+        ("website_host", "localhost", "S3 clients use localhost"),
         ("max_head_size", "1", "from 8192 to 262144 bytes"),
         ("ref_level", "3", "from 0 to 2"),
         ("instant_upload_enabled", "2", "true or false"),

@@ -75,6 +75,8 @@ def _warn(settings: Settings) -> None:
         log.warning(
             "Listening on %s unencrypted: whoever sees the traffic can read it and replay requests", settings.host
         )
+    if settings.website_host is not None:
+        log.warning("Websites are public: whoever reaches %s can read those of all buckets", settings.website_host)
 
 
 def _tell_salvage(found: SalvageReport, report: Path | None) -> None:

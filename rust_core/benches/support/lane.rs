@@ -56,6 +56,7 @@ impl Server {
             strict_region: false,
             presign_v2: true,
             domains: Vec::new(),
+            website_host: None,
             whole_body_max: 64 * 1024,
             body_budget: 64 << 20,
             workers: 16,

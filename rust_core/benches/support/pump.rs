@@ -28,6 +28,7 @@ pub fn bucket(handle: &Handle, name: &str) -> Arc<Bucket> {
         location: Bytes::new(),
         settings: BucketSettings::default(),
         object_lock: false,
+        documents: Vec::new(),
     };
     match handle.execute(create) {
         Ok(Outcome::Bucket(bucket)) => bucket,

@@ -326,6 +326,7 @@ impl Builder {
             location: Bytes::new(),
             settings,
             object_lock: false,
+            documents: Vec::new(),
         }) {
             Outcome::Bucket(bucket) => bucket,
             other => panic!("{other:?}"),

@@ -82,6 +82,7 @@ fn create_bucket(handle: &Handle) -> Arc<Bucket> {
         location,
         settings: BucketSettings::default(),
         object_lock: false,
+        documents: Vec::new(),
     }) {
         Ok(Outcome::Bucket(bucket)) => bucket,
         other => panic!("{other:?}"),

@@ -17,10 +17,15 @@ pub(super) struct NewBucket {
     pub location: Bytes,
     pub settings: BucketSettings,
     pub object_lock: bool,
+    pub documents: Vec<(DocumentKind, Bytes)>,
 }
 
 pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Result<Decision, Failure> {
     check_name_is_free(view, &new.name, &new.owner)?;
+    let added: usize = new.documents.iter().map(|(_, document)| document.len()).sum();
+    if view.documents_len() + added > DOCUMENTS_LEN_MAX {
+        return Err(Refusal::TooManyDocuments.into());
+    }
     let bucket = Bucket {
         // Sequences are never reused, so neither is the id of a bucket.
         id: BucketId(context.next_sequence),
@@ -35,7 +40,10 @@ pub(super) fn create(view: &dyn View, context: &Context, new: NewBucket) -> Resu
         layers: Vec::new(),
     };
     let outcome = Outcome::Bucket(Arc::new(bucket.clone()));
-    Ok(Decision { outcome, records: vec![Record::CreateBucket(bucket)] })
+    let id = bucket.id;
+    let documents = new.documents.into_iter();
+    let documents = documents.map(|(kind, document)| Record::PutDocument { bucket: id, kind, document });
+    Ok(Decision { outcome, records: [Record::CreateBucket(bucket)].into_iter().chain(documents).collect() })
 }
 
 /// Whether `owner` may create a bucket of this name.

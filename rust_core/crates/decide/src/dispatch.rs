@@ -13,8 +13,9 @@ use orcas_record::Upload;
 /// [`Failure::Refused`] by a rule of S3, [`Failure::Engine`] when the state could not be read.
 pub fn decide(view: &dyn View, context: &Context, intent: Intent) -> Result<Decision, Failure> {
     match intent {
-        Intent::CreateBucket { name, owner, location, settings, object_lock } => {
-            buckets::create(view, context, buckets::NewBucket { name, owner, location, settings, object_lock })
+        Intent::CreateBucket { name, owner, location, settings, object_lock, documents } => {
+            let new = buckets::NewBucket { name, owner, location, settings, object_lock, documents };
+            buckets::create(view, context, new)
         }
         Intent::DeleteBucket { bucket } => snapshots::delete_bucket(view, context, bucket),
         Intent::UpdateBucket { bucket, change } => buckets::update(view, bucket, change),

@@ -20,6 +20,8 @@ pub enum Intent {
         settings: BucketSettings,
         /// Object Lock, and with it versioning, is enabled from the beginning.
         object_lock: bool,
+        /// The documents that it has from the beginning, one of each kind at most.
+        documents: Vec<(DocumentKind, Bytes)>,
     },
     DeleteBucket {
         bucket: BucketId,

@@ -29,7 +29,14 @@ const BUCKET: BucketId = BucketId(1);
 
 fn create_bucket(name: &'static str) -> Intent {
     let (name, owner, location) = (name.into(), "root".into(), Bytes::new());
-    Intent::CreateBucket { name, owner, location, settings: BucketSettings::default(), object_lock: false }
+    Intent::CreateBucket {
+        name,
+        owner,
+        location,
+        settings: BucketSettings::default(),
+        object_lock: false,
+        documents: Vec::new(),
+    }
 }
 
 fn put_with(key: &'static str, size: u64, precondition: Precondition) -> Intent {

@@ -43,6 +43,9 @@ impl Lane {
     /// and name neither bucket nor key.
     pub fn accept_below(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Result<Arc<dyn Request>, Refused> {
         let has_body = has_body(&head.headers);
+        if let Some(bucket) = self.website_bucket(head) {
+            return self.accept_page(head, root, bucket, has_body);
+        }
         if head.method == b"OPTIONS" {
             let answer = self.preflight(head, root);
             return Err(Box::new(if has_body { answer.closing() } else { answer }));
@@ -99,9 +102,9 @@ impl Lane {
         let row = implemented(operation).ok_or_else(|| operation.not_implemented())?;
         check_supported(&row.understood, &query, &head.headers).map_err(|error| self.check_acl(error, &asked))?;
         self.check_not_salvage(operation)?;
-        let (target, payload) = (&target, &authenticated.payload);
+        let (target, payload, root) = (&target, &authenticated.payload, &head.path[..root.min(head.path.len())]);
         let reading =
-            Reading { lane: self, operation, head, target, query, principal, source, payload, has_body, cors };
+            Reading { lane: self, operation, head, root, target, query, principal, source, payload, has_body, cors };
         (row.accept)(&reading).map_err(|Problem { error, fault }| {
             let upload = reading.query.get("uploadId").map(Cow::Borrowed);
             let named = Named { bucket: target.bucket().map(str::as_bytes), key: target.key(), upload };

@@ -47,6 +47,9 @@ impl Lane {
     }
 
     fn target(&self, head: &RequestHead<'_>, root: usize) -> Option<Target> {
+        if let Some(bucket) = self.website_bucket(head) {
+            return Some(Target::Bucket(bucket));
+        }
         let host = head.headers.get("host").unwrap_or_default();
         Target::parse(below(head.path, root), host, &self.options.domains).ok()
     }

@@ -20,6 +20,9 @@ pub struct Description {
 impl Lane {
     /// `root` as of `accept_below`.
     pub fn describe(&self, head: &RequestHead<'_>, root: usize) -> Description {
+        if let Some(bucket) = self.website_bucket(head) {
+            return Description { bucket: Some(bucket), ..Description::default() };
+        }
         let host = head.headers.get("host").unwrap_or_default();
         let access_key = claimed_signature(head).map(|(access_key, _)| access_key);
         let Ok(target) = Target::parse(below(head.path, root), host, &self.options.domains) else {

@@ -24,6 +24,9 @@ pub fn kind_of(operation: Operation) -> Option<DocumentKind> {
         Operation::GetPublicAccessBlock | Operation::PutPublicAccessBlock | Operation::DeletePublicAccessBlock => {
             DocumentKind::PublicAccessBlock
         }
+        Operation::GetBucketWebsite | Operation::PutBucketWebsite | Operation::DeleteBucketWebsite => {
+            DocumentKind::Website
+        }
         _ => return None,
     })
 }

@@ -51,7 +51,8 @@ impl Lane {
     /// The form that follows `head`, whose signature is in the form. `None` for any other request. `root` as of
     /// `accept_below`.
     pub fn form(self: &Arc<Self>, head: &RequestHead<'_>, root: usize) -> Option<Result<Box<FormHead>, Refused>> {
-        if head.method != b"POST" || !is_form(&head.headers) || !claims_nobody(head) {
+        let is_form = head.method == b"POST" && is_form(&head.headers) && claims_nobody(head);
+        if !is_form || self.website_bucket(head).is_some() {
             return None;
         }
         let host = head.headers.get("host").unwrap_or_default();
@@ -130,6 +131,7 @@ impl Address {
             lane,
             operation,
             head: &RequestHead { method: b"POST", path: &self.path, query: b"", headers },
+            root: b"",
             target: &target,
             query,
             principal,

@@ -36,6 +36,8 @@ pub struct LaneOptions {
     pub presign_v2: bool,
     /// Names under which buckets are hosts, in lower case.
     pub domains: Vec<String>,
+    /// The name under which websites of buckets are hosts, in lower case. Nothing else is served there.
+    pub website_host: Option<String>,
     /// Bodies up to this size, in bytes, are collected before they are stored; larger ones are chunked as they come.
     pub whole_body_max: u64,
     /// Bytes of request bodies in memory at most.
@@ -136,6 +138,7 @@ impl Lane {
             host_id: Arc::clone(&self.host_id),
             resource: path.to_vec(),
             headless: method == b"HEAD",
+            for_browsers: false,
             cors: None,
         }
     }

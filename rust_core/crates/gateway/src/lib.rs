@@ -48,6 +48,7 @@ pub mod stream;
 mod tests;
 mod upload_ids;
 mod versions;
+mod website;
 pub mod worker_group;
 
 pub use body_plan::BodyPlan;

@@ -24,6 +24,8 @@ pub struct Reading<'a> {
     pub lane: &'a Arc<Lane>,
     pub operation: Operation,
     pub head: &'a RequestHead<'a>,
+    /// The part of the path that names neither bucket nor key.
+    pub root: &'a [u8],
     pub target: &'a Target,
     pub query: Query,
     pub principal: Arc<Principal>,

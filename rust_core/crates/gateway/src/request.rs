@@ -36,6 +36,9 @@ pub trait Operation: Sized + Send + Sync + 'static {
     /// Which headers and parameters its requests may have that other operations refuse.
     const UNDERSTOOD: Understood = Understood::NOTHING;
 
+    /// Whether its errors are pages for a browser.
+    const FOR_BROWSERS: bool = false;
+
     /// Reads the input from the head.
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem>;
 
@@ -172,7 +175,10 @@ impl<O: Operation> Call<O> {
         let body = input.body(reading)?;
         Ok(Arc::new(Self {
             lane: Arc::clone(reading.lane),
-            envelope: reading.lane.envelope(reading.head.method, reading.head.path).with_cors(reading.cors.clone()),
+            envelope: Envelope {
+                for_browsers: O::FOR_BROWSERS,
+                ..reading.lane.envelope(reading.head.method, reading.head.path).with_cors(reading.cors.clone())
+            },
             input,
             name: reading.operation,
             principal: Arc::clone(&reading.principal),

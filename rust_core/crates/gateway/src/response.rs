@@ -10,7 +10,7 @@ use orcas_base::buffers::Buffer;
 use orcas_http::parse_hex;
 use orcas_s3::cors::Lines;
 pub use orcas_s3::header_block::HeaderBlock;
-use orcas_s3::{ErrorCode, S3Error};
+use orcas_s3::{ErrorCode, S3Error, website};
 use orcas_sigv4::Diagnosis;
 
 /// Bytes of each further element of an error that go to the log.
@@ -91,6 +91,8 @@ pub struct Envelope {
     pub resource: Vec<u8>,
     /// A HEAD request: errors have no document.
     pub headless: bool,
+    /// Errors are pages for a browser instead of XML documents, and the log hears only of those of the server.
+    pub for_browsers: bool,
     /// What the answer says about the origin of the request.
     pub cors: CorsLines,
 }
@@ -140,7 +142,9 @@ impl Envelope {
         if let Some(allowed) = &error.allowed {
             headers.push("allow", allowed.as_bytes());
         }
-        let mut answer = if self.headless {
+        let mut answer = if self.for_browsers {
+            self.error_page(error, headers)
+        } else if self.headless {
             self.empty(status, headers)
         } else {
             let document = error.document(&self.resource, self.request_id(), &self.host_id);
@@ -148,6 +152,18 @@ impl Envelope {
         };
         answer.error = self.note(problem).map(Box::new);
         answer
+    }
+
+    fn error_page(&self, error: &S3Error, mut headers: HeaderBlock) -> Response {
+        let page = website::error_page(error, self.request_id(), &self.host_id);
+        headers.push("x-amz-error-code", error.code.as_str().as_bytes());
+        headers.push("x-amz-error-message", error.code.default_message().as_bytes());
+        headers.push("content-type", b"text/html; charset=utf-8");
+        if self.headless {
+            return self.empty(error.code.status(), headers);
+        }
+        headers.set_content_length(page.len() as u64);
+        self.complete(error.code.status(), headers, ResponseBody::Bytes(page.into()))
     }
 
     /// As `problem`, with what a client needs in order to find out what is wrong with its signature.
@@ -173,8 +189,9 @@ impl Envelope {
         let Problem { error, fault } = problem;
         let code = error.code;
         let at_fault = fault.is_some();
+        let expected = code.is_ordinary() || (self.for_browsers && !at_fault);
         let cause = || fault.unwrap_or_else(|| told(&error));
-        (!code.is_ordinary()).then(|| ErrorNote {
+        (!expected).then(|| ErrorNote {
             request_id: self.request_id,
             code,
             cause: cause(),
@@ -218,7 +235,7 @@ mod tests {
 
     fn envelope(headless: bool) -> Envelope {
         let (host_id, resource) = ("host".into(), b"/b/k".to_vec());
-        Envelope { request_id: *b"0123456789ABCDEF", host_id, resource, headless, cors: None }
+        Envelope { request_id: *b"0123456789ABCDEF", host_id, resource, headless, for_browsers: false, cors: None }
     }
 
     fn declaring(length: u64) -> HeaderBlock {

@@ -7,6 +7,7 @@ mod forms;
 mod identities;
 mod instant;
 mod pooling;
+mod website;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -85,6 +86,7 @@ impl Fixture {
             strict_region: false,
             presign_v2: true,
             domains: Vec::new(),
+            website_host: Some("web.test".to_owned()),
             whole_body_max: 64 * 1024,
             body_budget: 8 << 20,
             workers: 4,

@@ -72,6 +72,11 @@ impl VersionAddress {
         Ok(Self { bucket, key, version: VersionName::in_query(&reading.query)?, method, refuses_markers })
     }
 
+    /// Of the current version, whatever a request says.
+    pub fn current(method: &'static str, bucket: Arc<Bucket>, key: Bytes) -> Self {
+        Self { bucket, key, version: None, method, refuses_markers: false }
+    }
+
     /// What errors name.
     pub fn named(&self) -> Named<'_> {
         Named { bucket: Some(&self.bucket.name), key: Some(&self.key), upload: None }

@@ -249,10 +249,11 @@ pub enum DocumentKind {
     Accelerate = 5,
     PublicAccessBlock = 6,
     Lifecycle = 7,
+    Website = 8,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Cors,
         Self::Tagging,
         Self::RequestPayment,
@@ -260,6 +261,7 @@ impl DocumentKind {
         Self::Accelerate,
         Self::PublicAccessBlock,
         Self::Lifecycle,
+        Self::Website,
     ];
 
     pub fn code(self) -> u8 {

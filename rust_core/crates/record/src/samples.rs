@@ -153,7 +153,7 @@ fn buckets() -> Vec<Record> {
 }
 
 fn documents() -> Vec<Record> {
-    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle)
+    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle, Website)
         .into_iter()
         .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
         .collect()

@@ -7,6 +7,7 @@
 
 use super::errors::{ErrorCode, S3Error};
 use super::operations::Operation;
+use super::query::ListAnnotationsQuery;
 use super::xml::XmlWriter;
 use super::xml::configurations::{self as documents, Grants};
 use super::xml::lists::{Owner, write_owner};
@@ -61,14 +62,28 @@ pub fn of_bucket(operation: Operation, bucket: &str, owner: &Owner<'_>) -> Resul
 /// The same for an object that exists.
 pub fn of_object(operation: Operation, owner: &Owner<'_>) -> Result<Vec<u8>, S3Error> {
     match operation {
+        Operation::GetObjectAnnotation => Err(ErrorCode::NoSuchAnnotation.into()),
         Operation::GetObjectAcl => Ok(acl(owner)),
         other => Err(other.not_implemented()),
     }
 }
 
+/// The annotations of an object: none can be written.
+pub fn no_annotations(bucket: &str, key: &[u8], query: &ListAnnotationsQuery) -> Vec<u8> {
+    document("ListObjectAnnotationsOutput", |xml| {
+        xml.empty("Annotations");
+        xml.text("Bucket", bucket.as_bytes());
+        xml.text("Key", key);
+        query.prefix.iter().for_each(|prefix| xml.text("AnnotationPrefix", prefix));
+        xml.number("MaxAnnotationResults", u64::from(query.max));
+        xml.number("AnnotationCount", 0);
+    })
+}
+
 /// Checks that what a write asks for is so already. `canned_acl` is the value of `x-amz-acl`.
 ///
-/// Errors: `MalformedXML` for what is no document of the operation, `MalformedACLError` for what is no ACL,
+/// Errors: `NoSuchConfiguration` for the removal of one of several configurations,
+/// `MalformedXML` for what is no document of the operation, `MalformedACLError` for what is no ACL,
 /// `UnexpectedContent` for an ACL in a header and in the body, `AccessControlListNotSupported` for one that gives anybody
 /// but the owner anything, `NotImplemented` for every other change.
 pub fn check_unchanged(
@@ -78,10 +93,16 @@ pub fn check_unchanged(
     owner: &Owner<'_>,
 ) -> Result<(), S3Error> {
     let agrees = match operation {
+        Operation::DeleteBucketAnalyticsConfiguration
+        | Operation::DeleteBucketIntelligentTieringConfiguration
+        | Operation::DeleteBucketInventoryConfiguration
+        | Operation::DeleteBucketMetricsConfiguration => return Err(ErrorCode::NoSuchConfiguration.into()),
         Operation::DeleteBucketEncryption
+        | Operation::DeleteBucketMetadataConfiguration
+        | Operation::DeleteBucketMetadataTableConfiguration
         | Operation::DeleteBucketPolicy
         | Operation::DeleteBucketReplication
-        | Operation::DeleteBucketWebsite => true,
+        | Operation::DeleteObjectAnnotation => true,
         Operation::PutBucketAbac => documents::abac_status(body)? == "Disabled",
         Operation::PutBucketAcl | Operation::PutObjectAcl => return check_acl(body, canned_acl, owner),
         Operation::PutBucketLogging => documents::is_empty_document(body, "BucketLoggingStatus")?,

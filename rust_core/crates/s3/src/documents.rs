@@ -9,7 +9,8 @@ use super::cors::CorsConfiguration;
 use super::errors::{ErrorCode, S3Error};
 use super::lifecycle::{Configuration, DefaultSize};
 use super::operations::Operation;
-use super::tags;
+use super::tags::{self, Tags};
+use super::website::Website;
 use super::xml::configurations as parsed;
 use orcas_http::Headers;
 
@@ -44,7 +45,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
             if tags.is_empty() {
                 return Ok(Vec::new());
             }
-            tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
+            tagging(&tags)
         }
         Operation::PutPublicAccessBlock => {
             let set = parsed::public_access_block(body, &PUBLIC_ACCESS_BLOCKS)?;
@@ -52,6 +53,7 @@ pub fn stored(operation: Operation, body: &[u8], name: &str) -> Result<Vec<u8>, 
                 PUBLIC_ACCESS_BLOCKS.iter().zip(&set).for_each(|(name, set)| xml.boolean(name, *set));
             })
         }
+        Operation::PutBucketWebsite => Website::parse(body)?.document(),
         other => return Err(other.not_implemented()),
     };
     check_length(&written, DOCUMENT_LEN_MAX)?;
@@ -82,6 +84,20 @@ pub fn ownership_of_new_bucket(headers: &Headers<'_>) -> Result<Option<Vec<u8>>,
     }
 }
 
+/// The document about the tags of a bucket.
+pub fn tagging(tags: &Tags) -> Vec<u8> {
+    tags::write_document(tags.iter().map(|(key, value)| (key.as_slice(), value.as_slice())))
+}
+
+/// Whether a public access block forbids what everybody may read. `document` is what is stored: a new bucket has none
+/// and forbids it, a removed one is empty.
+pub fn blocks_public_reads(document: Option<&[u8]>) -> bool {
+    let Some(document) = document else { return true };
+    // In the order of `PUBLIC_ACCESS_BLOCKS`: the last two are about buckets, the others about ACLs.
+    let forbids = |set: Vec<bool>| set[2] || set[3];
+    !document.is_empty() && parsed::public_access_block(document, &PUBLIC_ACCESS_BLOCKS).map_or(true, forbids)
+}
+
 /// The lifecycle configuration that a write stores. `default_size` is what its header says.
 ///
 /// Errors: as [`Configuration::parse`], and `MaxMessageLengthExceeded`.
@@ -107,7 +123,7 @@ mod tests {
     use super::*;
     use Operation::{
         PutBucketAccelerateConfiguration, PutBucketCors, PutBucketEncryption, PutBucketOwnershipControls,
-        PutBucketRequestPayment, PutBucketTagging, PutPublicAccessBlock,
+        PutBucketRequestPayment, PutBucketTagging, PutBucketWebsite, PutPublicAccessBlock,
     };
 
     fn store(operation: Operation, body: &str) -> Result<String, ErrorCode> {
@@ -131,6 +147,7 @@ mod tests {
             (PutBucketTagging, &["Tagging", "TagSet"], tags),
             (PutPublicAccessBlock, &["PublicAccessBlockConfiguration", "BlockPublicAcls"], "TRUE"),
             (PutBucketCors, &["CORSConfiguration", "CORSRule"], rule),
+            (PutBucketWebsite, &["WebsiteConfiguration", "RedirectAllRequestsTo", "HostName"], "a.b"),
         ] {
             let body = within(names, content);
             let written = store(operation, &body).unwrap();
@@ -150,6 +167,22 @@ mod tests {
         assert!(block(policy).unwrap().contains(&format!("<IgnorePublicAcls>false</IgnorePublicAcls>{policy}")));
         assert_eq!(block(&policy.repeat(2)), Err(ErrorCode::MalformedXML));
         assert_eq!(block(""), Err(ErrorCode::MalformedXML));
+    }
+
+    #[test]
+    fn what_everybody_may_read_is_forbidden_unless_the_block_says_otherwise() {
+        let block = |name: &str| within(&["PublicAccessBlockConfiguration", name], "true");
+        for (document, blocks) in [
+            (None, true),
+            (Some(String::new()), false),
+            (Some(block("BlockPublicPolicy")), true),
+            (Some(block("RestrictPublicBuckets")), true),
+            (Some(block("BlockPublicAcls")), false),
+            (Some(block("IgnorePublicAcls")), false),
+            (Some("<Damaged".to_owned()), true),
+        ] {
+            assert_eq!(blocks_public_reads(document.as_deref().map(str::as_bytes)), blocks, "{document:?}");
+        }
     }
 
     #[test]

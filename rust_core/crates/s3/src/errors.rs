@@ -90,6 +90,7 @@ catalogue! {
     MissingContentLength 411 "You must provide the Content-Length HTTP header.";
     MissingRequestBodyError 400 "Request body is empty.";
     MissingSecurityHeader 400 "Your request was missing a required header";
+    NoSuchAnnotation 404 "The specified annotation does not exist on this object.";
     NoSuchBucket 404 "The specified bucket does not exist";
     NoSuchBucketPolicy 404 "The bucket policy does not exist";
     NoSuchCORSConfiguration 404 "The CORS configuration does not exist";

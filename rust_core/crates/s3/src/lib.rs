@@ -34,6 +34,7 @@ pub mod tags;
 pub mod target;
 pub mod timestamp;
 pub mod versions;
+pub mod website;
 pub mod xml;
 
 pub use errors::{ErrorCode, Named, S3Error};

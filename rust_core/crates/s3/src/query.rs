@@ -222,12 +222,42 @@ impl ListBucketsQuery {
                 max => Some(max),
             },
         };
+        if let Some(value) = query.get("max-directory-buckets") {
+            return Err(S3Error::argument("There are no directory buckets", "max-directory-buckets", value));
+        }
         Ok(Self {
             prefix: text(query, "prefix")?.unwrap_or_default(),
             max,
             continuation: Continuation::parse(query)?,
             region: text(query, "bucket-region")?,
         })
+    }
+}
+
+/// ListObjectAnnotations. There is never a second page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListAnnotationsQuery {
+    pub prefix: Option<Vec<u8>>,
+    /// 0 to 1,000.
+    pub max: u16,
+}
+
+impl ListAnnotationsQuery {
+    pub fn parse(query: &Query) -> Result<Self, S3Error> {
+        no_continuation(query)?;
+        Ok(Self {
+            prefix: text(query, "annotation-prefix")?,
+            max: limit(query, "max-annotation-results", PAGE_LEN_MAX)?,
+        })
+    }
+}
+
+/// Refuses a continuation token, which a list that has one page never gives out.
+pub fn no_continuation(query: &Query) -> Result<(), S3Error> {
+    let message = "The continuation token provided is incorrect";
+    match query.get("continuation-token") {
+        Some(token) => Err(S3Error::argument(message, "continuation-token", token)),
+        None => Ok(()),
     }
 }
 

@@ -75,7 +75,15 @@ pub fn read_document(body: &[u8]) -> Result<Tags, S3Error> {
 
 /// The tags of the Tagging document of a bucket, which may have fifty. Errors as [`read_document`].
 pub fn read_bucket_document(body: &[u8]) -> Result<Tags, S3Error> {
-    let tags = in_document(body)?;
+    bucket_tags(in_document(body)?)
+}
+
+/// The tags of a bucket in the element `set`. Errors as [`read_bucket_document`].
+pub fn of_bucket(set: &Element) -> Result<Tags, S3Error> {
+    bucket_tags(set.children.iter().map(tag).collect::<Result<_, _>>()?)
+}
+
+fn bucket_tags(tags: Vec<(String, String)>) -> Result<Tags, S3Error> {
     if tags.len() > BUCKET_TAGS_MAX {
         return Err(S3Error::with(ErrorCode::BadRequest, "Bucket tag count cannot be greater than 50"));
     }

@@ -78,14 +78,11 @@ fn split_once(raw: &[u8]) -> (&[u8], &[u8]) {
 /// The bucket that a Host header names: what stands before the longest domain that ends it, in lower case and unchecked.
 /// `None` for path style.
 ///
-/// Nothing else decides what a virtual host is. The control plane asks this function too, so it never takes a key under
-/// `_orcas/` of a bucket in the host for a path of its own.
+/// Nothing else decides what a virtual host is, but that `hosted_website` is asked before. The control plane asks both
+/// functions too, so it never takes a key under `_orcas/` of a bucket in the host for a path of its own.
 pub fn hosted_bucket(host: &[u8], domains: &[String]) -> Option<String> {
-    let host = std::str::from_utf8(host.trim_ascii()).ok()?.to_ascii_lowercase();
-    let name = host
-        .rsplit_once(':')
-        .map_or(host.as_str(), |(name, port)| if port.bytes().all(|b| b.is_ascii_digit()) { name } else { &host });
-    let name = name.strip_suffix('.').unwrap_or(name);
+    let host = host_name(host)?;
+    let name = host.as_str();
     let known = || domains.iter().map(String::as_str).chain(["localhost"]);
     if known().any(|domain| name == domain) {
         return None;
@@ -95,6 +92,29 @@ pub fn hosted_bucket(host: &[u8], domains: &[String]) -> Option<String> {
         .filter(|bucket| !bucket.is_empty())
         .min_by_key(|bucket| bucket.len())
         .map(str::to_owned)
+}
+
+/// The bucket whose website a Host header names: what stands before `website`, which is in lower case. The name is in
+/// lower case and unchecked; it is empty for `website` itself, which names nothing else either.
+pub fn hosted_website(host: &[u8], website: &str) -> Option<String> {
+    let name = host_name(host)?;
+    let before = name.strip_suffix(website)?;
+    if before.is_empty() { Some(String::new()) } else { before.strip_suffix('.').map(str::to_owned) }
+}
+
+/// The name in a Host header, in lower case, without the port and the dot of the root.
+fn host_name(host: &[u8]) -> Option<String> {
+    let mut name = std::str::from_utf8(host.trim_ascii()).ok()?.to_ascii_lowercase();
+    if let Some((before, port)) = name.rsplit_once(':')
+        && port.bytes().all(|b| b.is_ascii_digit())
+    {
+        let length = before.len();
+        name.truncate(length);
+    }
+    if name.ends_with('.') {
+        name.pop();
+    }
+    Some(name)
 }
 
 /// Refuses a name that cannot be a bucket's.
@@ -263,6 +283,26 @@ mod tests {
         assert_eq!(at("abc.localhost:x", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(at("127.0.0.1", "/abc/k"), Ok(object("abc", b"k")));
         assert_eq!(code(at("a_b.localhost", "/k")), ErrorCode::InvalidBucketName);
+    }
+
+    #[test]
+    fn hosts_of_websites() {
+        let website = |host: &str| hosted_website(host.as_bytes(), "web.test");
+        for (host, bucket) in [
+            ("abc.web.test", "abc"),
+            ("ABC.Web.Test.:80", "abc"),
+            (" a.b.web.test:9000 ", "a.b"),
+            ("web.test", ""),
+            ("WEB.test.", ""),
+            (".web.test", ""),
+            ("a_b.web.test", "a_b"),
+            ("..web.test", "."),
+        ] {
+            assert_eq!(website(host).as_deref(), Some(bucket), "{host}");
+        }
+        for host in ["", "test", "xweb.test", "abc.web.test.org", "abc.web.test:x", "abc.web.test..", "web.test@a.b"] {
+            assert_eq!(website(host), None, "{host}");
+        }
     }
 
     #[test]

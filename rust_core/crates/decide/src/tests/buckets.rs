@@ -42,3 +42,22 @@ fn the_documents_of_all_buckets_have_a_limit() {
     state.run(put(BUCKET, DocumentKind::Cors, "")).unwrap();
     state.run(put(BUCKET, DocumentKind::Accelerate, "1")).unwrap();
 }
+
+#[test]
+fn a_new_bucket_has_its_documents_from_the_beginning() {
+    let mut state = State::with_bucket();
+    let new = |kept: usize| {
+        let Intent::CreateBucket { name, owner, location, settings, .. } = create_bucket("another") else {
+            unreachable!("create_bucket makes a CreateBucket")
+        };
+        let documents = vec![(DocumentKind::Tagging, "<A/>".into()), (DocumentKind::Cors, vec![b'x'; kept].into())];
+        Intent::CreateBucket { name, owner, location, settings, object_lock: false, documents }
+    };
+    assert_eq!(refused(state.run(new(DOCUMENTS_LEN_MAX))), Refusal::TooManyDocuments);
+    assert!(state.bucket_by_name(b"another").is_none());
+    state.run(new(1)).unwrap();
+    let bucket = state.bucket_by_name(b"another").unwrap();
+    assert_eq!(state.document(bucket.id, DocumentKind::Tagging), Some("<A/>".into()));
+    assert_eq!(state.document(bucket.id, DocumentKind::Cors), Some("x".into()));
+    assert_eq!(state.document(BUCKET, DocumentKind::Tagging), None);
+}

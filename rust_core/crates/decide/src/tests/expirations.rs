@@ -146,7 +146,9 @@ fn tags_that_mattered_are_those_that_were_found() {
 fn locked_versions_stay_and_delete_markers_hide_them() {
     let mut state = State::default();
     let Intent::CreateBucket { name, owner, location, settings, .. } = create_bucket("photos") else { unreachable!() };
-    state.run(Intent::CreateBucket { name, owner, location, settings, object_lock: true }).unwrap();
+    state
+        .run(Intent::CreateBucket { name, owner, location, settings, object_lock: true, documents: Vec::new() })
+        .unwrap();
     let mut state = with_rules(state);
     state.stored(1);
     let change = AttributeChange::LegalHold(true);

@@ -20,7 +20,9 @@ fn locking() -> State {
     let Intent::CreateBucket { name, owner, location, settings, .. } = create_bucket("photos") else {
         unreachable!("create_bucket makes a CreateBucket")
     };
-    state.run(Intent::CreateBucket { name, owner, location, settings, object_lock: true }).unwrap();
+    state
+        .run(Intent::CreateBucket { name, owner, location, settings, object_lock: true, documents: Vec::new() })
+        .unwrap();
     state
 }
 

@@ -95,6 +95,7 @@ fn a_backup_pin_does_not_wait_for_a_batch_that_failed() {
             location,
             settings: BucketSettings::default(),
             object_lock: false,
+            documents: Vec::new(),
         })
     };
     create(0).unwrap();

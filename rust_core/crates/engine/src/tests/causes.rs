@@ -62,6 +62,7 @@ fn every_record_that_clients_hear_of_says_who_caused_it() {
         location: Bytes::new(),
         settings: BucketSettings::default(),
         object_lock: false,
+        documents: Vec::new(),
     };
     let Ok(Outcome::Bucket(bucket)) = handle.execute_for(request(1), create) else { panic!("no bucket") };
     let change = BucketChange::Settings(BucketSettings::default());

@@ -184,6 +184,7 @@ fn tags_and_locks_are_respected() {
         location: Bytes::new(),
         settings: BucketSettings::default(),
         object_lock: true,
+        documents: Vec::new(),
     };
     let Ok(Outcome::Bucket(bucket)) = store.handle().execute(create) else { panic!("no bucket") };
     for key in ["free", "held", "tagged"] {

@@ -146,7 +146,8 @@ impl Steps {
 
     pub fn bucket_of(&mut self, name: &'static str, owner: &'static str, settings: BucketSettings) -> Arc<Bucket> {
         let (name, owner, location) = (name.into(), owner.into(), Bytes::new());
-        match self.run(Intent::CreateBucket { name, owner, location, settings, object_lock: false }) {
+        match self.run(Intent::CreateBucket { name, owner, location, settings, object_lock: false, documents: vec![] })
+        {
             Ok(Outcome::Bucket(bucket)) => bucket,
             other => panic!("{other:?}"),
         }

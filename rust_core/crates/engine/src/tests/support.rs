@@ -161,6 +161,7 @@ impl Store {
             location: Bytes::new(),
             settings: BucketSettings::default(),
             object_lock: false,
+            documents: Vec::new(),
         };
         match self.handle().execute(create) {
             Ok(Outcome::Bucket(bucket)) => bucket,

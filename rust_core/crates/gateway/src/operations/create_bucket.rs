@@ -1,4 +1,4 @@
-//! CreateBucket: its region stands in a document, the settings of the bucket in headers.
+//! CreateBucket: its region and tags stand in a document, the settings of the bucket in headers.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::request::{Call, Operation, Step, wrong_outcome};
 use crate::response::{HeaderBlock, Response};
 use crate::settings::SettingsChange;
 use orcas_decide::{Failure, Intent, Outcome, Refusal};
-use orcas_record::{BucketId, BucketSettings, DocumentKind};
-use orcas_s3::documents::ownership_of_new_bucket;
+use orcas_record::{BucketSettings, DocumentKind};
+use orcas_s3::documents::{ownership_of_new_bucket, tagging};
 use orcas_s3::extensions::OF_A_BUCKET;
 use orcas_s3::object_lock::enabled_for_bucket;
 use orcas_s3::support::Understood;
-use orcas_s3::xml::requests::create_bucket_region;
+use orcas_s3::xml::requests::create_bucket;
 use orcas_s3::{ErrorCode, Named, S3Error};
 
 /// The region where a bucket can be created again by its owner, which changes nothing. Everywhere else S3 refuses that.
@@ -30,11 +30,11 @@ pub struct CreateBucket {
     settings: BucketSettings,
     object_lock: bool,
     /// The document of ownership controls, if they are not those of every new bucket.
-    ownership: Option<Bytes>,
+    ownership: Option<Vec<u8>>,
 }
 
 impl CreateBucket {
-    /// Whether a bucket that exists is as good as the one that is asked for.
+    /// Whether a bucket that exists is as good as the one that is asked for, unless that gets tags.
     fn is_plain(&self) -> bool {
         self.settings == BucketSettings::default() && !self.object_lock && self.ownership.is_none()
     }
@@ -44,18 +44,24 @@ impl Call<CreateBucket> {
     /// `document` is the body, empty when there was none. Blocks until the bucket is durable.
     fn create(&self, document: &[u8]) -> Result<Response, Problem> {
         let input = &self.input;
-        let region = create_bucket_region(document)?.unwrap_or_else(|| self.lane.options.region.clone());
+        let asked = create_bucket(document)?;
+        let region = asked.region.unwrap_or_else(|| self.lane.options.region.clone());
         check_region(&self.lane, &region)?;
-        let lenient = region == LENIENT_REGION && input.is_plain();
+        let lenient = region == LENIENT_REGION && input.is_plain() && asked.tags.is_empty();
+        let tags = (!asked.tags.is_empty()).then(|| tagging(&asked.tags));
         let intent = Intent::CreateBucket {
             name: Bytes::copy_from_slice(input.name.as_bytes()),
             owner: Bytes::copy_from_slice(input.owner.as_bytes()),
             location: Bytes::from(region),
             settings: input.settings,
             object_lock: input.object_lock,
+            documents: [(DocumentKind::OwnershipControls, input.ownership.clone()), (DocumentKind::Tagging, tags)]
+                .into_iter()
+                .filter_map(|(kind, document)| Some((kind, Bytes::from(document?))))
+                .collect(),
         };
         match self.lane.engine.execute_for(self.cause(), intent) {
-            Ok(Outcome::Bucket(bucket)) => self.set_ownership(bucket.id)?,
+            Ok(Outcome::Bucket(_)) => {}
             Ok(_) => return Err(wrong_outcome()),
             Err(Failure::Refused(Refusal::BucketAlreadyOwnedByYou)) if lenient && self.lies_in(LENIENT_REGION) => {}
             Err(failure) => return Err(failure.into()),
@@ -63,15 +69,6 @@ impl Call<CreateBucket> {
         let mut headers = HeaderBlock::new();
         headers.push("location", format!("/{}", input.name).as_bytes());
         Ok(self.envelope.empty(200, headers))
-    }
-
-    /// After a crash before this, the bucket has the controls of every new bucket, which allow less, and the client has
-    /// no answer.
-    fn set_ownership(&self, bucket: BucketId) -> Result<(), Problem> {
-        let Some(document) = self.input.ownership.clone() else { return Ok(()) };
-        let kind = DocumentKind::OwnershipControls;
-        self.lane.engine.execute_for(self.cause(), Intent::PutDocument { bucket, kind, document })?;
-        Ok(())
     }
 
     fn lies_in(&self, region: &str) -> bool {
@@ -93,7 +90,7 @@ impl Operation for CreateBucket {
             owner: reading.principal.owner.clone(),
             settings: SettingsChange::parse(reading.headers())?.applied_to(BucketSettings::default()),
             object_lock: enabled_for_bucket(reading.headers())?,
-            ownership: ownership_of_new_bucket(reading.headers())?.map(Bytes::from),
+            ownership: ownership_of_new_bucket(reading.headers())?,
         })
     }
 

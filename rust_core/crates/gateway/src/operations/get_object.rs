@@ -8,19 +8,22 @@ use std::sync::Arc;
 use crate::attributes::shown_lock;
 use crate::download::{Download, Source};
 use crate::expiration::Expiring;
+use crate::lane::Lane;
 use crate::metadata::shown;
 use crate::problem::Problem;
 use crate::reading::Reading;
 use crate::request::{Call, Operation, Step};
-use crate::response::{HeaderBlock, Response, ResponseBody};
+use crate::response::{Envelope, HeaderBlock, Response, ResponseBody};
 use crate::versions::{VersionAddress, shows_versions};
 use orcas_base::buffers::Buffer;
 use orcas_checksum::{ChecksumType, ObjectChecksum};
 use orcas_engine::Found;
+use orcas_http::Headers;
 use orcas_record::Version;
 use orcas_s3::checksums::wants_checksum;
 use orcas_s3::conditions::{ReadConditions, Verdict, if_range_holds};
 use orcas_s3::headers::{ObjectAnswer, Overrides};
+use orcas_s3::object_lock::LockHeaders;
 use orcas_s3::range::{Span, check_range_or_part, no_such_part, part_number, span};
 use orcas_s3::support::Understood;
 use orcas_s3::{ErrorCode, S3Error};
@@ -36,6 +39,49 @@ pub struct GetObject {
     part: Option<u16>,
     overrides: Overrides,
     wants_checksum: bool,
+    /// Whoever asks may know what the object contains, but neither its tags nor its lock.
+    public: bool,
+}
+
+impl GetObject {
+    /// The read of a page by anybody. `headers` are those of the request if they are to have a meaning.
+    pub fn of_page(address: VersionAddress, headers: &PageHeaders) -> Self {
+        let PageHeaders { conditions, range, if_range } = headers.clone();
+        Self {
+            address,
+            conditions,
+            range,
+            if_range,
+            part: None,
+            overrides: Overrides::default(),
+            wants_checksum: false,
+            public: true,
+        }
+    }
+
+    /// The answer about `found`. Blocks.
+    pub fn answer_page(&self, lane: &Arc<Lane>, envelope: &Envelope, found: &Found) -> Result<Response, Problem> {
+        let reader = Reader { input: self, lane, envelope };
+        reader.on_found(found, |found, first, length| reader.read_whole(found, first, length))
+    }
+}
+
+/// The headers of a request for a page that S3 gives a meaning.
+#[derive(Clone, Default)]
+pub struct PageHeaders {
+    conditions: ReadConditions,
+    range: Option<Vec<u8>>,
+    if_range: Option<Vec<u8>>,
+}
+
+impl PageHeaders {
+    pub fn parse(headers: &Headers<'_>) -> Self {
+        Self {
+            conditions: ReadConditions::of_read(headers),
+            range: headers.get("range").map(<[u8]>::to_vec),
+            if_range: headers.get("if-range").map(<[u8]>::to_vec),
+        }
+    }
 }
 
 impl Operation for GetObject {
@@ -55,6 +101,7 @@ impl Operation for GetObject {
             part,
             overrides: Overrides::parse(&reading.query)?,
             wants_checksum: wants_checksum(headers)?,
+            public: false,
         })
     }
 
@@ -70,7 +117,8 @@ impl Operation for GetObject {
             Some(None) if !shows_versions(&address.bucket) => Ok(address.missing(&call.lane, &call.envelope)?.into()),
             Some(None) | None => Ok(call.later(slot, |call| {
                 call.input.address.find(&call.lane, &call.envelope, |found| {
-                    call.on_found(&found, |found, first, length| call.read_whole(found, first, length))
+                    let reader = call.reader();
+                    reader.on_found(&found, |found, first, length| reader.read_whole(found, first, length))
                 })
             })),
         }
@@ -90,7 +138,7 @@ impl Call<GetObject> {
     /// Answers at once if the bytes are at hand.
     fn found(self: &Arc<Self>, found: Found, slot: u32) -> Result<Step, Problem> {
         let mut absent = None;
-        let answer = self.on_found(&found, |found, first, length| {
+        let answer = self.reader().on_found(&found, |found, first, length| {
             let mut content = self.lane.buffers.take(length);
             content.resize(length, 0);
             if self.lane.engine.try_read(found, first, &mut content)? {
@@ -101,18 +149,31 @@ impl Call<GetObject> {
         })?;
         let Some((found, first, length)) = absent else { return Ok(answer.into()) };
         Ok(self.later(slot, move |call| {
-            let content = call.read_whole(&found, first, length)?;
+            let content = call.reader().read_whole(&found, first, length)?;
             Ok(Response { body: ResponseBody::Bytes(content), ..answer })
         }))
     }
 
+    fn reader(&self) -> Reader<'_> {
+        Reader { input: &self.input, lane: &self.lane, envelope: &self.envelope }
+    }
+}
+
+/// What the answer about an object depends on beside the object.
+struct Reader<'a> {
+    input: &'a GetObject,
+    lane: &'a Arc<Lane>,
+    envelope: &'a Envelope,
+}
+
+impl Reader<'_> {
     /// The answer about `found`; `whole` reads a small body.
     fn on_found(
         &self,
         found: &Found,
         whole: impl FnOnce(&Found, u64, usize) -> Result<Buffer, Problem>,
     ) -> Result<Response, Problem> {
-        let read = &self.input;
+        let read = self.input;
         let version = &found.object.version;
         let modified_ms = i64::try_from(version.modified_ms).unwrap_or(i64::MAX);
         let mut answer = ObjectAnswer {
@@ -124,8 +185,8 @@ impl Call<GetObject> {
             range: None,
             checksum: None,
             version: read.address.shown(version),
-            tag_count: version.attributes.tags.len(),
-            lock: shown_lock(&version.attributes),
+            tag_count: if read.public { 0 } else { version.attributes.tags.len() },
+            lock: if read.public { LockHeaders::default() } else { shown_lock(&version.attributes) },
             parts_count: None,
         };
         match read.conditions.judge(&version.etag, modified_ms) {

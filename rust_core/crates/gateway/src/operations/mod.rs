@@ -22,6 +22,7 @@ mod head_bucket;
 mod instant_upload;
 mod list_buckets;
 mod list_multipart_uploads;
+mod list_object_annotations;
 mod list_object_versions;
 mod list_objects;
 mod list_parts;
@@ -32,6 +33,7 @@ mod put_bucket_settings;
 mod put_configuration;
 mod put_object;
 mod read_configuration;
+mod read_page;
 mod rename_object;
 mod upload_part;
 mod upload_part_copy;
@@ -46,6 +48,7 @@ use orcas_s3::Operation as Name;
 use orcas_s3::support::Understood;
 
 pub use post_object::PostObject;
+pub use read_page::ReadPage;
 
 /// What is needed to parse the requests of an operation.
 #[derive(Clone, Copy)]
@@ -66,15 +69,22 @@ const ROWS: &[Row] = &[
     row::<create_bucket::CreateBucket>(Name::CreateBucket),
     row::<create_multipart_upload::CreateMultipartUpload>(Name::CreateMultipartUpload),
     row::<delete_bucket::DeleteBucket>(Name::DeleteBucket),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketAnalyticsConfiguration),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketCors),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketEncryption),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketIntelligentTieringConfiguration),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketInventoryConfiguration),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketLifecycle),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketMetadataConfiguration),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketMetadataTableConfiguration),
+    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketMetricsConfiguration),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketOwnershipControls),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketPolicy),
     row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketReplication),
     row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketTagging),
-    row::<confirm_configuration::ConfirmConfiguration<false>>(Name::DeleteBucketWebsite),
+    row::<delete_configuration::DeleteConfiguration>(Name::DeleteBucketWebsite),
     row::<delete_object::DeleteObject>(Name::DeleteObject),
+    row::<confirm_configuration::ConfirmConfiguration<true>>(Name::DeleteObjectAnnotation),
     row::<version_attributes::ChangeAttribute>(Name::DeleteObjectTagging),
     row::<delete_objects::DeleteObjects>(Name::DeleteObjects),
     row::<delete_configuration::DeleteConfiguration>(Name::DeletePublicAccessBlock),
@@ -103,6 +113,7 @@ const ROWS: &[Row] = &[
     row::<read_configuration::ReadBucketConfiguration>(Name::GetBucketWebsite),
     row::<get_object::GetObject>(Name::GetObject),
     row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectAcl),
+    row::<read_configuration::ReadObjectConfiguration>(Name::GetObjectAnnotation),
     row::<get_object_attributes::GetObjectAttributes>(Name::GetObjectAttributes),
     row::<version_attributes::ReadAttribute>(Name::GetObjectLegalHold),
     row::<object_lock_configuration::GetObjectLockConfiguration>(Name::GetObjectLockConfiguration),
@@ -118,6 +129,7 @@ const ROWS: &[Row] = &[
     row::<read_configuration::ReadBucketConfiguration>(Name::ListBucketMetricsConfigurations),
     row::<list_buckets::ListBuckets>(Name::ListBuckets),
     row::<list_multipart_uploads::ListMultipartUploads>(Name::ListMultipartUploads),
+    row::<list_object_annotations::ListObjectAnnotations>(Name::ListObjectAnnotations),
     row::<list_object_versions::ListObjectVersions>(Name::ListObjectVersions),
     row::<list_objects::ListObjects>(Name::ListObjects),
     row::<list_objects::ListObjectsV2>(Name::ListObjectsV2),
@@ -136,6 +148,7 @@ const ROWS: &[Row] = &[
     row::<put_bucket_settings::PutBucketSettings>(Name::PutBucketSettings),
     row::<put_configuration::PutConfiguration>(Name::PutBucketTagging),
     row::<bucket_versioning::PutBucketVersioning>(Name::PutBucketVersioning),
+    row::<put_configuration::PutConfiguration>(Name::PutBucketWebsite),
     row::<put_object::PutObject>(Name::PutObject),
     row::<confirm_configuration::ConfirmConfiguration<true>>(Name::PutObjectAcl),
     row::<version_attributes::ChangeAttribute>(Name::PutObjectLegalHold),
@@ -186,14 +199,17 @@ mod tests {
             takes,
             [
                 "DeleteObject",
+                "DeleteObjectAnnotation",
                 "DeleteObjectTagging",
                 "GetObject",
                 "GetObjectAcl",
+                "GetObjectAnnotation",
                 "GetObjectAttributes",
                 "GetObjectLegalHold",
                 "GetObjectRetention",
                 "GetObjectTagging",
                 "HeadObject",
+                "ListObjectAnnotations",
                 "PutObjectAcl",
                 "PutObjectLegalHold",
                 "PutObjectRetention",

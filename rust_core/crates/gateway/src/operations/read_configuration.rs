@@ -12,12 +12,14 @@ use crate::response::{HeaderBlock, Response};
 use crate::versions::VersionAddress;
 use orcas_record::Bucket;
 use orcas_s3::configurations;
+use orcas_s3::query::no_continuation;
 use orcas_s3::support::Understood;
 
 pub struct ReadBucketConfiguration(Arc<Bucket>);
 
 impl Operation for ReadBucketConfiguration {
     fn parse(reading: &Reading<'_>) -> Result<Self, Problem> {
+        no_continuation(&reading.query)?;
         reading.bucket().map(Self)
     }
 

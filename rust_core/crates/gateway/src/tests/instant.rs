@@ -75,6 +75,7 @@ impl Fixture {
             location: Bytes::new(),
             settings: BucketSettings::default(),
             object_lock: false,
+            documents: Vec::new(),
         };
         match self.lane.engine.execute(create) {
             Ok(Outcome::Bucket(bucket)) => bucket,

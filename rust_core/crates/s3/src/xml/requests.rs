@@ -6,6 +6,7 @@ use super::parse::{Element, document, malformed};
 use crate::conditions::{DeleteCondition, WriteCondition};
 use crate::errors::{ErrorCode, S3Error};
 use crate::range::PART_NUMBER_MAX;
+use crate::tags::{Tags, of_bucket};
 use orcas_checksum::{Checksum, ChecksumAlgorithm};
 
 /// Keys of one DeleteObjects: the limit of S3.
@@ -134,25 +135,34 @@ fn part_number(text: &str) -> Result<u16, S3Error> {
     }
 }
 
-/// The region that a CreateBucketConfiguration asks for; an empty body asks for none.
-pub fn create_bucket_region(body: &[u8]) -> Result<Option<String>, S3Error> {
+/// What a CreateBucketConfiguration asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct NewBucket {
+    pub region: Option<String>,
+    pub tags: Tags,
+}
+
+/// Reads a CreateBucketConfiguration; an empty body asks for nothing.
+///
+/// Errors: `MalformedXML`, `NotImplemented` for directory buckets, and those of tags.
+pub fn create_bucket(body: &[u8]) -> Result<NewBucket, S3Error> {
     if body.is_empty() {
-        return Ok(None);
+        return Ok(NewBucket::default());
     }
     let root = document(body, "CreateBucketConfiguration")?;
-    let mut region = None;
+    let (mut region, mut tags) = (None, None);
     for child in &root.children {
         match child.name.as_str() {
             "LocationConstraint" if region.is_none() => region = Some(child.leaf()?.trim().to_owned()),
-            "Tags" if child.children.is_empty() => {}
-            name @ ("Location" | "Bucket" | "Tags") => {
+            "Tags" if tags.is_none() => tags = Some(of_bucket(child)?),
+            name @ ("Location" | "Bucket") => {
                 let message = format!("The element {name} of CreateBucketConfiguration is not implemented");
                 return Err(S3Error::with(ErrorCode::NotImplemented, message));
             }
             _ => return Err(malformed()),
         }
     }
-    Ok(region.filter(|region| !region.is_empty()))
+    Ok(NewBucket { region: region.filter(|region| !region.is_empty()), tags: tags.unwrap_or_default() })
 }
 
 fn boolean(element: &Element) -> Result<bool, S3Error> {
@@ -305,12 +315,21 @@ mod tests {
     fn bucket_regions() {
         let read = |inner: &str| {
             let body = format!("<CreateBucketConfiguration>{inner}</CreateBucketConfiguration>");
-            create_bucket_region(body.as_bytes()).map_err(|error| error.code)
+            create_bucket(body.as_bytes()).map(|new| new.region).map_err(|error| error.code)
         };
-        assert_eq!(create_bucket_region(b""), Ok(None));
+        assert_eq!(create_bucket(b""), Ok(NewBucket::default()));
         assert_eq!(read("<LocationConstraint> eu-west-1 </LocationConstraint>"), Ok(Some("eu-west-1".into())));
         assert_eq!(read("<LocationConstraint/>"), Ok(None));
         assert_eq!(read("<Location><Name>z</Name></Location>"), Err(ErrorCode::NotImplemented));
         assert_eq!(read("<Foo/>"), Err(ErrorCode::MalformedXML));
+        let tag = "<Tag><Key>k</Key><Value>v</Value></Tag>";
+        let tagged = |tags: &str| {
+            let body = format!("<CreateBucketConfiguration><Tags>{tags}</Tags></CreateBucketConfiguration>");
+            create_bucket(body.as_bytes()).map(|new| new.tags).map_err(|error| error.code)
+        };
+        assert_eq!(tagged(tag), Ok(vec![(b"k".to_vec(), b"v".to_vec())]));
+        assert_eq!(tagged(""), Ok(Tags::new()));
+        assert_eq!(tagged(&tag.repeat(2)), Err(ErrorCode::InvalidTag));
+        assert_eq!(tagged("<Foo/>"), Err(ErrorCode::MalformedXML));
     }
 }

@@ -264,6 +264,7 @@ fn foreign_bucket(store: &Store) -> Arc<Bucket> {
         location: Bytes::new(),
         settings: BucketSettings::default(),
         object_lock: false,
+        documents: Vec::new(),
     };
     match store.handle().execute(create) {
         Ok(Outcome::Bucket(bucket)) => bucket,

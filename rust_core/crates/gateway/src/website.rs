@@ -1,0 +1,100 @@
+//! Requests to the hosts of websites: whose website it is, and whether everybody may read it.
+//!
+//! Nobody signs these requests, and they read pages of one bucket. Nothing else of the server is reachable there.
+
+use std::sync::Arc;
+
+use super::accept::{Refused, below};
+use super::lane::Lane;
+use super::operations::ReadPage;
+use super::problem::Problem;
+use super::reading::Reading;
+use super::request::{Call, Request};
+use super::response::Envelope;
+use orcas_http::{Query, RequestHead, percent_decode};
+use orcas_record::{Bucket, DocumentKind};
+use orcas_s3::documents::blocks_public_reads;
+use orcas_s3::target::{checked_key, hosted_website};
+use orcas_s3::website::Website;
+use orcas_s3::{ErrorCode, Operation, S3Error, Target};
+use orcas_sigv4::PayloadMode;
+
+impl Lane {
+    /// The bucket whose website the Host header names. It need not exist, and may be empty.
+    pub fn website_bucket(&self, head: &RequestHead<'_>) -> Option<String> {
+        let website = self.options.website_host.as_deref()?;
+        hosted_website(head.headers.get("host").unwrap_or_default(), website)
+    }
+
+    /// Types a request for a page of the website of `bucket`.
+    pub fn accept_page(
+        self: &Arc<Self>,
+        head: &RequestHead<'_>,
+        root: usize,
+        bucket: String,
+        has_body: bool,
+    ) -> Result<Arc<dyn Request>, Refused> {
+        let cors = self.cors_lines(head, root);
+        let read = || -> Result<Arc<dyn Request>, Problem> {
+            let operation = match head.method {
+                b"GET" => Operation::GetObject,
+                b"HEAD" => Operation::HeadObject,
+                method => {
+                    let error = S3Error::new(ErrorCode::MethodNotAllowed).field("Method", method);
+                    return Err(error.field("ResourceType", "OBJECT").into());
+                }
+            };
+            let target = page_target(bucket, below(head.path, root))?;
+            let principal = Arc::clone(self.identities().principal("").ok_or(ErrorCode::AccessDenied)?);
+            Call::<ReadPage>::accept(&Reading {
+                lane: self,
+                operation,
+                head,
+                root: &head.path[..root.min(head.path.len())],
+                target: &target,
+                query: Query::default(),
+                principal,
+                source: None,
+                payload: &PayloadMode::Unsigned,
+                has_body,
+                cors: &cors,
+            })
+        };
+        read().map_err(|problem| {
+            let envelope = self.envelope(head.method, head.path).with_cors(cors.clone());
+            let answer = Envelope { for_browsers: true, ..envelope }.problem(problem);
+            Box::new(if has_body { answer.closing() } else { answer })
+        })
+    }
+
+    /// A bucket and its website.
+    ///
+    /// # Errors
+    /// `NoSuchWebsiteConfiguration`, also for a bucket that does not exist, because strangers are not told which do;
+    /// `AccessDenied` if the public access block of the bucket forbids that everybody reads it.
+    pub fn website(&self, name: &str) -> Result<(Arc<Bucket>, Arc<Website>), S3Error> {
+        let found = self.engine.bucket(name.as_bytes()).and_then(|bucket| {
+            let document = self.engine.document(bucket.id, DocumentKind::Website)?;
+            let parsed = document.parsed(|bytes| Website::parse(bytes).ok().map(Arc::new))?;
+            Some((bucket, Option::clone(&parsed)?))
+        });
+        let Some((bucket, website)) = found else {
+            return Err(S3Error::new(ErrorCode::NoSuchWebsiteConfiguration).field("BucketName", name));
+        };
+        let block = self.engine.document(bucket.id, DocumentKind::PublicAccessBlock);
+        if blocks_public_reads(block.as_ref().map(|document| &document.bytes[..])) {
+            return Err(ErrorCode::AccessDenied.into());
+        }
+        Ok((bucket, website))
+    }
+}
+
+/// What a path names on the host of a website. `path` is raw and undecoded.
+fn page_target(bucket: String, path: &[u8]) -> Result<Target, S3Error> {
+    let key = path.strip_prefix(b"/").ok_or(ErrorCode::InvalidURI)?;
+    if key.is_empty() {
+        return Ok(Target::Bucket(bucket));
+    }
+    let key = checked_key(percent_decode(key).ok_or(ErrorCode::InvalidURI)?)?;
+    Ok(Target::Object { bucket, key })
+}

@@ -15,6 +15,7 @@ use super::locks;
 use super::objects::evaluate;
 use super::outcome::{Deleted, Failure, Outcome};
 use super::view::View;
+use orcas_base::planted::{self, Bug};
 use orcas_checksum::Etag;
 use orcas_record::{
     Attributes, Bucket, BucketId, Object, ObjectHeaders, Record, Sequence, Version, VersionId, Versioning,
@@ -100,7 +101,9 @@ impl Deletion<'_> {
             None => self.view.version(self.bucket.id, &entry.key, id)?,
         };
         let delete_marker = found.as_ref().is_some_and(|found| found.version.delete_marker);
-        evaluate(found.as_deref().filter(|_| !delete_marker), &entry.precondition)?;
+        if !(delete_marker && planted::is(Bug::MarkerWithoutCondition)) {
+            evaluate(found.as_deref().filter(|_| !delete_marker), &entry.precondition)?;
+        }
         if let Some(found) = found {
             locks::check_removal(&found.version, entry.bypass, self.context.now_ms)?;
             self.remove(entry.key, id);

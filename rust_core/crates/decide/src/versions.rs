@@ -8,7 +8,8 @@ use super::intent::{AttributeChange, UpdateVersion};
 use super::locks;
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
-use orcas_record::{Bucket, BucketId, Object, Record, Sequence, VersionId, Versioning};
+use orcas_base::planted::{self, Bug};
+use orcas_record::{Bucket, BucketId, Object, Record, Sequence, Version, VersionId, Versioning};
 
 /// The id of the version that the record with this sequence brings to `bucket`.
 pub(super) fn new_id(bucket: &Bucket, context: &Context, sequence: Sequence) -> VersionId {
@@ -59,6 +60,10 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     let outcome = Outcome::Updated(shown(&bucket, version_id));
     if attributes == found.version.attributes {
         return Ok(Decision::without_records(outcome));
+    }
+    if planted::is(Bug::AttributesAsPut) {
+        let version = Version { attributes, modified_ms: context.now_ms, ..found.version.clone() };
+        return Ok(Decision { outcome, records: vec![Record::PutVersion(version)] });
     }
     let record = Record::UpdateVersion {
         bucket: update.bucket,

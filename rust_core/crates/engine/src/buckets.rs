@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::documents::Documents;
+use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, BucketId, Record};
 
 #[derive(Clone, Default)]
@@ -31,12 +32,17 @@ impl BucketTable {
 
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => self.insert(Arc::new(bucket.clone())),
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
+                self.insert(Arc::new(bucket.clone()));
+                if planted::is(Bug::DocumentsInherited) {
+                    Arc::make_mut(&mut self.documents).inherit(bucket.id, |former| !self.by_id.contains_key(&former));
+                }
+            }
             Record::DeleteBucket { bucket } => {
                 if let Some(bucket) = self.by_id.remove(bucket) {
                     self.by_name.remove(&bucket.name);
                 }
-                if self.documents.has(*bucket) {
+                if self.documents.has(*bucket) && !planted::is(Bug::DocumentsInherited) {
                     Arc::make_mut(&mut self.documents).remove(*bucket);
                 }
             }

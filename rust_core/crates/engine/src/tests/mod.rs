@@ -7,6 +7,7 @@ mod documents;
 mod full_disk;
 mod health;
 mod listing;
+mod locks;
 mod mend;
 mod reclaim;
 mod reclaim_failures;

@@ -29,7 +29,7 @@ impl Effect {
     }
 
     pub fn is_wrong(&self) -> bool {
-        matches!(self, Self::Opened(seen) if !seen.wrong.is_empty() || !seen.absent.is_empty())
+        matches!(self, Self::Opened(seen) if !seen.wrong.is_empty() || !seen.absent.is_empty() || seen.held > 0)
     }
 }
 

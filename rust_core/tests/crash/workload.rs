@@ -143,15 +143,12 @@ impl Workload {
     fn some(&mut self, run: &mut Run) -> Vec<Op> {
         let Some((id, bucket)) = self.bucket(run) else { return vec![create_bucket(&mut run.rng, self.mixed)] };
         match run.rng.below(100) {
-            50..54 => version_ops(run, self.locked(run).unwrap_or(id)),
+            50..54 => {
+                let id = locked(run).unwrap_or(id);
+                version_ops(run, id)
+            }
             kind => self.op(run, kind, id, &bucket).into_iter().collect(),
         }
-    }
-
-    /// Now and then a bucket whose versions can be locked.
-    fn locked(&self, run: &mut Run) -> Option<BucketId> {
-        let wanted = run.rng.below(2) == 0;
-        run.model().buckets.values().find(|held| wanted && held.lock).and_then(|held| held.id)
     }
 
     fn op(&mut self, run: &mut Run, kind: u64, id: BucketId, bucket: &Bucket) -> Option<Op> {
@@ -201,6 +198,12 @@ impl Workload {
             _ => return upload_op(run, id, bucket, precondition),
         })
     }
+}
+
+/// Now and then a bucket whose versions can be locked.
+fn locked(run: &mut Run) -> Option<BucketId> {
+    let wanted = run.rng.below(2) == 0;
+    run.model().buckets.values().find(|held| wanted && held.lock).and_then(|held| held.id)
 }
 
 fn create_bucket(rng: &mut SimRng, mixed: bool) -> Op {

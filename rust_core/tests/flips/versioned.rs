@@ -17,6 +17,7 @@ use super::{Builder, name_of};
 const DAY_MS: u64 = 86_400_000;
 
 /// What was ever stored as one version.
+#[allow(dead_code)] // Salvage asks for it; flips do not.
 #[derive(Debug, Default)]
 pub struct Stored {
     /// The last one is its content now. A delete marker has none.

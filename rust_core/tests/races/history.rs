@@ -247,14 +247,13 @@ pub fn judge(first: &State, events: &[Event]) {
 
 /// Whether the events that are not in `done` can follow `state`.
 fn explains(state: &State, events: &[Event], done: u128, seen: &mut HashSet<(u128, State)>) -> bool {
-    let open = || events.iter().enumerate().filter(|(at, _)| done & (1 << at) == 0);
+    let open = || events.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
     let Some(first_end) = open().map(|(_, event)| event.end).min() else { return true };
     if !seen.insert((done, state.clone())) {
         return false;
     }
     // What began after another one had ended comes behind it.
-    let next = open().filter(|(_, event)| event.begin < first_end);
-    next.into_iter().any(|(at, event)| match state.after(event) {
+    open().filter(|(_, event)| event.begin < first_end).any(|(at, event)| match state.after(event) {
         Some(next) => explains(&next, events, done | 1 << at, seen),
         None => false,
     })

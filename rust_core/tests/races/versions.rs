@@ -2,8 +2,8 @@
 //! retention, with conditions, beside reclamation. Some order of the operations must explain every answer, also those given
 //! after reclamation and after a start without the index; and no version that was locked for good is ever gone.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use orcas_checksum::{Etag, Md5Hasher};
@@ -14,6 +14,7 @@ use orcas_engine::scheduled::{Scheduled, leftovers};
 use orcas_engine::{Found, Handle, ListVersions, ListedVersion, VersionSink};
 use orcas_fs::sim::{SimDisk, SimRng};
 use orcas_record::{Bucket, BucketSettings, ObjectHeaders, Retention, RetentionMode, VersionId, Versioning};
+use parking_lot::Mutex;
 use shuttle::thread;
 
 use crate::client::body;
@@ -45,7 +46,7 @@ impl Shared {
     }
 
     fn learn(&self, id: VersionId) {
-        let mut known = self.known.lock().unwrap();
+        let mut known = self.known.lock();
         if !known.contains(&id) {
             known.push(id);
         }
@@ -140,7 +141,7 @@ impl Client {
     }
 
     fn id(&mut self) -> VersionId {
-        let known = self.shared.known.lock().unwrap();
+        let known = self.shared.known.lock();
         match known.len() {
             0 => VersionId::Null,
             // The last ones are those that others are most likely to ask for too.
@@ -196,7 +197,7 @@ impl Client {
             Answer::Listed(listed) => listed.iter().for_each(|(id, _)| self.shared.learn(*id)),
             _ => {}
         }
-        self.shared.events.lock().unwrap().push(Event { begin, end, asked, answer });
+        self.shared.events.lock().push(Event { begin, end, asked, answer });
     }
 
     fn answer(&self, asked: &Asked) -> Answer {
@@ -287,7 +288,7 @@ impl Client {
     fn look(&self) {
         self.ask(Asked::List);
         self.ask(Asked::Current);
-        let known = self.shared.known.lock().unwrap().clone();
+        let known = self.shared.known.lock().clone();
         known.into_iter().for_each(|id| self.ask(Asked::Version(id)));
     }
 }
@@ -367,7 +368,7 @@ fn schedule(seed: u64) {
         drop(watcher);
         store.close().unwrap();
     }
-    let events = shared.events.lock().unwrap();
+    let events = shared.events.lock();
     judge(&first, &events);
     nothing_locked_is_gone(&events);
 }

@@ -199,7 +199,9 @@ impl Reading {
             let is_current = newest[&key] == frame.sequence && !version.delete_marker;
             ranges.extend(self.updates.get(name).map(|frame| frame.place.clone()));
             if is_current {
-                objects.insert(key, ranges.clone());
+                // Also of the record that removed what hid it.
+                let last = self.last[&key].place.clone();
+                objects.insert(key, ranges.iter().cloned().chain([last]).collect());
             }
             versions.insert(name.clone(), ranges);
         }

@@ -81,6 +81,8 @@ impl Looking<'_> {
             } else if stored.bytes.last() == Some(&bytes) && stored.present {
                 tally.versions += 1;
                 seen.insert(name);
+            } else if self.report.gone_total == 0 && !self.last_leaves_no_trace(&name) {
+                return Err(format!("{full}: {version:?} was deleted or replaced, and nothing is said"));
             }
         }
         Ok(())
@@ -88,6 +90,10 @@ impl Looking<'_> {
 
     fn update_leaves_no_trace(&self, name: &Name) -> bool {
         self.places.updates.get(name).is_some_and(|frame| self.damage.leaves_no_trace(frame))
+    }
+
+    fn last_leaves_no_trace(&self, (bucket, key, _): &Name) -> bool {
+        self.places.last.get(&(*bucket, key.clone())).is_some_and(|frame| self.damage.leaves_no_trace(frame))
     }
 
     /// Every version that nothing of the damage hit is among `seen`.

@@ -242,12 +242,12 @@ impl Model {
             Op::DeleteMany { bucket, entries } => {
                 let bucket = self.live(*bucket)?;
                 let mut effective = false;
-                let delete = |DeleteEntry { key, precondition, .. }: &DeleteEntry| {
+                let delete = |(stamp, DeleteEntry { key, precondition, .. }): (u64, &DeleteEntry)| {
                     evaluate(bucket.current(key), precondition)?;
-                    effective |= bucket.delete(key, at);
+                    effective |= bucket.delete(key, Moment { stamp, ..at });
                     Ok(())
                 };
-                let entries = entries.iter().map(delete).collect();
+                let entries = (at.stamp..).zip(entries).map(delete).collect();
                 Ok(Verdict { effective, etag: None, entries })
             }
             _ => unreachable!("not about an object: {op:?}"),

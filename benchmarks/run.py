@@ -29,6 +29,7 @@ import small
 import space
 import startup
 import trees
+import versions
 from figures import Figure, Measurement, Plan, table
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
@@ -56,6 +57,8 @@ _MEASUREMENTS: dict[str, Measurement] = {
     "compaction": space.beside_compaction,
     "space": space.freed,
     "fsck": space.check,
+    "version-put": versions.puts,
+    "version-list": versions.lists,
 }
 
 

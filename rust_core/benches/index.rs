@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use orcas_checksum::Etag;
-use orcas_index::{Applied, Index, IndexOptions, Reader, Writer};
+use orcas_index::{Applied, HeadRow, Index, IndexOptions, Reader, Writer};
 use orcas_record::placement::codec;
 use orcas_record::{
     Attributes, BlobLocation, Bucket, BucketId, BucketSettings, Extent, Fingerprint, ObjectHeaders, Record, Version,
@@ -251,8 +251,13 @@ fn pages(index: &Index) {
         best(|| {
             let mut from = b"data/".to_vec();
             for _ in 0..500 {
-                let head = reader.first_head(BucketId(bucket), &from, true).expect("read").expect("a head");
-                from = head.key[..b"data/".len() + 17].to_vec();
+                let mut key = Vec::new();
+                let mut keep = |head: HeadRow<'_>| {
+                    key = head.key.into_owned();
+                    true
+                };
+                reader.scan_heads(BucketId(bucket), &from, true, None, 1, &mut keep).expect("read");
+                from = key[..b"data/".len() + 17].to_vec();
                 *from.last_mut().expect("not empty") = b'/' + 1;
             }
         }) * 2

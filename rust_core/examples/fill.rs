@@ -1,7 +1,8 @@
 //! Fills a store with small objects through the engine, or deletes them again: a million in well under a minute.
 //!
 //! `cargo run --release --example fill -- --data DIR --bucket NAME --objects N [--first N] [--size BYTES]
-//! [--prefix TEXT] [--delete] [--die-at-lag]`. Two keys a directory, in scattered order. With `--die-at-lag` the
+//! [--prefix TEXT] [--times N] [--delete] [--die-at-lag]`. Two keys a directory, in scattered order. Every key is
+//! written `--times` times, which in a bucket with versioning makes as many versions. With `--die-at-lag` the
 //! process kills itself, as a crash would, when the index is as far behind as it may be.
 
 #[path = "../benches/support/pump.rs"]
@@ -34,6 +35,7 @@ struct Arguments {
     first: u64,
     size: usize,
     prefix: String,
+    times: u64,
     delete: bool,
     die_at_lag: bool,
 }
@@ -46,6 +48,7 @@ fn arguments() -> Arguments {
         first: 0,
         size: 1024,
         prefix: "data/".to_owned(),
+        times: 1,
         delete: false,
         die_at_lag: false,
     };
@@ -59,6 +62,7 @@ fn arguments() -> Arguments {
             "--first" => arguments.first = value().parse().expect("the number of the first object"),
             "--size" => arguments.size = value().parse().expect("bytes an object"),
             "--prefix" => arguments.prefix = value(),
+            "--times" => arguments.times = value().parse().expect("a number of writes"),
             "--delete" => arguments.delete = true,
             "--die-at-lag" => arguments.die_at_lag = true,
             other => panic!("{other} is not an option"),
@@ -74,7 +78,9 @@ fn main() {
     let bucket = bucket(&handle, &arguments.bucket);
     let mut pump = Pump::new(IN_FLIGHT);
     let start = Instant::now();
-    for number in arguments.first..arguments.first + arguments.objects {
+    let writes = arguments.objects * arguments.times;
+    for write in 0..writes {
+        let number = arguments.first + write % arguments.objects;
         let key = Bytes::from(format!("{}{:016x}/{}", arguments.prefix, scatter(number / 2), number % 2));
         let intent = if arguments.delete {
             Intent::DeleteObject {
@@ -85,17 +91,17 @@ fn main() {
                 bypass: false,
             }
         } else {
-            put(&handle, &bucket, key, unique(number, arguments.size))
+            put(&handle, &bucket, key, unique(arguments.first + write, arguments.size))
         };
         pump.submit(&handle, intent);
-        if arguments.die_at_lag && number.is_multiple_of(LOOK_EVERY) {
+        if arguments.die_at_lag && write.is_multiple_of(LOOK_EVERY) {
             die_if_far_behind(&handle);
         }
     }
     pump.finish();
-    let rate = arguments.objects as f64 / start.elapsed().as_secs_f64();
+    let rate = writes as f64 / start.elapsed().as_secs_f64();
     engine.close().expect("the store closes");
-    println!("{} objects, {rate:.0}/s, closed after {:?}", arguments.objects, start.elapsed());
+    println!("{writes} objects, {rate:.0}/s, closed after {:?}", start.elapsed());
     assert!(!arguments.die_at_lag, "the index never fell far enough behind");
 }
 

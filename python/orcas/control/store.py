@@ -44,7 +44,6 @@ _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 log = logging.getLogger("orcas")
 
-# The key is the bucket's unique id, not its name: a new bucket with an old name must not inherit documents.
 _SCHEMA: Final = """
 CREATE TABLE identities (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, created_ms INTEGER NOT NULL
@@ -54,10 +53,6 @@ CREATE TABLE access_keys (
     nonce BLOB NOT NULL, secret BLOB NOT NULL, created_ms INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX access_keys_of_identity ON access_keys (identity);
-CREATE TABLE bucket_documents (
-    bucket TEXT NOT NULL, kind TEXT NOT NULL, document BLOB NOT NULL, changed_ms INTEGER NOT NULL,
-    PRIMARY KEY (bucket, kind)
-) STRICT, WITHOUT ROWID;
 """
 _ROOT_KEY: Final = """
 SELECT access_key, identity, nonce, secret FROM access_keys

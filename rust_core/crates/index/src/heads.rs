@@ -34,11 +34,7 @@ impl HeadRow<'_> {
 
 const BY_KEY: &str =
     "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads WHERE bucket = ?1 AND key = ?2";
-pub(super) const FIRST_FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
-     WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT 1";
-const FIRST_AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
-     WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT 1";
-const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
+pub(super) const FROM: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key >= ?2 ORDER BY key LIMIT ?3";
 const AFTER: &str = "SELECT key, sequence, modified_ms, size, etag, checksum, class FROM heads \
      WHERE bucket = ?1 AND key > ?2 ORDER BY key LIMIT ?3";
@@ -48,20 +44,7 @@ const AFTER_UNTIL: &str = "SELECT key, sequence, modified_ms, size, etag, checks
      WHERE bucket = ?1 AND key > ?2 AND key < ?4 ORDER BY key LIMIT ?3";
 
 pub(super) fn head(conn: &Connection, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
-    one(conn, BY_KEY, bucket, key)
-}
-
-pub(super) fn first(
-    conn: &Connection,
-    bucket: BucketId,
-    from: &[u8],
-    inclusive: bool,
-) -> Result<Option<HeadRow<'static>>> {
-    one(conn, if inclusive { FIRST_FROM } else { FIRST_AFTER }, bucket, from)
-}
-
-fn one(conn: &Connection, sql: &str, bucket: BucketId, key: &[u8]) -> Result<Option<HeadRow<'static>>> {
-    let mut statement = conn.prepare_cached(sql)?;
+    let mut statement = conn.prepare_cached(BY_KEY)?;
     let mut rows = statement.query((stored_int(bucket.0)?, key))?;
     rows.next()?.map(|row| Ok(head_row(row)?.into_owned())).transpose()
 }

@@ -324,11 +324,6 @@ impl<'i> Reader<'i> {
         self.with(|conn| heads::scan(conn, bucket, from, inclusive, until, limit, visit))
     }
 
-    /// The first head at (`inclusive`) or after `from`: one seek.
-    pub fn first_head(&self, bucket: BucketId, from: &[u8], inclusive: bool) -> Result<Option<HeadRow<'static>>> {
-        self.with(|conn| heads::first(conn, bucket, from, inclusive))
-    }
-
     /// Uploads of a bucket ordered by key, initiation and id, to before the key `until`, at most `limit` or until
     /// `visit` returns false.
     pub fn scan_uploads(

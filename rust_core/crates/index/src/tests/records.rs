@@ -79,8 +79,7 @@ fn a_put_adds_head_record_and_count() {
         checksum: Some((ChecksumAlgorithm::Sha1, ChecksumType::Composite)),
         class: StorageClass::from_name(b"GLACIER"),
     };
-    assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected.clone()));
-    assert_eq!(reader.first_head(BucketId(1), b"", true).expect("read"), Some(expected));
+    assert_eq!(reader.head(BucketId(1), b"k").expect("read"), Some(expected));
     let record = Stored { sequence: 2, kind: 7, record: payload(&records, 2), update: None };
     assert_eq!(object(&index, 1, b"k"), Some(record.clone()));
     assert_eq!(reader.version(BucketId(1), b"k", VersionId::Null).expect("read"), Some(record));

@@ -149,12 +149,14 @@ mod chosen {
                 | Self::AttributesAsPut
                 | Self::UpdateLeftInCache
                 | Self::UpdatesDropped
-                | Self::OlderVersionShown
                 | Self::MarkerWithoutCondition
                 | Self::ClockSetBackUnlocks
                 | Self::DocumentsInherited => Suite::Crash,
                 // The defect shows only if a reader runs in a short window, or if several clients are decided together.
-                Self::CondemnWithoutBarrier | Self::CondemnWithoutSecondLook | Self::LocksOutOfOrder => Suite::Races,
+                Self::CondemnWithoutBarrier
+                | Self::CondemnWithoutSecondLook
+                | Self::LocksOutOfOrder
+                | Self::OlderVersionShown => Suite::Races,
                 Self::DamageTakenForATornEnd
                 | Self::CleanEndNotWritten
                 | Self::SecondHeaderIgnored

@@ -5,6 +5,7 @@
 //! `ORCAS_FLIPS=N` other ones.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the suite changes files by hand")]
 
+mod attributes;
 mod disks;
 mod judge;
 mod mended;

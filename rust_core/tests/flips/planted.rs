@@ -51,7 +51,7 @@ impl<'a> Benches<'a> {
             2 => ("an index in use", mended::attempt(&self.killed, seed / 6)),
             3 => {
                 self.repair(&random(&mut rng, &self.closed.built.files), &outcome);
-                let changes = || attributes::attempt(&self.without_index, Some(seed));
+                let changes = || attributes::attempt(&self.without_index, Some(seed / 6));
                 ("a repair", (seed < CHANGES).then(changes).flatten())
             }
             4 => ("a closed store", flip(&self.closed, &mut rng, &outcome)),

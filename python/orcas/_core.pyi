@@ -365,13 +365,15 @@ class Report(TypedDict):
 class GivenUp(TypedDict):
     """What a repair went on without; `losses` may be more than are listed.
 
-    `records` are sequences, first to last, that could not be read; `buckets` names that were made up; `kept` paths.
+    `records` are sequences, first to last, that could not be read; `buckets` names that were made up; `held` names
+    of buckets and how many of their versions got a legal hold, since a lost record may have locked them; `kept` paths.
     """
 
     losses: list[Loss]
     losses_total: int
     records: list[tuple[int, int]]
     buckets: list[str]
+    held: list[tuple[str, int]]
     kept: list[str]
 
 @type_check_only

@@ -112,6 +112,7 @@ struct GivenUp {
     losses_total: u64,
     records: Vec<(u64, u64)>,
     buckets: Vec<String>,
+    held: Vec<(String, u64)>,
     kept: Vec<String>,
 }
 
@@ -253,6 +254,7 @@ impl From<Repaired> for Report {
             losses_total: given_up.losses_total,
             records: given_up.records,
             buckets: given_up.buckets,
+            held: given_up.held,
             kept: given_up.kept.iter().map(|path| path.display().to_string()).collect(),
         });
         Self { given_up, ..repaired.report.into() }

@@ -88,6 +88,11 @@ def _print_given_up(given_up: dict[str, Any] | None) -> None:
         )
     for bucket in given_up["buckets"]:
         typer.echo(f"The name of a bucket is lost. The bucket is now called {bucket}.")
+    for bucket, versions in given_up["held"]:
+        typer.echo(
+            f"{versions} versions in {bucket} got a legal hold, because a lost record may have locked them: remove it from "
+            "those that were not locked."
+        )
     if given_up["kept"]:
         typer.echo(f"The damaged files are kept: remove {', '.join(given_up['kept'])} when you no longer need them.")
 

@@ -6,7 +6,7 @@ use orcas_decide::{
     AttributeChange, Body, BucketChange, Complete, CompletePart, Copy, CopyHeaders, CopyPart, Intent, Move, PutObject,
     PutPart, SourceConditions, UpdateVersion,
 };
-use orcas_record::BucketId;
+use orcas_record::{BucketId, DefaultRetention, ObjectLock, Period};
 
 use crate::model::{Named, Op, Payload, is_locked};
 use crate::run::Run;
@@ -29,9 +29,12 @@ impl Run {
             Op::Versioning { bucket, versioning } => {
                 Intent::UpdateBucket { bucket, change: BucketChange::Versioning(versioning) }
             }
-            Op::DeleteVersion { bucket, key, version } => {
-                let (version, precondition) = (Some(version.id), Default::default());
-                Intent::DeleteObject { bucket, key, version, precondition, bypass: true }
+            Op::DefaultRetention { bucket, mode } => {
+                let default = mode.map(|mode| DefaultRetention { mode, period: Period::Days(1) });
+                Intent::UpdateBucket { bucket, change: BucketChange::ObjectLock(ObjectLock { default }) }
+            }
+            Op::DeleteVersion { bucket, key, version, precondition, bypass } => {
+                Intent::DeleteObject { bucket, key, version: Some(version.id), precondition, bypass }
             }
             Op::Tag { bucket, key, version, tag } => {
                 let tags = vec![("tag".into(), tag.to_string().into())];
@@ -39,6 +42,9 @@ impl Run {
             }
             Op::Hold { bucket, key, version, on } => {
                 update_version(bucket, key, version, AttributeChange::LegalHold(on))
+            }
+            Op::Retain { bucket, key, version, retention, bypass } => {
+                update_version(bucket, key, version, AttributeChange::Retention { retention, bypass })
             }
             Op::DeleteBucket { bucket } => Intent::DeleteBucket { bucket },
             Op::PutDocument { bucket, kind, document } => Intent::PutDocument { bucket, kind, document },

@@ -13,6 +13,7 @@ mod intents;
 mod long;
 mod model;
 mod observe;
+mod ops;
 #[cfg(feature = "planted")]
 mod planted;
 mod reclaim;
@@ -97,6 +98,7 @@ fn live(seed: u64, tally: &Arc<Tally>) {
                 4 => run.idle(Duration::from_millis(200)),
                 5 => run.compare(),
                 6 => run.world.clock.advance(Duration::from_millis(30)),
+                7 => run.world.clock.set_ahead(Duration::from_millis(run.rng.below(2_000))),
                 _ => {}
             }
         }

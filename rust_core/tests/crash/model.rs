@@ -3,147 +3,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use orcas_checksum::{Etag, Md5Hasher};
+use orcas_checksum::Etag;
 use orcas_decide::{DeleteEntry, EtagMatch, PART_SIZE_MIN, Precondition, Refusal};
 use orcas_record::{
-    BucketId, BucketSettings, DocumentKind, Durability, ObjectHeaders, UploadId, VersionId, Versioning,
+    BucketId, BucketSettings, Durability, ObjectHeaders, Retention, RetentionMode, UploadId, Versioning,
 };
 
 use crate::documents::{self, Documents};
-
-/// Bytes with their digests.
-#[derive(Clone, Debug)]
-pub struct Payload {
-    pub bytes: Bytes,
-    pub md5: [u8; 16],
-    pub hash: blake3::Hash,
-}
-
-impl Payload {
-    pub fn new(bytes: Bytes) -> Self {
-        Self { md5: Md5Hasher::digest(&bytes), hash: blake3::hash(&bytes), bytes }
-    }
-}
-
-/// What is asked of the store.
-#[derive(Clone, Debug)]
-pub enum Op {
-    CreateBucket {
-        name: Bytes,
-        settings: BucketSettings,
-    },
-    UpdateBucket {
-        bucket: BucketId,
-        settings: BucketSettings,
-    },
-    /// Enables or suspends versioning.
-    Versioning {
-        bucket: BucketId,
-        versioning: Versioning,
-    },
-    DeleteBucket {
-        bucket: BucketId,
-    },
-    PutDocument {
-        bucket: BucketId,
-        kind: DocumentKind,
-        document: Bytes,
-    },
-    Put {
-        bucket: BucketId,
-        key: Bytes,
-        body: Payload,
-        chunked: bool,
-        headers: ObjectHeaders,
-        precondition: Precondition,
-    },
-    Delete {
-        bucket: BucketId,
-        key: Bytes,
-        precondition: Precondition,
-    },
-    DeleteVersion {
-        bucket: BucketId,
-        key: Bytes,
-        version: Named,
-    },
-    /// Sets the tags of a version, and perhaps its legal hold.
-    Tag {
-        bucket: BucketId,
-        key: Bytes,
-        version: Named,
-        tag: u64,
-    },
-    Hold {
-        bucket: BucketId,
-        key: Bytes,
-        version: Named,
-        on: bool,
-    },
-    DeleteMany {
-        bucket: BucketId,
-        entries: Vec<DeleteEntry>,
-    },
-    Copy {
-        source: (BucketId, Bytes),
-        bucket: BucketId,
-        key: Bytes,
-        headers: Option<ObjectHeaders>,
-        precondition: Precondition,
-    },
-    Move {
-        from_bucket: BucketId,
-        from_key: Bytes,
-        bucket: BucketId,
-        key: Bytes,
-        precondition: Precondition,
-    },
-    CreateUpload {
-        bucket: BucketId,
-        key: Bytes,
-        headers: ObjectHeaders,
-    },
-    PutPart {
-        bucket: BucketId,
-        key: Bytes,
-        upload: UploadId,
-        number: u16,
-        body: Payload,
-        chunked: bool,
-    },
-    /// `body` is what the range held when the source had `stamp` and `sequence`.
-    CopyPart {
-        source: (BucketId, Bytes),
-        stamp: u64,
-        sequence: u64,
-        range: Option<(u64, u64)>,
-        body: Payload,
-        bucket: BucketId,
-        key: Bytes,
-        upload: UploadId,
-        number: u16,
-    },
-    Abort {
-        bucket: BucketId,
-        key: Bytes,
-        upload: UploadId,
-    },
-    Complete {
-        bucket: BucketId,
-        key: Bytes,
-        upload: UploadId,
-        parts: Vec<(u16, [u8; 16])>,
-        precondition: Precondition,
-    },
-}
-
-/// A version as a client names it.
-#[derive(Clone, Copy, Debug)]
-pub struct Named {
-    pub id: VersionId,
-    /// Of the version with this id; whatever it is, if that is the null version.
-    pub stamp: u64,
-}
+pub use crate::ops::{Named, Op, Payload};
 
 /// A version: an object or a delete marker.
 #[derive(Clone, Debug)]
@@ -155,6 +22,7 @@ pub struct Object {
     pub marker: bool,
     pub tag: Option<u64>,
     pub hold: Option<bool>,
+    pub retention: Option<Retention>,
     pub body: Payload,
     pub etag: Etag,
     pub modified_ms: u64,
@@ -183,8 +51,10 @@ pub struct Bucket {
     pub created_ms: u64,
     pub settings: BucketSettings,
     pub versioning: Versioning,
-    /// Versions can be held.
+    /// Versions can be locked.
     pub lock: bool,
+    /// Of new versions, if they can be locked: for a day.
+    pub default: Option<RetentionMode>,
     /// Of each key, oldest first.
     pub versions: BTreeMap<Bytes, Vec<Object>>,
     pub documents: Documents,
@@ -223,7 +93,7 @@ pub struct Model {
     default: Durability,
 }
 
-/// Versions of such a bucket can be held.
+/// Versions of such a bucket can be locked.
 pub fn is_locked(bucket: &[u8]) -> bool {
     bucket == b"locked"
 }
@@ -235,7 +105,7 @@ pub(super) fn done(effective: bool, etag: Option<Etag>) -> Result<Verdict, Refus
     Ok(Verdict { effective, etag, entries: Vec::new() })
 }
 
-fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
+pub(super) fn evaluate(current: Option<&Object>, precondition: &Precondition) -> Result<(), Refusal> {
     if let Some(wanted) = &precondition.if_match {
         let current = current.ok_or(Refusal::NoSuchKey)?;
         if !EtagMatch::matches(wanted, &current.etag) {
@@ -280,6 +150,8 @@ impl Model {
             | Op::DeleteBucket { .. }
             | Op::Tag { .. }
             | Op::Hold { .. }
+            | Op::Retain { .. }
+            | Op::DefaultRetention { .. }
             | Op::PutDocument { .. }
             | Op::Complete { .. } => Durability::Sync,
             Op::Put { chunked: true, .. } | Op::PutPart { chunked: true, .. } => Durability::Sync,
@@ -301,7 +173,9 @@ impl Model {
             Op::CreateBucket { .. } | Op::UpdateBucket { .. } | Op::Versioning { .. } | Op::DeleteBucket { .. } => {
                 self.apply_to_bucket(op, at)
             }
-            Op::DeleteVersion { .. } | Op::Tag { .. } | Op::Hold { .. } => self.apply_to_version(op),
+            Op::DefaultRetention { bucket, mode } => self.set_default_retention(*bucket, *mode),
+            Op::DeleteVersion { .. } => self.delete_version(op, at),
+            Op::Tag { .. } | Op::Hold { .. } | Op::Retain { .. } => self.update_version(op, at),
             Op::PutDocument { bucket, kind, document } => documents::put(self.live(*bucket)?, *kind, document),
             Op::Put { .. } | Op::Delete { .. } | Op::DeleteMany { .. } => self.apply_to_object(op, at),
             Op::Copy { .. } | Op::Move { .. } => self.apply_to_two(op, at),
@@ -321,6 +195,7 @@ impl Model {
                     settings: *settings,
                     versioning: if is_locked(name) { Versioning::Enabled } else { Versioning::Unversioned },
                     lock: is_locked(name),
+                    default: None,
                     versions: BTreeMap::new(),
                     documents: Documents::new(),
                     uploads: BTreeMap::new(),
@@ -367,12 +242,12 @@ impl Model {
             Op::DeleteMany { bucket, entries } => {
                 let bucket = self.live(*bucket)?;
                 let mut effective = false;
-                let delete = |DeleteEntry { key, precondition, .. }: &DeleteEntry| {
+                let delete = |(stamp, DeleteEntry { key, precondition, .. }): (u64, &DeleteEntry)| {
                     evaluate(bucket.current(key), precondition)?;
-                    effective |= bucket.delete(key, at);
+                    effective |= bucket.delete(key, Moment { stamp, ..at });
                     Ok(())
                 };
-                let entries = entries.iter().map(delete).collect();
+                let entries = (at.stamp..).zip(entries).map(delete).collect();
                 Ok(Verdict { effective, etag: None, entries })
             }
             _ => unreachable!("not about an object: {op:?}"),
@@ -390,7 +265,7 @@ impl Model {
                 let bucket = self.live(*bucket)?;
                 evaluate(bucket.current(key), precondition)?;
                 object.stamp = at.stamp;
-                object.hold = None;
+                (object.hold, object.retention) = (None, None);
                 object.modified_ms = at.now_ms;
                 object.headers = headers.clone().unwrap_or(object.headers);
                 let etag = object.etag;

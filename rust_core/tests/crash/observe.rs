@@ -6,7 +6,7 @@ use orcas_checksum::Etag;
 use orcas_engine::{
     Found, Handle, ListObjects, ListParts, ListUploads, ListVersions, Listed, ListedVersion, VersionSink,
 };
-use orcas_record::{Bucket, BucketId, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
+use orcas_record::{Attributes, Bucket, BucketId, DocumentKind, Extent, Object, Part, Sequence, Version, VersionId};
 
 use crate::text::{bucket_line, object_line, part_line, upload_line, version_line};
 
@@ -16,7 +16,8 @@ const PAGE: usize = 3;
 pub fn observe(handle: &Handle) -> Result<String> {
     let mut out = String::new();
     for bucket in handle.buckets() {
-        bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings, bucket.versioning);
+        let lock = bucket.object_lock.map(|lock| lock.default.map(|default| default.mode));
+        bucket_line(&mut out, &bucket.name, bucket.created_ms, &bucket.settings, bucket.versioning, lock);
         let documents: Vec<_> =
             DocumentKind::ALL.iter().filter_map(|kind| Some((*kind, handle.document(bucket.id, *kind)?))).collect();
         crate::documents::lines(&mut out, documents.iter().map(|(kind, document)| (*kind, &document.bytes[..])));
@@ -78,13 +79,14 @@ fn versions(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
         assert_eq!((version.version_id, version.delete_marker), (id, delete_marker));
         assert_eq!((listed.size, listed.etag, listed.modified_ms), (version.size, version.etag, version.modified_ms));
         if is_latest && !delete_marker {
-            latest.push((key.clone(), found.object.sequence));
+            latest.push((key.clone(), found.object.sequence, version.attributes.clone()));
         }
         let marker = handle.newest_marker(bucket.id, &key)?.map(|found| found.object.version.version_id);
         assert!(!is_latest || marker == delete_marker.then_some(id), "what hides {key:?}");
         let attributes = &version.attributes;
         let tag = attributes.tags.first().map(|(_, tag)| String::from_utf8_lossy(tag).parse().expect("a number"));
-        version_line(out, &key, id != VersionId::Null, delete_marker, tag, attributes.legal_hold);
+        let locks = (tag, attributes.legal_hold, attributes.retention);
+        version_line(out, &key, id != VersionId::Null, delete_marker, locks);
         let parts: Vec<_> = version.parts.iter().map(|part| (part.number, part.size)).collect();
         let hash = blake3::hash(&read(handle, &found.object)?);
         object_line(out, version.size, &version.etag, version.modified_ms, &version.headers, &parts, &hash);
@@ -94,8 +96,8 @@ fn versions(handle: &Handle, bucket: &Bucket, out: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// Key and sequence of every object that is listed, each of which was read.
-fn objects(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, Sequence)>> {
+/// Key, sequence and attributes of every object that is listed, each of which was read.
+fn objects(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, Sequence, Attributes)>> {
     let mut current = Vec::new();
     let mut list =
         ListObjects { bucket: bucket.id, prefix: Default::default(), delimiter: None, after: None, max_keys: PAGE };
@@ -111,7 +113,7 @@ fn objects(handle: &Handle, bucket: &Bucket) -> Result<Vec<(Bytes, Sequence)>> {
             if handle.try_read(&found, 0, &mut again)? {
                 assert!(again == bytes, "two ways to read {:?} differ", entry.key);
             }
-            current.push((entry.key, found.object.sequence));
+            current.push((entry.key, found.object.sequence, found.object.version.attributes.clone()));
         }
         list.after = page.next;
         if list.after.is_none() {

@@ -24,6 +24,8 @@ const CAPTURES_CUT: usize = 16;
 const ORDINARY: u64 = 3;
 /// More random cuts of a step of reclamation.
 const SCATTERED: usize = 9;
+/// More than the versions that one operation makes.
+const STAMPS: u64 = 16;
 /// One in so many uploads is submitted in a later round than its body arrived.
 const HELD: u64 = 6;
 
@@ -230,7 +232,7 @@ impl Run {
             assert_eq!(answered, *token, "answers out of order");
             *token += 1;
             let op = waiting.pop_front().expect("an answer for every intent");
-            self.stamp += 1;
+            self.stamp += STAMPS;
             let at = Moment { now_ms, upload: upload_id(now_ms, self.first_draw, draw), stamp: self.stamp };
             // Every creation of an upload that is decided takes a draw, also one that is refused.
             draw += u64::from(matches!(op, Op::CreateUpload { .. }) && !Self::undecided(&answer));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use orcas_checksum::Etag;
-use orcas_record::{BucketSettings, ObjectHeaders, UploadId, Versioning};
+use orcas_record::{BucketSettings, ObjectHeaders, Retention, RetentionMode, UploadId, Versioning};
 
 use crate::documents;
 use crate::model::{Model, Object, Part};
@@ -13,11 +13,13 @@ impl Model {
     pub fn text(&self) -> String {
         let mut out = String::new();
         for (name, bucket) in &self.buckets {
-            bucket_line(&mut out, name, bucket.created_ms, &bucket.settings, bucket.versioning);
+            let lock = bucket.lock.then_some(bucket.default);
+            bucket_line(&mut out, name, bucket.created_ms, &bucket.settings, bucket.versioning, lock);
             documents::lines(&mut out, bucket.documents.iter().map(|(kind, document)| (*kind, &document[..])));
             for (key, versions) in &bucket.versions {
                 for object in versions.iter().rev() {
-                    version_line(&mut out, key, object.named, object.marker, object.tag, object.hold);
+                    let locks = (object.tag, object.hold, object.retention);
+                    version_line(&mut out, key, object.named, object.marker, locks);
                     let Object { body, etag, modified_ms, headers, parts, .. } = object;
                     object_line(&mut out, body.bytes.len() as u64, etag, *modified_ms, headers, parts, &body.hash);
                 }
@@ -36,16 +38,30 @@ impl Model {
     }
 }
 
-pub fn bucket_line(out: &mut String, name: &[u8], created_ms: u64, settings: &BucketSettings, versioning: Versioning) {
+/// `lock` is the default retention of a bucket whose versions can be locked.
+pub fn bucket_line(
+    out: &mut String,
+    name: &[u8],
+    created_ms: u64,
+    settings: &BucketSettings,
+    versioning: Versioning,
+    lock: Option<Option<RetentionMode>>,
+) {
     let name = String::from_utf8_lossy(name);
-    writeln!(out, "bucket {name} created {created_ms} {settings:?} {versioning:?}").unwrap();
+    writeln!(out, "bucket {name} created {created_ms} {settings:?} {versioning:?} lock {lock:?}").unwrap();
 }
 
 /// The tag is a number, its only value.
-pub fn version_line(out: &mut String, key: &[u8], named: bool, marker: bool, tag: Option<u64>, hold: Option<bool>) {
+pub fn version_line(
+    out: &mut String,
+    key: &[u8],
+    named: bool,
+    marker: bool,
+    (tag, hold, retention): (Option<u64>, Option<bool>, Option<Retention>),
+) {
     let key = String::from_utf8_lossy(key);
     let (id, kind) = (if named { "named" } else { "null" }, if marker { "marker" } else { "object" });
-    writeln!(out, "  {kind} {key} {id} tag {tag:?} hold {hold:?}").unwrap();
+    writeln!(out, "  {kind} {key} {id} tag {tag:?} hold {hold:?} {retention:?}").unwrap();
 }
 
 pub fn object_line(

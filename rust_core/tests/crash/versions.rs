@@ -2,12 +2,15 @@
 
 use bytes::Bytes;
 use orcas_checksum::Etag;
-use orcas_decide::Refusal;
+use orcas_decide::{EtagMatch, Precondition, Refusal};
+use orcas_engine::Clock;
 use orcas_fs::sim::SimRng;
-use orcas_record::{BucketId, Versioning};
+use orcas_record::{BucketId, Retention, RetentionMode, Versioning};
 
-use crate::model::{Bucket, Model, Moment, Named, Object, Op, Payload, Verdict, done};
+use crate::model::{Bucket, Model, Moment, Named, Object, Op, Payload, Verdict, done, evaluate};
 use crate::run::Run;
+
+const DAY_MS: u64 = 86_400_000;
 
 impl Object {
     /// The version that an upload of `body` makes.
@@ -18,6 +21,7 @@ impl Object {
             marker: false,
             tag: None,
             hold: None,
+            retention: None,
             etag: Etag::simple(body.md5),
             body,
             modified_ms: at.now_ms,
@@ -37,7 +41,11 @@ impl Bucket {
         self.versions.keys().filter_map(|key| Some((key, self.current(key)?)))
     }
 
-    pub fn put(&mut self, key: &Bytes, object: Object) {
+    /// A version without a retention gets the default one, but for delete markers and objects that are moved.
+    pub fn put(&mut self, key: &Bytes, mut object: Object) {
+        if let Some(mode) = self.default.filter(|_| !object.marker && object.retention.is_none()) {
+            object.retention = Some(Retention { mode, until_ms: object.modified_ms + DAY_MS });
+        }
         let named = self.versioning == Versioning::Enabled;
         let versions = self.versions.entry(key.clone()).or_default();
         versions.retain(|version| named || version.named);
@@ -63,36 +71,77 @@ impl Bucket {
     }
 }
 
+impl Object {
+    /// Whether nobody may remove it, or nobody who does not bypass governance.
+    fn is_locked(&self, bypass: bool, now_ms: u64) -> bool {
+        let in_force = self.retention.filter(|retention| retention.until_ms > now_ms);
+        let retained = in_force.is_some_and(|retention| retention.mode == RetentionMode::Compliance || !bypass);
+        self.hold == Some(true) || retained
+    }
+}
+
 impl Model {
-    pub fn apply_to_version(&mut self, op: &Op) -> Result<Verdict, Refusal> {
-        match op {
-            Op::DeleteVersion { bucket, key, version } => {
-                let bucket = self.live(*bucket)?;
-                let Some(at) = bucket.position(key, *version) else { return done(false, None) };
-                let versions = bucket.versions.get_mut(key).expect("it has a position there");
-                if versions[at].hold == Some(true) {
-                    return Err(Refusal::ObjectLocked);
-                }
-                versions.remove(at);
-                bucket.versions.retain(|_, versions| !versions.is_empty());
-                done(true, None)
-            }
-            Op::Tag { bucket, key, version, tag } => {
-                let object = self.live(*bucket)?.named(key, *version)?;
-                let before = object.tag.replace(*tag);
-                done(before != Some(*tag), None)
-            }
-            Op::Hold { bucket, key, version, on } => {
-                let bucket = self.live(*bucket)?;
-                if !bucket.lock {
-                    return Err(Refusal::InvalidRequest { reason: "" });
-                }
-                let object = bucket.named(key, *version)?;
-                let before = object.hold.replace(*on);
-                done(before != Some(*on), None)
-            }
-            _ => unreachable!("not about a version: {op:?}"),
+    pub fn set_default_retention(&mut self, id: BucketId, mode: Option<RetentionMode>) -> Result<Verdict, Refusal> {
+        let bucket = self.live(id)?;
+        if bucket.versioning != Versioning::Enabled {
+            return Err(Refusal::InvalidBucketState { reason: "" });
         }
+        (bucket.lock, bucket.default) = (true, mode);
+        done(true, None)
+    }
+
+    pub fn delete_version(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        let Op::DeleteVersion { bucket, key, version, precondition, bypass } = op else { unreachable!("{op:?}") };
+        let bucket = self.live(*bucket)?;
+        let found = bucket.position(key, *version);
+        let named = found.map(|found| &bucket.versions[key][found]);
+        evaluate(named.filter(|version| !version.marker), precondition)?;
+        let Some(found) = found else { return done(false, None) };
+        let versions = bucket.versions.get_mut(key).expect("it has a position there");
+        if versions[found].is_locked(*bypass, at.now_ms) {
+            return Err(Refusal::ObjectLocked);
+        }
+        versions.remove(found);
+        bucket.versions.retain(|_, versions| !versions.is_empty());
+        done(true, None)
+    }
+
+    pub fn update_version(&mut self, op: &Op, at: Moment) -> Result<Verdict, Refusal> {
+        let (Op::Tag { bucket, key, version, .. }
+        | Op::Hold { bucket, key, version, .. }
+        | Op::Retain { bucket, key, version, .. }) = op
+        else {
+            unreachable!("{op:?}")
+        };
+        let bucket = self.live(*bucket)?;
+        if !bucket.lock && !matches!(op, Op::Tag { .. }) {
+            return Err(Refusal::InvalidRequest { reason: "" });
+        }
+        let object = bucket.named(key, *version)?;
+        let before = (object.tag, object.hold, object.retention);
+        match op {
+            Op::Tag { tag, .. } => object.tag = Some(*tag),
+            Op::Hold { on, .. } => object.hold = Some(*on),
+            Op::Retain { retention, bypass, .. } => object.retain(*retention, *bypass, at.now_ms)?,
+            _ => unreachable!("{op:?}"),
+        }
+        done(before != (object.tag, object.hold, object.retention), None)
+    }
+}
+
+impl Object {
+    fn retain(&mut self, new: Option<Retention>, bypass: bool, now_ms: u64) -> Result<(), Refusal> {
+        if new.is_some_and(|new| new.until_ms <= now_ms) {
+            return Err(Refusal::RetentionInPast);
+        }
+        let keeps = |old: &Retention| new.is_some_and(|new| new.mode == old.mode && new.until_ms >= old.until_ms);
+        if let Some(old) = self.retention.filter(|old| old.until_ms > now_ms && !keeps(old))
+            && (old.mode == RetentionMode::Compliance || !bypass)
+        {
+            return Err(Refusal::ObjectLocked);
+        }
+        self.retention = new;
+        Ok(())
     }
 }
 
@@ -104,28 +153,58 @@ impl Bucket {
     }
 }
 
-/// An operation on a version of a bucket, if it has one.
-pub fn version_op(run: &mut Run, id: BucketId) -> Option<Op> {
-    let bucket = run.model().buckets.values().find(|held| held.id == Some(id))?;
+/// Operations on a version of a bucket, if it has one: now and then two, which are decided together.
+pub fn version_ops(run: &mut Run, id: BucketId) -> Vec<Op> {
+    let Some(bucket) = run.model().buckets.values().find(|held| held.id == Some(id)) else { return Vec::new() };
     let places = |(key, of): (&Bytes, &Vec<Object>)| {
-        of.iter().rev().map(|version| (key.clone(), version.stamp)).enumerate().collect::<Vec<_>>()
+        of.iter().rev().cloned().map(|version| (key.clone(), version)).enumerate().collect::<Vec<_>>()
     };
-    let all: Vec<_> = bucket.versions.iter().flat_map(places).collect();
-    if all.is_empty() {
-        return None;
+    let mut all: Vec<_> = bucket.versions.iter().flat_map(places).collect();
+    let locked = |(_, (_, version)): &(usize, (Bytes, Object))| version.hold.is_some() || version.retention.is_some();
+    if run.rng.below(2) == 0 && all.iter().any(locked) {
+        all.retain(locked);
     }
-    let (newer, (key, stamp)) = all[run.rng.below(all.len() as u64) as usize].clone();
-    let version = named(run, id, &key, newer, stamp)?;
-    Some(match run.rng.below(8) {
-        0..5 => Op::DeleteVersion { bucket: id, key, version },
-        5 | 6 => Op::Tag { bucket: id, key, version, tag: run.rng.below(100) },
-        _ => Op::Hold { bucket: id, key, version, on: run.rng.below(2) == 0 },
-    })
+    if all.is_empty() {
+        return Vec::new();
+    }
+    let (newer, (key, object)) = all[run.rng.below(all.len() as u64) as usize].clone();
+    let Some(version) = named(run, id, &key, newer, object.stamp) else { return Vec::new() };
+    let count = 1 + u64::from(run.rng.below(3) == 0);
+    (0..count).map(|_| version_op(run, id, key.clone(), version, object.etag)).collect()
+}
+
+fn version_op(run: &mut Run, bucket: BucketId, key: Bytes, version: Named, etag: Etag) -> Op {
+    let bypass = run.rng.below(2) == 0;
+    match run.rng.below(12) {
+        0..5 => {
+            let if_match = match run.rng.below(8) {
+                0 => Some(EtagMatch::Any),
+                1 => Some(EtagMatch::List(vec![etag])),
+                _ => None,
+            };
+            let precondition = Precondition { if_match, if_none_match_any: false };
+            Op::DeleteVersion { bucket, key, version, precondition, bypass }
+        }
+        5 | 6 => Op::Tag { bucket, key, version, tag: run.rng.below(100) },
+        7 | 8 => Op::Hold { bucket, key, version, on: run.rng.below(2) == 0 },
+        _ => {
+            let mode = if run.rng.below(2) == 0 { RetentionMode::Governance } else { RetentionMode::Compliance };
+            // Some end while the test runs, and some before they begin.
+            let length = if run.rng.below(4) == 0 { DAY_MS } else { run.rng.below(500) };
+            let until_ms = run.world.clock.now_ms() + length;
+            let retention = (run.rng.below(6) > 0).then_some(Retention { mode, until_ms });
+            Op::Retain { bucket, key, version, retention, bypass }
+        }
+    }
 }
 
 pub fn versioning_op(rng: &mut SimRng, bucket: BucketId) -> Op {
-    let versioning = if rng.below(3) == 0 { Versioning::Suspended } else { Versioning::Enabled };
-    Op::Versioning { bucket, versioning }
+    match rng.below(12) {
+        0 => Op::DefaultRetention { bucket, mode: Some(RetentionMode::Governance) },
+        1 => Op::DefaultRetention { bucket, mode: None },
+        2..=4 => Op::Versioning { bucket, versioning: Versioning::Suspended },
+        _ => Op::Versioning { bucket, versioning: Versioning::Enabled },
+    }
 }
 
 /// What a client calls the version of `key` that has `newer` newer ones.

@@ -8,7 +8,7 @@ use orcas_record::{BucketId, BucketSettings, Chunking, Durability, ObjectHeaders
 
 use crate::model::{Bucket, Op, Payload};
 use crate::run::Run;
-use crate::versions::{version_op, versioning_op};
+use crate::versions::{version_ops, versioning_op};
 use crate::world::CHUNK_SIZE;
 
 const BUCKETS: [&str; 4] = ["one", "two", "tiny", "locked"];
@@ -125,7 +125,7 @@ impl Workload {
 
     pub fn ops(&mut self, run: &mut Run) -> Vec<Op> {
         let count = 1 + run.rng.below(6);
-        (0..count).filter_map(|_| self.op(run)).collect()
+        (0..count).flat_map(|_| self.some(run)).collect()
     }
 
     /// A bucket that is there, or now and then one that was.
@@ -140,11 +140,21 @@ impl Workload {
         Some((id, bucket))
     }
 
-    fn op(&mut self, run: &mut Run) -> Option<Op> {
-        let Some((id, bucket)) = self.bucket(run) else { return Some(create_bucket(&mut run.rng, self.mixed)) };
+    fn some(&mut self, run: &mut Run) -> Vec<Op> {
+        let Some((id, bucket)) = self.bucket(run) else { return vec![create_bucket(&mut run.rng, self.mixed)] };
+        match run.rng.below(100) {
+            50..54 => {
+                let id = locked(run).unwrap_or(id);
+                version_ops(run, id)
+            }
+            kind => self.op(run, kind, id, &bucket).into_iter().collect(),
+        }
+    }
+
+    fn op(&mut self, run: &mut Run, kind: u64, id: BucketId, bucket: &Bucket) -> Option<Op> {
         let key = key(&mut run.rng);
-        let precondition = precondition(&mut run.rng, &bucket, &key);
-        Some(match run.rng.below(100) {
+        let precondition = precondition(&mut run.rng, bucket, &key);
+        Some(match kind {
             0..3 => create_bucket(&mut run.rng, self.mixed),
             3 => {
                 let chunk_size = bucket.settings.chunk_size;
@@ -161,11 +171,10 @@ impl Workload {
             },
             7..42 => {
                 let headers = headers(&mut run.rng);
-                let (body, chunked) = body(&mut run.rng, &bucket);
+                let (body, chunked) = body(&mut run.rng, bucket);
                 Op::Put { bucket: id, key, body, chunked, headers, precondition }
             }
             42..50 => Op::Delete { bucket: id, key, precondition },
-            50..54 => version_op(run, id)?,
             54..59 => {
                 let count = if run.rng.below(2) == 0 { KEYS.len() as u64 + 2 } else { 3 };
                 let entry = |at: u64, rng: &mut SimRng| DeleteEntry {
@@ -186,9 +195,15 @@ impl Workload {
                 Op::Move { from_bucket, from_key: self::key(&mut run.rng), bucket: id, key, precondition }
             }
             73..79 => Op::CreateUpload { bucket: id, key, headers: headers(&mut run.rng) },
-            _ => return upload_op(run, id, &bucket, precondition),
+            _ => return upload_op(run, id, bucket, precondition),
         })
     }
+}
+
+/// Now and then a bucket whose versions can be locked.
+fn locked(run: &mut Run) -> Option<BucketId> {
+    let wanted = run.rng.below(2) == 0;
+    run.model().buckets.values().find(|held| wanted && held.lock).and_then(|held| held.id)
 }
 
 fn create_bucket(rng: &mut SimRng, mixed: bool) -> Op {

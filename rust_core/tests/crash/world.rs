@@ -18,21 +18,31 @@ const EPOCH_MS: u64 = 1_700_000_000_000;
 pub const CHUNK_SIZE: u32 = 12 << 10;
 pub const INTERVAL: Duration = Duration::from_millis(50);
 
-pub struct TestClock(AtomicU64);
+#[derive(Default)]
+pub struct TestClock {
+    monotonic_ms: AtomicU64,
+    /// How far somebody has set the clock forward.
+    ahead_ms: AtomicU64,
+}
 
 impl TestClock {
     pub fn advance(&self, by: Duration) {
-        self.0.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+        self.monotonic_ms.fetch_add(by.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Sets the time of the day to some time after the beginning; if it was ahead, it may go back.
+    pub fn set_ahead(&self, by: Duration) {
+        self.ahead_ms.store(by.as_millis() as u64, Ordering::Relaxed);
     }
 }
 
 impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
-        EPOCH_MS + self.0.load(Ordering::Relaxed)
+        EPOCH_MS + self.ahead_ms.load(Ordering::Relaxed) + self.monotonic_ms.load(Ordering::Relaxed)
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_millis(self.0.load(Ordering::Relaxed))
+        Duration::from_millis(self.monotonic_ms.load(Ordering::Relaxed))
     }
 }
 
@@ -118,7 +128,7 @@ impl World {
             ballast: 0,
             pooling_enabled: true,
         };
-        Self { options, clock: Arc::new(TestClock(AtomicU64::new(0))), random: Self::random(seed) }
+        Self { options, clock: Arc::default(), random: Self::random(seed) }
     }
 
     fn random(seed: u64) -> Arc<TestRandom> {

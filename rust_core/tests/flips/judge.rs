@@ -29,7 +29,7 @@ impl Effect {
     }
 
     pub fn is_wrong(&self) -> bool {
-        matches!(self, Self::Opened(seen) if !seen.wrong.is_empty() || !seen.absent.is_empty())
+        matches!(self, Self::Opened(seen) if !seen.wrong.is_empty() || !seen.absent.is_empty() || seen.held > 0)
     }
 }
 
@@ -189,20 +189,32 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Whether the frame at `offset` of a whole log file is a commit record, or brings a content, a chunk or a segment.
-fn is_content_only(bytes: &[u8], offset: usize) -> bool {
-    let mut at = 4096;
-    while at + 24 <= bytes.len() {
+/// A frame of a log file.
+pub struct Frame {
+    pub kind: u8,
+    class: u8,
+    pub payload: std::ops::Range<usize>,
+    end: usize,
+}
+
+/// The frames of a whole log file.
+pub fn frames(bytes: &[u8]) -> Vec<Frame> {
+    let (mut at, mut frames) = (4096, Vec::new());
+    while at + 24 <= bytes.len() && bytes[at + 5] != 0 {
         let (kind, class) = (bytes[at + 4], bytes[at + 5]);
         let length = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
         let table = if class == 1 { 4 * length.div_ceil(65_536) } else { 0 };
-        let end = (at + 24 + table + length).next_multiple_of(8);
-        if class == 0 || offset < end {
-            return class == 2 || [4, 5, 6, 15].contains(&kind);
-        }
-        at = end;
+        let payload = at + 24 + table..at + 24 + table + length;
+        at = payload.end.next_multiple_of(8);
+        frames.push(Frame { kind, class, payload, end: at });
     }
-    false
+    frames
+}
+
+/// Whether the frame at `offset` of a whole log file is a commit record, or brings a content, a chunk or a segment.
+fn is_content_only(bytes: &[u8], offset: usize) -> bool {
+    let found = frames(bytes).into_iter().find(|frame| offset < frame.end);
+    found.is_some_and(|frame| frame.class == 2 || [4, 5, 6, 15].contains(&frame.kind))
 }
 
 fn scratch(built: &Built) -> Scratch {

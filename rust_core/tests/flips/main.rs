@@ -5,6 +5,7 @@
 //! `ORCAS_FLIPS=N` other ones.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the suite changes files by hand")]
 
+mod attributes;
 mod disks;
 mod judge;
 mod mended;
@@ -12,6 +13,7 @@ mod observe;
 #[cfg(feature = "planted")]
 mod planted;
 mod store;
+mod versions;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -182,7 +184,7 @@ impl Outcome {
                 Effect::Refused(error) if is_clear(error) => {}
                 Effect::Refused(error) => self.fail(flip, format!("index {index}: refused unclearly: {error}")),
                 Effect::Opened(seen) if effect.is_wrong() => {
-                    let lost = !seen.absent.is_empty() && seen.wrong.is_empty();
+                    let lost = !seen.absent.is_empty() && seen.wrong.is_empty() && seen.held == 0;
                     let tail = seen.absent.iter().all(|key| undecided.iter().any(|name| name.ends_with(key)));
                     if lost && tail {
                         torn = true;
@@ -214,14 +216,15 @@ impl Outcome {
         tally.torn += u64::from(torn);
     }
 
-    /// A store that was repaired opens, and lacks nothing but what the byte hit.
+    /// A store that was repaired opens, lacks nothing but what the byte hit, and has unlocked no version.
     fn judge_repair(&self, flip: &Flip, repair: Repair) {
         let Repair { effect, hit, content_only } = repair;
         match &effect {
             Effect::Refused(error) => self.fail(flip, format!("not even a repair helps: {error}")),
             Effect::Opened(seen) => {
                 let beyond: Vec<_> = seen.absent.iter().filter(|key| !hit.contains(*key)).collect();
-                if !beyond.is_empty() || seen.errors > 0 || content_only && !seen.wrong.is_empty() {
+                let wrong = content_only && !seen.wrong.is_empty();
+                if !beyond.is_empty() || seen.errors > 0 || wrong || !seen.unlocked.is_empty() {
                     self.fail(flip, format!("repaired: lost {beyond:?} but hit {hit:?}, {seen:?}"));
                 }
             }

@@ -10,6 +10,8 @@ use orcas_checksum::Etag;
 use orcas_engine::{Condition, Found, Handle, ListObjects, ListParts, ListUploads, Listed};
 use orcas_record::{Bucket, BucketId, Extent, Object, Part, Version, VersionId};
 
+use crate::versions::{self, Versions};
+
 /// Small, so that pages end in many places.
 const PAGE: usize = 17;
 /// Bytes that a read asks for.
@@ -30,6 +32,9 @@ pub struct State {
     pub items: BTreeMap<(BucketId, Bytes, u16), Item>,
     /// Keys, and what is told of each.
     pub uploads: Vec<(Bytes, String)>,
+    /// Of buckets with versioning.
+    pub versions: Versions,
+    pub documents: Vec<String>,
 }
 
 /// What a store showed.
@@ -43,6 +48,10 @@ pub struct Seen {
     pub first_error: Option<String>,
     /// Items that should be there and are not, without an error.
     pub absent: Vec<String>,
+    /// Versions that were locked and are less so.
+    pub unlocked: Vec<String>,
+    /// Versions with a legal hold that nobody asked for.
+    pub held: u64,
     /// Answers that were wrong in any other way.
     pub wrong: Vec<String>,
 }
@@ -53,13 +62,13 @@ impl Seen {
         self.first_error.get_or_insert_with(|| error.to_string());
     }
 
-    fn wrong(&mut self, what: impl FnOnce() -> String) {
+    pub fn wrong(&mut self, what: impl FnOnce() -> String) {
         if self.wrong.len() < 8 {
             self.wrong.push(what());
         }
     }
 
-    fn take<T>(&mut self, answer: Result<T>) -> Option<T> {
+    pub fn take<T>(&mut self, answer: Result<T>) -> Option<T> {
         answer.inspect_err(|error| self.error(error)).ok()
     }
 }
@@ -68,6 +77,8 @@ impl Seen {
 pub fn observe(handle: &Handle) -> State {
     let mut state = State { buckets: bucket_lines(handle), ..State::default() };
     for bucket in handle.buckets() {
+        state.versions.extend(versions::observe(handle, &bucket));
+        state.documents.extend(versions::documents(handle, &bucket));
         for (key, listed) in list(handle, bucket.id).unwrap() {
             let found = handle.object(bucket.id, &key).unwrap().unwrap();
             let bytes = Arc::new(read(handle, &found).unwrap());
@@ -93,6 +104,11 @@ pub fn compare(handle: &Handle, wanted: &State) -> Seen {
     if buckets != wanted.buckets {
         seen.wrong(|| format!("buckets: {buckets:?}"));
     }
+    let documents: Vec<_> = handle.buckets().iter().flat_map(|bucket| versions::documents(handle, bucket)).collect();
+    if documents != wanted.documents {
+        seen.wrong(|| format!("documents: {documents:?}"));
+    }
+    versions::compare(handle, &wanted.versions, &mut seen);
     let mut lines = Vec::new();
     let mut listed_uploads = true;
     for bucket in handle.buckets() {
@@ -175,7 +191,7 @@ fn bucket_lines(handle: &Handle) -> Vec<String> {
     handle.buckets().iter().map(|bucket| format!("{bucket:?}")).collect()
 }
 
-fn head(object: &Object) -> String {
+pub fn head(object: &Object) -> String {
     let Version { size, etag, modified_ms, headers, parts, checksum, sha256, .. } = &object.version;
     format!("{size} {etag:?} {modified_ms} {headers:?} {parts:?} {checksum:?} {sha256:?}")
 }
@@ -245,7 +261,7 @@ fn as_found(handle: &Handle, bucket: &Bucket, part: &Part) -> Found {
 }
 
 /// Both ways to read, which must agree.
-fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
+pub fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
     let version = &found.object.version;
     // As whoever serves it would: a size that a flip made huge is not allocated.
     let stored: u64 = version.manifest.iter().map(Extent::length).fold(0, u64::saturating_add);

@@ -10,12 +10,14 @@ use orcas_fs::sim::SimRng;
 
 use crate::judge::{Bench, Effect, Scratch};
 use crate::store::{self, Built, LARGE};
-use crate::{Flip, Outcome, disks, header, kind, mended};
+use crate::{Flip, Outcome, attributes, disks, header, kind, mended};
 
 /// Attempts after which a defect counts as hidden.
 const ATTEMPTS_MAX: u64 = 3_000;
 /// Of so many flips one is in a header, and one near the end of a log file.
 const HEADERS: u64 = 4;
+/// Attempts among which repairs of damaged changes of attributes are.
+const CHANGES: u64 = 100;
 /// Bytes at the end of what a log file holds that take the last batches.
 const TAIL: usize = 600;
 
@@ -49,7 +51,8 @@ impl<'a> Benches<'a> {
             2 => ("an index in use", mended::attempt(&self.killed, seed / 6)),
             3 => {
                 self.repair(&random(&mut rng, &self.closed.built.files), &outcome);
-                ("a repair", None)
+                let changes = || attributes::attempt(&self.without_index, Some(seed / 6));
+                ("a repair", (seed < CHANGES).then(changes).flatten())
             }
             4 => ("a closed store", flip(&self.closed, &mut rng, &outcome)),
             _ => ("a killed store", flip(&self.killed, &mut rng, &outcome)),

@@ -4,24 +4,30 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
-use orcas_base::error::Result;
 use orcas_checksum::Md5Hasher;
 use orcas_decide::{
     Body, Complete, CompletePart, Copy, Failure, Intent, Move, Outcome, Precondition, PutObject, PutPart,
     SourceConditions,
 };
-use orcas_engine::{Clock, CompletionSink, Environment, Handle, IndexPlace, ReclaimLimits, Step, Stepper, Waiter};
-use orcas_fs::sim::{SimDisk, SimRandom};
+use orcas_engine::{CompletionSink, Handle, IndexPlace, ReclaimLimits, Step, Stepper, Waiter};
+use orcas_fs::sim::SimDisk;
 use orcas_fs::{FileSystem, Open};
-use orcas_record::{Bucket, BucketSettings, Cause, Chunking, INLINE_MAX, UploadId};
+use orcas_record::{Bucket, BucketSettings, Cause, Chunking, INLINE_MAX, UploadId, VersionId};
 use parking_lot::Mutex;
 
+#[path = "machine.rs"]
+mod machine;
 #[path = "size.rs"]
 mod size;
+#[path = "versioned.rs"]
+mod versioned;
+use machine::noise;
+pub use machine::{disk_with, environment, open};
 pub use size::{LARGE, SMALL, Size, options};
+#[allow(unused_imports)] // Salvage asks for it; flips do not.
+pub use versioned::Stored;
 
 /// More than reclamation of such a store ever takes.
 const RECLAIM_STEPS_MAX: usize = 5_000;
@@ -32,18 +38,6 @@ const EAGER: ReclaimLimits =
 pub const INDEX: &str = "index.db";
 pub const WAL: &str = "index.db-wal";
 
-struct StillClock;
-
-impl Clock for StillClock {
-    fn now_ms(&self) -> u64 {
-        1_700_000_000_000
-    }
-
-    fn monotonic(&self) -> Duration {
-        Duration::ZERO
-    }
-}
-
 #[derive(Default)]
 struct Answers(Mutex<Vec<Result<Outcome, Failure>>>);
 
@@ -51,30 +45,6 @@ impl CompletionSink for Answers {
     fn complete(&self, _token: u64, result: Result<Outcome, Failure>) {
         self.0.lock().push(result);
     }
-}
-
-pub fn open(disk: &SimDisk, data: &Path, size: Size, index: IndexPlace) -> Result<Stepper> {
-    Stepper::open(options(data, size), environment(disk, index))
-}
-
-pub fn environment(disk: &SimDisk, index: IndexPlace) -> Environment {
-    Environment { fs: Arc::new(disk.clone()), clock: Arc::new(StillClock), random: Arc::new(SimRandom::new(7)), index }
-}
-
-/// A disk on which the directory is there.
-pub fn disk_with(data: &Path) -> SimDisk {
-    let disk = SimDisk::new();
-    let mut ancestors: Vec<&Path> = data.ancestors().filter(|path| path.parent().is_some()).collect();
-    ancestors.reverse();
-    ancestors.iter().for_each(|path| disk.create_dir(path).unwrap());
-    disk
-}
-
-/// `length` bytes that do not repeat, the same for the same seed.
-fn noise(length: usize, seed: u64) -> Vec<u8> {
-    let mut out = vec![0; length];
-    blake3::Hasher::new().update(&seed.to_le_bytes()).finalize_xof().fill(&mut out);
-    out
 }
 
 /// A store at rest: every file, and what its users know of it.
@@ -91,6 +61,9 @@ pub struct Built {
     /// What else was stored under such names before.
     #[allow(dead_code)] // Salvage asks for it; flips do not.
     pub former: BTreeMap<String, Vec<Vec<u8>>>,
+    /// Every version that there was in a bucket with versioning, by `bucket/key`.
+    #[allow(dead_code)] // Salvage asks for it; flips do not.
+    pub versions: BTreeMap<(String, VersionId), Stored>,
     /// Objects in the last batch of a log that was not closed, which the index does not have either: nobody can tell
     /// that it ever was whole.
     pub undecided: Vec<String>,
@@ -104,6 +77,9 @@ struct Builder {
     answers: Arc<Answers>,
     objects: BTreeMap<String, Vec<u8>>,
     former: BTreeMap<String, Vec<Vec<u8>>>,
+    versions: BTreeMap<(String, VersionId), Stored>,
+    /// Who causes what is submitted.
+    cause: Cause,
     /// Log files that are gone since others stand for them.
     replaced: BTreeMap<String, Vec<u8>>,
 }
@@ -189,6 +165,8 @@ impl Builder {
             answers: Arc::default(),
             objects: BTreeMap::new(),
             former: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            cause: Cause::Engine,
             replaced: BTreeMap::new(),
         };
         builder.open();
@@ -240,6 +218,7 @@ impl Builder {
         for n in (0..self.size.chunks).filter(|n| n % 4 != 0) {
             self.delete(&b, &format!("chunks/{n}"));
         }
+        self.first_versions();
         self.reclaim(true);
         let files = self.disk.list(&self.data.join("chunks")).unwrap();
         // Chunks moved: of the packs that there were, some are gone.
@@ -268,6 +247,7 @@ impl Builder {
         self.put(&a, "renamed", self.noise(700, 410));
         self.rename(&a, "renamed", "to");
         self.delete(&a, "gap/1");
+        self.second_versions();
         self.reclaim(false);
         for n in 0..self.size.later {
             self.put(&a, &format!("later/{n:02}"), self.noise(2_000 + n, 500 + n as u64));
@@ -278,6 +258,7 @@ impl Builder {
         }
         // Dead and not condemned.
         self.delete(&a, &format!("later/{:02}", self.size.later / 2));
+        self.last_versions();
         self.put(&b, "last", self.noise(30_000, 600));
         self.delete(&b, "chunks/4");
     }
@@ -288,7 +269,7 @@ impl Builder {
 
     fn submit(&self, intent: Intent) {
         let waiter = Waiter::new(Arc::clone(&self.answers) as Arc<dyn CompletionSink>, 0);
-        self.handle().submit(intent, Cause::Engine, waiter);
+        self.handle().submit(intent, self.cause, waiter);
     }
 
     fn commit(&mut self) -> Vec<Outcome> {
@@ -490,6 +471,7 @@ impl Builder {
             snapshot,
             objects: self.objects,
             former: self.former,
+            versions: self.versions,
             undecided,
         }
     }

@@ -3,12 +3,15 @@
 //! memory: SQLite's own locks are not scheduled.
 //!
 //! A reader gets what was there when it began, to the last byte. When all is quiet and reclaimed, every object is there,
-//! references are what the manifests say, nothing dead is left, and the log alone gives the same index.
+//! references are what the manifests say, nothing dead is left, and the log alone gives the same index. Versions of one key
+//! change one after the other, and a locked one is never gone.
 //!
 //! `ORCAS_RACES_SEED=N` repeats a schedule, for as long as the code takes the same locks; `N..M` explores others.
 
 mod client;
+mod history;
 mod scheduler;
+mod versions;
 mod world;
 
 use std::ops::Range;

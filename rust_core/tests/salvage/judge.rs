@@ -14,6 +14,7 @@ use orcas_record::{BucketId, Sequence};
 use crate::damage::{Index, Plan};
 use crate::places::{Frame, Places, Range};
 use crate::store::{Built, INDEX, WAL, disk_with, options};
+use crate::versions::Looking;
 
 const OWNER: &str = "root";
 /// Bytes of a frame that say which record it is.
@@ -32,6 +33,10 @@ pub struct Tally {
     pub stale: u64,
     /// Objects that are missing or stale, which nobody can know: their records have left no trace.
     pub traceless: u64,
+    /// Versions of buckets that keep them, as they were stored last.
+    pub versions: u64,
+    /// Those that were given with tags or locks of an earlier time, which was said.
+    pub older_attributes: u64,
     /// Stores of which not one record was left.
     pub nothing: u64,
     /// Stores that were served from their index.
@@ -40,15 +45,17 @@ pub struct Tally {
 
 impl Tally {
     pub fn add(&mut self, other: &Self) {
-        let Self { stores, given, untouched, lost, stale, traceless, nothing, from_index } = other;
+        let Self { stores, given, untouched, lost, stale, traceless, .. } = other;
         self.stores += stores;
         self.given += given;
         self.untouched += untouched;
         self.lost += lost;
         self.stale += stale;
         self.traceless += traceless;
-        self.nothing += nothing;
-        self.from_index += from_index;
+        self.versions += other.versions;
+        self.older_attributes += other.older_attributes;
+        self.nothing += other.nothing;
+        self.from_index += other.from_index;
     }
 }
 
@@ -136,7 +143,12 @@ impl Bench {
         };
         tally.from_index += u64::from(report.source == orcas_engine::SalvageSource::Index);
         self.judge_proofs(plan, &report)?;
-        let seen = self.look(&engine.handle(), &report, &damage, tally)?;
+        let handle = engine.handle();
+        let seen = self.look(&handle, &report, &damage, tally)?;
+        let looking =
+            Looking { handle: &handle, built: &self.built, report: &report, damage: &damage, places: &self.places };
+        self.look_at_versions(&looking, &left, tally)?;
+        drop(handle);
         for ((bucket, key), ranges) in &self.places.objects {
             let whole = ranges.iter().all(left);
             tally.untouched += u64::from(whole);
@@ -160,6 +172,21 @@ impl Bench {
             return Err("something was written".to_owned());
         }
         Ok(report)
+    }
+
+    fn look_at_versions(
+        &self,
+        looking: &Looking<'_>,
+        left: &dyn Fn(&Range) -> bool,
+        tally: &mut Tally,
+    ) -> Result<(), String> {
+        let mut seen = BTreeSet::new();
+        let is_kept = |name: &str| self.built.versions.keys().any(|(full, _)| full.starts_with(&format!("{name}/")));
+        for bucket in looking.handle.buckets().iter().filter(|bucket| is_kept(&self.names[&bucket.id])) {
+            let shown = String::from_utf8_lossy(&bucket.name);
+            looking.look((bucket.id, &self.names[&bucket.id], &shown), &mut seen, tally)?;
+        }
+        looking.complete(&seen, &|range| left(range), &|bucket| is_kept(&self.names[&bucket]))
     }
 
     fn is_left(&self, plan: &Plan, (file, from, until): &Range) -> bool {
@@ -237,8 +264,8 @@ impl Bench {
 }
 
 /// What was done to a store, and what is left of it.
-struct Damage<'a> {
-    plan: &'a Plan,
+pub struct Damage<'a> {
+    pub plan: &'a Plan,
     files: &'a BTreeMap<String, Vec<u8>>,
     /// The last record of which anything says that it was there.
     known: Sequence,
@@ -247,7 +274,7 @@ struct Damage<'a> {
 impl Damage<'_> {
     /// Whether nobody can tell that this record ever was: the index is gone, nothing leads to the last log file, and zeros
     /// are what a file ends with.
-    fn leaves_no_trace(&self, frame: &Frame) -> bool {
+    pub fn leaves_no_trace(&self, frame: &Frame) -> bool {
         let (file, from, _) = &frame.place;
         let rest = self.files.get(file).and_then(|bytes| bytes.get(*from..)).unwrap_or_default();
         self.plan.index != Index::Kept && frame.sequence > self.known && rest.iter().all(|byte| *byte == 0)
@@ -319,7 +346,7 @@ fn keys(handle: &Handle, bucket: BucketId) -> Result<Vec<Bytes>, String> {
     }
 }
 
-fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
+pub fn read(handle: &Handle, found: &Found) -> Result<Vec<u8>> {
     let size = found.object.version.size;
     let mut reader = handle.reader(found, 0, size.saturating_sub(1));
     let mut bytes = Vec::new();

@@ -13,6 +13,7 @@ mod judge;
 mod places;
 #[cfg(feature = "planted")]
 mod planted;
+mod versions;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

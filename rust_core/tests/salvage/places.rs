@@ -10,7 +10,7 @@ use orcas_base::block::block_count;
 use orcas_fs::FileSystem;
 use orcas_log::{LogSalvage, RecoveredRecord, Salvaged};
 use orcas_record::placement::codec;
-use orcas_record::{self as record, BucketId, ChunkLocation, Extent, Record, Sequence, Version};
+use orcas_record::{self as record, BucketId, ChunkLocation, Extent, Record, Sequence, Version, VersionId};
 
 /// File, first byte, and the byte behind the last.
 pub type Range = (String, usize, usize);
@@ -39,6 +39,10 @@ pub struct Batch {
 pub struct Places {
     /// Of the current version of each key.
     pub objects: BTreeMap<(BucketId, Bytes), Vec<Range>>,
+    /// Of every version with the records of its attributes; a delete marker has its record only.
+    pub versions: BTreeMap<(BucketId, Bytes, VersionId), Vec<Range>>,
+    /// The last change of the attributes of each version.
+    pub updates: BTreeMap<(BucketId, Bytes, VersionId), Frame>,
     /// To which each key owes its state: the record of its current version, or the one that ended the last.
     pub last: BTreeMap<(BucketId, Bytes), Frame>,
     /// All of them, so that it can be told whether one is left.
@@ -53,7 +57,8 @@ pub struct Places {
 struct Reading {
     blobs: HashMap<Sequence, Vec<Range>>,
     segments: HashMap<Sequence, (Range, Vec<Extent>)>,
-    versions: HashMap<(BucketId, Bytes), (Range, Version)>,
+    versions: HashMap<(BucketId, Bytes, VersionId), (Frame, Version)>,
+    updates: BTreeMap<(BucketId, Bytes, VersionId), Frame>,
     last: BTreeMap<(BucketId, Bytes), Frame>,
     records: Vec<Frame>,
 }
@@ -153,33 +158,55 @@ impl Reading {
             }
             Record::Segment { extents } => drop(self.segments.insert(found.sequence, (place, extents))),
             Record::PutVersion(version) | Record::CompleteUpload { version, .. } => {
-                let name = (version.bucket, version.key.clone());
-                self.last.insert(name.clone(), last);
-                self.versions.insert(name, (place, version));
+                self.last.insert((version.bucket, version.key.clone()), last.clone());
+                self.put(last, version);
             }
             Record::MoveVersion { from_bucket, from_key, version } => {
-                let (from, to) = ((from_bucket, from_key), (version.bucket, version.key.clone()));
-                self.versions.remove(&from);
-                self.last.insert(from, last.clone());
-                self.last.insert(to.clone(), last);
-                self.versions.insert(to, (place, version));
+                self.versions.remove(&(from_bucket, from_key.clone(), version.version_id));
+                self.last.insert((from_bucket, from_key), last.clone());
+                self.last.insert((version.bucket, version.key.clone()), last.clone());
+                self.put(last, version);
             }
-            Record::DeleteVersion { bucket, key, .. } => {
-                self.versions.remove(&(bucket, key.clone()));
+            Record::UpdateVersion { bucket, key, version_id, .. } => {
+                self.updates.insert((bucket, key, version_id), last);
+            }
+            Record::DeleteVersion { bucket, key, version_id } => {
+                self.versions.remove(&(bucket, key.clone(), version_id));
+                self.updates.remove(&(bucket, key.clone(), version_id));
                 self.last.insert((bucket, key), last);
             }
             _ => {}
         }
     }
 
+    fn put(&mut self, frame: Frame, version: Version) {
+        let name = (version.bucket, version.key.clone(), version.version_id);
+        self.updates.remove(&name);
+        self.versions.insert(name, (frame, version));
+    }
+
     fn end(self) -> Places {
-        let mut objects = BTreeMap::new();
-        for (name, (place, version)) in &self.versions {
-            let mut ranges = vec![place.clone()];
-            self.add(&version.manifest, &mut ranges);
-            objects.insert(name.clone(), ranges);
+        let (mut objects, mut versions) = (BTreeMap::new(), BTreeMap::new());
+        let mut newest: BTreeMap<(BucketId, Bytes), Sequence> = BTreeMap::new();
+        for (frame, version) in self.versions.values() {
+            let sequence = newest.entry((version.bucket, version.key.clone())).or_default();
+            *sequence = frame.sequence.max(*sequence);
         }
-        Places { objects, last: self.last, records: self.records, ..Places::default() }
+        for (name, (frame, version)) in &self.versions {
+            let mut ranges = vec![frame.place.clone()];
+            self.add(&version.manifest, &mut ranges);
+            let key = (version.bucket, version.key.clone());
+            let is_current = newest[&key] == frame.sequence && !version.delete_marker;
+            ranges.extend(self.updates.get(name).map(|frame| frame.place.clone()));
+            if is_current {
+                // Also of the record that removed what hid it.
+                let last = self.last[&key].place.clone();
+                objects.insert(key, ranges.iter().cloned().chain([last]).collect());
+            }
+            versions.insert(name.clone(), ranges);
+        }
+        let Self { last, records, updates, .. } = self;
+        Places { objects, versions, updates, last, records, ..Places::default() }
     }
 
     fn add(&self, manifest: &[Extent], ranges: &mut Vec<Range>) {

@@ -27,6 +27,14 @@ pub enum Bug {
     RetirePackInFlight,
     SweepWithoutBarrier,
     MoveWithoutSync,
+    AttributesAsPut,
+    UpdateLeftInCache,
+    UpdatesDropped,
+    OlderVersionShown,
+    MarkerWithoutCondition,
+    ClockSetBackUnlocks,
+    DocumentsInherited,
+    LocksOutOfOrder,
     DamageTakenForATornEnd,
     CleanEndNotWritten,
     SecondHeaderIgnored,
@@ -38,12 +46,14 @@ pub enum Bug {
     IndexPagesNotCompared,
     IndexDamageIgnored,
     MendWithoutMark,
+    RepairWithoutHolds,
     SalvageWithoutBlockChecksums,
     SalvageWithoutResync,
     SalvageOldestWins,
     SalvageLossNotListed,
     SalvageDoubtNotSaid,
     SalvageWithoutBuckets,
+    SalvageWithoutUpdates,
     CommitNotAuthenticated,
 }
 
@@ -66,7 +76,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 37] = [
+        pub const ALL: [Self; 47] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -86,6 +96,14 @@ mod chosen {
             Self::RetirePackInFlight,
             Self::SweepWithoutBarrier,
             Self::MoveWithoutSync,
+            Self::AttributesAsPut,
+            Self::UpdateLeftInCache,
+            Self::UpdatesDropped,
+            Self::OlderVersionShown,
+            Self::MarkerWithoutCondition,
+            Self::ClockSetBackUnlocks,
+            Self::DocumentsInherited,
+            Self::LocksOutOfOrder,
             Self::DamageTakenForATornEnd,
             Self::CleanEndNotWritten,
             Self::SecondHeaderIgnored,
@@ -97,12 +115,14 @@ mod chosen {
             Self::IndexPagesNotCompared,
             Self::IndexDamageIgnored,
             Self::MendWithoutMark,
+            Self::RepairWithoutHolds,
             Self::SalvageWithoutBlockChecksums,
             Self::SalvageWithoutResync,
             Self::SalvageOldestWins,
             Self::SalvageLossNotListed,
             Self::SalvageDoubtNotSaid,
             Self::SalvageWithoutBuckets,
+            Self::SalvageWithoutUpdates,
             Self::CommitNotAuthenticated,
         ];
 
@@ -125,9 +145,18 @@ mod chosen {
                 | Self::PinForgotten
                 | Self::RetirePackInFlight
                 | Self::SweepWithoutBarrier
-                | Self::MoveWithoutSync => Suite::Crash,
-                // The defect shows only if a reader runs in a short window.
-                Self::CondemnWithoutBarrier | Self::CondemnWithoutSecondLook => Suite::Races,
+                | Self::MoveWithoutSync
+                | Self::AttributesAsPut
+                | Self::UpdateLeftInCache
+                | Self::UpdatesDropped
+                | Self::MarkerWithoutCondition
+                | Self::ClockSetBackUnlocks
+                | Self::DocumentsInherited => Suite::Crash,
+                // The defect shows only if a reader runs in a short window, or if several clients are decided together.
+                Self::CondemnWithoutBarrier
+                | Self::CondemnWithoutSecondLook
+                | Self::LocksOutOfOrder
+                | Self::OlderVersionShown => Suite::Races,
                 Self::DamageTakenForATornEnd
                 | Self::CleanEndNotWritten
                 | Self::SecondHeaderIgnored
@@ -138,13 +167,15 @@ mod chosen {
                 | Self::RepairWithoutResync
                 | Self::IndexPagesNotCompared
                 | Self::IndexDamageIgnored
-                | Self::MendWithoutMark => Suite::Flips,
+                | Self::MendWithoutMark
+                | Self::RepairWithoutHolds => Suite::Flips,
                 Self::SalvageWithoutBlockChecksums
                 | Self::SalvageWithoutResync
                 | Self::SalvageOldestWins
                 | Self::SalvageLossNotListed
                 | Self::SalvageDoubtNotSaid
                 | Self::SalvageWithoutBuckets
+                | Self::SalvageWithoutUpdates
                 | Self::CommitNotAuthenticated => Suite::Salvage,
             }
         }

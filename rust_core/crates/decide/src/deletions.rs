@@ -16,6 +16,7 @@ use super::locks;
 use super::objects::evaluate;
 use super::outcome::{Deleted, Failure, Outcome};
 use super::view::View;
+use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, BucketId, Object, Record, Sequence, VersionId, Versioning};
 
 pub(super) fn one(
@@ -98,7 +99,9 @@ impl Deletion<'_> {
             None => layers::version(self.view, self.bucket, &entry.key, id)?,
         };
         let delete_marker = found.as_ref().is_some_and(|found| found.version.delete_marker);
-        evaluate(found.as_deref().filter(|_| !delete_marker), &entry.precondition)?;
+        if !(delete_marker && planted::is(Bug::MarkerWithoutCondition)) {
+            evaluate(found.as_deref().filter(|_| !delete_marker), &entry.precondition)?;
+        }
         if let Some(found) = found {
             locks::check_removal(&found.version, entry.bypass, self.context.now_ms)?;
             self.remove(entry.key, id)?;

@@ -8,6 +8,7 @@ use super::intent::{AttributeChange, UpdateVersion};
 use super::outcome::{Failure, Outcome, Refusal};
 use super::view::View;
 use super::{layers, locks};
+use orcas_base::planted::{self, Bug};
 use orcas_record::{Bucket, Object, Record, Sequence, Version, VersionId, Versioning};
 
 /// The id of the version that the record with this sequence brings to `bucket`.
@@ -71,6 +72,10 @@ pub(super) fn update(view: &dyn View, context: &Context, update: UpdateVersion) 
     if found.version.bucket != bucket.top() {
         // A frozen layer has it: the changed object goes to the top one.
         let version = Version { bucket: bucket.top(), attributes, ..found.version.clone() };
+        return Ok(Decision { outcome, records: vec![Record::PutVersion(version)] });
+    }
+    if planted::is(Bug::AttributesAsPut) {
+        let version = Version { attributes, modified_ms: context.now_ms, ..found.version.clone() };
         return Ok(Decision { outcome, records: vec![Record::PutVersion(version)] });
     }
     let record = Record::UpdateVersion {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::documents::Documents;
+use orcas_base::planted::{self, Bug};
 use orcas_decide::snapshot_name;
 use orcas_record::{Bucket, BucketId, BucketRole, Record};
 
@@ -35,10 +36,17 @@ impl BucketTable {
 
     pub fn apply(&mut self, record: &Record) {
         match record {
-            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => self.insert(Arc::new(bucket.clone())),
+            Record::CreateBucket(bucket) | Record::UpdateBucket(bucket) => {
+                self.insert(Arc::new(bucket.clone()));
+                if planted::is(Bug::DocumentsInherited) {
+                    Arc::make_mut(&mut self.documents).inherit(bucket.id, |former| !self.by_id.contains_key(&former));
+                }
+            }
             Record::DeleteBucket { bucket } => {
                 self.remove(*bucket);
-                self.forget_documents(*bucket);
+                if !planted::is(Bug::DocumentsInherited) {
+                    self.forget_documents(*bucket);
+                }
             }
             Record::PutDocument { bucket, kind, document } => {
                 Arc::make_mut(&mut self.documents).put(*bucket, *kind, document.clone());

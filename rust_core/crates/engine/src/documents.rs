@@ -62,6 +62,12 @@ impl Documents {
         }
     }
 
+    /// Gives `heir` the documents of the buckets that `is_gone`: for a deliberate defect.
+    pub fn inherit(&mut self, heir: BucketId, is_gone: impl Fn(BucketId) -> bool) {
+        let left = std::mem::take(&mut self.by_bucket).into_iter();
+        self.by_bucket = left.map(|((of, kind), held)| ((if is_gone(of) { heir } else { of }, kind), held)).collect();
+    }
+
     pub fn has(&self, bucket: BucketId) -> bool {
         DocumentKind::ALL.iter().any(|kind| self.by_bucket.contains_key(&(bucket, *kind)))
     }

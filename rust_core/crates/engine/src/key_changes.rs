@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use orcas_base::planted::{self, Bug};
 use orcas_record::{Attributes, Object, Sequence, Version, VersionId};
 
 /// The newest change to something; `None` when it is gone.
@@ -157,6 +158,9 @@ impl Versions {
         let there = self.by_id.entry(id).or_default();
         if let Some(former) = there.put_or_end {
             self.live.remove(&former);
+            if planted::is(Bug::OlderVersionShown) {
+                self.live.pop_last();
+            }
         }
         *there = VersionChange { put_or_end: Some(sequence), update: None };
     }

@@ -4,17 +4,18 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use shuttle::thread::{JoinHandle, spawn};
 
 use super::handle::Handle;
-use super::list::ListObjects;
+use super::list_versions::{ListVersions, ListedVersion, VersionSink};
 use super::open::{Opened, open};
 use super::options::{EngineOptions, Environment};
 use super::reclaim::{ReclaimLimits, Reclaimer, Step};
 use super::sharing::fill_head_filter;
 use super::state::{EngineState, UpkeepTask};
 use orcas_base::error::{Error, Result};
-use orcas_record::{BucketId, Extent, Sequence};
+use orcas_record::{BucketId, Extent, Sequence, VersionId};
 
 /// An open store.
 pub struct Scheduled {
@@ -102,7 +103,7 @@ pub fn leftovers(handle: &Handle, buckets: &[BucketId]) -> Result<Vec<String>> {
             found.push(format!("{what:?}"));
         }
     };
-    let counted = references(shared, buckets)?;
+    let counted = references(handle, buckets)?;
     let reader = shared.index.read()?;
     for (blob, refs) in &counted {
         let kept = reader.blob_refs(*blob)?;
@@ -141,9 +142,25 @@ impl EngineState {
     }
 }
 
-/// References to every blob as the manifests of all objects have them. Each place counts; a segment counts once,
+/// The names of listed versions.
+#[derive(Default)]
+struct Names(Vec<(Bytes, VersionId)>);
+
+impl VersionSink for Names {
+    fn version(&mut self, version: &ListedVersion<'_>) {
+        self.0.push((Bytes::copy_from_slice(version.key), version.id));
+    }
+
+    fn prefix(&mut self, _: &[u8]) {}
+
+    fn restart(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// References to every blob as the manifests of all versions have them. Each place counts; a segment counts once,
 /// whoever names it.
-fn references(shared: &Arc<EngineState>, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
+fn references(handle: &Handle, buckets: &[BucketId]) -> Result<BTreeMap<Sequence, u64>> {
     let mut counted = BTreeMap::new();
     let mut segments = HashMap::new();
     let mut count = |extents: &[Extent]| {
@@ -157,15 +174,17 @@ fn references(shared: &Arc<EngineState>, buckets: &[BucketId]) -> Result<BTreeMa
     };
     for bucket in buckets {
         let list =
-            ListObjects { bucket: *bucket, prefix: Default::default(), delimiter: None, after: None, max_keys: 1_000 };
-        for entry in shared.list_objects(&list)?.entries {
-            let found = shared.object(*bucket, &entry.key)?;
-            let found = found.ok_or(Error::Record { reason: "a listed object is not there" })?;
+            ListVersions { bucket: *bucket, prefix: Default::default(), delimiter: None, after: None, max_keys: 1_000 };
+        let mut versions = Names::default();
+        handle.list_versions_to(&list, &mut versions)?;
+        for (key, id) in versions.0 {
+            let found = handle.version(*bucket, &key, id)?;
+            let found = found.ok_or(Error::Record { reason: "a listed version is not there" })?;
             count(&found.object.version.manifest);
         }
     }
     for segment in std::mem::take(&mut segments).into_keys() {
-        for extent in shared.segment(segment)?.iter() {
+        for extent in handle.shared.segment(segment)?.iter() {
             if let Extent::Blob { blob, .. } = extent {
                 *counted.entry(*blob).or_default() += 1;
             }

@@ -197,7 +197,7 @@ impl Examination<'_> {
             open.damaged = true;
             let lost = Some((header.sequence, header.sequence));
             let fault = self.as_fault(self.at, "a block of a record does not match its checksum", lost);
-            open.faults.push(fault);
+            open.faults.push(LogFault { kind: Some(header.kind), ..fault });
         }
         self.last = header.sequence;
         Ok(())
@@ -314,7 +314,7 @@ impl Examination<'_> {
     }
 
     fn as_fault(&self, offset: u64, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> LogFault {
-        LogFault { path: self.path.clone(), offset, reason, lost }
+        LogFault { path: self.path.clone(), offset, reason, lost, kind: None }
     }
 
     fn fault(&mut self, offset: u64, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> Result<()> {

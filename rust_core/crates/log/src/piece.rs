@@ -55,17 +55,19 @@ pub struct LogFault {
     pub reason: &'static str,
     /// First and last sequence of the records that are lost. The last is `Sequence::MAX` if it is unknown.
     pub lost: Option<(Sequence, Sequence)>,
+    /// The kind of the record that is lost, if its frame header can be read.
+    pub kind: Option<u8>,
 }
 
 impl LogFault {
     /// Damage of a whole file.
     pub fn of_file(path: PathBuf, reason: &'static str, lost: Option<(Sequence, Sequence)>) -> Self {
-        Self { path, offset: 0, reason, lost }
+        Self { path, offset: 0, reason, lost, kind: None }
     }
 
     /// Damage of the record at `at`.
     pub fn of_record(at: LogLocation, path: PathBuf, reason: &'static str, sequence: Sequence) -> Self {
-        Self { path, offset: codec::in_log_parts(at).1, reason, lost: Some((sequence, sequence)) }
+        Self { path, offset: codec::in_log_parts(at).1, reason, lost: Some((sequence, sequence)), kind: None }
     }
 
     pub fn concerns_file(&self) -> bool {

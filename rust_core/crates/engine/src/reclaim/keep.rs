@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 
 use orcas_base::error::Result;
+use orcas_base::planted::{self, Bug};
 use orcas_index::Reader;
 use orcas_record::{BlobLocation, BucketRole, ChunkMove, LogFileId, Record, Sequence, UploadId, Version};
 
@@ -56,6 +57,7 @@ impl Scope<'_> {
                     version_id: version.version_id,
                 }))
             }
+            Record::UpdateVersion { .. } if planted::is(Bug::UpdatesDropped) => Ok(Verdict::Drop),
             Record::UpdateVersion { version, .. } => keep(self.reader.version_updated(*version)? == Some(sequence)),
             Record::CreateUpload(upload) => {
                 keep(self.reader.upload(upload.id)?.is_some_and(|stored| stored.sequence == sequence))

@@ -14,7 +14,7 @@ use orcas_fs::sim::{Fault, Operation, SimDisk};
 use orcas_record::BucketSettings;
 
 /// Copies what the pin lists, cut at its lengths.
-fn copy(pin: &BackupPin, from: &Path, to: &Path) {
+pub fn copy(pin: &BackupPin, from: &Path, to: &Path) {
     for dir in ["log", "chunks"] {
         fs::create_dir_all(to.join(dir)).unwrap();
     }

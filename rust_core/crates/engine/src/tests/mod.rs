@@ -10,6 +10,7 @@ mod health;
 mod layers;
 mod lifecycle;
 mod listing;
+mod locks;
 mod mend;
 mod moves;
 mod reclaim;

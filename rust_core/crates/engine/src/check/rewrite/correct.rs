@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::super::collect::Collector;
 use super::super::manifests::{Losses, each_part, each_version};
 use super::super::{LOSSES_MAX, Loss};
+use super::locks::Locks;
 use super::source::Source;
 use orcas_base::error::{Error, Result};
 use orcas_chunks::{PackExamination, PackOptions, packs_present};
@@ -27,6 +28,8 @@ pub struct Corrections {
     pub records: Vec<Record>,
     pub losses: Vec<Loss>,
     pub losses_total: u64,
+    /// As in [`super::GivenUp`].
+    pub held: Vec<(String, u64)>,
     /// Packs that are there and cannot be read at all.
     pub unreadable_packs: Vec<PackId>,
 }
@@ -40,6 +43,7 @@ struct Search<'a> {
     gone: BTreeSet<Sequence>,
     /// Whether all of a segment can be read.
     segments: BTreeMap<Sequence, bool>,
+    locks: Locks,
     losses: Losses,
     records: Vec<Record>,
 }
@@ -69,19 +73,22 @@ pub fn corrections(
         readable,
         gone: BTreeSet::new(),
         segments: BTreeMap::new(),
+        locks: Locks::learn(index, source.collector, source.facts.locks_lost)?,
         losses: Losses::new(index, LOSSES_MAX)?,
         records: Vec::new(),
     };
     search.chunks(source, (fs, packs))?;
+    search.records.extend(search.locks.of_buckets());
     search.versions()?;
     search.parts()?;
-    let Search { readable, gone, losses, mut records, .. } = search;
+    let Search { readable, gone, locks, losses, mut records, .. } = search;
     let gone: Vec<Sequence> = gone.into_iter().collect();
     records.extend(gone.chunks(MOVES_MAX).map(|blobs| Record::CondemnBlobs { blobs: blobs.to_vec() }));
     let lacking = index.read()?.packs()?.into_iter().filter(|pack| !readable.contains(pack));
     records.extend(lacking.map(|pack| Record::RetirePack { pack }));
     let unreadable_packs = unreadable.into_iter().collect();
-    Ok(Corrections { records, losses: losses.listed, losses_total: losses.total, unreadable_packs })
+    let held = locks.held();
+    Ok(Corrections { records, losses: losses.listed, losses_total: losses.total, held, unreadable_packs })
 }
 
 impl Search<'_> {
@@ -135,13 +142,15 @@ impl Search<'_> {
 
     fn versions(&mut self) -> Result<()> {
         let (index, collector) = (self.index, self.collector);
-        each_version(index, &|| collector.go_on(), &mut |_, version| {
+        each_version(index, &|| collector.go_on(), &mut |sequence, version| {
             let version = version?;
             if !self.is_whole(&version.manifest)? {
                 self.losses.version(&version, GONE);
                 let (bucket, version_id) = (version.bucket, version.version_id);
                 let key = Bytes::copy_from_slice(&version.key);
                 self.records.push(Record::DeleteVersion { bucket, key, version_id });
+            } else {
+                self.records.extend(self.locks.hold(sequence, &version));
             }
             Ok(())
         })

@@ -6,6 +6,7 @@
 //! files of the old log, and packs that cannot be read, are kept under other names.
 
 mod correct;
+mod locks;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -43,6 +44,8 @@ pub struct GivenUp {
     pub records: Vec<(Sequence, Sequence)>,
     /// Names given to buckets whose own are gone.
     pub buckets: Vec<String>,
+    /// Names of buckets, and how many of their versions got a legal hold: a lost record may have locked them.
+    pub held: Vec<(String, u64)>,
     /// Files that are kept under new names, to be examined.
     pub kept: Vec<PathBuf>,
 }
@@ -81,7 +84,7 @@ pub(super) fn rewrite_log(
     })?;
     follower.end_loose()?;
     collector.progress().enter(Phase::Losses);
-    let Corrections { records, losses, losses_total, unreadable_packs } =
+    let Corrections { records, losses, losses_total, held, unreadable_packs } =
         correct::corrections(&loose, &source, (fs, &packs))?;
     drop(loose);
     let first = source.facts.last + 1;
@@ -108,7 +111,7 @@ pub(super) fn rewrite_log(
     let mut kept = set_aside_before(&**fs, &log.dir, file)?;
     kept.extend(set_packs_aside(&**fs, &packs, &unreadable_packs)?);
     let (records, buckets) = (source.facts.lost, source.made_up);
-    Ok(GivenUp { losses, losses_total, records, buckets, kept })
+    Ok(GivenUp { losses, losses_total, records, buckets, held, kept })
 }
 
 /// Where the content of a record is.

@@ -22,6 +22,9 @@ const RESTORED_MAX: usize = 1 << 20;
 /// Told of each record: sequence, kind, payload, and what it says.
 pub type Visit<'a> = &'a mut dyn FnMut(Sequence, u8, &Bytes, &Record) -> Result<()>;
 
+/// Told of records that cannot be read: first to last, and their kind if the frame header says it.
+type Lost<'a> = &'a mut dyn FnMut((Sequence, Sequence), Option<u8>);
+
 /// What was learned in a first pass.
 #[derive(Default)]
 pub struct Facts {
@@ -29,6 +32,8 @@ pub struct Facts {
     pub last: Sequence,
     /// Records that cannot be read, first to last, as the log's files say it.
     pub lost: Vec<(Sequence, Sequence)>,
+    /// The last of them that may have locked a version and is not in the index either, or 0.
+    pub locks_lost: Sequence,
     created: BTreeSet<BucketId>,
     deleted: BTreeSet<BucketId>,
     named: BTreeSet<BucketId>,
@@ -65,12 +70,15 @@ impl<'a> Source<'a> {
         let mut source = Self { collector, inspection, applied, facts: Facts::default(), inserted, made_up };
         let mut facts = Facts { last: applied, ..Facts::default() };
         let mut lost = Vec::new();
-        source.read(&mut |range| lost.push(range), &mut |sequence, _, _, record| {
+        source.read(&mut |range, kind| lost.push((range, kind)), &mut |sequence, _, _, record| {
             facts.see(sequence, record);
             Ok(())
         })?;
         // If it is not known how many records are lost, none are assumed behind the last known one.
-        facts.lost = lost.into_iter().map(|(first, last)| (first, last.min(facts.last))).collect();
+        let may_lock = |kind: &Option<u8>| kind.is_none_or(|kind| kind == record::UPDATE_VERSION);
+        let locks = lost.iter().filter(|((_, last), kind)| *last > applied && may_lock(kind));
+        facts.locks_lost = locks.map(|((first, last), _)| *last.min(&facts.last).max(first)).max().unwrap_or(0);
+        facts.lost = lost.into_iter().map(|((first, last), _)| (first, last.min(facts.last))).collect();
         facts.lost.retain(|(first, last)| first <= last);
         source.facts = facts;
         if let Some(index) = index {
@@ -90,7 +98,7 @@ impl<'a> Source<'a> {
         let mut show = |sequence: Sequence, kind: u8, payload: &Bytes, record: &Record| {
             if self.counts(record) { visit(sequence, kind, payload, record) } else { Ok(()) }
         };
-        self.read(&mut |_| {}, &mut |sequence, kind, payload, record| {
+        self.read(&mut |_, _| {}, &mut |sequence, kind, payload, record| {
             while let Some((at, (kind, payload))) = inserted.next_if(|(at, _)| **at < sequence) {
                 show(*at, *kind, payload, &record::decode(*kind, payload)?)?;
             }
@@ -112,17 +120,17 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn read(&self, lost: &mut dyn FnMut((Sequence, Sequence)), visit: Visit<'_>) -> Result<()> {
+    fn read(&self, lost: Lost<'_>, visit: Visit<'_>) -> Result<()> {
         let (mut last, mut stopped) = (0, false);
         for piece in &self.inspection.pieces {
             if let Some(gap) = &piece.gap {
-                lost((last + 1, gap.until));
+                lost((last + 1, gap.until), None);
             }
             let examined = piece.examine(self.applied, &|bytes| self.collector.read(bytes), &mut |seen| {
                 let batch = match seen {
                     Seen::Batch(batch) => batch,
                     Seen::Fault(fault) => {
-                        fault.lost.into_iter().for_each(&mut *lost);
+                        fault.lost.into_iter().for_each(|range| lost(range, fault.kind));
                         stopped = planted::is(Bug::RepairWithoutResync);
                         return Ok(());
                     }
@@ -134,7 +142,7 @@ impl<'a> Source<'a> {
                     last = *sequence;
                     match record::decode(*kind, payload) {
                         Ok(record) => visit(*sequence, *kind, payload, &record)?,
-                        Err(_) => lost((*sequence, *sequence)),
+                        Err(_) => lost((*sequence, *sequence), Some(*kind)),
                     }
                 }
                 Ok(())
@@ -142,7 +150,7 @@ impl<'a> Source<'a> {
             last = last.max(examined.last);
         }
         if let Some(gap) = &self.inspection.gap {
-            lost((last + 1, gap.until));
+            lost((last + 1, gap.until), None);
         }
         Ok(())
     }

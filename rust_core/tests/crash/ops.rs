@@ -1,0 +1,155 @@
+//! What is asked of the store.
+
+use bytes::Bytes;
+use orcas_checksum::Md5Hasher;
+use orcas_decide::{DeleteEntry, Precondition};
+use orcas_record::{
+    BucketId, BucketSettings, DocumentKind, ObjectHeaders, Retention, RetentionMode, UploadId, VersionId, Versioning,
+};
+
+/// Bytes with their digests.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pub bytes: Bytes,
+    pub md5: [u8; 16],
+    pub hash: blake3::Hash,
+}
+
+impl Payload {
+    pub fn new(bytes: Bytes) -> Self {
+        Self { md5: Md5Hasher::digest(&bytes), hash: blake3::hash(&bytes), bytes }
+    }
+}
+
+/// What is asked of the store.
+#[derive(Clone, Debug)]
+pub enum Op {
+    CreateBucket {
+        name: Bytes,
+        settings: BucketSettings,
+    },
+    UpdateBucket {
+        bucket: BucketId,
+        settings: BucketSettings,
+    },
+    /// Enables or suspends versioning.
+    Versioning {
+        bucket: BucketId,
+        versioning: Versioning,
+    },
+    DeleteBucket {
+        bucket: BucketId,
+    },
+    PutDocument {
+        bucket: BucketId,
+        kind: DocumentKind,
+        document: Bytes,
+    },
+    Put {
+        bucket: BucketId,
+        key: Bytes,
+        body: Payload,
+        chunked: bool,
+        headers: ObjectHeaders,
+        precondition: Precondition,
+    },
+    Delete {
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    /// The default retention of new versions, for a day.
+    DefaultRetention {
+        bucket: BucketId,
+        mode: Option<RetentionMode>,
+    },
+    DeleteVersion {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+        precondition: Precondition,
+        bypass: bool,
+    },
+    Tag {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+        tag: u64,
+    },
+    Hold {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+        on: bool,
+    },
+    Retain {
+        bucket: BucketId,
+        key: Bytes,
+        version: Named,
+        retention: Option<Retention>,
+        bypass: bool,
+    },
+    DeleteMany {
+        bucket: BucketId,
+        entries: Vec<DeleteEntry>,
+    },
+    Copy {
+        source: (BucketId, Bytes),
+        bucket: BucketId,
+        key: Bytes,
+        headers: Option<ObjectHeaders>,
+        precondition: Precondition,
+    },
+    Move {
+        from_bucket: BucketId,
+        from_key: Bytes,
+        bucket: BucketId,
+        key: Bytes,
+        precondition: Precondition,
+    },
+    CreateUpload {
+        bucket: BucketId,
+        key: Bytes,
+        headers: ObjectHeaders,
+    },
+    PutPart {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        number: u16,
+        body: Payload,
+        chunked: bool,
+    },
+    /// `body` is what the range held when the source had `stamp` and `sequence`.
+    CopyPart {
+        source: (BucketId, Bytes),
+        stamp: u64,
+        sequence: u64,
+        range: Option<(u64, u64)>,
+        body: Payload,
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        number: u16,
+    },
+    Abort {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+    },
+    Complete {
+        bucket: BucketId,
+        key: Bytes,
+        upload: UploadId,
+        parts: Vec<(u16, [u8; 16])>,
+        precondition: Precondition,
+    },
+}
+
+/// A version as a client names it.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    pub id: VersionId,
+    /// Of the version with this id; whatever it is, if that is the null version.
+    pub stamp: u64,
+}

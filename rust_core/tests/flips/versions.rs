@@ -1,0 +1,144 @@
+//! Versions that need not be current, their tags and locks, and the documents of buckets, as a store shows them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use orcas_base::error::Result;
+use orcas_engine::{Handle, ListVersions, ListedVersion, VersionMarker, VersionSink};
+use orcas_record::{Attributes, Bucket, BucketId, DocumentKind, VersionId, Versioning};
+
+use crate::observe::{Seen, head, read};
+
+/// Small, so that pages end in many places.
+const PAGE: usize = 5;
+/// More than any store has.
+const LISTED_MAX: usize = 10_000;
+
+/// What there is of versions: each with its place in the list, oldest last.
+pub type Versions = BTreeMap<(BucketId, Bytes, VersionId), Version>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// What lists and heads say of it.
+    line: String,
+    attributes: Attributes,
+    bytes: Arc<Vec<u8>>,
+}
+
+impl Version {
+    /// Whether somebody set a lock on it.
+    fn is_locked(&self) -> bool {
+        self.attributes.legal_hold == Some(true) || self.attributes.retention.is_some()
+    }
+
+    /// Whether `found` is locked at least as much.
+    fn locks(&self, found: &Attributes) -> bool {
+        found.legal_hold == Some(true)
+            || found.legal_hold == self.attributes.legal_hold && found.retention == self.attributes.retention
+    }
+}
+
+#[derive(Default)]
+struct Lines(Vec<(Bytes, VersionId, String)>);
+
+impl VersionSink for Lines {
+    fn version(&mut self, version: &ListedVersion<'_>) {
+        let ListedVersion { key, id, is_latest, delete_marker, listed } = *version;
+        let key = Bytes::copy_from_slice(key);
+        self.0.push((key, id, format!("latest {is_latest} marker {delete_marker} {listed:?}")));
+    }
+
+    fn prefix(&mut self, _: &[u8]) {}
+
+    fn restart(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn list(handle: &Handle, bucket: BucketId) -> Result<Vec<(Bytes, VersionId, String)>> {
+    let mut list = ListVersions { bucket, prefix: Bytes::new(), delimiter: None, after: None, max_keys: PAGE };
+    let mut all = Vec::new();
+    loop {
+        let mut page = Lines::default();
+        let next: Option<VersionMarker> = handle.list_versions_to(&list, &mut page)?;
+        all.append(&mut page.0);
+        list.after = next;
+        if list.after.is_none() || all.len() > LISTED_MAX {
+            return Ok(all);
+        }
+    }
+}
+
+/// Of a bucket of a store that is in order.
+pub fn observe(handle: &Handle, bucket: &Bucket) -> Versions {
+    if bucket.versioning == Versioning::Unversioned {
+        return Versions::new();
+    }
+    let version = |(key, id, line): (Bytes, VersionId, String)| {
+        let found = handle.version(bucket.id, &key, id).unwrap().unwrap();
+        let line = format!("{line} {}", head(&found.object));
+        let attributes = found.object.version.attributes.clone();
+        let bytes = Arc::new(read(handle, &found).unwrap());
+        ((bucket.id, key, id), Version { line, attributes, bytes })
+    };
+    list(handle, bucket.id).unwrap().into_iter().map(version).collect()
+}
+
+pub fn documents(handle: &Handle, bucket: &Bucket) -> Vec<String> {
+    let document = |kind: &DocumentKind| {
+        let document = handle.document(bucket.id, *kind)?;
+        Some(format!("{:?} {kind:?} {}", bucket.id, String::from_utf8_lossy(&document.bytes)))
+    };
+    DocumentKind::ALL.iter().filter_map(document).collect()
+}
+
+/// Every version that `wanted` has, asked of a store that may be damaged.
+pub fn compare(handle: &Handle, wanted: &Versions, seen: &mut Seen) {
+    for bucket in handle.buckets() {
+        let of_bucket = |(of, _, _): &&(BucketId, Bytes, VersionId)| *of == bucket.id;
+        let listed = match wanted.keys().any(|name| of_bucket(&name)) {
+            true => seen.take(list(handle, bucket.id)),
+            false => None,
+        };
+        let Some(listed) = listed else { continue };
+        let names: Vec<_> = listed.iter().map(|(key, id, _)| (bucket.id, key.clone(), *id)).collect();
+        let absent = wanted.keys().filter(of_bucket).filter(|name| !names.contains(name));
+        seen.absent.extend(absent.map(|(_, key, _)| String::from_utf8_lossy(key).into_owned()));
+        for (name, (_, _, line)) in names.iter().zip(&listed) {
+            compare_one(handle, name, line, wanted.get(name), seen);
+        }
+    }
+}
+
+fn compare_one(
+    handle: &Handle,
+    name: &(BucketId, Bytes, VersionId),
+    line: &str,
+    wanted: Option<&Version>,
+    seen: &mut Seen,
+) {
+    let (bucket, key, id) = name;
+    let Some(wanted) = wanted else { return seen.wrong(|| format!("version {name:?}: {line}")) };
+    let Some(found) = seen.take(handle.version(*bucket, key, *id)) else { return };
+    let Some(found) = found else { return seen.wrong(|| format!("version {name:?} is listed and not there")) };
+    let line = format!("{line} {}", head(&found.object));
+    if line != wanted.line {
+        seen.wrong(|| format!("version {name:?}: {line}"));
+    }
+    let attributes = &found.object.version.attributes;
+    if wanted.is_locked() && !wanted.locks(attributes) {
+        seen.unlocked.push(format!("{name:?}: {attributes:?}"));
+    }
+    let with_hold = Attributes { legal_hold: attributes.legal_hold, ..wanted.attributes.clone() };
+    if *attributes == with_hold && attributes.legal_hold == Some(true) {
+        seen.held += u64::from(wanted.attributes.legal_hold != Some(true));
+    } else if *attributes != wanted.attributes {
+        seen.wrong(|| format!("version {name:?}: {attributes:?}"));
+    }
+    if let Some(bytes) = seen.take(read(handle, &found))
+        && bytes != *wanted.bytes
+    {
+        seen.wrong(|| format!("version {name:?}: other bytes"));
+    }
+}

@@ -1,0 +1,260 @@
+//! What clients asked about the versions of one key and were answered, and whether one order of the operations explains all
+//! answers: an order in which each operation takes effect between its beginning and its end.
+
+use std::collections::HashSet;
+
+use orcas_record::{Retention, RetentionMode, VersionId, Versioning};
+
+/// What an operation that names a version is about; the current version if it is `None`.
+pub type Name = Option<VersionId>;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Attributes {
+    pub tag: Option<u64>,
+    pub hold: Option<bool>,
+    pub retention: Option<Retained>,
+}
+
+/// A retention that no test outlives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Retained {
+    pub compliance: bool,
+    pub until_ms: u64,
+}
+
+impl From<Retention> for Retained {
+    fn from(retention: Retention) -> Self {
+        Self { compliance: retention.mode == RetentionMode::Compliance, until_ms: retention.until_ms }
+    }
+}
+
+/// A condition on the current version, or on the one that is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Condition {
+    None,
+    /// `If-None-Match: *`
+    Absent,
+    /// `If-Match` with the entity tag of this content.
+    Holds(usize),
+}
+
+#[derive(Clone, Debug)]
+pub enum Asked {
+    Put {
+        content: usize,
+        condition: Condition,
+    },
+    /// A deletion that names no version.
+    Delete {
+        condition: Condition,
+    },
+    DeleteVersion {
+        id: VersionId,
+        bypass: bool,
+        condition: Condition,
+    },
+    Tag {
+        name: Name,
+        tag: u64,
+    },
+    Hold {
+        name: Name,
+        on: bool,
+    },
+    Retain {
+        name: Name,
+        retained: Retained,
+        bypass: bool,
+    },
+    Versioning(Versioning),
+    Current,
+    Version(VersionId),
+    List,
+}
+
+/// A version as a read shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shown {
+    pub id: VersionId,
+    /// `None` for a delete marker.
+    pub content: Option<usize>,
+    pub modified_ms: u64,
+    pub attributes: Attributes,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// A version was made, at this time if it is known: an object or a marker.
+    Made(VersionId, Option<u64>),
+    Done,
+    Refused(&'static str),
+    Shown(Option<Shown>),
+    /// Ids, newest first, and which of them are delete markers.
+    Listed(Vec<(VersionId, bool)>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub begin: u64,
+    pub end: u64,
+    pub asked: Asked,
+    pub answer: Answer,
+}
+
+/// The versions of the key, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub lock: bool,
+    pub suspended: bool,
+    pub versions: Vec<Shown>,
+}
+
+pub const LOCKED: &str = "locked";
+pub const PRECONDITION: &str = "precondition";
+pub const NO_KEY: &str = "no such key";
+pub const NO_VERSION: &str = "no such version";
+pub const MARKER: &str = "delete marker";
+pub const STATE: &str = "bucket state";
+pub const INVALID: &str = "invalid";
+
+impl State {
+    fn current(&self) -> Option<&Shown> {
+        self.versions.last().filter(|version| version.content.is_some())
+    }
+
+    fn find(&self, id: VersionId) -> Option<usize> {
+        self.versions.iter().position(|version| version.id == id)
+    }
+
+    fn check(of: Option<&Shown>, condition: Condition) -> Option<&'static str> {
+        match (condition, of) {
+            (Condition::Absent, Some(_)) => Some(PRECONDITION),
+            (Condition::Holds(_), None) => Some(NO_KEY),
+            (Condition::Holds(content), Some(found)) if found.content != Some(content) => Some(PRECONDITION),
+            _ => None,
+        }
+    }
+
+    /// Why this may not be done, if it may not.
+    fn refusal(&self, asked: &Asked) -> Option<&'static str> {
+        match asked {
+            Asked::Put { condition, .. } | Asked::Delete { condition } => Self::check(self.current(), *condition),
+            Asked::DeleteVersion { id, bypass, condition } => {
+                let found = self.find(*id).map(|at| &self.versions[at]);
+                let object = found.filter(|found| found.content.is_some());
+                Self::check(object, *condition)
+                    .or_else(|| found.filter(|found| found.is_locked(*bypass)).map(|_| LOCKED))
+            }
+            Asked::Tag { name, .. } => self.named(*name).err(),
+            Asked::Hold { .. } | Asked::Retain { .. } if !self.lock => Some(INVALID),
+            Asked::Hold { name, .. } => self.named(*name).err(),
+            Asked::Retain { name, retained, bypass } => match self.named(*name) {
+                Ok(at) => {
+                    self.versions[at].attributes.retention.filter(|old| !old.allows(*retained, *bypass)).map(|_| LOCKED)
+                }
+                Err(why) => Some(why),
+            },
+            Asked::Versioning(Versioning::Suspended) if self.lock => Some(STATE),
+            Asked::Versioning(_) | Asked::Current | Asked::Version(_) | Asked::List => None,
+        }
+    }
+
+    fn named(&self, name: Name) -> Result<usize, &'static str> {
+        let (at, missing) = match name {
+            Some(id) => (self.find(id), NO_VERSION),
+            None => (self.current().and_then(|current| self.find(current.id)), NO_KEY),
+        };
+        let at = at.ok_or(missing)?;
+        if self.versions[at].content.is_none() { Err(MARKER) } else { Ok(at) }
+    }
+
+    /// The state after `event`, if it can have been decided here and answered so.
+    fn after(&self, event: &Event) -> Option<Self> {
+        if let Some(why) = self.refusal(&event.asked) {
+            return (event.answer == Answer::Refused(why)).then(|| self.clone());
+        }
+        let mut next = self.clone();
+        match (&event.asked, &event.answer) {
+            (Asked::Put { content, .. }, Answer::Made(id, modified_ms)) => {
+                next.make(*id, Some(*content), *modified_ms)?;
+            }
+            (Asked::Delete { .. }, Answer::Made(id, modified_ms)) => next.make(*id, None, *modified_ms)?,
+            (Asked::DeleteVersion { id, .. }, Answer::Done) => next.versions.retain(|version| version.id != *id),
+            (Asked::Tag { name, tag }, Answer::Done) => next.attributes(*name).tag = Some(*tag),
+            (Asked::Hold { name, on }, Answer::Done) => next.attributes(*name).hold = Some(*on),
+            (Asked::Retain { name, retained, .. }, Answer::Done) => next.attributes(*name).retention = Some(*retained),
+            (Asked::Versioning(versioning), Answer::Done) => next.suspended = *versioning == Versioning::Suspended,
+            (Asked::Current, Answer::Shown(shown)) => return (self.current() == shown.as_ref()).then_some(next),
+            (Asked::Version(id), Answer::Shown(shown)) => {
+                let found = self.find(*id).map(|at| &self.versions[at]);
+                return (found == shown.as_ref()).then_some(next);
+            }
+            (Asked::List, Answer::Listed(listed)) => {
+                let line = |version: &Shown| (version.id, version.content.is_none());
+                return self.versions.iter().rev().map(line).eq(listed.iter().copied()).then_some(next);
+            }
+            _ => return None,
+        }
+        Some(next)
+    }
+
+    /// Adds a version, unless one of another bucket state would have been made.
+    fn make(&mut self, id: VersionId, content: Option<usize>, modified_ms: Option<u64>) -> Option<()> {
+        if (id == VersionId::Null) != self.suspended {
+            return None;
+        }
+        self.versions.retain(|version| version.id != id);
+        let attributes = Attributes { tag: None, hold: None, retention: None };
+        // Nobody is told when a marker was made.
+        let modified_ms = modified_ms.unwrap_or_default();
+        self.versions.push(Shown { id, content, modified_ms, attributes });
+        Some(())
+    }
+
+    fn attributes(&mut self, name: Name) -> &mut Attributes {
+        let at = self.named(name).expect("it was not refused");
+        &mut self.versions[at].attributes
+    }
+}
+
+impl Retained {
+    fn allows(self, new: Self, bypass: bool) -> bool {
+        let extends = new.compliance == self.compliance && new.until_ms >= self.until_ms;
+        extends || bypass && !self.compliance
+    }
+}
+
+impl Shown {
+    fn is_locked(&self, bypass: bool) -> bool {
+        let Attributes { hold, retention, .. } = &self.attributes;
+        *hold == Some(true) || retention.is_some_and(|retained| retained.compliance || !bypass)
+    }
+}
+
+/// Searches for an order that explains every answer.
+///
+/// # Panics
+/// When there is none.
+pub fn judge(first: &State, events: &[Event]) {
+    assert!(events.len() <= u128::BITS as usize, "{} events", events.len());
+    let mut seen = HashSet::new();
+    if !explains(first, events, 0, &mut seen) {
+        let mut told = String::new();
+        events.iter().for_each(|event| told += &format!("{event:?}\n"));
+        panic!("no order of the operations explains the answers, from {first:?}:\n{told}");
+    }
+}
+
+/// Whether the events that are not in `done` can follow `state`.
+fn explains(state: &State, events: &[Event], done: u128, seen: &mut HashSet<(u128, State)>) -> bool {
+    let open = || events.iter().enumerate().filter(move |(at, _)| done & (1 << at) == 0);
+    let Some(first_end) = open().map(|(_, event)| event.end).min() else { return true };
+    if !seen.insert((done, state.clone())) {
+        return false;
+    }
+    // What began after another one had ended comes behind it.
+    open().filter(|(_, event)| event.begin < first_end).any(|(at, event)| match state.after(event) {
+        Some(next) => explains(&next, events, done | 1 << at, seen),
+        None => false,
+    })
+}

@@ -211,7 +211,8 @@ def test_answers_of_development_mode_explain(tmp_path: Path) -> None:
 
 def test_answers_in_use_explain_nothing(logged: Running) -> None:
     answer = logged.wire.using(secret_key="wrong")("GET", "/bucket/k")
-    assert set(answer.error) == {"Code", "Message", "Resource", "RequestId", "HostId"}
+    claimed = {"AWSAccessKeyId", "SignatureProvided"}
+    assert set(answer.error) == {"Code", "Message", "Resource", "RequestId", "HostId"} | claimed
 
 
 def start_of(running: Running) -> dict[str, Any]:

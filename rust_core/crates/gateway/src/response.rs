@@ -219,10 +219,11 @@ impl Envelope {
     }
 }
 
-/// The message of an error and what belongs to it, such as the name of an argument.
+/// The message of an error and what belongs to it, such as the name of an argument. A signature is not for the log: that
+/// of a presigned URL opens what it was made for.
 fn told(error: &S3Error) -> String {
     let mut text = error.message.to_string();
-    for (name, value) in &error.extra {
+    for (name, value) in error.extra.iter().filter(|(name, _)| *name != "SignatureProvided") {
         let value = String::from_utf8_lossy(&value[..value.len().min(EXTRA_LEN_MAX)]);
         text.push_str(&format!(" {name}={value}"));
     }
@@ -281,6 +282,8 @@ mod tests {
         let argument = S3Error::argument("no", "x", &[b'v'; 1000]);
         let (cause, at_fault) = note(argument.into()).unwrap();
         assert!(!at_fault && cause.starts_with("no ArgumentName=x ArgumentValue=vvv") && cause.len() < 400, "{cause}");
+        let forged = S3Error::with(ErrorCode::SignatureDoesNotMatch, "no").field("SignatureProvided", "0f");
+        assert_eq!(note(forged.into()), Some(("no".into(), false)));
     }
 
     #[test]

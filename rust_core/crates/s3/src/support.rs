@@ -33,9 +33,9 @@ fn is_implemented(name: &[u8]) -> bool {
 /// Whether the header `x-amz-{name}` changes neither what is stored nor what is allowed.
 ///
 /// These are headers with which clients and proxies describe themselves and number their requests; `api-version`, which
-/// the SDK for C++ sends with every request and of which S3 has only one; `te`, which offers to read a body followed by its
-/// MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because no object is archived; and
-/// `client-token`, which only RenameObject reads.
+/// the SDK for C++ sends with every request and of which S3 has only one; `te`, which offers to read a body followed by
+/// its MD5; `request-payer`, because requests cost nothing; `optional-object-attributes`, because no object is archived;
+/// and `client-token`, which only RenameObject reads.
 pub(crate) fn has_no_effect(name: &[u8]) -> bool {
     matches!(
         name,

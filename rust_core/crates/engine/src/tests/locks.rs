@@ -60,6 +60,7 @@ fn locked_store() -> (Store, Arc<Bucket>) {
         location: Bytes::new(),
         settings: BucketSettings::default(),
         object_lock: true,
+        documents: Vec::new(),
     };
     let Ok(Outcome::Bucket(bucket)) = store.handle().execute(create) else { panic!("no bucket") };
     for (at, key) in LOCKED.into_iter().chain(["free"]).enumerate() {

@@ -21,7 +21,7 @@ impl Run {
             Op::CreateBucket { name, settings } => {
                 let (owner, location) = ("root".into(), Default::default());
                 let object_lock = is_locked(&name);
-                Intent::CreateBucket { name, owner, location, settings, object_lock }
+                Intent::CreateBucket { name, owner, location, settings, object_lock, documents: Vec::new() }
             }
             Op::UpdateBucket { bucket, settings } => {
                 Intent::UpdateBucket { bucket, change: BucketChange::Settings(settings) }

@@ -182,7 +182,7 @@ fn version_op(run: &mut Run, bucket: BucketId, key: Bytes, version: Named, etag:
                 1 => Some(EtagMatch::List(vec![etag])),
                 _ => None,
             };
-            let precondition = Precondition { if_match, if_none_match_any: false };
+            let precondition = Precondition { if_match, if_none_match_any: false, state: None };
             Op::DeleteVersion { bucket, key, version, precondition, bypass }
         }
         5 | 6 => Op::Tag { bucket, key, version, tag: run.rng.below(100) },

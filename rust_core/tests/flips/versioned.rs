@@ -88,7 +88,14 @@ impl Builder {
     fn locked_bucket(&mut self, name: &'static str) -> std::sync::Arc<Bucket> {
         let (owner, location) = ("root".into(), Bytes::new());
         let settings = BucketSettings::default();
-        match self.run(Intent::CreateBucket { name: name.into(), owner, location, settings, object_lock: true, documents: Vec::new() }) {
+        match self.run(Intent::CreateBucket {
+            name: name.into(),
+            owner,
+            location,
+            settings,
+            object_lock: true,
+            documents: Vec::new(),
+        }) {
             Outcome::Bucket(bucket) => bucket,
             other => panic!("{other:?}"),
         }

@@ -85,9 +85,9 @@ fn etag(content: usize) -> Etag {
 fn precondition(condition: Condition) -> Precondition {
     match condition {
         Condition::None => Precondition::default(),
-        Condition::Absent => Precondition { if_match: None, if_none_match_any: true },
+        Condition::Absent => Precondition { if_none_match_any: true, ..Precondition::default() },
         Condition::Holds(content) => {
-            Precondition { if_match: Some(EtagMatch::List(vec![etag(content)])), if_none_match_any: false }
+            Precondition { if_match: Some(EtagMatch::List(vec![etag(content)])), ..Precondition::default() }
         }
     }
 }
@@ -297,7 +297,7 @@ impl Client {
 fn create_bucket(handle: &Handle, lock: bool) -> Arc<Bucket> {
     let (name, owner, location) = ("b".into(), "root".into(), Default::default());
     let settings = BucketSettings::default();
-    let create = Intent::CreateBucket { name, owner, location, settings, object_lock: lock };
+    let create = Intent::CreateBucket { name, owner, location, settings, object_lock: lock, documents: Vec::new() };
     let Ok(Outcome::Bucket(bucket)) = handle.execute(create) else { panic!("no bucket") };
     let change = BucketChange::Versioning(Versioning::Enabled);
     handle.execute(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from orcas.errors import ConfigurationError, UsageError
+from orcas.values import DOMAIN, boolean, directory, domains, integer, number, text
 
 PREFIX: Final = "ORCAS_"
 FILE_NAME: Final = "orcas.toml"
@@ -45,57 +46,6 @@ _REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
 _SERVICE_LINK: Final = re.compile(r"ORCAS_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)|PORT_[0-9]+_(TCP|UDP|SCTP)(_[A-Z]+)?)")
 # Minimum similarity, from 0 to 1, of a suggested name. A lower value suggests unrelated names that only share letters.
 _SIMILARITY_MIN: Final = 0.75
-_DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("text")
-    return value
-
-
-def _integer(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise TypeError("a whole number")
-    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
-        raise TypeError("a whole number")
-    return int(value)
-
-
-def _number(value: object) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, str) or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,9})?", value):
-        raise TypeError("a number")
-    return float(value)
-
-
-def _boolean(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    word = value.lower() if isinstance(value, str) else ""
-    if word in {"true", "1", "yes", "on"}:
-        return True
-    if word in {"false", "0", "no", "off"}:
-        return False
-    raise TypeError("true or false")
-
-
-def _directory(value: object) -> Path:
-    if isinstance(value, Path):
-        return value.expanduser()
-    return Path(_text(value)).expanduser()
-
-
-def _domains(value: object) -> tuple[str, ...]:
-    words = value.replace(",", " ").split() if isinstance(value, str) else value
-    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-        raise TypeError("a list of host names")
-    names = tuple(dict.fromkeys(word.lower().rstrip(".") for word in words))
-    for name in names:
-        if not _DOMAIN.fullmatch(name):
-            raise TypeError("a list of host names")
-    return names
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,118 +78,118 @@ def _setting(default: object, doc: str, parse: Callable[[object], Any], **facts:
 class Settings:
     """All settings, checked. Sizes are in bytes. The name of a time ends in its unit."""
 
-    data: Path = _setting(None, "data directory of the store; `~` is expanded", _directory)
-    host: str = _setting("127.0.0.1", "address or host name to listen on", _text)
-    port: int = _setting(9000, "port to listen on; 0 picks a free one", _integer, low=0, high=65535)
+    data: Path = _setting(None, "data directory of the store; `~` is expanded", directory)
+    host: str = _setting("127.0.0.1", "address or host name to listen on", text)
+    port: int = _setting(9000, "port to listen on; 0 picks a free one", integer, low=0, high=65535)
     region: str = _setting(
-        "us-east-1", "region of the store", _text, pattern=_REGION, requirement="lower-case letters, digits and hyphens"
+        "us-east-1", "region of the store", text, pattern=_REGION, requirement="lower-case letters, digits and hyphens"
     )
-    strict_region: bool = _setting(False, "reject signatures made for a region other than `ORCAS_REGION`", _boolean)
+    strict_region: bool = _setting(False, "reject signatures made for a region other than `ORCAS_REGION`", boolean)
     presign_v2: bool = _setting(
         True,
         "accept URLs presigned with Signature Version 2, the default of boto3 and the AWS CLI; "
         "they name no region, so `ORCAS_STRICT_REGION` rejects them anyway",
-        _boolean,
+        boolean,
     )
     domains: tuple[str, ...] = _setting(
         (),
         "comma-separated domains under which `BUCKET.DOMAIN` addresses a bucket (virtual-hosted style)",
-        _domains,
+        domains,
     )
     website_host: str | None = _setting(
         None,
         "host name under which websites of buckets are served to everybody, as `BUCKET.HOST`; nothing else is served there",
-        _text, pattern=_DOMAIN, requirement="a host name in lower case",
+        text, pattern=DOMAIN, requirement="a host name in lower case",
     )  # fmt: skip
     root_access_key: str | None = _setting(
-        None, "access key of the root identity; generated at the first start if not set", _text,
+        None, "access key of the root identity; generated at the first start if not set", text,
         secret=True, pattern=_ACCESS_KEY, requirement="3 to 128 letters, digits or any of . _ + = @ -",
     )  # fmt: skip
     root_secret_key: str | None = _setting(
-        None, "secret key of the root identity; generated at the first start if not set", _text,
+        None, "secret key of the root identity; generated at the first start if not set", text,
         secret=True, pattern=_SECRET_KEY, requirement="8 to 128 visible ASCII characters",
     )  # fmt: skip
 
     durability: str = _setting(
-        "sync", "failures that an acknowledged write survives; see the modes below", _text, choices=DURABILITIES
+        "sync", "failures that an acknowledged write survives; see the modes below", text, choices=DURABILITIES
     )
     sync_interval_ms: int = _setting(
-        50, "time between syncs in `interval` mode", _integer, unit="milliseconds", low=1, high=60_000
+        50, "time between syncs in `interval` mode", integer, unit="milliseconds", low=1, high=60_000
     )
     batch_write_enabled: bool = _setting(
         True,
         "let small objects share commits; if off, each object is committed on its own, in `buffered` mode immediately",
-        _boolean,
+        boolean,
     )
     max_batch_write_file_size: int = _setting(
-        64 * KIB, "largest object that shares commits; larger objects are chunked", _integer,
+        64 * KIB, "largest object that shares commits; larger objects are chunked", integer,
         unit="bytes", low=0, high=MIB,
     )  # fmt: skip
     write_buffer_window_sec: float = _setting(
         10.0,
         "longest time until a write is flushed in `buffered` mode",
-        _number,
+        number,
         unit="seconds",
         low=0.001,
         high=3600,
     )
     max_write_buffer_size: int = _setting(
-        8 * MIB, "maximum size of a batch", _integer, unit="bytes", low=64 * KIB, high=GIB
+        8 * MIB, "maximum size of a batch", integer, unit="bytes", low=64 * KIB, high=GIB
     )
     max_write_buffer_count: int = _setting(
-        2048, "maximum number of objects in a batch", _integer, unit="objects", low=1, high=1_000_000
+        2048, "maximum number of objects in a batch", integer, unit="objects", low=1, high=1_000_000
     )
     chunk_size: int = _setting(
         4 * MIB,
         "size of the chunks that larger objects are split into",
-        _integer,
+        integer,
         unit="bytes",
         low=64 * KIB,
         high=4 * MIB,
     )
-    instant_upload_enabled: bool = _setting(True, "store identical content of the same owner only once", _boolean)
+    instant_upload_enabled: bool = _setting(True, "store identical content of the same owner only once", boolean)
     ref_level: int = _setting(
         1,
         "when to look up new content for deduplication: 0 never, 1 always, "
         "2 only if a filter over its first bytes reports a possible match",
-        _integer, low=0, high=2,
+        integer, low=0, high=2,
     )  # fmt: skip
     reclaim_bytes_per_sec: int = _setting(
-        100 * MIB, "maximum number of bytes that background reclamation moves per second; 0 means no limit", _integer,
+        100 * MIB, "maximum number of bytes that background reclamation moves per second; 0 means no limit", integer,
         unit="bytes", low=0, high=16 * GIB,
     )  # fmt: skip
     move_objects_max: int = _setting(
-        100_000, "maximum number of objects that one `orcas move` moves; other writes wait until it is done", _integer,
+        100_000, "maximum number of objects that one `orcas move` moves; other writes wait until it is done", integer,
         unit="objects", low=1, high=1_000_000,
     )  # fmt: skip
     scrub_bytes_per_sec: int = _setting(
         10 * MIB,
         "number of bytes that the background scrub reads per second to find damage early; 0 turns the scrub off",
-        _integer, unit="bytes", low=0, high=16 * GIB,
+        integer, unit="bytes", low=0, high=16 * GIB,
     )  # fmt: skip
     lifecycle_interval_sec: int = _setting(
-        3600, "time between two runs that apply the lifecycle rules of buckets; 0 turns them off", _integer,
+        3600, "time between two runs that apply the lifecycle rules of buckets; 0 turns them off", integer,
         unit="seconds", low=0, high=31_536_000,
     )  # fmt: skip
     lifecycle_day_sec: int = _setting(
-        DAY_SECONDS, "length of a day in lifecycle rules; only for tests of rules", _integer,
+        DAY_SECONDS, "length of a day in lifecycle rules; only for tests of rules", integer,
         unit="seconds", low=1, high=DAY_SECONDS,
     )  # fmt: skip
     disk_reserve: int = _setting(
         256 * MIB,
         "free disk space below which only reads and deletions are accepted; if not set, 32 MiB with `--memory`",
-        _integer, unit="bytes", low=0, high=16 * TIB,
+        integer, unit="bytes", low=0, high=16 * TIB,
     )  # fmt: skip
     db_max_open_conns: int = _setting(
-        25, "maximum number of open read connections to the index", _integer, unit="connections", low=1, high=1000
+        25, "maximum number of open read connections to the index", integer, unit="connections", low=1, high=1000
     )
     db_max_idle_conns: int = _setting(
-        10, "maximum number of idle read connections to the index", _integer, unit="connections", low=0, high=1000
+        10, "maximum number of idle read connections to the index", integer, unit="connections", low=0, high=1000
     )
     db_conn_max_lifetime_sec: int = _setting(
         3600,
         "age at which a read connection to the index is replaced",
-        _integer,
+        integer,
         unit="seconds",
         low=1,
         high=31_536_000,
@@ -249,7 +199,7 @@ class Settings:
         64 * MIB,
         "memory limit for all in-flight request bodies; "
         "the limits for incomplete small bodies and for downloads are separate",
-        _integer,
+        integer,
         unit="bytes",
         low=8 * MIB,
         high=16 * GIB,
@@ -258,41 +208,39 @@ class Settings:
         True,
         "reuse memory buffers and read connections to the index; "
         "if off, each one is created on demand and released after use",
-        _boolean,
+        boolean,
     )
     max_head_size: int = _setting(
-        32 * KIB, "maximum size of a request head, including the request line", _integer,
+        32 * KIB, "maximum size of a request head, including the request line", integer,
         unit="bytes", low=8 * KIB, high=256 * KIB,
     )  # fmt: skip
     head_timeout_sec: int = _setting(
-        10, "time limit for receiving a request head", _integer, unit="seconds", low=1, high=3600
+        10, "time limit for receiving a request head", integer, unit="seconds", low=1, high=3600
     )
     body_timeout_sec: int = _setting(
-        30, "time for which a request body may arrive at less than 1 KiB per second", _integer,
+        30, "time for which a request body may arrive at less than 1 KiB per second", integer,
         unit="seconds", low=1, high=3600,
     )  # fmt: skip
     idle_timeout_sec: int = _setting(
-        60, "time after which an idle connection is closed", _integer, unit="seconds", low=1, high=3600
+        60, "time after which an idle connection is closed", integer, unit="seconds", low=1, high=3600
     )
     drain_timeout_sec: int = _setting(
-        30, "time that in-flight requests have to finish after SIGTERM", _integer, unit="seconds", low=0, high=3600
+        30, "time that in-flight requests have to finish after SIGTERM", integer, unit="seconds", low=0, high=3600
     )
 
     log_format: str = _setting(
-        "auto", "format of the log on stderr; `auto` means `human` on a terminal and `json` elsewhere", _text,
+        "auto", "format of the log on stderr; `auto` means `human` on a terminal and `json` elsewhere", text,
         choices=("auto", "human", "json"),
     )  # fmt: skip
     log_level: str = _setting(
-        "info", "lowest level that is logged", _text, choices=("debug", "info", "warning", "error")
+        "info", "lowest level that is logged", text, choices=("debug", "info", "warning", "error")
     )
 
     memory: bool = _setting(
-        False, "keep the store in a private directory that is removed at exit", _boolean, variable=False
+        False, "keep the store in a private directory that is removed at exit", boolean, variable=False
     )
-    salvage: bool = _setting(
-        False, "read what is left of a damaged store without changing it", _boolean, variable=False
-    )
-    dev: bool = _setting(False, "published keys, loopback only, with API documentation", _boolean, variable=False)
+    salvage: bool = _setting(False, "read what is left of a damaged store without changing it", boolean, variable=False)
+    dev: bool = _setting(False, "published keys, loopback only, with API documentation", boolean, variable=False)
 
 
 # Options of `orcas serve` whose name differs from that of their setting.

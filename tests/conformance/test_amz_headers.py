@@ -49,7 +49,6 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-object-lock-mode": "x",
     "x-amz-object-ownership": "x",
     "x-amz-object-lock-retain-until-date": "x",
-    "x-amz-object-ownership": "x",
     "x-amz-storage-class": "x",
     "x-amz-tagging": "a=1&a=2",
     "x-amz-tagging-directive": "x",

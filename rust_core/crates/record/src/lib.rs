@@ -8,6 +8,7 @@
 mod attributes;
 mod cause;
 mod decode;
+mod document;
 mod encode;
 mod kinds;
 mod output;
@@ -32,6 +33,7 @@ pub use attributes::{Attributes, DefaultRetention, ObjectLock, Period, Retention
 use cause::LIFECYCLE;
 pub use cause::{Cause, RequestCause};
 pub use decode::{decode, decode_caused, decode_extents, named_in};
+pub use document::{DOCUMENT_MAX, DocumentKind};
 pub use encode::{encode, encode_caused, encode_extents};
 pub use kinds::{UPDATE_VERSION, content_kind, may_end};
 pub use placement::{BlobLocation, ChunkLocation, LogFileId, LogLocation, PackId};
@@ -237,44 +239,6 @@ impl Chunking {
         [Self::Fixed, Self::ContentDefined].into_iter().find(|chunking| chunking.name() == name)
     }
 }
-
-/// The configuration documents that a bucket can have: one of each kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum DocumentKind {
-    Cors = 1,
-    Tagging = 2,
-    RequestPayment = 3,
-    OwnershipControls = 4,
-    Accelerate = 5,
-    PublicAccessBlock = 6,
-    Lifecycle = 7,
-    Website = 8,
-}
-
-impl DocumentKind {
-    pub const ALL: [Self; 8] = [
-        Self::Cors,
-        Self::Tagging,
-        Self::RequestPayment,
-        Self::OwnershipControls,
-        Self::Accelerate,
-        Self::PublicAccessBlock,
-        Self::Lifecycle,
-        Self::Website,
-    ];
-
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    pub fn from_code(code: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.code() == code)
-    }
-}
-
-/// Bytes of the largest configuration document.
-pub const DOCUMENT_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Versioning {

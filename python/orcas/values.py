@@ -1,0 +1,65 @@
+"""Values of settings from what is written for them. Each raises TypeError, which says what was expected."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+DOMAIN: Final = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
+
+def text(value: object) -> str:
+    """As it is."""
+    if not isinstance(value, str):
+        raise TypeError("text")
+    return value
+
+
+def integer(value: object) -> int:
+    """A whole number of at most 18 digits."""
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise TypeError("a whole number")
+    if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
+        raise TypeError("a whole number")
+    return int(value)
+
+
+def number(value: object) -> float:
+    """A decimal number without an exponent."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return float(value)
+    if not isinstance(value, str) or not re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]{1,9})?", value):
+        raise TypeError("a number")
+    return float(value)
+
+
+def boolean(value: object) -> bool:
+    """In any of the usual words, such as `yes` or `off`."""
+    if isinstance(value, bool):
+        return value
+    word = value.lower() if isinstance(value, str) else ""
+    if word in {"true", "1", "yes", "on"}:
+        return True
+    if word in {"false", "0", "no", "off"}:
+        return False
+    raise TypeError("true or false")
+
+
+def directory(value: object) -> Path:
+    """A path, with `~` expanded."""
+    if isinstance(value, Path):
+        return value.expanduser()
+    return Path(text(value)).expanduser()
+
+
+def domains(value: object) -> tuple[str, ...]:
+    """Host names, in lower case and each once: a list, or one text with spaces or commas between them."""
+    words = value.replace(",", " ").split() if isinstance(value, str) else value
+    if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
+        raise TypeError("a list of host names")
+    names = tuple(dict.fromkeys(word.lower().rstrip(".") for word in words))
+    for name in names:
+        if not DOMAIN.fullmatch(name):
+            raise TypeError("a list of host names")
+    return names

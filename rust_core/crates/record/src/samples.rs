@@ -149,7 +149,7 @@ fn buckets() -> Vec<Record> {
 }
 
 fn documents() -> Vec<Record> {
-    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock)
+    every!(DocumentKind: Cors, Tagging, RequestPayment, OwnershipControls, Accelerate, PublicAccessBlock, Lifecycle)
         .into_iter()
         .map(|kind| Record::PutDocument { bucket: BucketId(7), kind, document: text("<A/>") })
         .collect()

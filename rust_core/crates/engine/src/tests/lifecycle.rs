@@ -58,7 +58,7 @@ impl Store {
         self.handle().execute(Intent::UpdateBucket { bucket: bucket.id, change }).unwrap();
     }
 
-    fn change(&self, bucket: &Bucket, key: &str, change: AttributeChange) {
+    fn change_version(&self, bucket: &Bucket, key: &str, change: AttributeChange) {
         let key = Bytes::copy_from_slice(key.as_bytes());
         let update = UpdateVersion { bucket: bucket.id, key, version: None, change };
         self.handle().execute(Intent::UpdateVersion(Box::new(update))).unwrap();
@@ -189,8 +189,8 @@ fn tags_and_locks_are_respected() {
     for key in ["free", "held", "tagged"] {
         store.put(&bucket, key, b"1").unwrap();
     }
-    store.change(&bucket, "held", AttributeChange::LegalHold(true));
-    store.change(&bucket, "tagged", AttributeChange::Tags(vec![("t".into(), "1".into())]));
+    store.change_version(&bucket, "held", AttributeChange::LegalHold(true));
+    store.change_version(&bucket, "tagged", AttributeChange::Tags(vec![("t".into(), "1".into())]));
     store.rules(&bucket, ":1:-:-:-:-:t");
     assert_eq!(done(&store.run_in(LATER)), counts(0, 1));
     assert_eq!(store.versions(&bucket), "free1 held1 taggedm tagged1");

@@ -1,6 +1,7 @@
 //! Documents in tables: what is accepted comes back, and what is refused.
 
 use super::*;
+use crate::ErrorCode;
 use orcas_lifecycle::{Expiration, Facts, Filter, Noncurrent, Place, Rule};
 
 const ENABLED: &str = "<Status>Enabled</Status>";

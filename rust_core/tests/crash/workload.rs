@@ -143,6 +143,14 @@ impl Workload {
     fn some(&mut self, run: &mut Run) -> Vec<Op> {
         let Some((id, bucket)) = self.bucket(run) else { return vec![create_bucket(&mut run.rng, self.mixed)] };
         match run.rng.below(100) {
+            4 | 5 if bucket.versions.is_empty() => {
+                self.gone.push(id);
+                let name =
+                    run.model().buckets.iter().find(|(_, held)| held.id == Some(id)).map(|(name, _)| name.clone());
+                let again = name.map(|name| Op::CreateBucket { name, settings: bucket.settings });
+                let document = crate::documents::random(&mut run.rng, id);
+                [document, Op::DeleteBucket { bucket: id }].into_iter().chain(again).collect()
+            }
             50..54 => {
                 let id = locked(run).unwrap_or(id);
                 version_ops(run, id)

@@ -32,7 +32,6 @@ pub enum Bug {
     UpdatesDropped,
     OlderVersionShown,
     MarkerWithoutCondition,
-    ClockSetBackUnlocks,
     DocumentsInherited,
     LocksOutOfOrder,
     DamageTakenForATornEnd,
@@ -76,7 +75,7 @@ mod chosen {
     }
 
     impl Bug {
-        pub const ALL: [Self; 47] = [
+        pub const ALL: [Self; 46] = [
             Self::AcknowledgeBeforeSync,
             Self::RetryFailedSync,
             Self::PackWithoutDirectorySync,
@@ -101,7 +100,6 @@ mod chosen {
             Self::UpdatesDropped,
             Self::OlderVersionShown,
             Self::MarkerWithoutCondition,
-            Self::ClockSetBackUnlocks,
             Self::DocumentsInherited,
             Self::LocksOutOfOrder,
             Self::DamageTakenForATornEnd,
@@ -150,7 +148,6 @@ mod chosen {
                 | Self::UpdateLeftInCache
                 | Self::UpdatesDropped
                 | Self::MarkerWithoutCondition
-                | Self::ClockSetBackUnlocks
                 | Self::DocumentsInherited => Suite::Crash,
                 // The defect shows only if a reader runs in a short window, or if several clients are decided together.
                 Self::CondemnWithoutBarrier

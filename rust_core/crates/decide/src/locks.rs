@@ -2,7 +2,6 @@
 //! context's.
 
 use super::outcome::Refusal;
-use orcas_base::planted::{self, Bug};
 use orcas_record::{Attributes, Bucket, DefaultRetention, Period, Retention, RetentionMode, Version};
 
 const DAY_MS: u64 = 86_400_000;
@@ -45,9 +44,6 @@ pub(super) fn check_enabled(bucket: &Bucket) -> Result<(), Refusal> {
 pub(super) fn check_removal(version: &Version, bypass: bool, now_ms: u64) -> Result<(), Refusal> {
     if version.attributes.legal_hold == Some(true) {
         return Err(Refusal::ObjectLocked);
-    }
-    if planted::is(Bug::ClockSetBackUnlocks) && now_ms < version.modified_ms {
-        return Ok(());
     }
     match in_force(version.attributes.retention, now_ms) {
         Some(Retention { mode: RetentionMode::Governance, .. }) if bypass => Ok(()),

@@ -234,7 +234,7 @@ fn a_move_that_cannot_be_written_moves_nothing() {
         let disk = SimDisk::new();
         let (mut steps, bucket) = crashable_with_objects(&disk);
         let moved = request(&bucket, "from/", &bucket, "to/");
-        disk.fail(operation, disk.count(operation) + 1, Fault::Io, false);
+        disk.fail(operation, 1, Fault::Io, false);
         let intent = steps.shared().move_intent(&moved).unwrap();
         assert!(matches!(steps.run(intent), Err(Failure::Engine(Error::Io { .. }))), "{operation:?}");
         assert_eq!(counts(&steps, &bucket), [COUNT, 0]);

@@ -32,16 +32,16 @@ fn every_form_of_a_rule_is_read_and_shown_as_it_was_sent() {
     for content in [
         format!("<ID>r</ID><Prefix>a&amp;b/</Prefix>{ENABLED}{DAYS}"),
         format!("<ID>r</ID><Filter></Filter><Status>Disabled</Status>{DAYS}"),
-        format!("<ID>r</ID><Filter><Prefix></Prefix></Filter>{ENABLED}{DAYS}"),
+        format!("<ID>r</ID><Filter><Prefix/></Filter>{ENABLED}{DAYS}"),
         format!("<ID>r</ID><Filter>{tag}</Filter>{ENABLED}{DAYS}"),
         format!("<ID>r</ID><Filter><ObjectSizeLessThan>9</ObjectSizeLessThan></Filter>{ENABLED}{DAYS}"),
         format!(
-            "<ID>r</ID><Filter><And><Prefix>p</Prefix>{tag}<Tag><Key>b</Key><Value></Value></Tag>\
+            "<ID>r</ID><Filter><And><Prefix>p</Prefix>{tag}<Tag><Key>b</Key><Value/></Tag>\
              <ObjectSizeGreaterThan>0</ObjectSizeGreaterThan><ObjectSizeLessThan>1</ObjectSizeLessThan></And></Filter>\
              {ENABLED}<Expiration><Date>2017-09-27T00:00:00.000Z</Date></Expiration>"
         ),
         format!(
-            "<ID>r</ID><Prefix></Prefix>{ENABLED}<Expiration><ExpiredObjectDeleteMarker>true\
+            "<ID>r</ID><Prefix/>{ENABLED}<Expiration><ExpiredObjectDeleteMarker>true\
              </ExpiredObjectDeleteMarker></Expiration><NoncurrentVersionExpiration><NoncurrentDays>3</NoncurrentDays>\
              <NewerNoncurrentVersions>100</NewerNoncurrentVersions></NoncurrentVersionExpiration>\
              <AbortIncompleteMultipartUpload><DaysAfterInitiation>7</DaysAfterInitiation>\

@@ -52,6 +52,7 @@ IMPLEMENTED_HEADERS: Final = {
     "x-amz-storage-class": "x",
     "x-amz-tagging": "a=1&a=2",
     "x-amz-tagging-directive": "x",
+    "x-amz-transition-default-minimum-object-size": "x",
     "x-amz-website-redirect-location": "x",
     "x-amz-write-offset-bytes": "x",
 }

@@ -23,7 +23,7 @@ const ENTRY_LEN: usize = 80;
 
 /// An object may have been changed after it was looked up for this: it is taken as it is now.
 pub(super) fn move_prefix(view: &dyn View, moved: MovePrefix) -> Result<Decision, Failure> {
-    let (from, to) = (never_versioned(view, moved.from_bucket)?, never_versioned(view, moved.bucket)?);
+    let [from, to] = never_versioned(view, moved.from_bucket, moved.bucket)?;
     if from.owner != to.owner {
         let reason = "A prefix can be moved only between buckets of one owner.";
         return Err(Refusal::InvalidRequest { reason }.into());

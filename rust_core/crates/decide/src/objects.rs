@@ -111,7 +111,7 @@ pub(super) fn copy(view: &dyn View, context: &Context, copy: Copy) -> Result<Dec
 ///
 /// An object that a lower layer shows stays there: its new name is a copy, and a delete marker hides the old one.
 pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Result<Decision, Failure> {
-    let (bucket, from) = (never_versioned(view, moved.bucket)?, never_versioned(view, moved.from_bucket)?);
+    let [from, bucket] = never_versioned(view, moved.from_bucket, moved.bucket)?;
     let source = source(view, &(moved.from_bucket, moved.from_key.clone(), None), &moved.from_conditions)?;
     if moved.from_bucket == moved.bucket && moved.from_key == moved.key {
         return Err(Refusal::InvalidRequest { reason: "An object cannot be renamed to its own name." }.into());
@@ -131,11 +131,12 @@ pub(super) fn move_object(view: &dyn View, context: &Context, moved: Move) -> Re
     Ok(Decision { outcome: Outcome::Put(put), records })
 }
 
-/// The bucket, unless it has or had versioning.
-pub(super) fn never_versioned(view: &dyn View, bucket: BucketId) -> Result<Arc<Bucket>, Failure> {
-    let bucket = live_bucket(view, bucket)?;
-    if bucket.versioning == Versioning::Unversioned {
-        return Ok(bucket);
+/// The source and the destination of a move, unless one of them has or had versioning. That a bucket is gone counts
+/// first.
+pub(super) fn never_versioned(view: &dyn View, from: BucketId, to: BucketId) -> Result<[Arc<Bucket>; 2], Failure> {
+    let buckets = [live_bucket(view, from)?, live_bucket(view, to)?];
+    if buckets.iter().all(|bucket| bucket.versioning == Versioning::Unversioned) {
+        return Ok(buckets);
     }
     let reason = "Objects can be renamed and moved only in buckets that never had versioning.";
     Err(Refusal::InvalidBucketState { reason }.into())

@@ -49,6 +49,12 @@ TAGS = {"TagSet": [{"Key": "a", "Value": "b"}]}
 # The bodies of writes that succeed: the least, and the most that is built.
 BODIES: dict[str, tuple[Any, Any]] = {
     "AbacStatus": ({"Status": "Disabled"},) * 2,
+    "LifecycleConfiguration": (
+        {"Rules": [{"Prefix": "", "Status": "Enabled", "Expiration": {"Days": 1}}]},
+        {"Rules": [{"ID": "x", "Prefix": "x", "Status": "Disabled", "Expiration": {"Date": LATER},
+                    "NoncurrentVersionExpiration": {"NoncurrentDays": 1},
+                    "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1}}]},
+    ),
     "AccelerateConfiguration": ({"Status": "Suspended"}, {"Status": "Enabled"}),
     "BucketLoggingStatus": ({},) * 2,
     "CORSConfiguration": (
@@ -95,7 +101,6 @@ REFUSED_BODIES: dict[str, Any] = {
     },
     "PutBucketVersioning": {"VersioningConfiguration": {"Status": "Enabled", "MFADelete": "Enabled"}},
     "CreateBucket": {"CreateBucketConfiguration": {"Bucket": {"Type": "Directory"}}},
-    "DeleteObjects": {"Delete": {"Objects": [{"Key": "k", "Size": 1}]}},
 }
 # What AWS answers in any case, where the model does not say so.
 ALWAYS: dict[str, set[str]] = {
@@ -145,7 +150,9 @@ WRONG: dict[str, Any] = {
     "ResponseContentDisposition": "a\nb", "ResponseContentEncoding": "a\nb", "ResponseContentLanguage": "a\nb",
     "ResponseContentType": "a\nb", "SourceIfMatch": '"0"', "SourceIfNoneMatch": "*", "SourceIfUnmodifiedSince": LONG_AGO,
     "SourceIfModifiedSince": LATER, "StorageClass": "x", "Tagging": "a=b=c", "TaggingDirective": "x", "UploadId": "x",
-    "VersionId": "!", "VersionIdMarker": "null", "WebsiteRedirectLocation": "x",
+    "VersionId": "!", "VersionIdMarker": "null", "WebsiteRedirectLocation": "x", "WriteOffsetBytes": 99,
+    "IfMatchSize": 99, "IfMatchLastModifiedTime": LONG_AGO, "DestinationIfModifiedSince": LATER,
+    "DestinationIfUnmodifiedSince": LONG_AGO, "TransitionDefaultMinimumObjectSize": "x",
     **dict.fromkeys((f"Checksum{name}" for name in ("CRC32", "CRC32C", "XXHASH3")), "x"),
     **dict.fromkeys((f"Checksum{name}" for name in ("SHA1", "SHA256", "SHA512", "MD5")), "x"),
     **dict.fromkeys((f"Checksum{name}" for name in ("CRC64NVME", "XXHASH64", "XXHASH128")), "x"),
@@ -153,7 +160,8 @@ WRONG: dict[str, Any] = {
 # Parameters of which any value is right. Tests of their own look at what they do.
 FREE = {
     "AnnotationPrefix",
-    "Body", "BucketRegion", "BypassGovernanceRetention", "CacheControl", "ChecksumAlgorithm", "ContentDisposition",
+    "Body", "BucketRegion", "BypassGovernanceRetention", "CacheControl", "ChecksumAlgorithm", "ClientToken",
+    "ContentDisposition",
     "ContentEncoding", "ContentLanguage", "ContentLength", "ContentType", "Delimiter", "Expires", "FetchOwner",
     "IfModifiedSince", "KeyMarker", "Marker", "Metadata", "ObjectLockEnabledForBucket", "Prefix", "ResponseExpires",
     "StartAfter", "UploadIdMarker",
@@ -164,6 +172,7 @@ CONTRADICTORY = {
     "CopySourceIfModifiedSince", "IfModifiedSince", "ContentLength", "ObjectLockMode", "ObjectLockRetainUntilDate",
     "ObjectLockLegalHoldStatus", "SourceIfNoneMatch", "SourceIfModifiedSince", "DestinationIfNoneMatch",
     "DestinationIfModifiedSince", "DestinationIfUnmodifiedSince", "ChecksumAlgorithm", "ChecksumType", "MpuObjectSize",
+    "WriteOffsetBytes", "IfMatchSize", "IfMatchLastModifiedTime", "BypassGovernanceRetention",
 }  # fmt: skip
 
 

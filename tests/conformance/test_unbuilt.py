@@ -78,7 +78,6 @@ def test_unknown_and_conflicting_sub_resources(wire: Wire, s3: Any, bucket: str,
         {"x-amz-server-side-encryption": "aws:kms", "x-amz-server-side-encryption-aws-kms-key-id": "k"},
         {"x-amz-server-side-encryption-customer-algorithm": "AES256"},
         {"x-amz-object-lock-event-hold": "ON"},
-        {"x-amz-write-offset-bytes": "5"},
     ],
 )
 def test_headers_whose_meaning_is_not_built(wire: Wire, s3: Any, bucket: str, headers: dict[str, str]) -> None:

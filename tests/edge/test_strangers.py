@@ -24,6 +24,10 @@ CORS = (
     b"<CORSConfiguration><CORSRule><AllowedOrigin>*</AllowedOrigin><AllowedMethod>GET</AllowedMethod></CORSRule>"
     b"</CORSConfiguration>"
 )
+LIFECYCLE = (
+    b"<LifecycleConfiguration><Rule><Prefix/><Status>Disabled</Status><Expiration><Days>1</Days></Expiration></Rule>"
+    b"</LifecycleConfiguration>"
+)
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ SAMPLES = {
     "PutObjectTagging": Sample("PUT", KEPT, (("tagging", ""),), body=b"<Tagging><TagSet/></Tagging>"),
     "DeleteObjectTagging": Sample("DELETE", KEPT, (("tagging", ""),)),
     "PutBucketCors": Sample("PUT", f"/{BUCKET}", (("cors", ""),), body=CORS),
+    "PutBucketLifecycleConfiguration": Sample("PUT", f"/{BUCKET}", (("lifecycle", ""),), body=LIFECYCLE),
     "DeletePublicAccessBlock": Sample("DELETE", f"/{BUCKET}", (("publicAccessBlock", ""),)),
     "GetBucketVersioning": Sample("GET", f"/{BUCKET}", (("versioning", ""),)),
     "PutBucketVersioning": Sample("PUT", f"/{BUCKET}", (("versioning", ""),), body=VERSIONING),

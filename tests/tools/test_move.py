@@ -38,7 +38,7 @@ def test_a_prefix_gets_another_name(serve: Serve, data: Path) -> None:
     # And with the store at rest.
     assert "20 objects moved" in command("move", f"s3://{BUCKET}/x/y/", f"{BUCKET}/z/", "--data", data)
     with serve() as target:
-        moved(target, bodies, BUCKET, "x/y/", "z/")
+        moved(target, bodies, BUCKET, "k/", "z/")
         assert keys_of(target.client(), BUCKET)[0] == "kept"
 
 

@@ -59,6 +59,13 @@ FAILURES = [
     ("compact --data {store} --endpoint {url}", 1, "refused the key"),
     ("lifecycle --data {new}", 69, "no store"),
     ("lifecycle --data {store} --endpoint {url}", 1, "refused the key"),
+    ("snapshot", 2, "a command is missing"),
+    ("snapshot create photos s --data {new}", 69, "no store"),
+    ("snapshot list nowhere --data {store}", 1, "does not exist"),
+    ("fork photos copy --data {new}", 69, "no store"),
+    ("fork photos@s copy --data {store}", 1, "no snapshot of this name"),
+    ("move photos/a/ photos/b/ --data {new}", 69, "no store"),
+    ("move photos/a/ photos/a/b/ --data {store}", 1, "begins with"),
     ("fsck --data {new}", 69, "no store"),
     ("fsck --threads 0", 2, "--threads"),
     ("fsck --repair --endpoint http://127.0.0.1:1", 2, "--data, not --endpoint"),
@@ -100,6 +107,7 @@ INSIDE = {
     "version": "orcas.version.version",
     "config show": "orcas.cli.commands.resolve",
     **dict.fromkeys(("stats", "gc", "compact", "lifecycle", "fsck", "scrub"), "orcas.cli.upkeep.resolve"),
+    **dict.fromkeys(("snapshot list x", "fork x y", "move x/ y/"), "orcas.cli.upkeep.resolve"),
     **dict.fromkeys(("backup x", "restore x --data y", "export x"), "orcas.cli.upkeep.resolve"),
 }
 

@@ -248,6 +248,7 @@ def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> No
             shell.done.add("2026/")
             with environment(shell.seen), contextlib.closing(boto3.client("s3")) as client:
                 client.put_object(Bucket="photos", Key="2026/summer.jpg", Body=b"for `orcas export`")
+                client.put_object(Bucket="photos", Key="2024/winter.jpg", Body=b"for `orcas move`")
     assert "orcas serve --data ~/orcas" in shell.done
     assert not [known for known in NOT_RUN if not any(re.fullmatch(known, line) for line in lines())], "no such line"
 

@@ -59,7 +59,6 @@ FAILURES = [
     ("compact --data {store} --endpoint {url}", 1, "refused the key"),
     ("lifecycle --data {new}", 69, "no store"),
     ("lifecycle --data {store} --endpoint {url}", 1, "refused the key"),
-    ("snapshot", 2, "a command is missing"),
     ("snapshot create photos s --data {new}", 69, "no store"),
     ("snapshot list nowhere --data {store}", 1, "does not exist"),
     ("fork photos copy --data {new}", 69, "no store"),

@@ -162,7 +162,10 @@ impl State {
     fn named(&self, name: Name) -> Result<usize, &'static str> {
         let (at, missing) = match name {
             Some(id) => (self.find(id), NO_VERSION),
-            None => (self.current().and_then(|current| self.find(current.id)), NO_KEY),
+            None => {
+                let missing = if self.versions.is_empty() { NO_KEY } else { MARKER };
+                (self.current().and_then(|current| self.find(current.id)), missing)
+            }
         };
         let at = at.ok_or(missing)?;
         if self.versions[at].content.is_none() { Err(MARKER) } else { Ok(at) }

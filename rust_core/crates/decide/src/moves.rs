@@ -103,7 +103,7 @@ fn new_key(moved: &MovePrefix, key: &Bytes) -> Result<Bytes, Refusal> {
     let rest = &key[moved.from_prefix.len()..];
     match moved.prefix.len() + rest.len() {
         0 => Err(Refusal::InvalidRequest { reason: "An object would have an empty key." }),
-        ..=KEY_LEN_MAX => Ok([&moved.prefix, rest].concat().into()),
+        1..=KEY_LEN_MAX => Ok([&moved.prefix, rest].concat().into()),
         _ => Err(Refusal::KeyTooLong),
     }
 }

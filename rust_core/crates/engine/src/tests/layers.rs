@@ -215,7 +215,7 @@ impl World {
     }
 
     fn compare(&mut self) {
-        let names: Vec<String> = self.store.handle().buckets().iter().map(|bucket| name_of(bucket)).collect();
+        let names: Vec<String> = self.store.handle().buckets().iter().map(name_of).collect();
         assert_eq!(names, self.buckets.keys().cloned().collect::<Vec<_>>());
         for (name, expected) in &self.buckets {
             let bucket = self.bucket(name);
@@ -229,8 +229,7 @@ impl World {
             for key in (0..4).flat_map(|a| (0..8).map(move |b| format!("{a}/{b}"))) {
                 assert!(get(&self.store, &bucket, &key).as_ref() == expected.objects.get(&key), "{name}/{key}");
             }
-            let snapshots: Vec<String> =
-                self.store.handle().snapshots(&bucket.name).iter().map(|s| name_of(s)).collect();
+            let snapshots: Vec<String> = self.store.handle().snapshots(&bucket.name).iter().map(name_of).collect();
             let expected: Vec<String> =
                 expected.snapshots.keys().map(|snapshot| format!("{name}@{snapshot}")).collect();
             assert_eq!(snapshots, expected);
@@ -355,7 +354,7 @@ fn nobody_sees_through_a_layer_that_is_being_removed() {
                     let present = store.handle().bucket(b"b").unwrap();
                     let seen =
                         get(&store, &present, "k").is_some() || !list(&store, &present, "", false, 5).0.is_empty();
-                    if before % 2 == 0 && phase.load(Ordering::Acquire) == before {
+                    if before.is_multiple_of(2) && phase.load(Ordering::Acquire) == before {
                         assert!(!seen, "after {looks} looks, in phase {before}");
                     }
                     looks += 1;

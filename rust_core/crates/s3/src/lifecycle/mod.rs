@@ -144,13 +144,10 @@ pub fn expiration(due: &Due<'_>) -> Vec<u8> {
 
 /// Gives rules without an ID one that depends on the rule and its place, as 48 characters.
 fn name(rules: &mut [RuleDocument]) {
-    for at in 0..rules.len() {
-        if !rules[at].rule.id.is_empty() {
-            continue;
-        }
-        let text = written("Rule", |xml| rules[at].write(xml));
+    for (at, document) in rules.iter_mut().enumerate().filter(|(_, document)| document.rule.id.is_empty()) {
+        let text = written("Rule", |xml| document.write(xml));
         let digest = |part: u8| Md5Hasher::digest(&[&text[..], &at.to_string().into_bytes(), &[part]].concat());
         let bytes = [digest(0), digest(1)].concat();
-        rules[at].rule.id = bytes[..24].iter().map(|byte| format!("{byte:02x}")).collect();
+        document.rule.id = bytes[..24].iter().map(|byte| format!("{byte:02x}")).collect();
     }
 }

@@ -67,7 +67,7 @@ def test_what_is_refused_moves_nothing(serve: Serve, data: Path) -> None:
             (f"{BUCKET}/k/000", f"{BUCKET}/k/", "begins with"),
             (f"{BUCKET}/none/", f"{BUCKET}/new/", "does not exist"),
             (f"{BUCKET}/k/0001", f"{BUCKET}/there/", "already"),
-            (f"{BUCKET}/k/0001", f"{BUCKET}/{'x' * 1025}", "too long"),
+            (f"{BUCKET}/there/", f"{BUCKET}/{'x' * 1024}", "too long"),
             (f"{BUCKET}/k/0001", "versions/", "versioning"),
             (f"{BUCKET}/k/", "absent/", "no bucket absent"),
         ):

@@ -249,6 +249,8 @@ def test_every_example_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> No
             with environment(shell.seen), contextlib.closing(boto3.client("s3")) as client:
                 client.put_object(Bucket="photos", Key="2026/summer.jpg", Body=b"for `orcas export`")
                 client.put_object(Bucket="photos", Key="2024/winter.jpg", Body=b"for `orcas move`")
+                client.create_bucket(Bucket="incoming")
+                client.put_object(Bucket="incoming", Key="new.jpg", Body=b"for `orcas move`")
     assert "orcas serve --data ~/orcas" in shell.done
     assert not [known for known in NOT_RUN if not any(re.fullmatch(known, line) for line in lines())], "no such line"
 

@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 use orcas_fuzz::bounded;
 use orcas_s3::Operation;
 use orcas_s3::documents::{DOCUMENT_LEN_MAX, stored};
-use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket_region};
+use orcas_s3::xml::requests::{DeleteRequest, complete_multipart_upload, create_bucket};
 use orcas_s3::xml::{XmlWriter, versioning};
 use orcas_s3::{object_lock, tags};
 
@@ -52,12 +52,12 @@ fn complete(body: &[u8]) {
 }
 
 fn region(body: &[u8]) {
-    let Ok(Some(region)) = create_bucket_region(body) else { return };
+    let Ok(Some(region)) = create_bucket(body).map(|new| new.region) else { return };
     let mut out = XmlWriter::document(body.len());
     out.open_root("CreateBucketConfiguration");
     out.text("LocationConstraint", region.as_bytes());
     out.close("CreateBucketConfiguration");
-    assert_eq!(create_bucket_region(&out.finish()), Ok(Some(region)));
+    assert_eq!(create_bucket(&out.finish()).map(|new| new.region), Ok(Some(region)));
 }
 
 /// Tags, locks and versioning.
